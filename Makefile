@@ -1,0 +1,50 @@
+# Every target sets up what it needs: a machine with Python and make is enough.
+PYTHON ?= python3
+VENV   ?= .venv
+EXTRAS ?= plot,test
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+# Restricts `make claims` to the claims named here, e.g. `make claims ONLY=gait`.
+ONLY   ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format bench claims clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# The stamp comes last, so that an interrupted install starts again from scratch.
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "percdl needs Python 3.11 or newer, but '$(PYTHON)' is" \
+	       "$$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12" >&2; exit 1; }
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --editable '.[$(EXTRAS)]' --group dev
+	touch $@
+
+demo: $(STAMP)  ## learn a small cohort and write percdl-demo/
+	$(BIN)/percdl demo
+
+test: $(STAMP)  ## run the tests and the doctests, slow ones left out
+	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow"
+
+lint: $(STAMP)  ## check format, lint rules, types and spelling
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+	$(BIN)/codespell
+
+format: $(STAMP)  ## rewrite the sources in the house format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(STAMP)  ## time the library
+	$(BIN)/python benchmarks/bench.py
+
+claims: $(STAMP)  ## check the claims of the documentation (ONLY=... for some of them)
+	$(BIN)/python -m benchmarks.claims $(ONLY)
+
+clean:  ## remove the environment, the caches and the build outputs
+	rm -rf $(VENV) build dist percdl-demo .pytest_cache .ruff_cache .hypothesis
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

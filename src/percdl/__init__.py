@@ -1,0 +1,57 @@
+"""Personalized convolutional dictionary learning of physiological time series.
+
+The names below are imported when they are first used, so ``import percdl`` costs
+nothing: neither JAX nor scikit-learn nor pandas is loaded before it is needed.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from percdl.datasets import make_synthetic
+    from percdl.estimators import IndCDL, PerCDL, PopCDL, load
+    from percdl.signals import Cohort, Recording
+    from percdl.transforms import Free, Identity, TimeWarp
+
+__all__ = [
+    "Cohort",
+    "Free",
+    "Identity",
+    "IndCDL",
+    "PerCDL",
+    "PopCDL",
+    "Recording",
+    "TimeWarp",
+    "__version__",
+    "load",
+    "make_synthetic",
+]
+
+_HOME = {
+    "PerCDL": "percdl.estimators",
+    "PopCDL": "percdl.estimators",
+    "IndCDL": "percdl.estimators",
+    "load": "percdl.estimators",
+    "Cohort": "percdl.signals",
+    "Recording": "percdl.signals",
+    "TimeWarp": "percdl.transforms",
+    "Identity": "percdl.transforms",
+    "Free": "percdl.transforms",
+    "make_synthetic": "percdl.datasets",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name from its home on first use (PEP 562)."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'percdl' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value  # the next access finds it without coming here
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names, imported or not."""
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,40 @@
+"""The errors and warnings a user of PerCDL can meet, in one place."""
+
+
+class PerCDLError(Exception):
+    """Raised by PerCDL itself, in one of the more precise forms below.
+
+    Catch it to tell a refusal of this library from a failure of another one.
+    """
+
+
+class InvalidRecordingError(PerCDLError, ValueError):
+    """Raised when signals cannot be used as they are.
+
+    A wrong shape or type, an infinite sample, no sample at all, subjects that do not
+    share channels or sampling rate, a subject id used twice. The message names the
+    subject.
+    """
+
+
+class InvalidParameterError(PerCDLError, ValueError):
+    """Raised when an argument has a value the method cannot work with.
+
+    The message names the argument, the value passed and the values allowed.
+    """
+
+
+class ModelFileError(PerCDLError, ValueError):
+    """Raised when a model file cannot be read back.
+
+    It is not a PerCDL model, it was cut short or altered (the checksum differs), or a
+    newer version of PerCDL wrote it.
+    """
+
+
+class NoActivationWarning(UserWarning):
+    """Issued when an atom is found nowhere in a subject's recording.
+
+    The subject's parameters for that atom are then NaN: there is nothing to learn them
+    from. A lower penalty brings activations back.
+    """

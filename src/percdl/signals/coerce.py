@@ -1,0 +1,62 @@
+"""The door: signals in any accepted form become a cohort."""
+
+from typing import Any, Protocol, runtime_checkable
+
+import pandas as pd
+
+from percdl.exceptions import InvalidParameterError, InvalidRecordingError
+from percdl.signals.cohort import Cohort
+from percdl.signals.consistency import qualified_name
+from percdl.signals.recording import Recording
+
+
+@runtime_checkable
+class SupportsArray(Protocol):
+    """NumPy arrays and whatever declares that it can become one (JAX, PyTorch, xarray)."""
+
+    def __array__(self) -> Any: ...
+
+
+def as_cohort(X: object, **description: Any) -> Cohort:
+    """Return signals in any accepted form as a `Cohort`.
+
+    Parameters
+    ----------
+    X : Cohort, list of Recording, list of arrays, 3-D or 2-D array
+        See `Cohort.from_arrays` for the axes.
+    **description
+        Passed to `Cohort.from_arrays` (``sfreq``, ``subjects``, ...); not allowed when
+        ``X`` already says it, that is for a Cohort or Recordings.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> as_cohort(np.zeros((3, 50, 2)), sfreq=100)
+    Cohort(3 recordings, 2 channels (ch0, ch1), 100 Hz, 50 samples)
+    """
+    if isinstance(X, Cohort):
+        _refuse_description(description)
+        return X
+    if isinstance(X, list | tuple) and X and isinstance(X[0], Recording):
+        _refuse_description(description)
+        return Cohort(X)
+    if isinstance(X, pd.DataFrame | pd.Series):
+        raise InvalidRecordingError(
+            "Got a pandas object, whose columns could be subjects, times or channels. "
+            "Use Cohort.from_frame(frame, subject=..., channels=[...]) or pass an array."
+        )
+    if isinstance(X, list | tuple | SupportsArray):
+        return Cohort.from_arrays(X, **description)
+    raise InvalidRecordingError(
+        f"Got a {qualified_name(X)} where signals are needed. Pass a Cohort, a list of "
+        "(n_times, n_channels) arrays, a 3-D array (n_subjects, n_times, n_channels) or a "
+        "2-D array (n_subjects, n_times)."
+    )
+
+
+def _refuse_description(description: dict[str, Any]) -> None:
+    if description:
+        raise InvalidParameterError(
+            f"as_cohort got {', '.join(f'{key}=' for key in description)} for signals that "
+            "already carry their description. Leave it out, or pass plain arrays."
+        )

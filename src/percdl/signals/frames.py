@@ -1,0 +1,160 @@
+"""From a long DataFrame, one row per sample, to recordings."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import SupportsFloat
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+
+from percdl.exceptions import InvalidParameterError, InvalidRecordingError
+from percdl.signals.labels import as_label, as_names
+from percdl.signals.recording import Recording
+
+# Steps of a uniform time column may differ by this share of their mean: far above the rounding
+# of floats, far below a lost sample.
+_UNIFORM = 1e-3
+
+
+def recordings_from_frame(
+    frame: pd.DataFrame,
+    *,
+    channels: str | Iterable[str],
+    subject: str = "subject",
+    time: str | None = None,
+    sfreq: SupportsFloat | None = None,
+    group: str | None = None,
+    units: str | Iterable[str] | None = None,
+) -> list[Recording]:
+    """Return one `Recording` per subject of a long frame; see `Cohort.from_frame`."""
+    names = list(as_names(channels))
+    scales = units if units is None or isinstance(units, str) else tuple(units)
+    _check_columns(frame, names, [subject, *names, *filter(None, (time, group))])
+    single = all(frame[name].dtype == np.float32 for name in names)
+    recordings = []
+    for key, rows in frame.groupby(subject, sort=False, observed=True):
+        label = as_label(key, "subject", f"Column {subject!r}")
+        rate = 1.0 if sfreq is None else float(sfreq)
+        if time is not None:
+            rows, seconds = _in_time_order(rows, time, label)
+            rate = _rate(seconds, label) if sfreq is None else _agree(seconds, rate, label)
+        values = rows[names].to_numpy(np.float32 if single else np.float64, na_value=np.nan)
+        recordings.append(
+            Recording(
+                values,
+                sfreq=rate,
+                channels=names,
+                units=scales,
+                subject=label,
+                group=None if group is None else _only_value(pd.Series(rows[group]), label),
+            )
+        )
+    return recordings
+
+
+def _check_columns(frame: pd.DataFrame, channels: list[str], needed: list[str]) -> None:
+    if not frame.columns.is_unique:
+        twice = frame.columns[frame.columns.duplicated()].unique().tolist()
+        raise InvalidParameterError(
+            f"The frame has several columns named {twice}. Rename them: a column is read by name."
+        )
+    columns = [str(column) for column in frame.columns]
+    for name in needed:
+        if name not in frame.columns:
+            near = get_close_matches(name, columns, n=3) or columns
+            raise InvalidParameterError(
+                f"The frame has no column {name!r}. Near or known columns: {near}."
+            )
+    for name in channels:
+        if frame[name].dtype.kind not in "biuf":
+            raise InvalidRecordingError(
+                f"Column {name!r} has dtype {frame[name].dtype}, but a channel holds real "
+                "numbers. Convert it, e.g. with pandas.to_numeric."
+            )
+    unnamed = int(frame[needed[0]].isna().to_numpy().sum())
+    if unnamed:
+        raise InvalidRecordingError(
+            f"Column {needed[0]!r} is empty in {unnamed} row(s). Every sample needs its subject; "
+            "fill those rows or drop them."
+        )
+
+
+def _only_value(column: pd.Series, subject: str) -> str | None:
+    """Return the group of a subject, the same in all its rows."""
+    values = column.dropna().unique()
+    if len(values) > 1:
+        raise InvalidRecordingError(
+            f"Subject {subject!r} is in several groups: {list(values)}. "
+            "A recording has one group; give each trial its own subject id."
+        )
+    if len(values) == 0:
+        return None
+    return as_label(values[0], "group", f"Subject {subject!r}")
+
+
+def _in_time_order(
+    rows: pd.DataFrame, time: str, subject: str
+) -> tuple[pd.DataFrame, Float[np.ndarray, " n_times"]]:
+    """Sort the rows of one subject by time, and return their times in seconds."""
+    seconds = _seconds(pd.Series(rows[time]), subject)
+    if np.isnan(seconds).any():
+        raise InvalidRecordingError(
+            f"Subject {subject!r}: time column {time!r} has missing entries. "
+            "Fill them, or drop those rows."
+        )
+    order = np.argsort(seconds, kind="stable")
+    seconds = seconds[order]
+    if (np.diff(seconds) == 0).any():
+        raise InvalidRecordingError(
+            f"Subject {subject!r} has two rows at time {seconds[1:][np.diff(seconds) == 0][0]:g}. "
+            "Give each trial its own subject id, or drop the repeated rows."
+        )
+    return rows.iloc[order], seconds
+
+
+def _seconds(column: pd.Series, subject: str) -> Float[np.ndarray, " n_times"]:
+    kind = column.dtype.kind
+    if kind == "M":
+        return (column - column.min()).dt.total_seconds().to_numpy()
+    if kind == "m":
+        return column.dt.total_seconds().to_numpy()
+    if kind in "iuf":
+        return column.to_numpy(np.float64, na_value=np.nan)
+    raise InvalidRecordingError(
+        f"Subject {subject!r}: time column {column.name!r} has dtype {column.dtype}. "
+        "Pass seconds, or convert it with pandas.to_datetime."
+    )
+
+
+def _rate(seconds: Float[np.ndarray, " n_times"], subject: str) -> float:
+    """Return the sampling rate of a uniform time column."""
+    steps = np.diff(seconds)
+    if steps.size == 0:
+        raise InvalidRecordingError(
+            f"Subject {subject!r} has one sample, so its sampling rate cannot be read from time. "
+            "Pass sfreq, or drop that subject."
+        )
+    step = steps.mean()
+    if np.abs(steps - step).max() > _UNIFORM * step:
+        raise InvalidRecordingError(
+            f"Subject {subject!r}: time is not uniform, steps range from {steps.min():g} to "
+            f"{steps.max():g} s. Resample, insert rows of NaN where samples were lost, or pass "
+            "sfreq if the times are only rounded."
+        )
+    # Seven digits: rounded times must not give two subjects two different rates.
+    return float(f"{1 / step:.7g}")
+
+
+def _agree(seconds: Float[np.ndarray, " n_times"], sfreq: float, subject: str) -> float:
+    """Check that consecutive rows are about one sampling period apart."""
+    periods = np.diff(seconds) * sfreq
+    wrong = np.flatnonzero((periods < 0.5) | (periods > 1.5))
+    if wrong.size:
+        at = wrong[0]
+        raise InvalidRecordingError(
+            f"Subject {subject!r}: rows {at} and {at + 1} are {seconds[at + 1] - seconds[at]:g} s "
+            f"apart, but sfreq={sfreq:g} means {1 / sfreq:g} s. Insert rows of NaN where samples "
+            "were lost, give time in seconds, or leave time out to take the rows as they come."
+        )
+    return sfreq

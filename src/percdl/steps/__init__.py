@@ -1,0 +1,1 @@
+"""One file per verb of the algorithm: pure functions on arrays."""

@@ -1,0 +1,82 @@
+"""A second start for the warp fit: monotone alignment by dynamic programming.
+
+Gauss-Newton from the identity ends in a local minimum for about one warp in ten. An exact
+monotone alignment of the atom to the mean segment, on a half-sample grid, does not; fitted
+by the parametric warp it is a start in the right basin.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+# The alignment moves through the atom in half samples, at 0 to 4 times the normal speed.
+REFINEMENT = 2
+MAX_SPEED = 4
+# Cost of an unusual speed, relative to the energy of the segment: breaks ties on flat parts.
+SPEED_COST = 1e-3
+
+
+def align(
+    atom: Float[Array, "L P"],
+    moment: Float[Array, "B L P"],
+    weight: Float[Array, "B L Q"],
+) -> Float[Array, "B L"]:
+    """Return, for each subject, the increasing path through the atom closest to its mean segment.
+
+    The path starts at sample 0, ends at sample L-1 and is given in samples. Cost O(B L^2).
+    """
+    length = atom.shape[0]
+    fine = _refine(atom)
+    segment, trust = _mean_segment(atom, moment, weight)
+    steps = jnp.arange(MAX_SPEED * REFINEMENT + 1)
+    energy = jnp.sum(segment**2, axis=(1, 2)) / length
+    price = SPEED_COST * energy[:, None] * (steps / REFINEMENT - 1) ** 2
+    n_knots = fine.shape[0]
+
+    def advance(before, sample):
+        value, worth = sample
+        padded = jnp.pad(before, ((0, 0), (steps.size - 1, 0)), constant_values=jnp.inf)
+        reach = jnp.stack(
+            [
+                padded[:, steps.size - 1 - s : steps.size - 1 - s + n_knots] + price[:, s, None]
+                for s in range(steps.size)
+            ]
+        )
+        speed = jnp.argmin(reach, axis=0)
+        mismatch = jnp.sum(worth[:, None] * (value[:, None] - fine) ** 2, axis=-1)
+        return reach.min(0) + mismatch, speed.astype(jnp.int8)
+
+    start = jnp.full((moment.shape[0], n_knots), jnp.inf, moment.dtype).at[:, 0].set(0)
+    samples = (jnp.moveaxis(segment, 1, 0)[1:], jnp.moveaxis(trust, 1, 0)[1:])
+    _, speeds = jax.lax.scan(advance, start, samples)
+
+    def retreat(knot, speed):
+        before = knot - jnp.take_along_axis(speed, knot[:, None], axis=1)[:, 0]
+        return before, before
+
+    last = jnp.full(moment.shape[0], n_knots - 1)
+    _, knots = jax.lax.scan(retreat, last, speeds, reverse=True)
+    path = jnp.concatenate([knots.T, last[:, None]], axis=1)
+    return path.astype(moment.dtype) / REFINEMENT
+
+
+def _refine(atom):
+    """Insert the linear midpoints between samples."""
+    middle = (atom[1:] + atom[:-1]) / 2
+    woven = jnp.stack([atom[:-1], middle], axis=1).reshape(-1, atom.shape[1])
+    return jnp.concatenate([woven, atom[-1:]])
+
+
+def _mean_segment(atom, moment, weight):
+    """Return the mean segment at the scale of the atom, and how far each sample counts.
+
+    A warp keeps the extreme values of an atom, hence the scale by the largest magnitude.
+    """
+    observed = weight > 0
+    mean = jnp.where(observed, moment / jnp.where(observed, weight, 1), 0)
+    peak = jnp.abs(mean).max((1, 2), keepdims=True)
+    scale = jnp.abs(atom).max() / jnp.where(peak > 0, peak, 1)
+    trust = jnp.broadcast_to(observed.astype(moment.dtype), mean.shape)
+    return mean * scale, trust

@@ -1,0 +1,164 @@
+"""CSC: exact convolutional sparse coding with an l0 penalty and no overlap (Alg. 1, lines 3, 8)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from percdl.steps.types import Events, Signals
+
+
+class CodingRules(NamedTuple):
+    """What a code may look like; hashable, so that it can be static in compiled programs.
+
+    Attributes
+    ----------
+    signed : bool
+        Whether amplitudes may be negative.
+    min_gap : int
+        Least number of samples between the end of an activation and the next onset.
+    max_activations : int or None
+        Most activations per recording, over all atoms.
+    """
+
+    signed: bool = False
+    min_gap: int = 0
+    max_activations: int | None = None
+
+
+def encode(
+    signals: Signals,
+    atoms: Float[Array, "S K L P"],
+    penalty: Float[Array, ""],
+    rules: CodingRules = CodingRules(),
+) -> tuple[Events, Float[Array, " S"]]:
+    """Return the best non-overlapping code of each recording and what it gains.
+
+    Solves, exactly and for each recording x with its own atoms,
+
+    ``min over Z of |x - sum_k z_k * phi_k|^2 + penalty |Z|_0``
+
+    over codes whose supports do not overlap (Eqs. 1 and 3 with the atoms fixed). The
+    objective of the result is ``|x|^2 - gain``. Missing samples are left out of the norm.
+
+    Cost O(K N (P log N)) for the correlations and O(N) for the dynamic program, of which
+    N / L steps are sequential.
+    """
+    projection, norm = correlate(signals, atoms)
+    amplitude = jnp.where(norm > 0, projection / jnp.where(norm > 0, norm, 1), 0)
+    if not rules.signed:
+        amplitude = jnp.maximum(amplitude, 0)
+    gain = amplitude * amplitude * norm - penalty
+    best = jnp.argmax(gain, axis=1)
+    gain = jnp.take_along_axis(gain, best[:, None], axis=1)[:, 0]
+    positions = jnp.arange(gain.shape[1])
+    inside = positions <= signals.lengths[:, None] - atoms.shape[2]
+    gain = jnp.where(inside, gain, -jnp.inf)
+    onset, total = select_disjoint(gain, atoms.shape[2] + rules.min_gap, rules.max_activations)
+    return _gather_events(onset, best, amplitude, signals.values.shape[1]), total
+
+
+def correlate(signals: Signals, atoms: Float[Array, "S K L P"]):
+    """Return ``<x[t:t+L], phi_k>`` and the norm of the observed part of the atom, (S, K, V)."""
+    length = atoms.shape[2]
+    projection = _cross_correlation(signals.values, atoms)
+    if signals.observed is None:
+        norm = jnp.sum(atoms**2, axis=(2, 3))[..., None]
+        return projection, jnp.broadcast_to(norm, projection.shape)
+    groups = signals.observed.shape[2]
+    power = atoms**2 if groups > 1 else jnp.sum(atoms**2, axis=3, keepdims=True)
+    norm = _cross_correlation(signals.observed, power)
+    # The FFT leaves rounding where the true norm is zero; an atom seen so little is unseen.
+    floor = 1e-4 * jnp.sum(atoms**2, axis=(2, 3))[..., None] * (1 / length)
+    return projection, jnp.where(norm > floor, norm, 0)
+
+
+def _cross_correlation(x: Float[Array, "S N P"], atoms: Float[Array, "S K L P"]):
+    """Correlate along time and sum over channels; valid positions only, V = N - L + 1.
+
+    Circular wrap-around touches only positions beyond N - L, so the FFT needs no padding.
+    """
+    n, length = x.shape[1], atoms.shape[2]
+    signal_hat = jnp.fft.rfft(jnp.swapaxes(x, 1, 2), n)
+    atoms_hat = jnp.fft.rfft(jnp.swapaxes(atoms, 2, 3), n)
+    product = jnp.einsum("spf,skpf->skf", signal_hat, jnp.conj(atoms_hat))
+    return jnp.fft.irfft(product, n)[..., : n - length + 1]
+
+
+def select_disjoint(
+    gain: Float[Array, "S V"], span: int, max_events: int | None = None
+) -> tuple[Int[Array, "S E"], Float[Array, " S"]]:
+    """Choose positions at least ``span`` apart with the largest total gain (decision 8).
+
+    The dynamic program is ``B[v] = max(B[v-1], B[v-span] + gain[v])``, B[v] the best total
+    with onsets up to v. In a block of ``span`` positions ``B[v-span]`` lies in the block
+    before, so a block is one addition and one running maximum. With ``max_events`` a second
+    axis counts the events used.
+
+    Returns the onsets in increasing order, -1 in empty slots, and the totals.
+    """
+    n_rows, n_positions = gain.shape
+    n_blocks = -(-n_positions // span)
+    padded = jnp.pad(
+        gain, ((0, 0), (0, n_blocks * span - n_positions)), constant_values=-jnp.inf
+    )
+    blocks = jnp.moveaxis(padded.reshape(n_rows, n_blocks, span), 1, 0)
+    n_levels = 1 if max_events is None else max_events + 1
+
+    def advance(before, block):
+        candidate = _predecessors(before, max_events) + block[:, None]
+        reached = jax.lax.cummax(candidate, axis=2)
+        after = jnp.maximum(reached, before[..., -1:])
+        return after, after
+
+    start = jnp.zeros((n_rows, n_levels, span), gain.dtype)
+    _, best = jax.lax.scan(advance, start, blocks)
+    best = jnp.moveaxis(best, 0, 2).reshape(n_rows, n_levels, n_blocks * span)
+    return _trace_back(best, span, n_blocks, max_events), best[:, -1, -1]
+
+
+def _predecessors(before, max_events):
+    """Return the value an event builds on: the same level, or the one with an event fewer."""
+    if max_events is None:
+        return before
+    nothing = jnp.full_like(before[:, :1], -jnp.inf)
+    return jnp.concatenate([nothing, before[:, :-1]], axis=1)
+
+
+def _trace_back(best, span, n_slots, max_events):
+    """Read the chosen onsets off the dynamic program, last first."""
+    n_rows, n_levels, n_positions = best.shape
+    earlier = jnp.concatenate([jnp.zeros_like(best[..., :1]), best[..., :-1]], axis=2)
+    index = jnp.arange(n_positions)
+    last_taken = jax.lax.cummax(jnp.where(best > earlier, index, -1), axis=2)
+    rows = jnp.arange(n_rows)
+    step_down = 0 if max_events is None else 1
+    slots = n_slots if max_events is None else min(n_slots, max_events)
+
+    def jump(state, _):
+        position, level = state
+        taken = last_taken[rows, level, jnp.maximum(position, 0)]
+        taken = jnp.where(position < 0, -1, taken)
+        return (taken - span, jnp.where(taken < 0, level, level - step_down)), taken
+
+    state = (jnp.full(n_rows, n_positions - 1), jnp.full(n_rows, n_levels - 1))
+    _, onsets = jax.lax.scan(jump, state, length=slots)
+    return onsets[::-1].T
+
+
+def _gather_events(onset, best, amplitude, n_times) -> Events:
+    """Look up atom and amplitude of each onset, and move empty slots to the end."""
+    taken = onset >= 0
+    where = jnp.maximum(onset, 0)
+    rows = jnp.arange(onset.shape[0])[:, None]
+    atom = best[rows, where]
+    value = jnp.where(taken, amplitude[rows, atom, where], 0)
+    # Empty slots come first in `onset`; a stable roll by their number puts them last.
+    order = (jnp.arange(onset.shape[1]) + (~taken).sum(1, keepdims=True)) % onset.shape[1]
+    onset = jnp.where(taken, onset, n_times)
+    return Events(
+        *(jnp.take_along_axis(a, order, axis=1) for a in (onset, atom, value))
+    )

@@ -1,0 +1,56 @@
+"""What the steps hand to one another: signals, events and statistics of a chunk of subjects."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from jaxtyping import Array, Float, Int
+
+
+class Signals(NamedTuple):
+    """A chunk of recordings, padded with zeros at the end to a common length N.
+
+    Attributes
+    ----------
+    values : array (S, N, P)
+        Samples; zero where missing or beyond the end.
+    lengths : array (S,)
+        Number of samples of each recording (0 for a row that only fills the chunk).
+    observed : array (S, N, Q) or None
+        One where observed, zero where missing, with Q = 1 (all channels alike) or Q = P.
+        None when nothing is missing.
+    """
+
+    values: Float[Array, "S N P"]
+    lengths: Int[Array, " S"]
+    observed: Float[Array, "S N Q"] | None
+
+
+class Events(NamedTuple):
+    """Sparse activations Z, in order of onset; empty slots have amplitude 0 and onset N."""
+
+    onset: Int[Array, "S E"]
+    atom: Int[Array, "S E"]
+    amplitude: Float[Array, "S E"]
+
+
+class Statistics(NamedTuple):
+    """The two sufficient statistics of each subject and atom (decision 7), on a wide window.
+
+    The window reaches R samples beyond the atom on both sides, so that IPU can ask what the
+    statistics would be had all onsets of a subject been a little earlier or later. Samples
+    of the margins that belong to another activation, or to no recording, count as missing.
+
+    Attributes
+    ----------
+    moment : array (S, K, L + 2R, P)
+        ``m = sum_j z_j y_j``.
+    weight : array (S, K, L + 2R, Q)
+        ``w = sum_j z_j^2`` over the observed samples.
+    count : array (S, K)
+        Number of activations.
+    """
+
+    moment: Float[Array, "S K Lw P"]
+    weight: Float[Array, "S K Lw Q"]
+    count: Int[Array, "S K"]

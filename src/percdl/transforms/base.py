@@ -1,0 +1,127 @@
+"""The interface of ``f``, the transformation that turns a common atom into a personal one.
+
+A transform is a frozen value: it carries hyper-parameters, never fitted numbers, so it can
+be hashed, compared, cloned and used as a static argument of a compiled program. What a
+transform can do is declared by the interfaces it implements; a step that needs more raises
+an error that names what is missing (`require`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+from jaxtyping import Array, Float
+
+from percdl.exceptions import InvalidParameterError
+
+Params = Float[Array, "*batch M"]
+Atom = Float[Array, "L P"]
+Atoms = Float[Array, "*batch L P"]
+
+
+class Linearization(NamedTuple):
+    """First-order model of a warped atom around some parameters.
+
+    The Jacobian of a warp has a product form, which keeps Gauss-Newton cheap:
+    ``d value[l, p] / d params[c, m] = slope[l, p] * basis[c, l, m]`` where ``c`` is the warp
+    that acts on channel ``p`` (C = 1 warp for all channels, or C = P, one for each).
+
+    Attributes
+    ----------
+    value : array (..., L, P)
+        The personal atom ``f(phi, a)``.
+    slope : array (..., L, P)
+        Derivative of the atom along time, per sample, at the warped times.
+    basis : array (..., C, L, M / C)
+        Derivative of the warped times, in samples, with respect to the parameters.
+    """
+
+    value: Float[Array, "*batch L P"]
+    slope: Float[Array, "*batch L P"]
+    basis: Float[Array, "*batch C L m"]
+
+
+class Transform(ABC):
+    """The ``f`` of the paper: ``personal atom = f(common atom, params)`` (Eq. 2)."""
+
+    def validate(self) -> None:  # noqa: B027  (most transforms have nothing to check)
+        """Raise `InvalidParameterError` where a hyper-parameter is out of range."""
+
+    @abstractmethod
+    def n_params(self, atom_length: int, n_channels: int) -> int:
+        """Return M, the number of parameters per subject and atom."""
+
+    @abstractmethod
+    def neutral(self, atom: Atom) -> Float[Array, " M"]:
+        """Return the parameters at which ``f(atom, params)`` is the atom itself."""
+
+    @abstractmethod
+    def apply(self, params: Params, atom: Atom) -> Atoms:
+        """Return ``f(atom, params)`` for every set of parameters in the batch."""
+
+    @abstractmethod
+    def project(self, params: Params) -> Params:
+        """Return the Euclidean projection of ``params`` onto the set Theta."""
+
+
+class LinearTransform(Transform):
+    """A transform that is linear in the atom: ``f(phi, a) = T(a) phi``.
+
+    PerCDU then has a closed form (Theorem 1).
+    """
+
+    @abstractmethod
+    def operator(
+        self, params: Params, atom_length: int, n_channels: int
+    ) -> Float[Array, "*batch C L L"]:
+        """Return ``T(a)``: C = 1 matrix for all channels, or C = P, one for each."""
+
+
+class WarpTransform(LinearTransform):
+    """A transform that moves samples in time; it can be linearized and centred."""
+
+    @abstractmethod
+    def warp(
+        self, params: Params, atom_length: int, n_channels: int
+    ) -> Float[Array, "*batch C L"]:
+        """Return psi at the L sampling times, in samples (0 to L-1)."""
+
+    @abstractmethod
+    def warp_jacobian(
+        self, params: Params, atom_length: int, n_channels: int
+    ) -> tuple[Float[Array, "*batch C L"], Float[Array, "*batch C L m"]]:
+        """Return psi in samples, and its derivative in the parameters."""
+
+    @abstractmethod
+    def linearize(self, params: Params, atom: Atom) -> Linearization:
+        """Return ``f`` and its Jacobian at ``params``."""
+
+    @abstractmethod
+    def resample(self, atom: Atom, position: Float[Array, "*batch C L"]) -> Atoms:
+        """Return the atom read at the given positions (in samples)."""
+
+
+class ClosedFormTransform(Transform):
+    """A transform whose IPU step has an exact solution from the two sufficient statistics."""
+
+    @abstractmethod
+    def solve(
+        self,
+        atom: Atom,
+        moment: Float[Array, "*batch L P"],
+        weight: Float[Array, "*batch L Q"],
+    ) -> Params:
+        """Return the ``a`` that explains most, ``max <m, g>^2 / <w, g^2>``, g = f(atom, a)."""
+
+
+def require(transform: Transform, interface: type[Transform], step: str, advice: str) -> None:
+    """Raise an error that says what ``step`` misses in ``transform``."""
+    if isinstance(transform, interface):
+        return
+    needed = interface.__abstractmethods__ - Transform.__abstractmethods__
+    missing = sorted(name for name in needed if not callable(getattr(transform, name, None)))
+    raise InvalidParameterError(
+        f"`{step}` cannot use `{type(transform).__name__}`: it must subclass "
+        f"`{interface.__name__}`. Missing {', '.join(f'`{name}`' for name in missing)}. {advice}"
+    )

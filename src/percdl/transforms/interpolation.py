@@ -1,0 +1,107 @@
+"""Reading an atom between its samples: the phi-tilde of the paper, in three flavours.
+
+Each flavour is linear in the atom, so reading an atom at L times is an L x L operator.
+Positions are in samples, from 0 to L-1; reading at whole samples returns them unchanged for
+``"cubic"`` and ``"linear"``. See decision 4 of the notes on the paper.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Literal, get_args
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+Interpolation = Literal["cubic", "linear", "paper"]
+INTERPOLATIONS: tuple[str, ...] = get_args(Interpolation)
+
+# The paper's sigma, in samples: wide enough to be smooth, narrow enough to keep peaks.
+PAPER_SIGMA = 0.5
+
+
+def read(
+    atom: Float[Array, "L P"], position: Float[Array, "*batch L"], kind: Interpolation
+) -> tuple[Float[Array, "*batch L P"], Float[Array, "*batch L P"]]:
+    """Return the atom and its time derivative (per sample) at the given positions.
+
+    Cost O(L P) per batch element for the local kernels, O(L^2 P) for ``"paper"``.
+    """
+    if kind == "paper":
+        weights, slopes = jax.jvp(
+            partial(_paper_operator, length=atom.shape[0]),
+            (position,),
+            (jnp.ones_like(position),),
+        )
+        return weights @ atom, slopes @ atom
+    start, weights, slopes = _stencil(position, atom.shape[0], kind)
+    width, length = weights.shape[-1], atom.shape[0]
+    table = _extend(atom)
+    rows = jnp.stack([table[1 + o : length + o] for o in _offsets(width)], axis=1)
+    near = rows[start]
+    return (
+        jnp.einsum("...o,...op->...p", weights, near),
+        jnp.einsum("...o,...op->...p", slopes, near),
+    )
+
+
+def operator(
+    position: Float[Array, "*batch L"], length: int, kind: Interpolation
+) -> Float[Array, "*batch L L"]:
+    """Return the matrix that reads an atom of ``length`` samples at ``position``.
+
+    Banded (four or two entries a row) for the local kernels. Cost O(L^2).
+    """
+    if kind == "paper":
+        return _paper_operator(position, length)
+    start, weights, _ = _stencil(position, length, kind)
+    columns = jnp.arange(-1, length + 1)
+    rows = jnp.zeros((*position.shape, length + 2), position.dtype)
+    for index, offset in enumerate(_offsets(weights.shape[-1])):
+        hit = columns == (start + offset)[..., None]
+        rows = rows + jnp.where(hit, weights[..., index, None], 0)
+    # Fold the two ghost samples back: phi[-1] = 2 phi[0] - phi[1], the same at the end.
+    left, right, matrix = rows[..., 0], rows[..., -1], rows[..., 1:-1]
+    matrix = matrix.at[..., 0].add(2 * left).at[..., 1].add(-left)
+    return matrix.at[..., -1].add(2 * right).at[..., -2].add(-right)
+
+
+def _offsets(width: int) -> range:
+    return range(-1, 3) if width == 4 else range(2)
+
+
+def _extend(atom: Float[Array, "L P"]) -> Float[Array, "L2 P"]:
+    """Add one linearly extrapolated ghost sample at each end (one-sided end slopes)."""
+    return jnp.concatenate([2 * atom[:1] - atom[1:2], atom, 2 * atom[-1:] - atom[-2:-1]])
+
+
+def _stencil(position, length, kind):
+    """Return the first sample of each interval, the weights of its neighbours, their slopes."""
+    start = jnp.clip(jnp.floor(position), 0, length - 2)
+    u = position - start
+    if kind == "linear":
+        weights, slopes = (1 - u, u), (-jnp.ones_like(u), jnp.ones_like(u))
+    else:
+        # Cubic Hermite with centred slopes (Catmull-Rom), expanded on the four neighbours.
+        weights = (
+            ((-0.5 * u + 1) * u - 0.5) * u,
+            (1.5 * u - 2.5) * u * u + 1,
+            ((-1.5 * u + 2) * u + 0.5) * u,
+            (0.5 * u - 0.5) * u * u,
+        )
+        slopes = (
+            (-1.5 * u + 2) * u - 0.5,
+            (4.5 * u - 5) * u,
+            (-4.5 * u + 4) * u + 0.5,
+            (1.5 * u - 1) * u,
+        )
+    return start.astype(jnp.int32), jnp.stack(weights, -1), jnp.stack(slopes, -1)
+
+
+def _paper_operator(position, length):
+    """Gaussian weights that sum to one, each with the linear extrapolation of its knot."""
+    offset = position[..., None] - jnp.arange(length)
+    weights = jax.nn.softmax(-(offset**2) / (2 * PAPER_SIGMA**2), axis=-1)
+    climb = (weights * offset).at[..., -1].set(0)  # the last slope is zero
+    return weights - climb + jnp.roll(climb, 1, axis=-1)

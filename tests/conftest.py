@@ -1,0 +1,32 @@
+"""Fixtures and settings shared by all tests."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+# Derandomized: a failure on one machine is a failure on all of them. No deadline: the first
+# example of a test may pay for a compilation.
+settings.register_profile("percdl", derandomize=True, deadline=None, max_examples=50)
+settings.load_profile("percdl")
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Folder of the real recordings: ``PERCDL_DATA``, or ``shared/data`` beside the repository."""
+    folder = Path(os.environ.get("PERCDL_DATA") or ROOT.parent / "shared" / "data")
+    if not folder.is_dir():
+        pytest.skip(f"no real recordings in {folder}; set PERCDL_DATA to their folder")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def real_gait(shared_data: Path) -> Path:
+    """Folder of the gait recordings, with ``GaitData/<subject>-<trial>.csv`` inside."""
+    folder = shared_data / "gait"
+    if not folder.is_dir():
+        pytest.skip(f"no gait recordings in {folder}; set PERCDL_DATA to the folder above gait/")
+    return folder
