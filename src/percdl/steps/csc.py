@@ -31,13 +31,13 @@ class CodingRules(NamedTuple):
 
 def encode(
     signals: Signals,
-    atoms: Float[Array, "S K L P"],
+    atoms: Float[Array, "S_or_1 K L P"],
     penalty: Float[Array, ""],
-    rules: CodingRules = CodingRules(),
+    rules: CodingRules = CodingRules(),  # noqa: B008  (a constant)
 ) -> tuple[Events, Float[Array, " S"]]:
     """Return the best non-overlapping code of each recording and what it gains.
 
-    Solves, exactly and for each recording x with its own atoms,
+    Solves, exactly and for each recording x, with atoms of its own or shared by all,
 
     ``min over Z of |x - sum_k z_k * phi_k|^2 + penalty |Z|_0``
 
@@ -61,7 +61,7 @@ def encode(
     return _gather_events(onset, best, amplitude, signals.values.shape[1]), total
 
 
-def correlate(signals: Signals, atoms: Float[Array, "S K L P"]):
+def correlate(signals: Signals, atoms: Float[Array, "S_or_1 K L P"]):
     """Return ``<x[t:t+L], phi_k>`` and the norm of the observed part of the atom, (S, K, V)."""
     length = atoms.shape[2]
     projection = _cross_correlation(signals.values, atoms)
@@ -76,7 +76,7 @@ def correlate(signals: Signals, atoms: Float[Array, "S K L P"]):
     return projection, jnp.where(norm > floor, norm, 0)
 
 
-def _cross_correlation(x: Float[Array, "S N P"], atoms: Float[Array, "S K L P"]):
+def _cross_correlation(x: Float[Array, "S N P"], atoms: Float[Array, "S_or_1 K L P"]):
     """Correlate along time and sum over channels; valid positions only, V = N - L + 1.
 
     Circular wrap-around touches only positions beyond N - L, so the FFT needs no padding.
@@ -84,7 +84,10 @@ def _cross_correlation(x: Float[Array, "S N P"], atoms: Float[Array, "S K L P"])
     n, length = x.shape[1], atoms.shape[2]
     signal_hat = jnp.fft.rfft(jnp.swapaxes(x, 1, 2), n)
     atoms_hat = jnp.fft.rfft(jnp.swapaxes(atoms, 2, 3), n)
-    product = jnp.einsum("spf,skpf->skf", signal_hat, jnp.conj(atoms_hat))
+    if atoms.shape[0] == 1:
+        product = jnp.einsum("spf,kpf->skf", signal_hat, jnp.conj(atoms_hat[0]))
+    else:
+        product = jnp.einsum("spf,skpf->skf", signal_hat, jnp.conj(atoms_hat))
     return jnp.fft.irfft(product, n)[..., : n - length + 1]
 
 
@@ -102,9 +105,7 @@ def select_disjoint(
     """
     n_rows, n_positions = gain.shape
     n_blocks = -(-n_positions // span)
-    padded = jnp.pad(
-        gain, ((0, 0), (0, n_blocks * span - n_positions)), constant_values=-jnp.inf
-    )
+    padded = jnp.pad(gain, ((0, 0), (0, n_blocks * span - n_positions)), constant_values=-jnp.inf)
     blocks = jnp.moveaxis(padded.reshape(n_rows, n_blocks, span), 1, 0)
     n_levels = 1 if max_events is None else max_events + 1
 
@@ -159,6 +160,4 @@ def _gather_events(onset, best, amplitude, n_times) -> Events:
     # Empty slots come first in `onset`; a stable roll by their number puts them last.
     order = (jnp.arange(onset.shape[1]) + (~taken).sum(1, keepdims=True)) % onset.shape[1]
     onset = jnp.where(taken, onset, n_times)
-    return Events(
-        *(jnp.take_along_axis(a, order, axis=1) for a in (onset, atom, value))
-    )
+    return Events(*(jnp.take_along_axis(a, order, axis=1) for a in (onset, atom, value)))

@@ -16,9 +16,10 @@ DAMPING_START, DAMPING_UP, DAMPING_DOWN = 1e-2, 6.0, 0.2
 DAMPING_RANGE = (1e-6, 1e4)
 
 
-class Quadratic(NamedTuple):
-    """What Gauss-Newton needs to know of the fit at some parameters."""
+class Fit(NamedTuple):
+    """A fit, and the quadratic model of it that Gauss-Newton follows."""
 
+    params: Float[Array, "B M"]
     explained: Float[Array, " B"]
     curvature: Float[Array, "B C m m"]
     pull: Float[Array, "B C m"]
@@ -26,13 +27,17 @@ class Quadratic(NamedTuple):
     power: Float[Array, " B"]
 
 
-def explained_energy(value, moment, weight):
-    """Return the energy explained by atoms ``value`` at their best common amplitude.
+def explained_energy(
+    atoms: Float[Array, "*batch L P"],
+    moment: Float[Array, "*batch L P"],
+    weight: Float[Array, "*batch L Q"],
+) -> tuple[Float[Array, "*batch"], Float[Array, "*batch"], Float[Array, "*batch"]]:
+    """Return the energy that ``atoms`` explain at their best common amplitude c, c, and <w, g^2>.
 
     ``max over c >= 0 of 2 c <m, g> - c^2 <w, g^2> = max(<m, g>, 0)^2 / <w, g^2>``.
     """
-    match = jnp.sum(moment * value, axis=(-2, -1))
-    power = jnp.sum(weight * value**2, axis=(-2, -1))
+    match = jnp.sum(moment * atoms, axis=(-2, -1))
+    power = jnp.sum(weight * atoms**2, axis=(-2, -1))
     amplitude = jnp.where(power > 0, jnp.maximum(match, 0) / jnp.where(power > 0, power, 1), 0)
     return amplitude * match, amplitude, power
 
@@ -40,83 +45,60 @@ def explained_energy(value, moment, weight):
 def gauss_newton(
     transform: WarpTransform,
     atom: Atom,
-    moment: Float[Array, "B Lw P"],
-    weight: Float[Array, "B Lw Q"],
-    params: Params,
-    shift: Float[Array, " B"],
+    moment: Float[Array, "B L P"],
+    weight: Float[Array, "B L Q"],
+    params: Float[Array, "B M"],
     n_steps: int,
     tolerance: float = 1e-6,
-) -> tuple[Params, Float[Array, " B"], Float[Array, " B"]]:
-    """Fit the parameters of B subjects at once; return them, the shifts, the energy explained.
+) -> tuple[Float[Array, "B M"], Float[Array, " B"]]:
+    """Fit the parameters of B subjects at once; return them and the energy they explain.
 
-    Minimizes ``<w, (c g)^2> - 2 <m, c g>``, ``g = f(atom, a)`` moved by ``shift`` samples,
-    over ``a`` in Theta, the common amplitude c >= 0, which is profiled out (variable
-    projection), and, when the statistics have a margin, the shift. Each iteration is a
+    Minimizes ``<w, (c g)^2> - 2 <m, c g>``, ``g = f(atom, a)``, over ``a`` in Theta and the
+    common amplitude c >= 0, which is profiled out (variable projection). Each iteration is a
     damped Gauss-Newton step projected onto Theta and kept only if it explains more, so the
     result is never worse than the start. Stops once no subject gains more than
-    ``tolerance``. Cost O(B L M^2) an iteration, independent of N.
+    ``tolerance``, relative. Cost O(B L M^2) an iteration, independent of N.
     """
-    margin = (moment.shape[1] - atom.shape[0]) // 2
-    # In this unit a step of the shift moves samples about as far as a step of a parameter.
-    unit = (atom.shape[0] - 1) / jnp.pi
-    n_params = params.shape[1]
-
-    def model(z):
-        return _quadratic_model(transform, atom, moment, weight, z[:, :n_params], z[:, n_params:] * unit)
-
-    def confine(z):
-        inside = jnp.clip(z[:, n_params:], -margin / unit, margin / unit)
-        return jnp.concatenate([transform.project(z[:, :n_params]), inside], axis=1)
 
     def advance(state):
-        step, z, fit, damping, _ = state
-        trial = confine(z + _damped_step(fit, damping))
-        trial_fit = model(trial)
-        better = trial_fit.explained > fit.explained
-        gain = jnp.where(better, trial_fit.explained - fit.explained, 0)
-        active = jnp.any(gain > tolerance * fit.explained)
-        damping = jnp.clip(
-            damping * jnp.where(better, DAMPING_DOWN, DAMPING_UP), *DAMPING_RANGE
+        step, fit, damping, _ = state
+        trial = _linearize(
+            transform, atom, moment, weight, transform.project(fit.params + _step(fit, damping))
         )
-        keep = lambda new, old: jnp.where(  # noqa: E731
-            better.reshape(-1, *[1] * (new.ndim - 1)), new, old
+        better = trial.explained > fit.explained
+        active = jnp.any(trial.explained > (1 + tolerance) * fit.explained)
+        factor = jnp.where(better, DAMPING_DOWN, DAMPING_UP)
+        fit = jax.tree.map(
+            lambda new, old: jnp.where(better.reshape(-1, *[1] * (new.ndim - 1)), new, old),
+            trial,
+            fit,
         )
-        fit = jax.tree.map(keep, trial_fit, fit)
-        return step + 1, keep(trial, z), fit, damping, active
+        return step + 1, fit, jnp.clip(damping * factor, *DAMPING_RANGE), active
 
     def unfinished(state):
-        step, _, _, _, active = state
+        step, _, _, active = state
+        # The first steps may all be refused while the damping finds its size.
         return (step < n_steps) & (active | (step < 3))
 
+    start = _linearize(transform, atom, moment, weight, params)
     damping = jnp.full(moment.shape[0], DAMPING_START, moment.dtype)
-    z = jnp.concatenate([params, shift[:, None] / unit], axis=1) if margin else params
-    state = (0, z, model(z), damping, True)
-    _, z, fit, _, _ = jax.lax.while_loop(unfinished, advance, state)
-    shift = z[:, n_params] * unit if margin else shift
-    return z[:, :n_params], shift, fit.explained
+    _, fit, _, _ = jax.lax.while_loop(unfinished, advance, (0, start, damping, True))
+    return fit.params, fit.explained
 
 
-def _quadratic_model(transform, atom, moment, weight, params, shift) -> Quadratic:
+def _linearize(transform, atom, moment, weight, params: Params) -> Fit:
     """Linearize the personal atoms and form the normal equations of each warp."""
-    margin = (moment.shape[1] - atom.shape[0]) // 2
-    samples = jnp.arange(-margin, atom.shape[0] + margin, dtype=params.dtype)
-    samples = samples - shift if margin else samples
-    value, slope, basis, speed = transform.linearize(params, atom, samples)
-    if margin:
-        inside = ((samples > -0.5) & (samples < atom.shape[0] - 0.5)).astype(params.dtype)[..., None]
-        value, slope = value * inside, slope * inside
-        unit = (atom.shape[0] - 1) / jnp.pi
-        basis = jnp.concatenate([basis, -unit * speed[..., None]], axis=-1)
+    value, slope, basis = transform.linearize(params, atom)
     explained, amplitude, power = explained_energy(value, moment, weight)
     c = amplitude[:, None, None]
-    by_warp = lambda x: _per_warp(x, basis.shape[1])  # noqa: E731
-    force = by_warp(c * (moment - c * weight * value) * slope)
-    leak = by_warp(c * weight * value * slope)
-    stiffness = by_warp(c**2 * weight * slope**2)
-    weighted = basis * stiffness[..., None]
-    return Quadratic(
+    n_warps = basis.shape[1]
+    force = _per_warp(c * (moment - c * weight * value) * slope, n_warps)
+    leak = _per_warp(c * weight * value * slope, n_warps)
+    stiffness = _per_warp(c**2 * weight * slope**2, n_warps)
+    return Fit(
+        params=params,
         explained=explained,
-        curvature=jnp.einsum("bclm,bcln->bcmn", weighted, basis),
+        curvature=jnp.einsum("bclm,bcln->bcmn", basis * stiffness[..., None], basis),
         pull=jnp.einsum("bcl,bclm->bcm", force, basis),
         coupling=jnp.einsum("bcl,bclm->bcm", leak, basis),
         power=power,
@@ -130,25 +112,31 @@ def _per_warp(x: Float[Array, "B L P"], n_warps: int) -> Float[Array, "B C L"]:
     return jnp.swapaxes(x, 1, 2)
 
 
-def _damped_step(fit: Quadratic, damping) -> Float[Array, "B M"]:
+def _step(fit: Fit, damping: Float[Array, " B"]) -> Float[Array, "B M"]:
     """Solve ``(H - u u^T / power + damping) step = pull``.
 
     The rank-one term is what profiling out the amplitude leaves; Sherman-Morrison keeps the
     warps of different channels in separate small systems.
     """
-    n = fit.curvature.shape[-1]
-    scale = jnp.trace(fit.curvature, axis1=-2, axis2=-1).mean(-1) / n
-    shift = damping * scale + jnp.finfo(damping.dtype).tiny ** 0.5
-    system = fit.curvature + shift[:, None, None, None] * jnp.eye(n, dtype=damping.dtype)
-    right = jnp.stack([fit.pull, fit.coupling], axis=-1)
-    factor = jnp.linalg.cholesky(system)
-    half = jax.lax.linalg.triangular_solve(factor, right, left_side=True, lower=True)
-    solved = jax.lax.linalg.triangular_solve(
-        factor, half, left_side=True, lower=True, transpose_a=True
-    )
+    size = fit.curvature.shape[-1]
+    scale = jnp.trace(fit.curvature, axis1=-2, axis2=-1).mean(-1) / size
+    ridge = damping * scale + jnp.finfo(damping.dtype).tiny ** 0.5
+    system = fit.curvature + ridge[:, None, None, None] * jnp.eye(size, dtype=damping.dtype)
+    solved = solve_positive(system, jnp.stack([fit.pull, fit.coupling], axis=-1))
     direct, coupled = solved[..., 0], solved[..., 1]
     gap = fit.power - jnp.sum(fit.coupling * coupled, axis=(1, 2))
     lift = jnp.sum(fit.coupling * direct, axis=(1, 2)) / jnp.where(gap > 0, gap, jnp.inf)
     step = direct + lift[:, None, None] * coupled
-    step = jnp.where(jnp.isfinite(step), step, 0)
-    return step.reshape(step.shape[0], -1)
+    # A subject without activations has no curvature; it stays where it is.
+    return jnp.where(jnp.isfinite(step), step, 0).reshape(step.shape[0], -1)
+
+
+def solve_positive(
+    system: Float[Array, "*batch m m"], right: Float[Array, "*batch m r"]
+) -> Float[Array, "*batch m r"]:
+    """Solve a batch of symmetric positive definite systems by Cholesky factorization."""
+    factor = jnp.linalg.cholesky(system)
+    half = jax.lax.linalg.triangular_solve(factor, right, left_side=True, lower=True)
+    return jax.lax.linalg.triangular_solve(
+        factor, half, left_side=True, lower=True, transpose_a=True
+    )

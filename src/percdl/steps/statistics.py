@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from percdl.steps.types import Events, Signals, Statistics
 
@@ -16,15 +16,17 @@ def segment_statistics(
 
     With these, for any personal atom g,
     ``sum_j |y_j - z_j g|^2 = const - 2 <m, g> + <w, g^2>``,
-    so that IPU, CDU and PerCDU never look at a signal again. Cost O(N P).
+    so that IPU, CDU and PerCDU never look at a signal again. The windows reach ``margin``
+    samples beyond the atom on both sides. Cost O(N P).
     """
     window = atom_length + 2 * margin
-    usable = _usable(signals, events, atom_length, margin)
-    segments = _windows(signals.values, events.onset, window, margin) * usable[..., None]
+    segments = _windows(signals.values, events.onset, window, margin)
     if signals.observed is None:
-        seen = usable[..., None]
+        time = events.onset[..., None] + jnp.arange(-margin, atom_length + margin)
+        inside = (time >= 0) & (time < signals.lengths[:, None, None])
+        seen = inside.astype(segments.dtype)[..., None]
     else:
-        seen = _windows(signals.observed, events.onset, window, margin) * usable[..., None]
+        seen = _windows(signals.observed, events.onset, window, margin)
     of_atom = jax.nn.one_hot(events.atom, n_atoms, dtype=segments.dtype)
     active = (events.amplitude != 0)[..., None] * of_atom
     scaled = active * events.amplitude[..., None]
@@ -35,22 +37,23 @@ def segment_statistics(
     )
 
 
+def at_shift(x: Float[Array, "B Lw P"], shift: Int[Array, " B"], atom_length: int):
+    """Cut the window of an atom out of wide statistics, moved by ``shift`` samples."""
+    margin = (x.shape[1] - atom_length) // 2
+    if margin == 0:
+        return x
+    cut = jax.vmap(lambda row, t: jax.lax.dynamic_slice_in_dim(row, t, atom_length))
+    return cut(x, margin + shift)
+
+
+def core(x: Float[Array, "*batch Lw P"], atom_length: int):
+    """Return the statistics of the atom's own window, without the margins."""
+    margin = (x.shape[-2] - atom_length) // 2
+    return x[..., margin : margin + atom_length, :]
+
+
 def _windows(x: Float[Array, "S N P"], onset, window: int, margin: int):
     """Cut the window of every event, array (S, E, window, P)."""
     padded = jnp.pad(x, ((0, 0), (margin, window), (0, 0)))
     cut = jax.vmap(lambda row, t: jax.lax.dynamic_slice_in_dim(row, t, window), (None, 0))
     return jax.vmap(cut)(padded, onset)
-
-
-def _usable(signals: Signals, events: Events, atom_length: int, margin: int):
-    """Return 1 for samples that are in the recording and under no other atom, (S, E, window)."""
-    # A neighbour of the same atom moves along with the event, so its samples may be used.
-    change = events.atom[:, 1:] != events.atom[:, :-1]
-    end = signals.lengths[:, None]
-    earliest = jnp.where(change, events.onset[:, :-1] + atom_length, 0)
-    latest = jnp.where(change, jnp.minimum(events.onset[:, 1:], end), end)
-    earliest = jnp.pad(earliest, ((0, 0), (1, 0)))
-    latest = jnp.concatenate([latest, end], axis=1)
-    time = events.onset[..., None] + jnp.arange(-margin, atom_length + margin)
-    usable = (time >= earliest[..., None]) & (time < latest[..., None])
-    return usable.astype(signals.values.dtype)

@@ -1,0 +1,95 @@
+"""Chunks of fixed shape: how recordings of any length meet programs compiled once.
+
+Recordings are sorted by length into buckets (two per octave, lengths that suit the FFT) and
+cut into chunks with few possible numbers of rows, so a cohort of any size and any lengths
+compiles a handful of programs and needs memory for one chunk at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from percdl.signals import Cohort
+from percdl.steps.types import Signals
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a chunk may hold: ``rows`` recordings at most, ``samples`` (rows x N x P) in all."""
+
+    rows: int
+    samples: int
+
+
+# On a CPU small chunks stay in the cache; on an accelerator large ones keep it busy.
+CPU_SHAPE = Shape(rows=64, samples=2**23)
+ACCELERATOR_SHAPE = Shape(rows=2**16, samples=2**29)
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Which recordings share a chunk, and its padded shape."""
+
+    subjects: np.ndarray
+    rows: int
+    n_times: int
+
+
+def bucket_length(n_times: int) -> int:
+    """Return the padded length for a recording: the next of 1, 1.5, 2, 3, 4, 6, 8, 12, ... ."""
+    power = 1 << max(n_times - 1, 1).bit_length()
+    return 3 * power // 4 if n_times <= 3 * power // 4 else power
+
+
+def plan_chunks(lengths: Sequence[int] | np.ndarray, n_channels: int, shape: Shape) -> list[Chunk]:
+    """Assign every recording to a chunk, the shortest buckets first."""
+    padded = np.array([bucket_length(int(n)) for n in lengths])
+    chunks = []
+    for n_times in np.unique(padded):
+        members = np.flatnonzero(padded == n_times)
+        most = max(1, min(shape.rows, shape.samples // (int(n_times) * n_channels)))
+        for start, rows in _cut(len(members), most):
+            chunks.append(Chunk(members[start : start + rows], rows, int(n_times)))
+    return chunks
+
+
+def _cut(count: int, most: int) -> Iterator[tuple[int, int]]:
+    """Cut ``count`` rows into full chunks and a few smaller ones, from few possible sizes.
+
+    Up to 64 rows the sizes are powers of four. A large remainder, on an accelerator, is
+    rounded up to a power of two or one and a half, which wastes little and compiles rarely.
+    """
+    start = 0
+    while start < count:
+        left = count - start
+        if left >= most:
+            rows = most
+        elif left > 64:
+            rows = min(most, bucket_length(left))
+        else:
+            rows = next(size for size in (4, 16, 64) if left <= 3 * size)
+            rows = min(rows, most)
+        yield start, rows
+        start += rows
+
+
+def fill(cohort: Cohort, chunk: Chunk, dtype: str) -> Signals:
+    """Copy the recordings of a chunk into padded arrays; missing samples become zeros."""
+    records = [cohort[int(s)] for s in chunk.subjects]
+    n_channels = cohort.n_channels
+    values = np.zeros((chunk.rows, chunk.n_times, n_channels), dtype)
+    lengths = np.zeros(chunk.rows, np.int32)
+    for row, record in enumerate(records):
+        values[row, : record.n_times] = record.values
+        lengths[row] = record.n_times
+    missing = np.isnan(values)
+    if not missing.any():
+        return Signals(values, lengths, None)
+    values[missing] = 0
+    alike = (missing.all(2) == missing.any(2)).all()
+    observed = ~(missing[..., :1] if alike else missing)
+    observed &= np.arange(chunk.n_times)[:, None] < lengths[:, None, None]
+    return Signals(values, lengths, observed.astype(dtype))

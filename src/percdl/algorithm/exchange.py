@@ -1,0 +1,82 @@
+"""What crosses between the local half and the server half: sums one way, a broadcast the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import reduce
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Sums over subjects, in float64: all that a local round tells (decision 10).
+
+    Attributes
+    ----------
+    objective : float
+        Objective after the CSC half-step.
+    objective_fitted : float
+        Objective after the IPU half-step, with the codes of the round before.
+    energy : float
+        Sum of squared samples plus the price of the activations: what the objective would
+        be if nothing were explained.
+    signal : float
+        Sum of squared samples.
+    counts : array (K,)
+        Activations per atom.
+    moment, weight : arrays (K, L + 2R, P), (K, L + 2R, Q)
+        Statistics for CDU.
+    gram, transported : arrays (K, G, L, L), (K, L, P)
+        Statistics for PerCDU; empty in the first phase and for transforms that are not linear.
+    warp, n_warps : arrays (K, C, L), (K,)
+        Sum of the warps and their number, for centering; empty for other transforms.
+    """
+
+    objective: float
+    objective_fitted: float
+    energy: float
+    signal: float
+    counts: np.ndarray
+    moment: np.ndarray
+    weight: np.ndarray
+    gram: np.ndarray
+    transported: np.ndarray
+    warp: np.ndarray
+    n_warps: np.ndarray
+
+    def __add__(self, other: Sums) -> Sums:
+        """Add field by field; this is the only operation a runtime performs on sums."""
+        return Sums(
+            **{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
+        )
+
+    @staticmethod
+    def total(parts: list[Sums]) -> Sums:
+        """Add sums up in the order given, so that the result does not depend on scheduling."""
+        return reduce(Sums.__add__, parts)
+
+
+@dataclass(frozen=True)
+class Broadcast:
+    """What the server answers with.
+
+    Attributes
+    ----------
+    dictionary : array (K, L, P)
+        The common atoms, at unit norm.
+    personal_round : int or None
+        Index of the personalization round to run; None in the first phase.
+    move : array (K,)
+        Samples by which each atom's window has moved since the codes were made.
+    mean_warp : array (K, C, L) or None
+        The warp the dictionary was centred with; parameters must follow.
+    search : bool
+        Whether the round may look for better onsets.
+    """
+
+    dictionary: np.ndarray
+    personal_round: int | None = None
+    move: np.ndarray | None = None
+    mean_warp: np.ndarray | None = None
+    search: bool = True

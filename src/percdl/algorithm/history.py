@@ -1,0 +1,45 @@
+"""The objective and the time after each half-step, and why the loop stopped."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class StopReason(str, Enum):
+    """Why a fit ended, as a full sentence."""
+
+    ROUNDS_DONE = "All rounds were run; the objective was still moving by more than `tol`."
+    CONVERGED = "The objective changed by less than `tol` in the last round."
+    NO_ACTIVATIONS = (
+        "Every activation is zero: the penalty exceeds what any atom explains. Lower `penalty`."
+    )
+
+
+@dataclass(frozen=True)
+class HalfStep:
+    """One line of the history."""
+
+    phase: str
+    round: int
+    step: str
+    objective: float
+    seconds: float
+
+
+@dataclass
+class History:
+    """Objective and seconds since the start, after each half-step."""
+
+    records: list[HalfStep] = field(default_factory=list)
+    started: float = field(default_factory=time.perf_counter)
+
+    def record(self, phase: str, round_index: int, step: str, objective: float) -> None:
+        """Append a half-step."""
+        seconds = time.perf_counter() - self.started
+        self.records.append(HalfStep(phase, round_index, step, float(objective), seconds))
+
+    def last(self, step: str) -> float | None:
+        """Return the latest objective recorded after ``step``."""
+        return next((r.objective for r in reversed(self.records) if r.step == step), None)

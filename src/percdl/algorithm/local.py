@@ -1,0 +1,186 @@
+"""The local half of a round: IPU, CSC and statistics, wherever the data lives (lines 3, 7, 8).
+
+A `Site` holds some subjects and their private state (parameters, codes, statistics); it
+answers a broadcast with sums over its subjects, and nothing else leaves it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from percdl.algorithm import programs
+from percdl.algorithm.blocks import Block, plan_blocks
+from percdl.algorithm.chunks import Shape, fill, plan_chunks
+from percdl.algorithm.exchange import Broadcast, Sums
+from percdl.algorithm.programs import Coded, Personal
+from percdl.algorithm.settings import Settings
+from percdl.signals import Cohort
+from percdl.steps.types import Signals, Statistics
+
+# Codes are refused only where they are worse by more than rounding.
+ROUNDING = 1e-6
+
+
+class Site:
+    """The recordings and the private state of some subjects.
+
+    Parameters
+    ----------
+    cohort : Cohort
+        The recordings.
+    settings : Settings
+        What to solve and how.
+    shape : Shape
+        Size of the chunks.
+    resident : bool
+        Keep the padded chunks on the device between rounds (an accelerator with room for
+        them) rather than make them anew each time (bounded memory).
+    """
+
+    def __init__(self, cohort: Cohort, settings: Settings, shape: Shape, resident: bool):
+        self.cohort = cohort
+        self.settings = settings
+        self.chunks = plan_chunks(cohort.lengths, cohort.n_channels, shape)
+        self.blocks = plan_blocks(self.chunks, shape.rows)
+        self.coded: list[Coded] = []
+        self._on_device: list[Signals] | None = None
+        if resident:
+            self._on_device = [self._load(index) for index in range(len(self.chunks))]
+        self.energy = [self._energy(index) for index in range(len(self.chunks))]
+
+    def population_round(self, broadcast: Broadcast) -> Sums:
+        """Code every recording with the common atoms (Alg. 1, line 3) and add up."""
+        dictionary = self._array(broadcast.dictionary)
+        self.coded = [self._code(index, dictionary[None]) for index in range(len(self.chunks))]
+        for block in self.blocks:
+            block.params = self._neutral(dictionary, block.rows)
+        return Sums.total([self._population_sums(block, dictionary) for block in self.blocks])
+
+    def personal_round(self, broadcast: Broadcast) -> Sums:
+        """Update parameters and codes (Alg. 1, lines 7-8) and add up."""
+        return Sums.total([self._personalize(block, broadcast) for block in self.blocks])
+
+    def _personalize(self, block: Block, broadcast: Broadcast) -> Sums:
+        """Run IPU, then CSC; a recording that would get worse keeps what it had."""
+        dictionary = self._array(broadcast.dictionary)
+        before = [self.coded[index] for index in block.chunks]
+        personal = self._update_params(block, broadcast, dictionary, before)
+        fitted = 0.0
+        accepted = []
+        for index, coded, part in zip(block.chunks, before, block.split(personal), strict=True):
+            unexplained = self._array(self.energy[index]) + self._price(coded)
+            fitted += float(np.sum(unexplained - part.explained.sum(1), dtype=float))
+            kept = unexplained - part.kept_explained.sum(1)
+            proposal = self._code(index, part.atoms)
+            accept = proposal.objective <= kept + ROUNDING * self.energy[index]
+            self.coded[index] = programs.choose(accept, proposal, coded, part.amplitude, kept)
+            accepted.append(accept)
+        taken = block.gather(accepted)[:, None, None]
+        block.params = jnp.where(taken, personal.params, personal.kept)
+        return replace(self._personal_sums(block, dictionary), objective_fitted=fitted)
+
+    def _update_params(
+        self, block: Block, broadcast: Broadcast, dictionary: jax.Array, before: list[Coded]
+    ) -> Personal:
+        settings = self.settings
+        shifts = settings.shifts(broadcast.personal_round) if broadcast.search else ()
+        room = max(len(settings.shifts(0)), len(settings.shifts(settings.n_perso)), 1)
+        mean_warp = broadcast.mean_warp
+        recenters = mean_warp is not None
+        if mean_warp is None:
+            mean_warp = np.zeros((len(dictionary), 1, settings.atom_length))
+        move = broadcast.move if broadcast.move is not None else np.zeros(len(dictionary))
+        return programs.personalize(
+            settings.transform,
+            settings.fit_options,
+            dictionary,
+            block.gather([coded.statistics for coded in before]),
+            block.params,
+            self._array(mean_warp),
+            jnp.asarray(recenters),
+            jnp.asarray(move, jnp.int32),
+            jnp.asarray(np.resize(shifts or (0,), room), jnp.int32),
+            jnp.asarray(len(shifts), jnp.int32),
+        )
+
+    def _population_sums(self, block: Block, dictionary: jax.Array) -> Sums:
+        """Add up what CDU needs of a block."""
+        coded = [self.coded[index] for index in block.chunks]
+        statistics: Statistics = block.gather([c.statistics for c in coded])
+        moment, weight, counts = programs.add_up(statistics, dictionary, self._by_subject)
+        objective = sum(float(np.sum(c.objective, dtype=float)) for c in coded)
+        signal = sum(float(self.energy[index].sum()) for index in block.chunks)
+        counts = np.asarray(counts, float)
+        nothing = np.zeros(0)
+        return Sums(
+            objective=objective,
+            objective_fitted=objective,
+            energy=signal + self.settings.penalty * float(counts.sum()),
+            signal=signal,
+            counts=counts,
+            moment=np.asarray(moment, float),
+            weight=np.asarray(weight, float),
+            gram=nothing,
+            transported=nothing,
+            warp=nothing,
+            n_warps=nothing,
+        )
+
+    def _personal_sums(self, block: Block, dictionary: jax.Array) -> Sums:
+        """Add up what PerCDU and centering need of a block."""
+        statistics = block.gather([self.coded[index].statistics for index in block.chunks])
+        summary = programs.summarize(
+            self.settings.transform, dictionary, statistics, block.params, self._by_subject
+        )
+        gram, transported, warp, n_warps = (np.asarray(x, float) for x in summary)
+        return replace(
+            self._population_sums(block, dictionary),
+            gram=gram,
+            transported=transported,
+            warp=warp,
+            n_warps=n_warps,
+        )
+
+    def _code(self, index: int, atoms) -> Coded:
+        settings = self.settings
+        return programs.code(
+            self._signals(index),
+            self._array(self.energy[index]),
+            self._array(atoms),
+            self._array(settings.penalty),
+            settings.rules,
+            settings.margin,
+        )
+
+    def _price(self, coded: Coded):
+        """Return penalty times the number of activations of each recording."""
+        counts = np.asarray(coded.statistics.count).sum(1)
+        return self._array(self.settings.penalty * counts)
+
+    @property
+    def _by_subject(self) -> bool:
+        return self.settings.weighting == "subjects"
+
+    def _neutral(self, dictionary: jax.Array, rows: int) -> jax.Array:
+        start = jnp.stack([self.settings.transform.neutral(atom) for atom in dictionary])
+        return jnp.broadcast_to(start, (rows, *start.shape))
+
+    def _signals(self, index: int) -> Signals:
+        return self._on_device[index] if self._on_device is not None else self._load(index)
+
+    def _load(self, index: int) -> Signals:
+        return jax.device_put(fill(self.cohort, self.chunks[index], self.settings.dtype))
+
+    def _energy(self, index: int) -> np.ndarray:
+        """Return the sum of squares of each recording of a chunk (0 for rows that only fill)."""
+        energy = np.zeros(self.chunks[index].rows)
+        for row, subject in enumerate(self.chunks[index].subjects):
+            energy[row] = np.nansum(np.square(self.cohort[int(subject)].values, dtype=float))
+        return energy
+
+    def _array(self, values) -> jax.Array:
+        return jnp.asarray(values, self.settings.dtype)

@@ -1,0 +1,100 @@
+"""Algorithm 1, beside the paper: only where the sums are taken differs between runtimes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from percdl.algorithm.exchange import Broadcast, Sums
+from percdl.algorithm.history import History, StopReason
+from percdl.algorithm.server import personal_update, population_update
+from percdl.algorithm.settings import Settings
+from percdl.steps.cdu import normalize
+
+
+class Runtime(Protocol):
+    """A place where local rounds run and their sums are added."""
+
+    def population_round(self, broadcast: Broadcast) -> Sums:
+        """Run CSC with the common atoms everywhere; return the sums."""
+        ...
+
+    def personal_round(self, broadcast: Broadcast) -> Sums:
+        """Run IPU and CSC everywhere; return the sums."""
+        ...
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The end of a fit: the dictionary (K, L, P), the last sums, and why it stopped."""
+
+    dictionary: np.ndarray
+    sums: Sums
+    stop_reason: StopReason
+
+
+def run_percdl(
+    runtime: Runtime,
+    settings: Settings,
+    dictionary: np.ndarray,
+    history: History,
+    report: Callable[[str, int, float], None],
+) -> Outcome:
+    """Run both phases of Algorithm 1 from a first dictionary (K, L, P).
+
+    ``report(phase, round, objective)`` is called after each round. One more local round
+    follows the last update, so that codes and parameters belong to the dictionary returned.
+    """
+    broadcast = Broadcast(normalize(dictionary), move=np.zeros(len(dictionary), int))
+    sums, reason = None, StopReason.ROUNDS_DONE
+    for index in range(settings.n_init):  # lines 2-5
+        sums = runtime.population_round(broadcast)  # line 3, CSC
+        history.record("population", index, "CSC", sums.objective)
+        if not sums.counts.any():
+            return Outcome(broadcast.dictionary, sums, StopReason.NO_ACTIVATIONS)
+        broadcast, objective = population_update(sums, broadcast, settings)  # line 4, CDU
+        history.record("population", index, "CDU", objective)
+        report("population", index, objective)
+        if _settled(history, settings):
+            reason = StopReason.CONVERGED
+            break
+    if sums is None:  # codes to start from, without a first phase
+        sums = runtime.population_round(broadcast)
+    for index in range(settings.n_perso):  # lines 6-10
+        sums = runtime.personal_round(replace(broadcast, personal_round=index))  # lines 7-8
+        history.record("personal", index, "IPU", sums.objective_fitted)
+        history.record("personal", index, "CSC", sums.objective)
+        last = index == settings.n_perso - 1
+        broadcast, objective = personal_update(sums, broadcast, settings, last)  # line 9, PerCDU
+        history.record("personal", index, "PerCDU", objective)
+        report("personal", index, objective)
+        reason = StopReason.ROUNDS_DONE
+        if _settled(history, settings):
+            reason = StopReason.CONVERGED
+            break
+    sums = close(runtime, settings, broadcast, history)
+    return Outcome(broadcast.dictionary, sums, reason)
+
+
+def close(runtime: Runtime, settings: Settings, broadcast: Broadcast, history: History) -> Sums:
+    """Bring codes and parameters up to date with the last dictionary, without searching."""
+    if settings.n_perso:
+        final = replace(broadcast, personal_round=settings.n_perso, search=False)
+        sums = runtime.personal_round(final)
+        history.record("final", 0, "IPU", sums.objective_fitted)
+    else:
+        sums = runtime.population_round(broadcast)
+    history.record("final", 0, "CSC", sums.objective)
+    return sums
+
+
+def _settled(history: History, settings: Settings) -> bool:
+    """Whether the last two rounds of this phase differ by less than the tolerance."""
+    phase = history.records[-1].phase
+    ends = [r.objective for r in history.records if r.phase == phase and r.step == "CSC"]
+    if settings.tolerance <= 0 or len(ends) < 2:
+        return False
+    return abs(ends[-2] - ends[-1]) <= settings.tolerance * abs(ends[-2])

@@ -1,0 +1,65 @@
+"""The server half of a round: from sums over subjects to the next dictionary (lines 4 and 9)."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from percdl.algorithm.exchange import Broadcast, Sums
+from percdl.algorithm.settings import Settings
+from percdl.steps import cdu, percdu
+from percdl.steps.centering import smooth_warp
+from percdl.transforms.base import LinearTransform, WarpTransform
+
+
+def population_update(
+    sums: Sums, broadcast: Broadcast, settings: Settings
+) -> tuple[Broadcast, float]:
+    """CDU (Alg. 1, line 4): the next broadcast, and the objective after the half-step."""
+    core = _own_window(sums, settings)
+    objective = sums.energy - cdu.explained(*core)
+    dictionary, move = cdu.update_dictionary(sums.moment, sums.weight, broadcast.dictionary)
+    return Broadcast(cdu.normalize(dictionary), move=move), objective
+
+
+def personal_update(
+    sums: Sums, broadcast: Broadcast, settings: Settings, last: bool
+) -> tuple[Broadcast, float]:
+    """PerCDU and centering (Alg. 1, line 9): the next broadcast, and the objective after PerCDU."""
+    if isinstance(settings.transform, LinearTransform):
+        dictionary = percdu.update_dictionary(sums.gram, sums.transported, broadcast.dictionary)
+        objective = sums.energy - percdu.explained(sums.gram, sums.transported, dictionary)
+    else:
+        # Without shared structure the common atom is only a summary, the barycenter.
+        dictionary, _ = cdu.update_dictionary(*_own_window(sums, settings), broadcast.dictionary)
+        objective = sums.objective
+    mean_warp = None
+    if isinstance(settings.transform, WarpTransform) and settings.centering != "off":
+        mean_warp = _mean_warp(sums, smooth=not last and settings.centering == "refit")
+        dictionary = _center(dictionary, mean_warp, settings.transform)
+    refit = settings.centering == "refit"
+    return Broadcast(cdu.normalize(dictionary), mean_warp=mean_warp if refit else None), objective
+
+
+def _own_window(sums: Sums, settings: Settings) -> tuple[np.ndarray, np.ndarray]:
+    inner = slice(settings.margin, settings.margin + settings.atom_length)
+    return sums.moment[:, inner], sums.weight[:, inner]
+
+
+def _mean_warp(sums: Sums, smooth: bool) -> np.ndarray:
+    """Return the mean warp of each atom (K, C, L); the identity for atoms nobody has."""
+    samples = np.arange(sums.warp.shape[-1], dtype=float)
+    n_warps = sums.n_warps[:, None, None]
+    mean = np.where(n_warps > 0, sums.warp / np.maximum(n_warps, 1), samples)
+    return smooth_warp(mean) if smooth else mean
+
+
+def _center(dictionary: np.ndarray, mean_warp: np.ndarray, transform: WarpTransform) -> np.ndarray:
+    """Return ``phi o mean_warp`` (decision 6)."""
+    with jax.enable_x64(True):
+        centred = [
+            transform.resample(jnp.asarray(atom), jnp.asarray(warp))
+            for atom, warp in zip(dictionary, mean_warp, strict=True)
+        ]
+        return np.asarray(jnp.stack(centred))

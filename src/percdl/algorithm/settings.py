@@ -1,0 +1,116 @@
+"""Everything the algorithm may be told, as one frozen value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from percdl.steps.csc import CodingRules
+from percdl.transforms.base import Transform, WarpTransform
+
+Centering = Literal["refit", "paper", "off"]
+Weighting = Literal["amplitude", "subjects"]
+Solver = Literal["gauss-newton", "polyak"]
+
+# Onset search, for atoms of 50 samples; longer atoms stretch the wide search in proportion.
+WIDE_SHIFTS, NARROW_SHIFTS, N_WIDE_ROUNDS = 5, 3, 3
+REFERENCE_LENGTH = 50
+# Gauss-Newton iterations of one try of the search, and of the fit that follows it.
+N_TRY_STEPS, N_FIT_STEPS, N_POLYAK_STEPS = 4, 6, 100
+
+
+class FitOptions(NamedTuple):
+    """The part of the settings that the IPU program depends on."""
+
+    solver: str
+    n_steps: int
+    multistart: bool
+    searches: bool
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to solve and how; hashable, so that compiled programs can be keyed by it.
+
+    Attributes
+    ----------
+    transform : Transform
+        The f of the paper.
+    atom_length, n_atoms, n_channels : int
+        L, K and P.
+    penalty : float
+        lambda, in squared signal units (decision 14).
+    rules : CodingRules
+        What a code may look like.
+    n_init, n_perso : int
+        Rounds of the first and of the second phase.
+    realign : bool
+        Cure 1: keep statistics on a window with margins, move atoms to the window of largest
+        energy, and try common shifts of a subject's onsets.
+    multistart : bool
+        Cure 2: start the warp fit from a monotone alignment as well.
+    centering : {"refit", "paper", "off"}
+        Cure 3: centre and re-fit the parameters ("refit"), centre and leave them stale as
+        the paper does, or do not centre.
+    weighting : {"amplitude", "subjects"}
+        Whether segments count by squared amplitude (the exact minimizer of Eq. 3) or every
+        subject once (Algorithm 2).
+    solver : {"gauss-newton", "polyak"}
+        How IPU is solved.
+    tolerance : float
+        Stop a phase when a round lowers the objective by less than this, relative.
+    dtype : {"float32", "float64"}
+        Arithmetic on the device.
+    """
+
+    transform: Transform
+    atom_length: int
+    n_atoms: int
+    n_channels: int
+    penalty: float
+    rules: CodingRules = field(default_factory=CodingRules)
+    n_init: int = 5
+    n_perso: int = 5
+    realign: bool = True
+    multistart: bool = True
+    centering: Centering = "refit"
+    weighting: Weighting = "amplitude"
+    solver: Solver = "gauss-newton"
+    n_solver_steps: int | None = None
+    tolerance: float = 0.0
+    dtype: str = "float32"
+
+    @property
+    def warps(self) -> bool:
+        """Whether the transform moves samples in time."""
+        return isinstance(self.transform, WarpTransform)
+
+    @property
+    def n_params(self) -> int:
+        """M, the number of parameters per subject and atom."""
+        return self.transform.n_params(self.atom_length, self.n_channels)
+
+    @property
+    def margin(self) -> int:
+        """R, how far the statistics reach beyond the atom on either side."""
+        if not self.realign:
+            return 0
+        return max(1, round(8 * self.atom_length / REFERENCE_LENGTH))
+
+    @property
+    def fit_options(self) -> FitOptions:
+        """What IPU is compiled for."""
+        default = N_POLYAK_STEPS if self.solver == "polyak" else N_FIT_STEPS
+        steps = self.n_solver_steps or default
+        return FitOptions(self.solver, steps, self.multistart, bool(self.shifts(0)))
+
+    def shifts(self, round_index: int) -> tuple[int, ...]:
+        """Return the onset shifts to try in a personalization round."""
+        if not self.warps or self.solver != "gauss-newton":
+            return ()
+        if not self.realign:
+            return (0,) if self.multistart and round_index < N_WIDE_ROUNDS else ()
+        if round_index < N_WIDE_ROUNDS:
+            stride = max(1, round(self.atom_length / REFERENCE_LENGTH))
+            return tuple(stride * d for d in range(-WIDE_SHIFTS, WIDE_SHIFTS + 1))
+        return tuple(range(-NARROW_SHIFTS, NARROW_SHIFTS + 1))

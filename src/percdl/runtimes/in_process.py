@@ -1,0 +1,82 @@
+"""All subjects in this process, chunk by chunk, on whatever device JAX finds."""
+
+from __future__ import annotations
+
+import os
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+import jax
+import platformdirs
+
+from percdl.algorithm.chunks import ACCELERATOR_SHAPE, CPU_SHAPE, Shape
+from percdl.algorithm.exchange import Broadcast, Sums
+from percdl.algorithm.local import Site
+from percdl.algorithm.settings import Settings
+from percdl.signals import Cohort
+
+# Share of an accelerator's memory that the recordings may occupy between rounds.
+RESIDENT_SHARE = 0.25
+
+
+class InProcess:
+    """One site that holds the whole cohort.
+
+    Parameters
+    ----------
+    cohort : Cohort
+        The recordings.
+    settings : Settings
+        What to solve and how.
+    chunk_rows : int, optional
+        Most recordings in a chunk; by default what suits the device. Results do not depend
+        on it, memory does.
+    """
+
+    def __init__(self, cohort: Cohort, settings: Settings, chunk_rows: int | None = None):
+        enable_compilation_cache()
+        on_cpu = jax.default_backend() == "cpu"
+        shape = CPU_SHAPE if on_cpu else ACCELERATOR_SHAPE
+        if chunk_rows is not None:
+            shape = Shape(chunk_rows, shape.samples)
+        self._settings = settings
+        with self._precision():
+            self.site = Site(cohort, settings, shape, not on_cpu and _fits(cohort, settings))
+
+    def population_round(self, broadcast: Broadcast) -> Sums:
+        """Run CSC with the common atoms; return the sums."""
+        with self._precision():
+            return self.site.population_round(broadcast)
+
+    def personal_round(self, broadcast: Broadcast) -> Sums:
+        """Run IPU and CSC; return the sums."""
+        with self._precision():
+            return self.site.personal_round(broadcast)
+
+    def _precision(self) -> AbstractContextManager:
+        return jax.enable_x64(True) if self._settings.dtype == "float64" else nullcontext()
+
+
+def enable_compilation_cache() -> None:
+    """Let compiled programs outlive the process, in the user's cache directory.
+
+    A directory the user has chosen (``JAX_COMPILATION_CACHE_DIR``) is left alone;
+    ``PERCDL_NO_CACHE=1`` turns the cache off.
+    """
+    if jax.config.jax_compilation_cache_dir or os.environ.get("PERCDL_NO_CACHE") == "1":
+        return
+    folder = Path(platformdirs.user_cache_dir("percdl")) / "compiled"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:  # a read-only home is no reason to fail
+        return
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+
+
+def _fits(cohort: Cohort, settings: Settings) -> bool:
+    """Whether the recordings take a small enough share of the device's memory."""
+    stats = jax.devices()[0].memory_stats() or {}
+    limit = stats.get("bytes_limit", 0) * RESIDENT_SHARE
+    item = 8 if settings.dtype == "float64" else 4
+    return int(cohort.lengths.sum()) * cohort.n_channels * item <= limit
