@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 
 
-class StopReason(str, Enum):
+class StopReason(StrEnum):
     """Why a fit ended, as a full sentence."""
 
     ROUNDS_DONE = "All rounds were run; the objective was still moving by more than `tol`."

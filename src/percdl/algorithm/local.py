@@ -6,7 +6,7 @@ answers a broadcast with sums over its subjects, and nothing else leaves it.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +23,18 @@ from percdl.steps.types import Signals, Statistics
 
 # Codes are refused only where they are worse by more than rounding.
 ROUNDING = 1e-6
+
+
+@dataclass(frozen=True)
+class Results:
+    """What a site keeps to itself: parameters (S, K, M), counts (S, K) and events, in order."""
+
+    params: np.ndarray
+    counts: np.ndarray
+    subject: np.ndarray
+    onset: np.ndarray
+    atom: np.ndarray
+    amplitude: np.ndarray
 
 
 class Site:
@@ -145,6 +157,46 @@ class Site:
             n_warps=n_warps,
         )
 
+    def state(self) -> tuple[list[Coded], list[jax.Array]]:
+        """Return the private state, to come back to it with `restore`."""
+        return list(self.coded), [block.params for block in self.blocks]
+
+    def restore(self, state: tuple[list[Coded], list[jax.Array]]) -> None:
+        """Go back to an earlier state."""
+        self.coded = list(state[0])
+        for block, params in zip(self.blocks, state[1], strict=True):
+            block.params = params
+
+    def results(self) -> Results:
+        """Return what was learned of each subject, in the order of the cohort."""
+        n_subjects = len(self.cohort)
+        settings = self.settings
+        params = np.zeros((n_subjects, settings.n_atoms, settings.n_params), settings.dtype)
+        counts = np.zeros((n_subjects, settings.n_atoms), int)
+        tables = []
+        for block in self.blocks:
+            for index, found in zip(block.chunks, block.split(block.params), strict=True):
+                subjects = self.chunks[index].subjects
+                coded = _first_rows(self.coded[index], len(subjects))
+                params[subjects] = np.asarray(found)[: len(subjects)]
+                counts[subjects] = coded.statistics.count
+                rows, slots = np.nonzero(coded.events.amplitude)
+                tables.append(
+                    (subjects[rows], *(np.asarray(e)[rows, slots] for e in coded.events))
+                )
+        subject, onset, atom, amplitude = (
+            np.concatenate(column) for column in zip(*tables, strict=True)
+        )
+        order = np.lexsort((onset, subject))
+        return Results(
+            params,
+            counts,
+            subject[order],
+            onset[order],
+            atom[order],
+            amplitude[order].astype(float),
+        )
+
     def _code(self, index: int, atoms) -> Coded:
         settings = self.settings
         return programs.code(
@@ -184,3 +236,8 @@ class Site:
 
     def _array(self, values) -> jax.Array:
         return jnp.asarray(values, self.settings.dtype)
+
+
+def _first_rows(coded: Coded, n_rows: int) -> Coded:
+    """Drop the rows that only fill a chunk, and come back to the host."""
+    return jax.tree.map(lambda x: np.asarray(x)[:n_rows], coded)

@@ -50,7 +50,8 @@ def run_percdl(
     """
     broadcast = Broadcast(normalize(dictionary), move=np.zeros(len(dictionary), int))
     sums, reason = None, StopReason.ROUNDS_DONE
-    for index in range(settings.n_init):  # lines 2-5
+    n_init, n_perso = settings.schedule
+    for index in range(n_init):  # lines 2-5
         sums = runtime.population_round(broadcast)  # line 3, CSC
         history.record("population", index, "CSC", sums.objective)
         if not sums.counts.any():
@@ -63,11 +64,11 @@ def run_percdl(
             break
     if sums is None:  # codes to start from, without a first phase
         sums = runtime.population_round(broadcast)
-    for index in range(settings.n_perso):  # lines 6-10
+    for index in range(n_perso):  # lines 6-10
         sums = runtime.personal_round(replace(broadcast, personal_round=index))  # lines 7-8
         history.record("personal", index, "IPU", sums.objective_fitted)
         history.record("personal", index, "CSC", sums.objective)
-        last = index == settings.n_perso - 1
+        last = index == n_perso - 1
         broadcast, objective = personal_update(sums, broadcast, settings, last)  # line 9, PerCDU
         history.record("personal", index, "PerCDU", objective)
         report("personal", index, objective)
@@ -75,14 +76,25 @@ def run_percdl(
         if _settled(history, settings):
             reason = StopReason.CONVERGED
             break
-    sums = close(runtime, settings, broadcast, history)
+    sums = _close(runtime, settings, broadcast, history)
     return Outcome(broadcast.dictionary, sums, reason)
 
 
-def close(runtime: Runtime, settings: Settings, broadcast: Broadcast, history: History) -> Sums:
+def run_frozen(runtime: Runtime, settings: Settings, dictionary: np.ndarray) -> Sums:
+    """Find codes and parameters of subjects never seen, the dictionary held fixed."""
+    broadcast = Broadcast(dictionary)
+    sums = runtime.population_round(broadcast)
+    n_perso = settings.schedule[1]
+    for index in range(n_perso):
+        sums = runtime.personal_round(replace(broadcast, personal_round=index))
+    return sums
+
+
+def _close(runtime: Runtime, settings: Settings, broadcast: Broadcast, history: History) -> Sums:
     """Bring codes and parameters up to date with the last dictionary, without searching."""
-    if settings.n_perso:
-        final = replace(broadcast, personal_round=settings.n_perso, search=False)
+    n_perso = settings.schedule[1]
+    if n_perso:
+        final = replace(broadcast, personal_round=n_perso, search=False)
         sums = runtime.personal_round(final)
         history.record("final", 0, "IPU", sums.objective_fitted)
     else:

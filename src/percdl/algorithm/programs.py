@@ -15,7 +15,7 @@ from percdl.steps.centering import recenter_params
 from percdl.steps.csc import CodingRules, encode
 from percdl.steps.ipu import explained_energy, gauss_newton
 from percdl.steps.polyak import polyak
-from percdl.steps.realignment import search
+from percdl.steps.realignment import best_window, search
 from percdl.steps.statistics import at_shift, core, segment_statistics
 from percdl.steps.types import Events, Signals, Statistics
 from percdl.transforms.base import ClosedFormTransform, LinearTransform, Transform, WarpTransform
@@ -101,22 +101,14 @@ def personalize(
         shift = jnp.broadcast_to(move, moment.shape[:1])
         start = (params, shift)
         if isinstance(transform, WarpTransform) and options.searches:
-            start = jax.lax.cond(
-                n_shifts > 0,
-                lambda start: search(
-                    transform,
-                    atom,
-                    moment,
-                    weight,
-                    start,
-                    shifts,
-                    n_shifts,
-                    options.multistart,
-                    N_TRY_STEPS,
-                ),  # fmt: skip
-                lambda start: start,
-                start,
-            )
+
+            def look(start):
+                tries = (shifts, n_shifts, options.multistart, N_TRY_STEPS)
+                return search(transform, atom, moment, weight, start, *tries)
+
+            start = jax.lax.cond(n_shifts > 0, look, lambda start: start, start)
+        if isinstance(transform, ClosedFormTransform):
+            start = (params, best_window(transform, atom, moment, weight))
         at = at_shift(moment, start[1], length), at_shift(weight, start[1], length)
         fitted, explained = _fit(transform, options, atom, *at, start[0])
         return fitted, explained, transform.apply(fitted, atom), params, kept_explained, amplitude

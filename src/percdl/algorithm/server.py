@@ -26,7 +26,7 @@ def population_update(
 def personal_update(
     sums: Sums, broadcast: Broadcast, settings: Settings, last: bool
 ) -> tuple[Broadcast, float]:
-    """PerCDU and centering (Alg. 1, line 9): the next broadcast, and the objective after PerCDU."""
+    """PerCDU and centering (Alg. 1, line 9): the next broadcast, the objective after PerCDU."""
     if isinstance(settings.transform, LinearTransform):
         dictionary = percdu.update_dictionary(sums.gram, sums.transported, broadcast.dictionary)
         objective = sums.energy - percdu.explained(sums.gram, sums.transported, dictionary)

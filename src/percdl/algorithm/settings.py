@@ -81,6 +81,21 @@ class Settings:
     dtype: str = "float32"
 
     @property
+    def schedule(self) -> tuple[int, int]:
+        """Rounds of the two phases.
+
+        Without parameters there is nothing to personalize, and without shared structure no
+        population to learn from: all rounds then go to the one phase that makes sense, and
+        the three models can be compared at equal cost.
+        """
+        total = self.n_init + self.n_perso
+        if self.n_params == 0:
+            return total, 0
+        if not self.transform.shares_structure:
+            return 0, total
+        return self.n_init, self.n_perso
+
+    @property
     def warps(self) -> bool:
         """Whether the transform moves samples in time."""
         return isinstance(self.transform, WarpTransform)

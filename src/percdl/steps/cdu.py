@@ -8,7 +8,7 @@ import numpy as np
 def update_dictionary(
     moment: np.ndarray, weight: np.ndarray, dictionary: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the atoms (K, L, P) that fit the segments best, ``phi_k = m_k / w_k``, and their moves.
+    """Return the atoms (K, L, P) that fit best, ``phi_k = m_k / w_k``, and their moves.
 
     ``moment`` (K, L + 2R, P) and ``weight`` (K, L + 2R, Q) are sums over subjects. Exact for
     non-overlapping codes. With margins (R > 0) an atom moves to the window in which the

@@ -1,4 +1,4 @@
-"""CSC: exact convolutional sparse coding with an l0 penalty and no overlap (Alg. 1, lines 3, 8)."""
+"""CSC: exact sparse coding with an l0 penalty and no overlap (Alg. 1, lines 3 and 8)."""
 
 from __future__ import annotations
 

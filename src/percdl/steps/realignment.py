@@ -14,10 +14,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from percdl.steps.alignment import align
-from percdl.steps.ipu import gauss_newton
+from percdl.steps.ipu import explained_energy, gauss_newton
 from percdl.steps.statistics import at_shift
 from percdl.steps.warp_fit import fit_warp
-from percdl.transforms.base import Atom, WarpTransform
+from percdl.transforms.base import Atom, ClosedFormTransform, WarpTransform
 
 # A shift must explain this much more than its rival, relative, to be preferred.
 PREFERENCE = 1e-6
@@ -64,6 +64,31 @@ def search(
     current, explained = attempt(params, shift, False)
     best = jax.lax.fori_loop(0, n_shifts, consider, (current, shift, explained))
     return best[0], best[1]
+
+
+def best_window(
+    transform: ClosedFormTransform,
+    atom: Atom,
+    moment: Float[Array, "B Lw P"],
+    weight: Float[Array, "B Lw Q"],
+) -> Int[Array, " B"]:
+    """Return the common shift at which a closed-form fit explains most; stay put in a tie."""
+    length = atom.shape[0]
+    margin = (moment.shape[1] - length) // 2
+    still = jnp.zeros(moment.shape[0], jnp.int32)
+
+    def explained(shift):
+        at = at_shift(moment, shift, length), at_shift(weight, shift, length)
+        return explained_energy(transform.apply(transform.solve(atom, *at), atom), *at)[0]
+
+    def consider(index, best):
+        shift, most = best
+        moved = jnp.full_like(shift, index - margin)
+        reached = explained(moved)
+        better = reached > most * (1 + PREFERENCE)
+        return jnp.where(better, moved, shift), jnp.where(better, reached, most)
+
+    return jax.lax.fori_loop(0, 2 * margin + 1, consider, (still, explained(still)))[0]
 
 
 def _aligned_start(transform, atom, moment, weight):

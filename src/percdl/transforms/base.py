@@ -9,7 +9,7 @@ an error that names what is missing (`require`).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from jaxtyping import Array, Float
 
@@ -44,6 +44,9 @@ class Linearization(NamedTuple):
 
 class Transform(ABC):
     """The ``f`` of the paper: ``personal atom = f(common atom, params)`` (Eq. 2)."""
+
+    #: Whether the personal atom depends on the common one.
+    shares_structure: ClassVar[bool] = True
 
     def validate(self) -> None:  # noqa: B027  (most transforms have nothing to check)
         """Raise `InvalidParameterError` where a hyper-parameter is out of range."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -25,6 +25,8 @@ class Free(ClosedFormTransform):
     >>> bool(jnp.allclose(Free().apply(Free().neutral(atom), atom), atom / jnp.linalg.norm(atom)))
     True
     """
+
+    shares_structure: ClassVar[bool] = False
 
     def n_params(self, atom_length: int, n_channels: int) -> int:
         """Return L P."""

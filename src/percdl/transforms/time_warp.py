@@ -95,7 +95,7 @@ class TimeWarp(WarpTransform):
         return self.warp_jacobian(params, atom_length, n_channels)[0]
 
     def warp_jacobian(self, params: Params, atom_length: int, n_channels: int):
-        """Return psi (..., C, L) in samples and its derivative in the parameters (..., C, L, D W)."""
+        """Return psi (..., C, L), in samples, and its derivative in the parameters."""
         last = atom_length - 1
         samples = jnp.arange(atom_length, dtype=params.dtype)
         displacement = jnp.zeros((), params.dtype)

@@ -1,0 +1,13 @@
+"""Data to learn from: synthetic cohorts whose truth is known."""
+
+from percdl.datasets.scoring import atom_distance, match_atoms, onset_accuracy
+from percdl.datasets.synthetic import SyntheticCohort, common_patterns, make_synthetic
+
+__all__ = [
+    "SyntheticCohort",
+    "atom_distance",
+    "common_patterns",
+    "make_synthetic",
+    "match_atoms",
+    "onset_accuracy",
+]

@@ -1,0 +1,110 @@
+"""How close a fit came to the truth: distance of the atoms, share of the onsets found."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float, Int
+from scipy.optimize import linear_sum_assignment
+
+from percdl.exceptions import InvalidParameterError
+
+Dictionary = Float[np.ndarray, "K L P"]
+
+
+def match_atoms(dictionary: Dictionary, truth: Dictionary) -> Int[np.ndarray, " K"]:
+    """Return, for each true atom, the index of the learned atom that stands for it.
+
+    The assignment is one-to-one and has the least total distance. Cost O(K^2 L P + K^3).
+
+    >>> truth = np.eye(3)[:2, :, None]
+    >>> match_atoms(truth[::-1], truth)
+    array([1, 0])
+    """
+    return linear_sum_assignment(_distances(dictionary, truth))[1]
+
+
+def atom_distance(dictionary: Dictionary, truth: Dictionary) -> float:
+    """Return the mean Euclidean distance between unit-norm atoms, after the best assignment.
+
+    0 for equal shapes, sqrt(2) for orthogonal ones, 2 at most; the scale of either side
+    plays no part.
+
+    >>> truth = np.eye(3)[:2, :, None]
+    >>> atom_distance(5 * truth[::-1], truth)
+    0.0
+    """
+    distances = _distances(dictionary, truth)
+    return float(distances[linear_sum_assignment(distances)].mean())
+
+
+def onset_accuracy(events: pd.DataFrame, truth: pd.DataFrame, tolerance: int = 1) -> float:
+    """Return the share of true activations found within ``tolerance`` samples.
+
+    Both frames have columns ``subject``, ``atom`` and ``onset_sample``. A detected event
+    stands for one true activation at most. Which learned atom stands for which true one is
+    decided once for the whole cohort, by the assignment that finds most.
+
+    >>> truth = pd.DataFrame({"subject": "A", "atom": [0, 1], "onset_sample": [10, 80]})
+    >>> found = pd.DataFrame({"subject": "A", "atom": [1, 0], "onset_sample": [11, 90]})
+    >>> onset_accuracy(found, truth)
+    0.5
+    """
+    _check_events(events, "events")
+    _check_events(truth, "truth")
+    if truth.empty:
+        raise InvalidParameterError("`truth` holds no activation: there is nothing to find.")
+    found, true = _onsets(events), _onsets(truth)
+    true_atoms = sorted({atom for _, atom in true})
+    atoms = sorted({atom for _, atom in found})
+    hits = np.zeros((len(true_atoms), len(atoms)), int)
+    for (subject, atom), onsets in true.items():
+        for column, candidate in enumerate(atoms):
+            detected = found.get((subject, candidate), np.zeros(0, int))
+            hits[true_atoms.index(atom), column] += _count_pairs(detected, onsets, tolerance)
+    return float(hits[linear_sum_assignment(hits, maximize=True)].sum() / len(truth))
+
+
+def _distances(dictionary: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """Return the distance of each learned atom (column) to each true one (row)."""
+    if dictionary.ndim != 3 or dictionary.shape != truth.shape:
+        raise InvalidParameterError(
+            f"The dictionary has shape {dictionary.shape}, the truth {truth.shape}. "
+            "Both must be (K, L, P): as many atoms, of the same length and channels."
+        )
+    gaps = _unit(dictionary)[None] - _unit(truth)[:, None]
+    return np.sqrt((gaps**2).sum((2, 3)))
+
+
+def _unit(dictionary: np.ndarray) -> np.ndarray:
+    norm = np.sqrt((dictionary**2).sum((1, 2), keepdims=True))
+    return dictionary / np.where(norm > 0, norm, 1)
+
+
+def _check_events(frame: pd.DataFrame, name: str) -> None:
+    missing = {"subject", "atom", "onset_sample"} - set(frame.columns)
+    if missing:
+        raise InvalidParameterError(
+            f"`{name}` has no column {', '.join(sorted(missing))}; it has "
+            f"{', '.join(map(str, frame.columns))}. Pass a frame such as `model.events_`."
+        )
+
+
+def _onsets(frame: pd.DataFrame) -> dict[tuple[str, int], np.ndarray]:
+    """Return the sorted onsets of each subject and atom."""
+    groups = frame.groupby(["subject", "atom"], sort=False)["onset_sample"]
+    return {(str(key[0]), int(key[1])): np.sort(onsets.to_numpy()) for key, onsets in groups}
+
+
+def _count_pairs(detected: np.ndarray, true: np.ndarray, tolerance: int) -> int:
+    """Count the pairs within the tolerance, each onset used once.
+
+    Taking the earliest detection that fits is optimal, as all tolerances are equal.
+    """
+    pairs = position = 0
+    for onset in true:
+        while position < len(detected) and detected[position] < onset - tolerance:
+            position += 1
+        if position < len(detected) and detected[position] <= onset + tolerance:
+            pairs, position = pairs + 1, position + 1
+    return pairs

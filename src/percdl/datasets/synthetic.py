@@ -1,0 +1,227 @@
+"""The synthetic cohorts of the paper (Section 3.1), with the truth they were made from.
+
+JAX is loaded when a cohort is made, not when this module is imported.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float, Int
+
+from percdl.datasets.noise import Noise, corrupt
+from percdl.datasets.scoring import atom_distance
+from percdl.exceptions import InvalidParameterError
+from percdl.signals import Cohort
+
+if TYPE_CHECKING:
+    from percdl.transforms.interpolation import Interpolation
+
+AMPLITUDE = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class SyntheticCohort:
+    """A cohort and everything it was made from.
+
+    Attributes
+    ----------
+    cohort : Cohort
+        The recordings, noise included: X.
+    dictionary : array (K, L, P)
+        The true common atoms Phi, at the amplitude of the patterns (not at unit norm).
+    params : array (S, K, M)
+        The true personalization A.
+    personal_dictionary : array (S, K, L, P)
+        The true personal atoms ``f(phi_k, a_sk)``.
+    events : DataFrame
+        The true activations Z: subject, atom, onset_sample, onset_seconds, amplitude.
+    transform : WarpTransform
+        The f that made the personal atoms.
+    """
+
+    cohort: Cohort
+    dictionary: Float[np.ndarray, "K L P"]
+    params: Float[np.ndarray, "S K M"]
+    personal_dictionary: Float[np.ndarray, "S K L P"]
+    events: pd.DataFrame
+    transform: Any
+
+    def distance_to_truth(self, dictionary: Float[np.ndarray, "K L P"]) -> float:
+        """Return the mean distance of unit-norm atoms to the true ones, see `atom_distance`."""
+        return atom_distance(np.asarray(dictionary, float), self.dictionary)
+
+    def gauge_floor(self) -> float:
+        """Return the distance to the truth that even perfect warps would leave.
+
+        ``phi o h`` with warps ``h^-1 o psi_s`` fits as well as ``phi`` with ``psi_s``, for
+        every h. The atom in the gauge where the mean warp is the identity is
+        ``phi o psi_bar``, with psi_bar the mean of the true warps; its distance to phi is
+        due to the draw of the subjects alone, and falls as 1 / sqrt(S).
+        """
+        from percdl.datasets.warping import center
+
+        return self.distance_to_truth(center(self.transform, self.params, self.dictionary))
+
+
+def make_synthetic(
+    n_subjects: int = 32,
+    n_times: int = 500,
+    *,
+    atom_length: int = 50,
+    n_repetitions: int = 3,
+    depth: int = 3,
+    width: int = 10,
+    interpolation: Interpolation = "cubic",
+    noise_std: float = 0.0,
+    snr_db: float | None = None,
+    impulse_rate: float = 0.0,
+    impulse_subjects: float = 0.25,
+    impulse_range: tuple[float, float] = (2.0, 2.5),
+    sfreq: float = 100.0,
+    random_state: int | np.random.Generator | None = None,
+) -> SyntheticCohort:
+    """Make a cohort whose subjects repeat two common patterns, each at a pace of their own.
+
+    Every subject warps both patterns (`common_patterns`) and repeats each of them, at
+    amplitude 1, in random order, with random gaps and without overlap.
+
+    Parameters
+    ----------
+    n_subjects, n_times : int
+        S and N.
+    atom_length, n_repetitions : int
+        L, and the number of activations of each pattern.
+    depth, width, interpolation
+        The warps, see `TimeWarp`. Parameters are uniform in (-1, 1); a row with an l1 norm
+        above 0.99 is scaled down to it (decision 5).
+    noise_std : float, default=0.0
+        Standard deviation of white Gaussian noise.
+    snr_db : float, optional
+        The same, as a signal-to-noise ratio in decibels.
+    impulse_rate : float, default=0.0
+        Share of the samples of a hit recording to which an impulse is added.
+    impulse_subjects : float, default=0.25
+        Share of the recordings that are hit.
+    impulse_range : (float, float), default=(2.0, 2.5)
+        Least and largest size of the impulses; their signs are random.
+    sfreq : float, default=100.0
+        Samples per second.
+    random_state : int, Generator or None
+        Decides everything. The first subjects of a larger cohort are those of a smaller one,
+        and the clean signals do not depend on the noise.
+
+    Returns
+    -------
+    SyntheticCohort
+        The cohort and the truth.
+
+    Examples
+    --------
+    >>> data = make_synthetic(n_subjects=4, random_state=0)
+    >>> data.cohort
+    Cohort(4 recordings, 1 channel (signal), 100 Hz, 500 samples)
+    >>> data.dictionary.shape, data.params.shape, len(data.events)
+    ((2, 50, 1), (4, 2, 30), 24)
+    """
+    from percdl.datasets.warping import personalize
+    from percdl.transforms import TimeWarp
+
+    noise = Noise(noise_std, snr_db, impulse_rate, impulse_subjects, impulse_range)
+    _check_sizes(n_subjects, n_times, atom_length, n_repetitions)
+    transform = TimeWarp(depth, width, interpolation)
+    transform.validate()
+    signal_rng, noise_rng = np.random.default_rng(random_state).spawn(2)
+    streams = signal_rng.spawn(n_subjects)
+    dictionary = common_patterns(atom_length)
+    params = np.stack([_draw_params(len(dictionary), depth, width, rng) for rng in streams])
+    personal = personalize(transform, params, dictionary)
+    order = np.repeat(np.arange(len(dictionary)), n_repetitions)
+    codes = [(_place(order.size, atom_length, n_times, r), r.permutation(order)) for r in streams]
+    clean = [_add_up(*code, atoms, n_times) for code, atoms in zip(codes, personal, strict=True)]
+    values = corrupt(np.stack(clean), noise, noise_rng)
+    cohort = Cohort.from_arrays(values, sfreq=sfreq, channels="signal", units="a.u.")
+    return SyntheticCohort(
+        cohort, dictionary, params, personal, _list_events(codes, cohort), transform
+    )
+
+
+def common_patterns(atom_length: int) -> Float[np.ndarray, "2 L 1"]:
+    """Return the two patterns of the synthetic experiments (decision 15).
+
+    Two periods of a sine, and two positive arcs of which the second is lower.
+
+    >>> common_patterns(50).max(1).round(2).ravel()
+    array([1.  , 1.  ])
+    """
+    i, half = np.arange(atom_length), atom_length // 2
+    sine = np.sin(4 * np.pi * i / (atom_length - 1))
+    first = np.abs(np.sin(np.pi * i / half))
+    second = 0.3 * np.abs(np.sin(np.pi * (i - half) / (half - 1)))
+    return np.stack([sine, np.where(i < half, first, second)])[:, :, None]
+
+
+def _check_sizes(n_subjects: int, n_times: int, atom_length: int, n_repetitions: int) -> None:
+    least = {"n_subjects": (n_subjects, 1), "atom_length": (atom_length, 4)}
+    for name, (value, minimum) in {**least, "n_repetitions": (n_repetitions, 1)}.items():
+        if value < minimum:
+            raise InvalidParameterError(
+                f"`make_synthetic({name}={value})` must be an integer of at least {minimum}."
+            )
+    needed = 2 * n_repetitions * atom_length
+    if n_times < needed:
+        raise InvalidParameterError(
+            f"`make_synthetic(n_times={n_times})` is too short: 2 patterns x {n_repetitions} "
+            f"repetitions x {atom_length} samples need {needed}. Pass n_times={needed} or more."
+        )
+
+
+def _draw_params(
+    n_atoms: int, depth: int, width: int, rng: np.random.Generator
+) -> Float[np.ndarray, "K M"]:
+    """Draw the parameters of one subject, every row scaled into Theta."""
+    from percdl.transforms.time_warp import MAX_ROW_NORM
+
+    rows = rng.uniform(-1, 1, (n_atoms, depth, width))
+    norm = np.abs(rows).sum(-1, keepdims=True)
+    return (rows * np.minimum(1, MAX_ROW_NORM / norm)).reshape(n_atoms, -1)
+
+
+def _place(
+    n_segments: int, atom_length: int, n_times: int, rng: np.random.Generator
+) -> Int[np.ndarray, " E"]:
+    """Draw onsets uniformly among all placements without overlap."""
+    # Shrink every segment to one sample, draw distinct samples, grow the segments back.
+    room = n_times - n_segments * (atom_length - 1)
+    shrunk = np.sort(rng.choice(room, n_segments, replace=False))
+    return shrunk + (atom_length - 1) * np.arange(n_segments)
+
+
+def _add_up(
+    onsets: Int[np.ndarray, " E"],
+    order: Int[np.ndarray, " E"],
+    atoms: Float[np.ndarray, "K L P"],
+    n_times: int,
+) -> Float[np.ndarray, "N P"]:
+    """Return ``sum_k z_k * phi_k`` for one subject."""
+    signal = np.zeros((n_times, atoms.shape[2]))
+    for onset, k in zip(onsets, order, strict=True):
+        signal[onset : onset + atoms.shape[1]] += AMPLITUDE * atoms[k]
+    return signal
+
+
+def _list_events(codes: list[tuple[np.ndarray, np.ndarray]], cohort: Cohort) -> pd.DataFrame:
+    """Return the activations as a frame, subjects in order, onsets increasing."""
+    onsets, atoms = (np.concatenate(column) for column in zip(*codes, strict=True))
+    return pd.DataFrame(
+        {
+            "subject": np.repeat(cohort.subjects, [len(onset) for onset, _ in codes]),
+            "atom": atoms,
+            "onset_sample": onsets,
+            "onset_seconds": onsets / cohort.sfreq,
+            "amplitude": AMPLITUDE,
+        }
+    )

@@ -1,0 +1,51 @@
+"""The two compiled programs behind synthetic cohorts; the only file here that loads JAX.
+
+Compiled once per shape: operation by operation, a first call would take seconds.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from percdl.transforms.base import Transform, WarpTransform
+
+
+def personalize(
+    transform: Transform,
+    params: Float[np.ndarray, "S K M"],
+    dictionary: Float[np.ndarray, "K L P"],
+) -> Float[np.ndarray, "S K L P"]:
+    """Return the personal atoms ``f(phi_k, a_sk)`` (Eq. 2), in double precision."""
+    with jax.enable_x64(True):
+        atoms = [
+            np.asarray(_apply(transform, params[:, k], atom)) for k, atom in enumerate(dictionary)
+        ]
+    return np.stack(atoms, axis=1)
+
+
+def center(
+    transform: WarpTransform,
+    params: Float[np.ndarray, "S K M"],
+    dictionary: Float[np.ndarray, "K L P"],
+) -> Float[np.ndarray, "K L P"]:
+    """Return ``phi_k o psi_bar_k``, psi_bar the mean warp of the subjects (decision 6)."""
+    with jax.enable_x64(True):
+        atoms = [
+            np.asarray(_center(transform, params[:, k], atom)) for k, atom in enumerate(dictionary)
+        ]
+    return np.stack(atoms)
+
+
+@partial(jax.jit, static_argnames="transform")
+def _apply(transform, params, atom):
+    return transform.apply(params, jnp.asarray(atom))
+
+
+@partial(jax.jit, static_argnames="transform")
+def _center(transform, params, atom):
+    return transform.resample(jnp.asarray(atom), transform.warp(params, *atom.shape).mean(0))

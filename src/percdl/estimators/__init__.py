@@ -1,0 +1,9 @@
+"""PerCDL, PopCDL and IndCDL: the scikit-learn face."""
+
+from percdl.estimators.individual import IndCDL
+from percdl.estimators.motif import Motif
+from percdl.estimators.percdl import PerCDL
+from percdl.estimators.persistence import load
+from percdl.estimators.population import PopCDL
+
+__all__ = ["IndCDL", "Motif", "PerCDL", "PopCDL", "load"]

@@ -1,0 +1,294 @@
+"""What the three estimators share: fitting, personalizing, reconstructing."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from percdl.estimators.progress import progress_bar
+from percdl.estimators.validation import check_cohort, check_parameters
+from percdl.exceptions import InvalidParameterError, NoActivationWarning
+from percdl.signals import Cohort, as_cohort
+
+if TYPE_CHECKING:
+    from percdl.algorithm.settings import Settings
+    from percdl.transforms import Transform
+
+
+@dataclass(frozen=True)
+class Personalization:
+    """What a frozen dictionary says of some subjects.
+
+    Attributes
+    ----------
+    params : array (S, K, M)
+        Personalization parameters; NaN for subjects without the atom.
+    personal_dictionary : array (S, K, L, P)
+        Personal atoms; NaN for subjects without the atom.
+    events : DataFrame
+        Columns subject, atom, onset_sample, onset_seconds, amplitude.
+    n_activations : array (S, K)
+        Number of activations.
+    subjects : tuple of str
+        Who they are, in order.
+    """
+
+    params: np.ndarray
+    personal_dictionary: np.ndarray
+    events: pd.DataFrame
+    n_activations: np.ndarray
+    subjects: tuple[str, ...]
+
+
+class BaseCDL(TransformerMixin, BaseEstimator):
+    """Fit, personalize, transform, reconstruct and score; leaves say which transform."""
+
+    @abstractmethod
+    def _get_transform(self) -> Transform:
+        """Return the f of the model."""
+
+    def fit(self, X: Any, y: Any = None) -> BaseCDL:
+        """Learn the dictionary and everyone's version of it (Algorithm 1).
+
+        Parameters
+        ----------
+        X : Cohort, list of arrays (n_times, n_channels), array (S, N, P) or (S, N)
+            The recordings; NaN marks missing samples.
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        from percdl.algorithm.history import StopReason
+        from percdl.runtimes.in_process import InProcess
+
+        cohort = self._check(X)
+        settings = self._settings(cohort)
+        runtime = InProcess(cohort, settings, self.chunk_rows)
+        outcome, history = self._run_restarts(runtime, settings, cohort)
+        self.dictionary_ = outcome.dictionary
+        found = self._collect(cohort, settings, runtime.site.results())
+        self.params_ = found.params
+        self.personal_dictionary_ = found.personal_dictionary
+        self.events_ = found.events
+        self.n_activations_ = found.n_activations
+        self.history_ = pd.DataFrame([asdict(record) for record in history.records])
+        self.objective_ = outcome.sums.objective
+        self.stop_reason_ = outcome.stop_reason.value
+        self.subjects_ = cohort.subjects
+        self.channels_, self.units_, self.sfreq_ = cohort.channels, cohort.units, cohort.sfreq
+        self.n_channels_ = cohort.n_channels
+        if outcome.stop_reason is StopReason.NO_ACTIVATIONS:
+            warnings.warn(self.stop_reason_, NoActivationWarning, stacklevel=2)
+        else:
+            self._warn_inactive(found.n_activations, cohort)
+        return self
+
+    def personalize(self, X: Any) -> Personalization:
+        """Express recordings never seen, with the dictionary frozen.
+
+        Parameters
+        ----------
+        X : as in `fit`
+
+        Returns
+        -------
+        Personalization
+        """
+        cohort = self._check_new(X)
+        settings = self._settings(cohort)
+        found = self._collect(cohort, settings, self._run_frozen(cohort, settings))
+        self._warn_inactive(found.n_activations, cohort)
+        return found
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Return each subject's parameters as features, array (S, K M); NaN where unknown."""
+        return self._features(self.personalize(X))
+
+    def reconstruct(self, X: Any) -> list[np.ndarray]:
+        """Return the recordings as the model sees them, one array (n_times, P) each."""
+        cohort = self._check_new(X)
+        return self._rebuild(cohort, self.personalize(cohort))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return the share of the signals' energy that the model explains (decision 12).
+
+        One minus the normalized reconstruction error, ``sum |x - x_hat|^2 / sum |x|^2``, over
+        the observed samples; higher is better, 1 is perfect.
+        """
+        cohort = self._check_new(X)
+        rebuilt = self._rebuild(cohort, self.personalize(cohort))
+        missed = sum(np.nansum((r.values - x) ** 2) for r, x in zip(cohort, rebuilt, strict=True))
+        return 1 - float(missed / sum(np.nansum(np.square(r.values)) for r in cohort))
+
+    def save(self, path: Any) -> None:
+        """Write the model to one file: safetensors with JSON metadata, no pickle, no code."""
+        from percdl.estimators.persistence import save
+
+        check_is_fitted(self)
+        save(self, path)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Name the columns of `transform`."""
+        check_is_fitted(self)
+        n_atoms, n_params = self.params_.shape[1:]
+        names = [f"atom{k}_param{m}" for k in range(n_atoms) for m in range(n_params)]
+        return np.asarray(names, dtype=object)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = True
+        tags.input_tags.three_d_array = True
+        tags.input_tags.allow_nan = True
+        tags.non_deterministic = False
+        return tags
+
+    def _check(self, X: Any) -> Cohort:
+        model = type(self).__name__
+        check_parameters(model, self.get_params(deep=False))
+        self._get_transform().validate()
+        cohort = as_cohort(X)
+        check_cohort(cohort, self.atom_length, model)
+        return cohort
+
+    def _check_new(self, X: Any) -> Cohort:
+        check_is_fitted(self)
+        cohort = as_cohort(X)
+        if cohort.n_channels != self.n_channels_:
+            raise InvalidParameterError(
+                f"`{type(self).__name__}` was fitted on {self.n_channels_} channels "
+                f"({', '.join(self.channels_)}), but X has {cohort.n_channels} "
+                f"({', '.join(cohort.channels)}). Select the same channels."
+            )
+        if cohort.sfreq != self.sfreq_:
+            raise InvalidParameterError(
+                f"`{type(self).__name__}` was fitted at {self.sfreq_:g} Hz, but X is sampled at "
+                f"{cohort.sfreq:g} Hz. Resample X first."
+            )
+        check_cohort(cohort, self.atom_length, type(self).__name__)
+        return cohort
+
+    def _settings(self, cohort: Cohort) -> Settings:
+        from percdl.algorithm.settings import Settings
+        from percdl.steps.csc import CodingRules
+
+        return Settings(
+            transform=self._get_transform(),
+            atom_length=int(self.atom_length),
+            n_atoms=int(self.n_atoms),
+            n_channels=cohort.n_channels,
+            penalty=float(self.penalty),
+            rules=CodingRules(bool(self.signed), int(self.min_gap), self.max_activations),
+            n_init=int(self.n_init),
+            n_perso=int(self.n_perso),
+            realign=bool(self.realign),
+            multistart=bool(getattr(self, "multistart", True)),
+            centering=getattr(self, "centering", "off"),
+            weighting=self.weighting,
+            solver=getattr(self, "solver", "gauss-newton"),
+            n_solver_steps=getattr(self, "n_solver_steps", None),
+            tolerance=float(self.tol),
+            dtype=self.dtype,
+        )
+
+    def _run_restarts(self, runtime: Any, settings: Settings, cohort: Cohort):
+        """Run from each first dictionary; keep the end with the lowest objective."""
+        from percdl.algorithm.history import History
+        from percdl.algorithm.loop import run_percdl
+
+        rng = check_random_state(self.random_state)
+        n_restarts = self.n_restarts if isinstance(self.init, str) else 1
+        best: Any = None
+        n_rounds = n_restarts * (settings.n_init + settings.n_perso)
+        with progress_bar(self.progress, n_rounds) as report:
+            for _ in range(n_restarts):
+                history = History()
+                start = self._first_dictionary(cohort, settings, rng)
+                outcome = run_percdl(runtime, settings, start, history, report)
+                state = runtime.site.state()
+                if best is None or outcome.sums.objective < best[0].sums.objective:
+                    best = outcome, history, state
+        runtime.site.restore(best[2])
+        return best[0], best[1]
+
+    def _first_dictionary(self, cohort: Cohort, settings: Settings, rng: Any) -> np.ndarray:
+        from percdl.estimators.first_dictionary import first_dictionary
+
+        return first_dictionary(self.init, cohort, settings, rng)
+
+    def _run_frozen(self, cohort: Cohort, settings: Settings):
+        from percdl.algorithm.loop import run_frozen
+        from percdl.runtimes.in_process import InProcess
+
+        runtime = InProcess(cohort, settings, self.chunk_rows)
+        run_frozen(runtime, settings, self.dictionary_)
+        return runtime.site.results()
+
+    def _collect(self, cohort: Cohort, settings: Settings, results: Any) -> Personalization:
+        """Turn a site's results into tables; what nobody could know becomes NaN (decision 11)."""
+        import jax
+
+        atoms = np.stack(
+            [
+                np.asarray(settings.transform.apply(jax.numpy.asarray(p), atom), float)
+                for p, atom in zip(
+                    np.moveaxis(results.params, 1, 0),
+                    jax.numpy.asarray(self.dictionary_, results.params.dtype),
+                    strict=True,
+                )
+            ],
+            axis=1,
+        )
+        absent = results.counts == 0
+        params = results.params.astype(float)
+        params[absent], atoms[absent] = np.nan, np.nan
+        events = pd.DataFrame(
+            {
+                "subject": np.asarray(cohort.subjects, dtype=object)[results.subject],
+                "atom": results.atom.astype(int),
+                "onset_sample": results.onset.astype(int),
+                "onset_seconds": results.onset / cohort.sfreq,
+                "amplitude": results.amplitude,
+            }
+        )
+        return Personalization(params, atoms, events, results.counts, cohort.subjects)
+
+    def _features(self, found: Personalization) -> np.ndarray:
+        return found.params.reshape(len(found.params), -1)
+
+    def _rebuild(self, cohort: Cohort, found: Personalization) -> list[np.ndarray]:
+        rebuilt = {r.subject: np.zeros(r.values.shape) for r in cohort}
+        rows = {subject: s for s, subject in enumerate(cohort.subjects)}
+        for event in found.events.itertuples():
+            atom = found.personal_dictionary[rows[event.subject], event.atom]
+            end = event.onset_sample + len(atom)
+            rebuilt[event.subject][event.onset_sample : end] += event.amplitude * atom
+        return list(rebuilt.values())
+
+    def _warn_inactive(self, n_activations: np.ndarray, cohort: Cohort) -> None:
+        unused = np.flatnonzero(n_activations.sum(0) == 0)
+        if unused.size:
+            warnings.warn(
+                f"Atom {', '.join(map(str, unused))} is activated nowhere and was left as it "
+                "was. Lower `penalty` or `n_atoms`.",
+                NoActivationWarning,
+                stacklevel=3,
+            )
+        idle = [cohort.subjects[s] for s in np.flatnonzero(n_activations.sum(1) == 0)]
+        if idle:
+            warnings.warn(
+                f"No activation in {len(idle)} recordings ({', '.join(idle[:5])}"
+                f"{', ...' if len(idle) > 5 else ''}): their parameters are NaN. "
+                "Lower `penalty`, or look at these recordings.",
+                NoActivationWarning,
+                stacklevel=3,
+            )

@@ -1,0 +1,79 @@
+"""The dictionary a fit starts from: given, cut from named subjects, or chosen from the data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from percdl.algorithm.chunks import Chunk, bucket_length, fill
+from percdl.algorithm.settings import Settings
+from percdl.estimators.motif import Motif
+from percdl.exceptions import InvalidParameterError
+from percdl.signals import Cohort
+
+# Data-driven initialization looks at this many recordings, and this many atom lengths of each.
+MOST_RECORDINGS, MOST_LENGTHS = 32, 40
+
+
+def first_dictionary(
+    init: Any, cohort: Cohort, settings: Settings, rng: np.random.RandomState
+) -> np.ndarray:
+    """Return the first dictionary, array (K, L, P).
+
+    ``init`` is an array of that shape, a `Motif` (or a list of K of them), or ``"auto"``.
+    """
+    if isinstance(init, str):
+        if init != "auto":
+            raise InvalidParameterError(
+                f"`init={init!r}` must be 'auto', an array (n_atoms, atom_length, n_channels), "
+                "a Motif or a list of Motif."
+            )
+        return _from_data(cohort, settings, rng)
+    motifs = [init] if isinstance(init, Motif) else init
+    if isinstance(motifs, (list, tuple)) and motifs and isinstance(motifs[0], Motif):
+        return _check(np.stack([m.cut(cohort, settings.atom_length) for m in motifs]), settings)
+    return _check(np.array(init, dtype=float), settings)
+
+
+def _check(dictionary: np.ndarray, settings: Settings) -> np.ndarray:
+    shape = (settings.n_atoms, settings.atom_length, settings.n_channels)
+    if dictionary.shape != shape:
+        raise InvalidParameterError(
+            f"`init` has shape {dictionary.shape}, but (n_atoms, atom_length, n_channels) is "
+            f"{shape}."
+        )
+    norms = np.sqrt((dictionary**2).sum((1, 2)))
+    if not np.isfinite(norms).all() or not (norms > 0).all():
+        bad = np.flatnonzero(~(np.isfinite(norms) & (norms > 0)))
+        raise InvalidParameterError(
+            f"`init` holds an atom that is zero or not finite (atom {bad[0]}). "
+            "Give each atom a shape."
+        )
+    return dictionary
+
+
+def _from_data(cohort: Cohort, settings: Settings, rng: np.random.RandomState) -> np.ndarray:
+    """Pick segments of some recordings that explain most of them."""
+    from percdl.steps.initialization import choose_segments
+
+    picked = rng.permutation(len(cohort))[:MOST_RECORDINGS]
+    longest = MOST_LENGTHS * settings.atom_length
+    n_times = bucket_length(min(int(cohort.lengths[picked].max()), longest))
+    chunk = Chunk(picked, len(picked), bucket_length(int(cohort.lengths[picked].max())))
+    signals = fill(cohort, chunk, settings.dtype)
+    signals = signals._replace(
+        values=signals.values[:, :n_times],
+        lengths=np.minimum(signals.lengths, n_times).astype(np.int32),
+        observed=None if signals.observed is None else signals.observed[:, :n_times],
+    )
+    generator = np.random.default_rng(rng.randint(2**31))
+    chosen = choose_segments(
+        signals,
+        settings.n_atoms,
+        settings.atom_length,
+        settings.penalty,
+        settings.rules,
+        generator,
+    )
+    return chosen.astype(float)

@@ -1,0 +1,164 @@
+"""PerCDL: what a population shares, and how each person differs."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+from percdl.estimators.base import BaseCDL
+from percdl.estimators.shared_name import SharedName, argument
+from percdl.transforms import TimeWarp, Transform
+
+
+@final
+class PerCDL(BaseCDL):
+    """Personalized convolutional dictionary learning (Eq. 3, Algorithm 1).
+
+    Finds repeated patterns in the recordings, learns the common atoms of the population and
+    expresses each subject's version as a transformation of them. Cost per round: O(N P log N)
+    for coding and O(L M^2) for the parameters, per subject and atom.
+
+    Parameters
+    ----------
+    **Problem**
+
+    n_atoms : int
+        K, the number of atoms.
+    atom_length : int
+        L, in samples.
+    transform : Transform, optional
+        The f of the paper; by default ``TimeWarp()``.
+    penalty : float
+        lambda, the price of one activation, in squared signal units, exactly as in Eq. 1;
+        nothing is rescaled.
+    signed : bool
+        Allow negative amplitudes.
+    min_gap : int
+        Least number of samples between two activations of a recording.
+    max_activations : int, optional
+        Most activations of a recording.
+    weighting : {"amplitude", "subjects"}
+        Segments count by squared amplitude (the exact minimizer), or every subject once.
+
+    **Algorithm**
+
+    n_init, n_perso : int
+        Rounds of the population phase and of the personalization phase.
+    init : "auto", array (K, L, P), Motif or list of Motif
+        The first dictionary: chosen from the data, given, or cut from named subjects.
+    n_restarts : int
+        With ``init="auto"``, how many first dictionaries to try; the lowest objective wins.
+    realign : bool
+        Move atoms to the window of largest energy and try common shifts of a subject's
+        onsets. The paper's plain algorithm
+        does not (False).
+    multistart : bool
+        Start the warp fit from a monotone alignment as well; the plain algorithm does not.
+    centering : {"refit", "paper", "off"}
+        Centre the atoms on the mean warp and re-fit the parameters; centre and leave them
+        stale, as the paper does; or do not centre.
+    solver : {"gauss-newton", "polyak"}
+        How the parameters are fitted; "polyak" is the paper's projected gradient.
+    n_solver_steps : int, optional
+        Iterations of the solver in a round; by default 6 for Gauss-Newton, 100 for Polyak.
+    tol : float
+        Stop a phase when a round changes the objective by less than this, relative; 0 runs
+        all rounds.
+
+    **Technical**
+
+    dtype : {"float32", "float64"}
+        Arithmetic on the device.
+    chunk_rows : int, optional
+        Most recordings processed at once; memory depends on it, results do not.
+    random_state : int, RandomState or None
+        Decides everything that is drawn.
+    progress : "auto" or bool
+        Show a progress bar; "auto" only on a terminal.
+
+    Attributes
+    ----------
+    dictionary_ : array (K, L, P)
+        What the population shares, at unit norm.
+    params_ : array (S, K, M)
+        How each person differs; NaN where a subject has no activation of an atom.
+    personal_dictionary_ : array (S, K, L, P)
+        Everyone's version of the atoms; NaN where a subject has no activation of an atom.
+    events_ : DataFrame
+        Columns subject, atom, onset_sample, onset_seconds, amplitude.
+    n_activations_ : array (S, K)
+        Activations per subject and atom.
+    history_ : DataFrame
+        Objective and seconds after each half-step: phase, round, step, objective, seconds.
+    objective_ : float
+        Objective at the end.
+    stop_reason_ : str
+        Why the fit ended, as a sentence.
+
+    Examples
+    --------
+    >>> from percdl import PerCDL, TimeWarp, make_synthetic
+    >>> truth = make_synthetic(8, random_state=0)
+    >>> model = PerCDL(2, 50, TimeWarp(3, 10), 1e-2, init=truth.personal_dictionary[0])
+    >>> model.fit(truth.cohort).dictionary_.shape
+    (2, 50, 1)
+    """
+
+    def __init__(
+        self,
+        n_atoms: int = 1,
+        atom_length: int = 50,
+        transform: Transform | None = None,
+        penalty: float = 0.01,
+        *,
+        signed: bool = False,
+        min_gap: int = 0,
+        max_activations: int | None = None,
+        weighting: str = "amplitude",
+        n_init: int = 5,
+        n_perso: int = 5,
+        init: Any = "auto",
+        n_restarts: int = 1,
+        realign: bool = True,
+        multistart: bool = True,
+        centering: str = "refit",
+        solver: str = "gauss-newton",
+        n_solver_steps: int | None = None,
+        tol: float = 0.0,
+        dtype: str = "float32",
+        chunk_rows: int | None = None,
+        random_state: Any = None,
+        progress: bool | str = "auto",
+    ):
+        self.n_atoms = n_atoms
+        self.atom_length = atom_length
+        self.transform = transform
+        self.penalty = penalty
+        self.signed = signed
+        self.min_gap = min_gap
+        self.max_activations = max_activations
+        self.weighting = weighting
+        self.n_init = n_init
+        self.n_perso = n_perso
+        self.init = init
+        self.n_restarts = n_restarts
+        self.realign = realign
+        self.multistart = multistart
+        self.centering = centering
+        self.solver = solver
+        self.n_solver_steps = n_solver_steps
+        self.tol = tol
+        self.dtype = dtype
+        self.chunk_rows = chunk_rows
+        self.random_state = random_state
+        self.progress = progress
+
+    def _get_transform(self) -> Transform:
+        chosen = argument(self, "transform")
+        return TimeWarp() if chosen is None else chosen
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the arguments of the constructor."""
+        return {**super().get_params(deep), "transform": argument(self, "transform")}
+
+
+PerCDL.transform = SharedName(BaseCDL.transform, "transform")

@@ -1,0 +1,175 @@
+"""Model files: safetensors with JSON metadata; data, never code, checksummed, atomic."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as to_bytes
+
+from percdl import __version__
+from percdl.estimators.base import BaseCDL
+from percdl.estimators.individual import IndCDL
+from percdl.estimators.motif import Motif
+from percdl.estimators.percdl import PerCDL
+from percdl.estimators.population import PopCDL
+from percdl.exceptions import ModelFileError
+from percdl.transforms import Free, Identity, TimeWarp
+
+SCHEMA = 1
+MODELS: dict[str, type[BaseCDL]] = {m.__name__: m for m in (PerCDL, PopCDL, IndCDL)}
+TRANSFORMS = {t.__name__: t for t in (TimeWarp, Identity, Free)}
+ARRAYS = ("dictionary_", "params_", "personal_dictionary_", "n_activations_")
+TABLES = ("events_", "history_")
+TEXTS = (
+    "objective_", "stop_reason_", "subjects_", "channels_", "units_", "sfreq_", "n_channels_",
+)  # fmt: skip
+
+
+def save(model: BaseCDL, path: Any) -> None:
+    """Write a fitted model; an existing file is replaced at once or not at all."""
+    arrays = {name: np.ascontiguousarray(getattr(model, name)) for name in ARRAYS}
+    tables: dict[str, dict[str, Any]] = {}
+    for table in TABLES:
+        tables[table] = {}
+        for column, values in getattr(model, table).items():
+            if pd.api.types.is_numeric_dtype(values):
+                arrays[f"{table}/{column}"] = np.ascontiguousarray(values)
+                tables[table][column] = None
+            else:
+                tables[table][column] = values.astype(str).tolist()
+    parameters = {k: _encode(k, v, arrays) for k, v in model.get_params(deep=False).items()}
+    content = {
+        "model": type(model).__name__,
+        "parameters": parameters,
+        "tables": tables,
+        "fitted": {name: getattr(model, name) for name in TEXTS},
+    }
+    metadata = {
+        "format": "percdl",
+        "schema": str(SCHEMA),
+        "version": __version__,
+        "content": json.dumps(content),
+    }
+    metadata["checksum"] = _checksum(arrays, metadata["content"])
+    _replace(Path(path), to_bytes(arrays, metadata=metadata))
+
+
+def load(path: Any) -> Any:
+    """Read a model written by ``save``.
+
+    Raises `ModelFileError` when the file is not a PerCDL model, is damaged, or comes from a
+    newer version.
+    """
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"There is no model file at {path}.")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            _check_format(path, metadata)
+            arrays = {name: file.get_tensor(name) for name in file.keys()}
+        content = json.loads(metadata["content"])
+        if _checksum(arrays, metadata["content"]) != metadata.get("checksum"):
+            raise ModelFileError(f"{path} is damaged: its checksum does not match its content.")
+        return _rebuild(content, arrays)
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        if isinstance(error, ModelFileError):
+            raise
+        raise ModelFileError(
+            f"{path} is not a PerCDL model file, or it is damaged ({error}). "
+            "Pass a file written by `model.save`."
+        ) from error
+
+
+def _check_format(path: Any, metadata: dict[str, str]) -> None:
+    if metadata.get("format") != "percdl":
+        raise ModelFileError(
+            f"{path} is not a PerCDL model file. Pass a file written by `model.save`."
+        )
+    if int(metadata["schema"]) > SCHEMA:
+        raise ModelFileError(
+            f"{path} was written by PerCDL {metadata.get('version')} in a newer format "
+            f"(schema {metadata['schema']}, this version reads up to {SCHEMA}). Upgrade percdl."
+        )
+
+
+def _rebuild(content: dict[str, Any], arrays: dict[str, np.ndarray]) -> BaseCDL:
+    parameters = {k: _decode(v, arrays) for k, v in content["parameters"].items()}
+    model = MODELS[content["model"]](**parameters)
+    for name in ARRAYS:
+        setattr(model, name, arrays[name])
+    for table, columns in content["tables"].items():
+        data = {
+            column: arrays[f"{table}/{column}"] if values is None else values
+            for column, values in columns.items()
+        }
+        setattr(model, table, pd.DataFrame(data))
+    for name, value in content["fitted"].items():
+        setattr(model, name, tuple(value) if isinstance(value, list) else value)
+    return model
+
+
+def _encode(name: str, value: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """Write an argument of the constructor as JSON; arrays go among the tensors."""
+    if type(value).__name__ in TRANSFORMS:
+        return {"transform": type(value).__name__, **asdict(value)}
+    if isinstance(value, Motif):
+        return {"motif": asdict(value)}
+    if isinstance(value, (list, tuple)) and value and isinstance(value[0], Motif):
+        return {"motifs": [asdict(motif) for motif in value]}
+    if isinstance(value, (np.ndarray, list, tuple)):
+        arrays[f"parameter/{name}"] = np.ascontiguousarray(value)
+        return {"array": f"parameter/{name}"}
+    if isinstance(value, np.generic):
+        return value.item()
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if name == "random_state":
+        return None  # a generator's state is spent; the fitted numbers are what counts
+    raise ModelFileError(
+        f"`{name}={value!r}` cannot be written to a model file. Files hold built-in transforms, "
+        "numbers, text and arrays only."
+    )
+
+
+def _decode(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+    if not isinstance(value, dict):
+        return value
+    if "array" in value:
+        return arrays[value["array"]]
+    if "motif" in value:
+        return Motif(**value["motif"])
+    if "motifs" in value:
+        return [Motif(**motif) for motif in value["motifs"]]
+    options = {k: v for k, v in value.items() if k != "transform"}
+    return TRANSFORMS[value["transform"]](**options)
+
+
+def _checksum(arrays: dict[str, np.ndarray], content: str) -> str:
+    digest = hashlib.sha256(content.encode())
+    for name in sorted(arrays):
+        digest.update(name.encode())
+        digest.update(np.ascontiguousarray(arrays[name]).tobytes())
+    return digest.hexdigest()
+
+
+def _replace(path: Path, payload: bytes) -> None:
+    """Write beside the target, flush to disk, then rename: the old file or the new, never half."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent or ".", prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(payload)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise

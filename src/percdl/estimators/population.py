@@ -1,0 +1,153 @@
+"""PopCDL: one dictionary for everybody."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from percdl.estimators.base import BaseCDL, Personalization
+from percdl.transforms import Identity, Transform
+
+
+@final
+class PopCDL(BaseCDL):
+    """Convolutional dictionary learning with one dictionary for the population (Eq. 1).
+
+    The same as ``PerCDL(transform=Identity())``. Subjects have no parameters; `transform`
+    describes each by its activations instead.
+
+    Parameters
+    ----------
+    **Problem**
+
+    n_atoms : int
+        K, the number of atoms.
+    atom_length : int
+        L, in samples.
+    penalty : float
+        lambda, the price of one activation, in squared signal units, exactly as in Eq. 1;
+        nothing is rescaled.
+    signed : bool
+        Allow negative amplitudes.
+    min_gap : int
+        Least number of samples between two activations of a recording.
+    max_activations : int, optional
+        Most activations of a recording.
+    weighting : {"amplitude", "subjects"}
+        Segments count by squared amplitude (the exact minimizer), or every subject once.
+
+    **Algorithm**
+
+    n_init, n_perso : int
+        Their sum is the number of rounds (two names, so that the models swap).
+    init : "auto", array (K, L, P), Motif or list of Motif
+        The first dictionary: chosen from the data, given, or cut from named subjects.
+    n_restarts : int
+        With ``init="auto"``, how many first dictionaries to try; the lowest objective wins.
+    realign : bool
+        Move atoms to the window of largest energy. The paper's plain algorithm
+        does not (False).
+    tol : float
+        Stop a phase when a round changes the objective by less than this, relative; 0 runs
+        all rounds.
+
+    **Technical**
+
+    dtype : {"float32", "float64"}
+        Arithmetic on the device.
+    chunk_rows : int, optional
+        Most recordings processed at once; memory depends on it, results do not.
+    random_state : int, RandomState or None
+        Decides everything that is drawn.
+    progress : "auto" or bool
+        Show a progress bar; "auto" only on a terminal.
+
+    Attributes
+    ----------
+    dictionary_ : array (K, L, P)
+        The common atoms, at unit norm.
+    params_ : array (S, K, M)
+        Empty: M = 0.
+    personal_dictionary_ : array (S, K, L, P)
+        Everyone's version of the atoms; NaN where a subject has no activation of an atom.
+    events_ : DataFrame
+        Columns subject, atom, onset_sample, onset_seconds, amplitude.
+    n_activations_ : array (S, K)
+        Activations per subject and atom.
+    history_ : DataFrame
+        Objective and seconds after each half-step: phase, round, step, objective, seconds.
+    objective_ : float
+        Objective at the end.
+    stop_reason_ : str
+        Why the fit ended, as a sentence.
+
+    Examples
+    --------
+    >>> from percdl import PopCDL, make_synthetic
+    >>> truth = make_synthetic(8, random_state=0)
+    >>> model = PopCDL(2, 50, 1e-2, init=truth.personal_dictionary[0]).fit(truth.cohort)
+    >>> model.transform(truth.cohort).shape
+    (8, 4)
+    """
+
+    def __init__(
+        self,
+        n_atoms: int = 1,
+        atom_length: int = 50,
+        penalty: float = 0.01,
+        *,
+        signed: bool = False,
+        min_gap: int = 0,
+        max_activations: int | None = None,
+        weighting: str = "amplitude",
+        n_init: int = 5,
+        n_perso: int = 5,
+        init: Any = "auto",
+        n_restarts: int = 1,
+        realign: bool = True,
+        tol: float = 0.0,
+        dtype: str = "float32",
+        chunk_rows: int | None = None,
+        random_state: Any = None,
+        progress: bool | str = "auto",
+    ):
+        self.n_atoms = n_atoms
+        self.atom_length = atom_length
+        self.penalty = penalty
+        self.signed = signed
+        self.min_gap = min_gap
+        self.max_activations = max_activations
+        self.weighting = weighting
+        self.n_init = n_init
+        self.n_perso = n_perso
+        self.init = init
+        self.n_restarts = n_restarts
+        self.realign = realign
+        self.tol = tol
+        self.dtype = dtype
+        self.chunk_rows = chunk_rows
+        self.random_state = random_state
+        self.progress = progress
+
+    def _get_transform(self) -> Transform:
+        return Identity()
+
+    def _features(self, found: Personalization) -> np.ndarray:
+        """Return the number and the mean amplitude of each atom's activations, (S, 2 K)."""
+        n_subjects, n_atoms = found.n_activations.shape
+        rows = {subject: s for s, subject in enumerate(found.subjects)}
+        totals = np.zeros((n_subjects, n_atoms))
+        subject = found.events["subject"].map(rows).to_numpy(int)
+        np.add.at(totals, (subject, found.events["atom"]), found.events["amplitude"])
+        counts = found.n_activations
+        means = np.divide(totals, counts, out=np.zeros_like(totals), where=counts > 0)
+        return np.stack([counts, means], axis=2).reshape(n_subjects, -1)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Name the columns of `transform`."""
+        check_is_fitted(self)
+        kinds = ("n_activations", "mean_amplitude")
+        names = [f"atom{k}_{kind}" for k in range(len(self.dictionary_)) for kind in kinds]
+        return np.asarray(names, dtype=object)

@@ -1,0 +1,84 @@
+"""Checks at the door: every complaint names the subject or the argument, and says what to do."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, get_args
+
+import numpy as np
+
+from percdl.algorithm.settings import Centering, Solver, Weighting
+from percdl.exceptions import InvalidParameterError, InvalidRecordingError
+from percdl.signals import Cohort
+
+MOST_NAMED = 5
+
+
+def check_cohort(cohort: Cohort, atom_length: int, model: str) -> None:
+    """Raise where a recording cannot be used with atoms of this length."""
+    _ = cohort.sfreq  # raises where sampling rates differ
+    short = [r for r in cohort if r.n_times < atom_length]
+    if short:
+        raise InvalidRecordingError(
+            f"`{model}(atom_length={atom_length})` is longer than "
+            f"{_name([f'{r.subject} ({r.n_times} samples)' for r in short])}. "
+            "Use shorter atoms or drop them: `cohort.drop([...])`."
+        )
+    empty = [str(r.subject) for r in cohort if not r.mask.any()]
+    if empty:
+        raise InvalidRecordingError(
+            f"Every sample of {_name(empty)} is missing (NaN). Drop them: `cohort.drop([...])`."
+        )
+    flat = [str(r.subject) for r in cohort if _is_flat(r.values)]
+    if flat:
+        raise InvalidRecordingError(
+            f"Every channel of {_name(flat)} is constant: there is no pattern to find. "
+            "Check the recording, or drop it: `cohort.drop([...])`."
+        )
+
+
+def check_parameters(model: str, parameters: dict[str, Any]) -> None:
+    """Raise where an argument is out of range."""
+    for name, least in (
+        ("n_atoms", 1), ("atom_length", 3), ("n_init", 0), ("n_perso", 0), ("n_restarts", 1),
+        ("min_gap", 0),
+    ):  # fmt: skip
+        _check_integer(model, name, parameters.get(name, least), least)
+    for name in ("max_activations", "chunk_rows", "n_solver_steps"):
+        if parameters.get(name) is not None:
+            _check_integer(model, name, parameters[name], 1)
+    for name in ("penalty", "tol"):
+        value = parameters.get(name, 0)
+        if not isinstance(value, Real) or isinstance(value, bool) or not value >= 0:
+            raise InvalidParameterError(
+                f"`{model}({name}={value!r})` must be a number of at least 0."
+            )
+    for name, choices in (
+        ("centering", get_args(Centering)), ("weighting", get_args(Weighting)),
+        ("solver", get_args(Solver)), ("dtype", ("float32", "float64")),
+    ):  # fmt: skip
+        if parameters.get(name, choices[0]) not in choices:
+            raise InvalidParameterError(
+                f"`{model}({name}={parameters[name]!r})` must be one of "
+                f"{', '.join(map(repr, choices))}."
+            )
+
+
+def _check_integer(model: str, name: str, value: Any, least: int) -> None:
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+        raise InvalidParameterError(
+            f"`{model}({name}={value!r})` must be an integer of at least {least}."
+        )
+
+
+def _is_flat(values: np.ndarray) -> bool:
+    with np.errstate(invalid="ignore"):
+        spread = np.fmax.reduce(values, axis=0) - np.fmin.reduce(values, axis=0)
+    return not np.nanmax(spread) > 0
+
+
+def _name(items: list[str]) -> str:
+    """Write out the first few, and say how many more there are."""
+    named = ", ".join(items[:MOST_NAMED])
+    more = f" and {len(items) - MOST_NAMED} more" if len(items) > MOST_NAMED else ""
+    return f"subject{'s' if len(items) > 1 else ''} {named}{more}"
