@@ -18,49 +18,60 @@ from percdl.algorithm.chunks import Chunk
 
 @dataclass
 class Block:
-    """Some chunks, by index, with their row counts, and the parameters of their subjects."""
+    """Some chunks, by index: their subjects are personalized together.
+
+    Rows that only fill a chunk are left out of the block, unless the block is one chunk,
+    which then passes through untouched.
+    """
 
     chunks: list[int]
     chunk_rows: list[int]
-    rows: int
+    counts: list[int]
+    rows: int = 0
     params: Any = None
 
     def gather(self, parts: Sequence[Any]) -> Any:
         """Stack per-chunk arrays (or tuples of them) and pad with zeros to the block's rows."""
-        if len(parts) == 1 and self.chunk_rows[0] == self.rows:
+        if self.chunk_rows == [self.rows]:
             return parts[0]
-        return jax.tree.map(lambda *arrays: _stack(arrays, self.rows), *parts)
+        return jax.tree.map(self._stack, *parts)
 
     def split(self, stacked: Any) -> list[Any]:
         """Undo `gather`."""
-        if len(self.chunks) == 1 and self.chunk_rows[0] == self.rows:
+        if self.chunk_rows == [self.rows]:
             return [stacked]
         # Cutting on the host keeps the device from compiling a program per cut.
         stacked = jax.tree.map(np.asarray, stacked)
-        ends = np.cumsum(self.chunk_rows)
+        ends = np.cumsum(self.counts)
         return [
-            jax.tree.map(lambda x, e=end, r=rows: x[e - r : e], stacked)
-            for end, rows in zip(ends, self.chunk_rows, strict=True)
+            jax.tree.map(lambda x, e=end, n=count, r=rows: _pad(x[e - n : e], r), stacked)
+            for end, count, rows in zip(ends, self.counts, self.chunk_rows, strict=True)
         ]
+
+    def _stack(self, *arrays: Any) -> np.ndarray:
+        real = [np.asarray(a)[:n] for a, n in zip(arrays, self.counts, strict=True)]
+        return _pad(np.concatenate(real), self.rows)
 
 
 def plan_blocks(chunks: Sequence[Chunk], most_rows: int) -> list[Block]:
-    """Group chunks, in order, into blocks of at most ``most_rows`` rows."""
+    """Group chunks, in order, into blocks of at most ``most_rows`` subjects."""
     blocks: list[Block] = []
     for index, chunk in enumerate(chunks):
-        if not blocks or sum(blocks[-1].chunk_rows) + chunk.rows > most_rows:
-            blocks.append(Block([], [], 0))
+        count = len(chunk.subjects)
+        if not blocks or sum(blocks[-1].counts) + count > most_rows:
+            blocks.append(Block([], [], []))
         blocks[-1].chunks.append(index)
         blocks[-1].chunk_rows.append(chunk.rows)
+        blocks[-1].counts.append(count)
     for block in blocks:
-        total = sum(block.chunk_rows)
+        total = max(sum(block.counts), block.chunk_rows[0] if len(block.chunks) == 1 else 0)
         block.rows = next((r for r in (4, 16, 64) if total <= r), total)
     return blocks
 
 
-def _stack(arrays: Sequence[Any], rows: int) -> np.ndarray:
-    stacked = np.concatenate([np.asarray(a) for a in arrays])
-    missing = rows - len(stacked)
+def _pad(array: np.ndarray, rows: int) -> np.ndarray:
+    """Add rows of zeros."""
+    missing = rows - len(array)
     if missing == 0:
-        return stacked
-    return np.concatenate([stacked, np.zeros((missing, *stacked.shape[1:]), stacked.dtype)])
+        return array
+    return np.concatenate([array, np.zeros((missing, *array.shape[1:]), array.dtype)])

@@ -18,15 +18,20 @@ from percdl.steps.types import Signals
 
 @dataclass(frozen=True)
 class Shape:
-    """What a chunk may hold: ``rows`` recordings at most, ``samples`` (rows x N x P) in all."""
+    """How much is processed at once.
+
+    A chunk of CSC holds ``rows`` recordings at most, ``samples`` (rows x N x P) in all; a
+    block of IPU holds ``block_rows`` subjects at most.
+    """
 
     rows: int
     samples: int
+    block_rows: int
 
 
 # On a CPU small chunks stay in the cache; on an accelerator large ones keep it busy.
-CPU_SHAPE = Shape(rows=64, samples=2**23)
-ACCELERATOR_SHAPE = Shape(rows=2**16, samples=2**29)
+CPU_SHAPE = Shape(rows=16, samples=2**23, block_rows=64)
+ACCELERATOR_SHAPE = Shape(rows=2**16, samples=2**29, block_rows=2**16)
 
 
 @dataclass(frozen=True)
@@ -51,13 +56,13 @@ def plan_chunks(lengths: Sequence[int] | np.ndarray, n_channels: int, shape: Sha
     for n_times in np.unique(padded):
         members = np.flatnonzero(padded == n_times)
         most = max(1, min(shape.rows, shape.samples // (int(n_times) * n_channels)))
-        for start, rows in _cut(len(members), most):
+        for start, rows in row_counts(len(members), most):
             chunks.append(Chunk(members[start : start + rows], rows, int(n_times)))
     return chunks
 
 
-def _cut(count: int, most: int) -> Iterator[tuple[int, int]]:
-    """Cut ``count`` rows into full chunks and a few smaller ones, from few possible sizes.
+def row_counts(count: int, most: int) -> Iterator[tuple[int, int]]:
+    """Cut ``count`` rows into pieces of ``most`` rows and a last one, of few possible sizes.
 
     Up to 64 rows the sizes are powers of four. A large remainder, on an accelerator, is
     rounded up to a power of two or one and a half, which wastes little and compiles rarely.
@@ -70,13 +75,21 @@ def _cut(count: int, most: int) -> Iterator[tuple[int, int]]:
         elif left > 64:
             rows = min(most, bucket_length(left))
         else:
-            rows = next(size for size in (4, 16, 64) if left <= 3 * size)
-            rows = min(rows, most)
+            rows = min(next(size for size in (4, 16, 64) if left <= size), most)
         yield start, rows
         start += rows
 
 
-def fill(cohort: Cohort, chunk: Chunk, dtype: str) -> Signals:
+def count_masks(cohort: Cohort) -> int:
+    """Return Q, how many masks a cohort needs: none (0), one for all channels, or one for each."""
+    missing = [~record.mask for record in cohort if record.has_missing]
+    if not missing:
+        return 0
+    alike = all((m.all(1) == m.any(1)).all() for m in missing)
+    return 1 if alike else cohort.n_channels
+
+
+def fill(cohort: Cohort, chunk: Chunk, n_masks: int, dtype: str) -> Signals:
     """Copy the recordings of a chunk into padded arrays; missing samples become zeros."""
     records = [cohort[int(s)] for s in chunk.subjects]
     n_channels = cohort.n_channels
@@ -85,11 +98,10 @@ def fill(cohort: Cohort, chunk: Chunk, dtype: str) -> Signals:
     for row, record in enumerate(records):
         values[row, : record.n_times] = record.values
         lengths[row] = record.n_times
-    missing = np.isnan(values)
-    if not missing.any():
+    if n_masks == 0:
         return Signals(values, lengths, None)
+    missing = np.isnan(values)
     values[missing] = 0
-    alike = (missing.all(2) == missing.any(2)).all()
-    observed = ~(missing[..., :1] if alike else missing)
+    observed = ~missing[..., :n_masks]
     observed &= np.arange(chunk.n_times)[:, None] < lengths[:, None, None]
     return Signals(values, lengths, observed.astype(dtype))

@@ -31,6 +31,8 @@ class Sums:
         Statistics for PerCDU; empty in the first phase and for transforms that are not linear.
     warp, n_warps : arrays (K, C, L), (K,)
         Sum of the warps and their number, for centering; empty for other transforms.
+    misfit : array (K, 2)
+        Energy of the mean segments left unexplained, and in all; empty in the first phase.
     """
 
     objective: float
@@ -44,6 +46,7 @@ class Sums:
     transported: np.ndarray
     warp: np.ndarray
     n_warps: np.ndarray
+    misfit: np.ndarray
 
     def __add__(self, other: Sums) -> Sums:
         """Add field by field; this is the only operation a runtime performs on sums."""
@@ -65,18 +68,18 @@ class Broadcast:
     ----------
     dictionary : array (K, L, P)
         The common atoms, at unit norm.
-    personal_round : int or None
-        Index of the personalization round to run; None in the first phase.
     move : array (K,)
         Samples by which each atom's window has moved since the codes were made.
     mean_warp : array (K, C, L) or None
         The warp the dictionary was centred with; parameters must follow.
     search : bool
         Whether the round may look for better onsets.
+    misfit : array (K,) or None
+        Share of the population's mean segments that was left unexplained.
     """
 
     dictionary: np.ndarray
-    personal_round: int | None = None
     move: np.ndarray | None = None
     mean_warp: np.ndarray | None = None
     search: bool = True
+    misfit: np.ndarray | None = None

@@ -14,9 +14,10 @@ import numpy as np
 
 from percdl.algorithm import programs
 from percdl.algorithm.blocks import Block, plan_blocks
-from percdl.algorithm.chunks import Shape, fill, plan_chunks
+from percdl.algorithm.chunks import Shape, count_masks, fill, plan_chunks
 from percdl.algorithm.exchange import Broadcast, Sums
-from percdl.algorithm.programs import Coded, Personal
+from percdl.algorithm.programs import Coded, Fitted, Prepared
+from percdl.algorithm.searching import search_starts
 from percdl.algorithm.settings import Settings
 from percdl.signals import Cohort
 from percdl.steps.types import Signals, Statistics
@@ -57,7 +58,8 @@ class Site:
         self.cohort = cohort
         self.settings = settings
         self.chunks = plan_chunks(cohort.lengths, cohort.n_channels, shape)
-        self.blocks = plan_blocks(self.chunks, shape.rows)
+        self.blocks = plan_blocks(self.chunks, shape.block_rows)
+        self.n_masks = count_masks(cohort)
         self.coded: list[Coded] = []
         self._on_device: list[Signals] | None = None
         if resident:
@@ -74,55 +76,68 @@ class Site:
 
     def personal_round(self, broadcast: Broadcast) -> Sums:
         """Update parameters and codes (Alg. 1, lines 7-8) and add up."""
-        return Sums.total([self._personalize(block, broadcast) for block in self.blocks])
-
-    def _personalize(self, block: Block, broadcast: Broadcast) -> Sums:
-        """Run IPU, then CSC; a recording that would get worse keeps what it had."""
         dictionary = self._array(broadcast.dictionary)
-        before = [self.coded[index] for index in block.chunks]
-        personal = self._update_params(block, broadcast, dictionary, before)
-        fitted = 0.0
-        accepted = []
-        for index, coded, part in zip(block.chunks, before, block.split(personal), strict=True):
-            unexplained = self._array(self.energy[index]) + self._price(coded)
-            fitted += float(np.sum(unexplained - part.explained.sum(1), dtype=float))
-            kept = unexplained - part.kept_explained.sum(1)
-            proposal = self._code(index, part.atoms)
-            accept = proposal.objective <= kept + ROUNDING * self.energy[index]
-            self.coded[index] = programs.choose(accept, proposal, coded, part.amplitude, kept)
-            accepted.append(accept)
-        taken = block.gather(accepted)[:, None, None]
-        block.params = jnp.where(taken, personal.params, personal.kept)
-        return replace(self._personal_sums(block, dictionary), objective_fitted=fitted)
+        statistics = [self._statistics(block) for block in self.blocks]
+        prepared = [
+            self._prepare(block, broadcast, dictionary, stats)
+            for block, stats in zip(self.blocks, statistics, strict=True)
+        ]
+        starts = search_starts(self.settings, broadcast, dictionary, statistics, prepared)
+        sums = []
+        for block, stats, before, start in zip(
+            self.blocks, statistics, prepared, starts, strict=True
+        ):
+            fitted = programs.fit(
+                self.settings.transform, self.settings.fit_options, dictionary, stats, *start
+            )
+            objective = self._recode(block, before, fitted)
+            sums.append(
+                replace(self._personal_sums(block, dictionary), objective_fitted=objective)
+            )
+        return Sums.total(sums)
 
-    def _update_params(
-        self, block: Block, broadcast: Broadcast, dictionary: jax.Array, before: list[Coded]
-    ) -> Personal:
-        settings = self.settings
-        shifts = settings.shifts(broadcast.personal_round) if broadcast.search else ()
-        room = max(len(settings.shifts(0)), len(settings.shifts(settings.n_perso)), 1)
-        mean_warp = broadcast.mean_warp
-        recenters = mean_warp is not None
-        if mean_warp is None:
-            mean_warp = np.zeros((len(dictionary), 1, settings.atom_length))
-        move = broadcast.move if broadcast.move is not None else np.zeros(len(dictionary))
-        return programs.personalize(
-            settings.transform,
-            settings.fit_options,
+    def _prepare(self, block: Block, broadcast: Broadcast, dictionary, statistics) -> Prepared:
+        recenters = broadcast.mean_warp is not None
+        identity = np.zeros((len(dictionary), 1, self.settings.atom_length))
+        mean_warp = broadcast.mean_warp if recenters else identity
+        return programs.prepare(
+            self.settings.transform,
             dictionary,
-            block.gather([coded.statistics for coded in before]),
+            statistics,
             block.params,
             self._array(mean_warp),
             jnp.asarray(recenters),
-            jnp.asarray(move, jnp.int32),
-            jnp.asarray(np.resize(shifts or (0,), room), jnp.int32),
-            jnp.asarray(len(shifts), jnp.int32),
         )
+
+    def _recode(self, block: Block, before: Prepared, fitted: Fitted) -> float:
+        """Run CSC with the personal atoms; a recording that would get worse keeps what it had.
+
+        Returns the objective after IPU, that is, with the codes of the round before.
+        """
+        objective = 0.0
+        accepted = []
+        for index, old, new in zip(
+            block.chunks, block.split(before), block.split(fitted), strict=True
+        ):
+            coded = self.coded[index]
+            unexplained = self._array(self.energy[index]) + self._price(coded)
+            objective += float(np.sum(unexplained - new.explained.sum(1), dtype=float))
+            kept = unexplained - old.explained.sum(1)
+            proposal = self._code(index, new.atoms)
+            accept = proposal.objective <= kept + ROUNDING * self.energy[index]
+            self.coded[index] = programs.choose(accept, proposal, coded, old.amplitude, kept)
+            accepted.append(accept)
+        taken = block.gather(accepted)[:, None, None]
+        block.params = jnp.where(taken, fitted.params, before.params)
+        return objective
+
+    def _statistics(self, block: Block) -> Statistics:
+        return block.gather([self.coded[index].statistics for index in block.chunks])
 
     def _population_sums(self, block: Block, dictionary: jax.Array) -> Sums:
         """Add up what CDU needs of a block."""
         coded = [self.coded[index] for index in block.chunks]
-        statistics: Statistics = block.gather([c.statistics for c in coded])
+        statistics = self._statistics(block)
         moment, weight, counts = programs.add_up(statistics, dictionary, self._by_subject)
         objective = sum(float(np.sum(c.objective, dtype=float)) for c in coded)
         signal = sum(float(self.energy[index].sum()) for index in block.chunks)
@@ -140,21 +155,23 @@ class Site:
             transported=nothing,
             warp=nothing,
             n_warps=nothing,
+            misfit=nothing,
         )
 
     def _personal_sums(self, block: Block, dictionary: jax.Array) -> Sums:
         """Add up what PerCDU and centering need of a block."""
-        statistics = block.gather([self.coded[index].statistics for index in block.chunks])
+        statistics = self._statistics(block)
         summary = programs.summarize(
             self.settings.transform, dictionary, statistics, block.params, self._by_subject
         )
-        gram, transported, warp, n_warps = (np.asarray(x, float) for x in summary)
+        gram, transported, warp, n_warps, misfit = (np.asarray(x, float) for x in summary)
         return replace(
             self._population_sums(block, dictionary),
             gram=gram,
             transported=transported,
             warp=warp,
             n_warps=n_warps,
+            misfit=misfit,
         )
 
     def state(self) -> tuple[list[Coded], list[jax.Array]]:
@@ -225,7 +242,8 @@ class Site:
         return self._on_device[index] if self._on_device is not None else self._load(index)
 
     def _load(self, index: int) -> Signals:
-        return jax.device_put(fill(self.cohort, self.chunks[index], self.settings.dtype))
+        chunk = self.chunks[index]
+        return jax.device_put(fill(self.cohort, chunk, self.n_masks, self.settings.dtype))
 
     def _energy(self, index: int) -> np.ndarray:
         """Return the sum of squares of each recording of a chunk (0 for rows that only fill)."""

@@ -65,7 +65,7 @@ def run_percdl(
     if sums is None:  # codes to start from, without a first phase
         sums = runtime.population_round(broadcast)
     for index in range(n_perso):  # lines 6-10
-        sums = runtime.personal_round(replace(broadcast, personal_round=index))  # lines 7-8
+        sums = runtime.personal_round(broadcast)  # lines 7-8
         history.record("personal", index, "IPU", sums.objective_fitted)
         history.record("personal", index, "CSC", sums.objective)
         last = index == n_perso - 1
@@ -84,9 +84,8 @@ def run_frozen(runtime: Runtime, settings: Settings, dictionary: np.ndarray) -> 
     """Find codes and parameters of subjects never seen, the dictionary held fixed."""
     broadcast = Broadcast(dictionary)
     sums = runtime.population_round(broadcast)
-    n_perso = settings.schedule[1]
-    for index in range(n_perso):
-        sums = runtime.personal_round(replace(broadcast, personal_round=index))
+    for _ in range(settings.schedule[1]):
+        sums = runtime.personal_round(broadcast)
     return sums
 
 
@@ -94,7 +93,7 @@ def _close(runtime: Runtime, settings: Settings, broadcast: Broadcast, history: 
     """Bring codes and parameters up to date with the last dictionary, without searching."""
     n_perso = settings.schedule[1]
     if n_perso:
-        final = replace(broadcast, personal_round=n_perso, search=False)
+        final = replace(broadcast, search=False)
         sums = runtime.personal_round(final)
         history.record("final", 0, "IPU", sums.objective_fitted)
     else:

@@ -29,19 +29,26 @@ class Coded(NamedTuple):
     statistics: Statistics
 
 
-class Personal(NamedTuple):
-    """The outcome of IPU on a block: parameters before and after, what they explain, atoms.
+class Prepared(NamedTuple):
+    """Where the subjects of a block stand before IPU.
 
-    ``kept`` are the parameters of the round before, carried over to the new dictionary;
-    with the old codes, rescaled by ``amplitude``, they explain ``kept_explained``.
+    The parameters of the round before, carried over to the new dictionary; what they explain
+    with the old codes rescaled by ``amplitude``; and the share of the mean segments that they
+    leave unexplained.
     """
 
     params: Float[Array, "S K M"]
     explained: Float[Array, "S K"]
-    atoms: Float[Array, "S K L P"]
-    kept: Float[Array, "S K M"]
-    kept_explained: Float[Array, "S K"]
     amplitude: Float[Array, "S K"]
+    misfit: Float[Array, "S K"]
+
+
+class Fitted(NamedTuple):
+    """The outcome of IPU: parameters, what they explain, personal atoms."""
+
+    params: Float[Array, "S K M"]
+    explained: Float[Array, "S K"]
+    atoms: Float[Array, "S K L P"]
 
 
 class Summary(NamedTuple):
@@ -51,6 +58,7 @@ class Summary(NamedTuple):
     transported: Float[Array, "K L P"]
     warp: Float[Array, "K C L"]
     n_warps: Float[Array, " K"]
+    misfit: Float[Array, "K 2"]
 
 
 @partial(jax.jit, static_argnames=("rules", "margin"))
@@ -69,24 +77,20 @@ def code(
     return Coded(events, energy - gain, statistics)
 
 
-@partial(jax.jit, static_argnames=("transform", "options"))
-def personalize(
+@partial(jax.jit, static_argnames=("transform",))
+def prepare(
     transform: Transform,
-    options: FitOptions,
     dictionary: Array,
     statistics: Statistics,
     params: Array,
     mean_warp: Array,
     recenters: Array,
-    move: Array,
-    shifts: Array,
-    n_shifts: Array,
-) -> Personal:
-    """IPU of a block (Alg. 1, line 7), one atom after the other."""
+) -> Prepared:
+    """Carry the parameters of a block over to a new dictionary, and see how well they fit."""
+    length, n_channels = dictionary.shape[1:]
 
     def one_atom(inputs):
-        atom, moment, weight, params, mean_warp, move = inputs
-        length, n_channels = atom.shape
+        atom, moment, weight, params, mean_warp = inputs
         if isinstance(transform, WarpTransform):
             params = jax.lax.cond(
                 recenters,
@@ -94,28 +98,57 @@ def personalize(
                 lambda a: a,
                 params,
             )
-        kept = transform.apply(params, atom)
-        kept_explained, amplitude, _ = explained_energy(
-            kept, core(moment, length), core(weight, length)
-        )
-        shift = jnp.broadcast_to(move, moment.shape[:1])
-        start = (params, shift)
-        if isinstance(transform, WarpTransform) and options.searches:
+        explained, amplitude, _ = explained_energy(transform.apply(params, atom), moment, weight)
+        energy = _segment_energy(moment, weight)
+        return params, explained, amplitude, 1 - explained / jnp.where(energy > 0, energy, 1)
 
-            def look(start):
-                tries = (shifts, n_shifts, options.multistart, N_TRY_STEPS)
-                return search(transform, atom, moment, weight, start, *tries)
+    own = [core(x, length) for x in (statistics.moment, statistics.weight)]
+    by_atom = [jnp.moveaxis(x, 1, 0) for x in (*own, params)]
+    results = jax.lax.map(one_atom, (dictionary, *by_atom, mean_warp))
+    return Prepared(*(jnp.moveaxis(x, 0, 1) for x in results))
 
-            start = jax.lax.cond(n_shifts > 0, look, lambda start: start, start)
+
+@partial(jax.jit, static_argnames=("transform", "align_first"))
+def seek(
+    transform: WarpTransform,
+    align_first: bool,
+    atom: Array,
+    moment: Array,
+    weight: Array,
+    start: tuple[Array, Array],
+    shifts: Array,
+) -> tuple[Array, Array]:
+    """Look for better onsets, and a better start of the fit, of one atom in some subjects."""
+    return search(transform, atom, moment, weight, start, shifts, align_first, N_TRY_STEPS)
+
+
+@partial(jax.jit, static_argnames=("transform", "options"))
+def fit(
+    transform: Transform,
+    options: FitOptions,
+    dictionary: Array,
+    statistics: Statistics,
+    params: Array,
+    shift: Array,
+) -> Fitted:
+    """IPU of a block (Alg. 1, line 7), one atom after the other."""
+
+    def one_atom(inputs):
+        atom, moment, weight, params, shift = inputs
         if isinstance(transform, ClosedFormTransform):
-            start = (params, best_window(transform, atom, moment, weight))
-        at = at_shift(moment, start[1], length), at_shift(weight, start[1], length)
-        fitted, explained = _fit(transform, options, atom, *at, start[0])
-        return fitted, explained, transform.apply(fitted, atom), params, kept_explained, amplitude
+            shift = best_window(transform, atom, moment, weight)
+        at = [at_shift(x, shift, atom.shape[0]) for x in (moment, weight)]
+        params, explained = _fit(transform, options, atom, *at, params)
+        return params, explained, transform.apply(params, atom)
 
-    by_atom = [jnp.moveaxis(x, 1, 0) for x in (statistics.moment, statistics.weight, params)]
-    results = jax.lax.map(one_atom, (dictionary, *by_atom, mean_warp, move))
-    return Personal(*(jnp.moveaxis(x, 0, 1) for x in results))
+    arrays = (statistics.moment, statistics.weight, params, shift)
+    results = jax.lax.map(one_atom, (dictionary, *(jnp.moveaxis(x, 1, 0) for x in arrays)))
+    return Fitted(*(jnp.moveaxis(x, 0, 1) for x in results))
+
+
+def _segment_energy(moment, weight):
+    """Return the energy of the mean segments, all that any atom could explain."""
+    return jnp.sum(jnp.where(weight > 0, moment**2 / jnp.where(weight > 0, weight, 1), 0), (1, 2))
 
 
 def _fit(transform, options: FitOptions, atom, moment, weight, params):
@@ -165,7 +198,7 @@ def summarize(
     length, n_channels = dictionary.shape[1:]
 
     def one_atom(inputs):
-        moment, weight, params = inputs
+        atom, moment, weight, params = inputs
         active = (jnp.sum(weight, axis=(1, 2)) > 0).astype(moment.dtype)
         nothing = jnp.zeros(0, moment.dtype)
         gram = transported = warp = nothing
@@ -174,11 +207,13 @@ def summarize(
         if isinstance(transform, WarpTransform):
             warps = transform.warp(params, length, n_channels)
             warp = jnp.einsum("s,scl->cl", active, warps)
-        return gram, transported, warp, active.sum()
+        explained = explained_energy(transform.apply(params, atom), moment, weight)[0].sum()
+        energy = _segment_energy(moment, weight).sum()
+        return gram, transported, warp, active.sum(), jnp.stack([energy - explained, energy])
 
     moment, weight = weigh(statistics, length, by_subject)
     by_atom = [jnp.moveaxis(x, 1, 0) for x in (moment, weight, params)]
-    return Summary(*jax.lax.map(one_atom, tuple(by_atom)))
+    return Summary(*jax.lax.map(one_atom, (dictionary, *by_atom)))
 
 
 @partial(jax.jit, static_argnames=("by_subject",))

@@ -38,8 +38,12 @@ def personal_update(
     if isinstance(settings.transform, WarpTransform) and settings.centering != "off":
         mean_warp = _mean_warp(sums, smooth=not last and settings.centering == "refit")
         dictionary = _center(dictionary, mean_warp, settings.transform)
-    refit = settings.centering == "refit"
-    return Broadcast(cdu.normalize(dictionary), mean_warp=mean_warp if refit else None), objective
+    answer = Broadcast(
+        cdu.normalize(dictionary),
+        mean_warp=mean_warp if settings.centering == "refit" else None,
+        misfit=sums.misfit[:, 0] / np.maximum(sums.misfit[:, 1], np.finfo(float).tiny),
+    )
+    return answer, objective
 
 
 def _own_window(sums: Sums, settings: Settings) -> tuple[np.ndarray, np.ndarray]:

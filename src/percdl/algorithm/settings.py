@@ -12,11 +12,13 @@ Centering = Literal["refit", "paper", "off"]
 Weighting = Literal["amplitude", "subjects"]
 Solver = Literal["gauss-newton", "polyak"]
 
-# Onset search, for atoms of 50 samples; longer atoms stretch the wide search in proportion.
-WIDE_SHIFTS, NARROW_SHIFTS, N_WIDE_ROUNDS = 5, 3, 3
+# Everybody is searched in the first round, later only those whose fit is worse than the
+# population's by this factor. Shifts are for atoms of 50 samples and stretch with longer ones.
+SHIFTS = tuple(range(-5, 6))
+MISFIT_FACTOR = 1.0
 REFERENCE_LENGTH = 50
 # Gauss-Newton iterations of one try of the search, and of the fit that follows it.
-N_TRY_STEPS, N_FIT_STEPS, N_POLYAK_STEPS = 4, 6, 100
+N_TRY_STEPS, N_FIT_STEPS, N_POLYAK_STEPS = 3, 6, 100
 
 
 class FitOptions(NamedTuple):
@@ -24,8 +26,6 @@ class FitOptions(NamedTuple):
 
     solver: str
     n_steps: int
-    multistart: bool
-    searches: bool
 
 
 @dataclass(frozen=True)
@@ -116,16 +116,14 @@ class Settings:
     def fit_options(self) -> FitOptions:
         """What IPU is compiled for."""
         default = N_POLYAK_STEPS if self.solver == "polyak" else N_FIT_STEPS
-        steps = self.n_solver_steps or default
-        return FitOptions(self.solver, steps, self.multistart, bool(self.shifts(0)))
+        return FitOptions(self.solver, self.n_solver_steps or default)
 
-    def shifts(self, round_index: int) -> tuple[int, ...]:
-        """Return the onset shifts to try in a personalization round."""
+    @property
+    def shifts(self) -> tuple[int, ...]:
+        """The onset shifts to try in a search."""
         if not self.warps or self.solver != "gauss-newton":
             return ()
         if not self.realign:
-            return (0,) if self.multistart and round_index < N_WIDE_ROUNDS else ()
-        if round_index < N_WIDE_ROUNDS:
-            stride = max(1, round(self.atom_length / REFERENCE_LENGTH))
-            return tuple(stride * d for d in range(-WIDE_SHIFTS, WIDE_SHIFTS + 1))
-        return tuple(range(-NARROW_SHIFTS, NARROW_SHIFTS + 1))
+            return (0,) if self.multistart else ()
+        stride = max(1, round(self.atom_length / REFERENCE_LENGTH))
+        return tuple(stride * shift for shift in SHIFTS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
@@ -9,7 +11,8 @@ from scipy.optimize import linear_sum_assignment
 
 from percdl.exceptions import InvalidParameterError
 
-Dictionary = Float[np.ndarray, "K L P"]
+# (K, L, P); shapes are compared by `_distances`, which says what differs.
+Dictionary = Float[np.ndarray, "_ _ _"]
 
 
 def match_atoms(dictionary: Dictionary, truth: Dictionary) -> Int[np.ndarray, " K"]:
@@ -92,8 +95,11 @@ def _check_events(frame: pd.DataFrame, name: str) -> None:
 
 def _onsets(frame: pd.DataFrame) -> dict[tuple[str, int], np.ndarray]:
     """Return the sorted onsets of each subject and atom."""
-    groups = frame.groupby(["subject", "atom"], sort=False)["onset_sample"]
-    return {(str(key[0]), int(key[1])): np.sort(onsets.to_numpy()) for key, onsets in groups}
+    onsets = defaultdict(list)
+    columns = frame["subject"], frame["atom"], frame["onset_sample"]
+    for subject, atom, onset in zip(*columns, strict=True):
+        onsets[str(subject), int(atom)].append(onset)
+    return {key: np.sort(values) for key, values in onsets.items()}
 
 
 def _count_pairs(detected: np.ndarray, true: np.ndarray, tolerance: int) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from percdl.algorithm.chunks import Chunk, bucket_length, fill
+from percdl.algorithm.chunks import Chunk, bucket_length, count_masks, fill
 from percdl.algorithm.settings import Settings
 from percdl.estimators.motif import Motif
 from percdl.exceptions import InvalidParameterError
@@ -61,7 +61,7 @@ def _from_data(cohort: Cohort, settings: Settings, rng: np.random.RandomState) -
     longest = MOST_LENGTHS * settings.atom_length
     n_times = bucket_length(min(int(cohort.lengths[picked].max()), longest))
     chunk = Chunk(picked, len(picked), bucket_length(int(cohort.lengths[picked].max())))
-    signals = fill(cohort, chunk, settings.dtype)
+    signals = fill(cohort, chunk, count_masks(cohort), settings.dtype)
     signals = signals._replace(
         values=signals.values[:, :n_times],
         lengths=np.minimum(signals.lengths, n_times).astype(np.int32),

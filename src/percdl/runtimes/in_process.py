@@ -38,7 +38,7 @@ class InProcess:
         on_cpu = jax.default_backend() == "cpu"
         shape = CPU_SHAPE if on_cpu else ACCELERATOR_SHAPE
         if chunk_rows is not None:
-            shape = Shape(chunk_rows, shape.samples)
+            shape = Shape(chunk_rows, shape.samples, chunk_rows)
         self._settings = settings
         with self._precision():
             self.site = Site(cohort, settings, shape, not on_cpu and _fits(cohort, settings))

@@ -110,15 +110,21 @@ def select_disjoint(
     n_levels = 1 if max_events is None else max_events + 1
 
     def advance(before, block):
-        candidate = _predecessors(before, max_events) + block[:, None]
-        reached = jax.lax.cummax(candidate, axis=2)
-        after = jnp.maximum(reached, before[..., -1:])
-        return after, after
+        values, last_taken = before
+        gains, index = block
+        candidate = _predecessors(values, max_events) + gains[:, None]
+        after = jnp.maximum(jax.lax.cummax(candidate, axis=2), values[..., -1:])
+        earlier = jnp.concatenate([values[..., -1:], after[..., :-1]], axis=2)
+        taken = jax.lax.cummax(jnp.where(after > earlier, index, -1), axis=2)
+        taken = jnp.maximum(taken, last_taken[..., -1:])
+        return (after, taken), taken
 
-    start = jnp.zeros((n_rows, n_levels, span), gain.dtype)
-    _, best = jax.lax.scan(advance, start, blocks)
-    best = jnp.moveaxis(best, 0, 2).reshape(n_rows, n_levels, n_blocks * span)
-    return _trace_back(best, span, n_blocks, max_events), best[:, -1, -1]
+    zeros = jnp.zeros((n_rows, n_levels, span), gain.dtype)
+    start = (zeros, jnp.full(zeros.shape, -1))
+    index = jnp.arange(n_blocks * span).reshape(n_blocks, span)
+    (best, _), taken = jax.lax.scan(advance, start, (blocks, index))
+    onset = _trace_back(taken, span, max_events)
+    return onset, best[:, -1, -1]
 
 
 def _predecessors(before, max_events):
@@ -129,24 +135,25 @@ def _predecessors(before, max_events):
     return jnp.concatenate([nothing, before[:, :-1]], axis=1)
 
 
-def _trace_back(best, span, n_slots, max_events):
-    """Read the chosen onsets off the dynamic program, last first."""
-    n_rows, n_levels, n_positions = best.shape
-    earlier = jnp.concatenate([jnp.zeros_like(best[..., :1]), best[..., :-1]], axis=2)
-    index = jnp.arange(n_positions)
-    last_taken = jax.lax.cummax(jnp.where(best > earlier, index, -1), axis=2)
+def _trace_back(taken, span, max_events):
+    """Read the chosen onsets off the dynamic program, last first.
+
+    ``taken`` (blocks, S, levels, span) holds, for each position, the latest onset chosen
+    among those up to it.
+    """
+    n_blocks, n_rows, n_levels, _ = taken.shape
     rows = jnp.arange(n_rows)
     step_down = 0 if max_events is None else 1
-    slots = n_slots if max_events is None else min(n_slots, max_events)
+    n_slots = n_blocks if max_events is None else min(n_blocks, max_events)
 
     def jump(state, _):
         position, level = state
-        taken = last_taken[rows, level, jnp.maximum(position, 0)]
-        taken = jnp.where(position < 0, -1, taken)
-        return (taken - span, jnp.where(taken < 0, level, level - step_down)), taken
+        here = jnp.maximum(position, 0)
+        onset = jnp.where(position < 0, -1, taken[here // span, rows, level, here % span])
+        return (onset - span, jnp.where(onset < 0, level, level - step_down)), onset
 
-    state = (jnp.full(n_rows, n_positions - 1), jnp.full(n_rows, n_levels - 1))
-    _, onsets = jax.lax.scan(jump, state, length=slots)
+    state = (jnp.full(n_rows, n_blocks * span - 1), jnp.full(n_rows, n_levels - 1))
+    _, onsets = jax.lax.scan(jump, state, length=n_slots)
     return onsets[::-1].T
 
 

@@ -16,11 +16,9 @@ DAMPING_START, DAMPING_UP, DAMPING_DOWN = 1e-2, 6.0, 0.2
 DAMPING_RANGE = (1e-6, 1e4)
 
 
-class Fit(NamedTuple):
-    """A fit, and the quadratic model of it that Gauss-Newton follows."""
+class Quadratic(NamedTuple):
+    """The quadratic model of a fit that a Gauss-Newton step minimizes, one system per warp."""
 
-    params: Float[Array, "B M"]
-    explained: Float[Array, " B"]
     curvature: Float[Array, "B C m m"]
     pull: Float[Array, "B C m"]
     coupling: Float[Array, "B C m"]
@@ -60,49 +58,52 @@ def gauss_newton(
     ``tolerance``, relative. Cost O(B L M^2) an iteration, independent of N.
     """
 
+    def explained_by(params):
+        return explained_energy(transform.apply(params, atom), moment, weight)[0]
+
     def advance(state):
-        step, fit, damping, _ = state
-        trial = _linearize(
-            transform, atom, moment, weight, transform.project(fit.params + _step(fit, damping))
-        )
-        better = trial.explained > fit.explained
-        active = jnp.any(trial.explained > (1 + tolerance) * fit.explained)
+        step, params, explained, damping, _ = state
+        model = _linearize(transform, atom, moment, weight, params)
+        trial = transform.project(params + _step(model, damping))
+        reached = explained_by(trial)
+        better = reached > explained
+        active = jnp.any(reached > (1 + tolerance) * explained)
         factor = jnp.where(better, DAMPING_DOWN, DAMPING_UP)
-        fit = jax.tree.map(
-            lambda new, old: jnp.where(better.reshape(-1, *[1] * (new.ndim - 1)), new, old),
-            trial,
-            fit,
+        return (
+            step + 1,
+            jnp.where(better[:, None], trial, params),
+            jnp.where(better, reached, explained),
+            jnp.clip(damping * factor, *DAMPING_RANGE),
+            active,
         )
-        return step + 1, fit, jnp.clip(damping * factor, *DAMPING_RANGE), active
 
     def unfinished(state):
-        step, _, _, active = state
+        step, _, _, _, active = state
         # The first steps may all be refused while the damping finds its size.
         return (step < n_steps) & (active | (step < 3))
 
-    start = _linearize(transform, atom, moment, weight, params)
     damping = jnp.full(moment.shape[0], DAMPING_START, moment.dtype)
-    _, fit, _, _ = jax.lax.while_loop(unfinished, advance, (0, start, damping, True))
-    return fit.params, fit.explained
+    start = (0, params, explained_by(params), damping, True)
+    _, params, explained, _, _ = jax.lax.while_loop(unfinished, advance, start)
+    return params, explained
 
 
-def _linearize(transform, atom, moment, weight, params: Params) -> Fit:
+def _linearize(transform, atom, moment, weight, params: Params) -> Quadratic:
     """Linearize the personal atoms and form the normal equations of each warp."""
     value, slope, basis = transform.linearize(params, atom)
-    explained, amplitude, power = explained_energy(value, moment, weight)
+    _, amplitude, power = explained_energy(value, moment, weight)
     c = amplitude[:, None, None]
     n_warps = basis.shape[1]
     force = _per_warp(c * (moment - c * weight * value) * slope, n_warps)
     leak = _per_warp(c * weight * value * slope, n_warps)
-    stiffness = _per_warp(c**2 * weight * slope**2, n_warps)
-    return Fit(
-        params=params,
-        explained=explained,
-        curvature=jnp.einsum("bclm,bcln->bcmn", basis * stiffness[..., None], basis),
-        pull=jnp.einsum("bcl,bclm->bcm", force, basis),
-        coupling=jnp.einsum("bcl,bclm->bcm", leak, basis),
-        power=power,
-    )
+    root = jnp.sqrt(_per_warp(c**2 * weight * slope**2, n_warps))
+    # Scaled by the root of the stiffness once, the basis serves all three products; where
+    # the stiffness is zero so are force and leak.
+    inverse = jnp.where(root > 0, 1 / jnp.where(root > 0, root, 1), 0)
+    scaled = basis * root[..., None]
+    sides = jnp.stack([force * inverse, leak * inverse], axis=2)
+    pull, coupling = jnp.moveaxis(jnp.einsum("bcrl,bclm->bcrm", sides, scaled), 2, 0)
+    return Quadratic(jnp.einsum("bclm,bcln->bcmn", scaled, scaled), pull, coupling, power)
 
 
 def _per_warp(x: Float[Array, "B L P"], n_warps: int) -> Float[Array, "B C L"]:
@@ -112,7 +113,7 @@ def _per_warp(x: Float[Array, "B L P"], n_warps: int) -> Float[Array, "B C L"]:
     return jnp.swapaxes(x, 1, 2)
 
 
-def _step(fit: Fit, damping: Float[Array, " B"]) -> Float[Array, "B M"]:
+def _step(fit: Quadratic, damping: Float[Array, " B"]) -> Float[Array, "B M"]:
     """Solve ``(H - u u^T / power + damping) step = pull``.
 
     The rank-one term is what profiling out the amplitude leaves; Sherman-Morrison keeps the

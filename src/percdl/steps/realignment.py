@@ -19,6 +19,8 @@ from percdl.steps.statistics import at_shift
 from percdl.steps.warp_fit import fit_warp
 from percdl.transforms.base import Atom, ClosedFormTransform, WarpTransform
 
+# Gauss-Newton iterations from the identity to the alignment; the fit itself does the rest.
+N_ALIGN_STEPS = 2
 # A shift must explain this much more than its rival, relative, to be preferred.
 PREFERENCE = 1e-6
 
@@ -30,14 +32,13 @@ def search(
     weight: Float[Array, "B Lw Q"],
     start: tuple[Float[Array, "B M"], Int[Array, " B"]],
     shifts: Int[Array, " T"],
-    n_shifts: Int[Array, ""],
     align_first: bool,
     n_steps: int,
 ) -> tuple[Float[Array, "B M"], Int[Array, " B"]]:
     """Return the parameters and the shift from which the fit explains most.
 
-    Tries the parameters and shift of ``start``, then the first ``n_shifts`` of ``shifts``,
-    relative to it, with ``n_steps`` Gauss-Newton iterations a try.
+    Tries the parameters and shift of ``start``, then each of ``shifts``, relative to it,
+    with ``n_steps`` Gauss-Newton iterations a try.
     Cost O(T B (L M^2 + L^2)).
     """
     length = atom.shape[0]
@@ -62,7 +63,7 @@ def search(
         )
 
     current, explained = attempt(params, shift, False)
-    best = jax.lax.fori_loop(0, n_shifts, consider, (current, shift, explained))
+    best = jax.lax.fori_loop(0, len(shifts), consider, (current, shift, explained))
     return best[0], best[1]
 
 
@@ -99,4 +100,4 @@ def _aligned_start(transform, atom, moment, weight):
     path = align(atom, moment, weight)
     n_warps = transform.warp(neutral[:1], *atom.shape).shape[-2]
     target = jnp.broadcast_to(path[:, None], (path.shape[0], n_warps, path.shape[1]))
-    return fit_warp(transform, target, neutral, atom.shape[1])
+    return fit_warp(transform, target, neutral, atom.shape[1], N_ALIGN_STEPS)

@@ -1,0 +1,1 @@
+"""Self-contained HTML pages: pictures inside, nothing fetched from elsewhere."""
