@@ -1,6 +1,7 @@
 import subprocess
 import sys
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -44,7 +45,7 @@ def test_recordings_are_the_atoms_at_their_onsets(data):
 
 def test_personal_atoms_are_warped_common_ones(data):
     for s, k in [(0, 0), (7, 1)]:
-        expected = data.transform.apply(data.params[s, k], data.dictionary[k])
+        expected = data.transform.apply(*map(jnp.asarray, (data.params[s, k], data.dictionary[k])))
         np.testing.assert_allclose(data.personal_dictionary[s, k], expected, atol=1e-4)
 
 
@@ -105,7 +106,7 @@ def test_gauge_floor_by_hand(data):
     """The same number, from linear interpolation and a loop."""
     floor = []
     for k, atom in enumerate(data.dictionary[..., 0]):
-        warps = data.transform.warp(data.params[:, k], 50, 1)[:, 0]
+        warps = data.transform.warp(jnp.asarray(data.params[:, k]), 50, 1)[:, 0]
         centred = np.interp(np.mean(warps, 0), np.arange(50), atom)
         floor.append(centred / np.linalg.norm(centred) - atom / np.linalg.norm(atom))
     assert data.gauge_floor() == pytest.approx(np.linalg.norm(floor, axis=1).mean(), abs=0.02)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from percdl.algorithm.settings import Settings
 from percdl.steps.cdu import normalize
 
 
+@runtime_checkable
 class Runtime(Protocol):
     """A place where local rounds run and their sums are added."""
 

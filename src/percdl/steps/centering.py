@@ -46,6 +46,7 @@ def recenter_params(
     length = mean_warp.shape[-1]
     samples = jnp.arange(length, dtype=params.dtype)
     psi = transform.warp(params, length, n_channels)
+    mean_warp = jnp.broadcast_to(mean_warp, psi.shape[1:])
 
     def inverse(positions, mean):
         return jnp.interp(positions, mean, samples)

@@ -1,0 +1,119 @@
+"""No exact half-step raises the objective."""
+
+import naive
+import numpy as np
+import pandas as pd
+import pytest
+import toy
+from double import in_double
+
+from percdl.algorithm.history import History
+from percdl.algorithm.loop import run_percdl
+from percdl.algorithm.settings import Settings
+from percdl.runtimes.in_process import InProcess
+from percdl.signals import Cohort
+from percdl.steps.csc import CodingRules
+from percdl.transforms import Free, Identity, TimeWarp
+
+# The three cures are not descent steps: a search may lose a little when the codes follow.
+PLAIN = {"realign": False, "multistart": False, "centering": "off"}
+LENGTHS = (97, 110, 118, 128)
+
+
+def with_gaps(arrays, seed=0):
+    """Return the recordings with a tenth of the samples missing, channel by channel."""
+    rng = np.random.default_rng(seed)
+    return [np.where(rng.random(x.shape) < 0.1, np.nan, x) for x in arrays]
+
+
+def assert_never_rises(history, steps=None):
+    """Check every phase, to rounding; ``steps`` limits the check to the rises into them."""
+    rises = [
+        f"{now.phase} {now.round}: {before.step} {before.objective} -> {now.step} {now.objective}"
+        for before, now in zip(history.records, history.records[1:], strict=False)
+        if before.phase == now.phase and (steps is None or now.step in steps)
+        if now.objective > before.objective * (1 + 1e-6)
+    ]
+    assert not rises, "\n".join(rises)
+
+
+CASES = {
+    "shared warp": ({"transform": toy.WARP}, False),
+    "shared warp, polyak": ({"transform": toy.WARP, "solver": "polyak"}, False),
+    "warp per channel, gaps": (
+        {
+            "transform": TimeWarp(1, 4, per_channel=True),
+            "n_channels": 2,
+            "rules": CodingRules(signed=True, min_gap=1, max_activations=4),
+        },
+        True,
+    ),
+    "identity, gaps": ({"transform": Identity()}, True),
+    "free": ({"transform": Free()}, False),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_plain_algorithm_only_descends(case):
+    options, gaps = CASES[case]
+    chosen = toy.settings(**options, **PLAIN)
+    for seed in range(3):
+        arrays = toy.recordings(seed, LENGTHS, chosen.n_channels)
+        arrays = with_gaps(arrays) if gaps else arrays
+        start = toy.first_guess(seed, chosen.n_channels)
+        outcome, history = toy.fit(arrays, chosen, start)
+        assert_never_rises(history)
+        energy, first, last = outcome.sums.signal, history.records[0], history.records[-1]
+        assert last.objective < first.objective < energy
+        # The final phase continues the one before.
+        assert history.records[-2].objective <= history.records[-3].objective * (1 + 1e-6)
+
+
+def test_recorded_objective_is_that_of_the_residual():
+    """Form the residual from the codes and the personal atoms the site holds at the end."""
+    chosen = toy.settings(**PLAIN)
+    arrays = toy.recordings(5, LENGTHS)
+    runtime = InProcess(Cohort.from_arrays(arrays), chosen)
+    history = History()
+    outcome = run_percdl(runtime, chosen, toy.first_guess(5), history, toy.ignore)
+    (coded,), (block,) = runtime.site.coded, runtime.site.blocks
+    objective = 0.0
+    for row, x in enumerate(arrays):
+        atoms = [
+            in_double(toy.WARP.apply, np.asarray(params), atom)
+            for params, atom in zip(block.params[row], outcome.dictionary, strict=True)
+        ]
+        onset, atom, amplitude = (np.asarray(part)[row] for part in coded.events)
+        events = [e for e in zip(onset, atom, amplitude, strict=True) if e[2] != 0]
+        objective += naive.cost(x, atoms, chosen.penalty, np.ones_like(x), events)
+    assert history.records[-1].objective == pytest.approx(objective, rel=1e-9)
+
+
+def test_search_keeps_the_codes_it_cannot_improve():
+    """With onset search and several starts, codes still never get worse than PerCDU left them."""
+    chosen = toy.settings(centering="off", n_perso=4)
+    for seed in range(3):
+        _, history = toy.fit(toy.recordings(seed, LENGTHS), chosen, toy.first_guess(seed))
+        personal = [r for r in history.records if r.phase in ("personal", "final")]
+        updates = [r.objective for r in personal if r.step == "PerCDU"]
+        codes = [r.objective for r in personal if r.step == "CSC"]
+        assert len(codes) == len(updates) + 1
+        for update, code in zip(updates, codes[1:], strict=True):
+            assert code <= update * (1 + 1e-6)
+        assert_never_rises(history, steps={"PerCDU"})
+
+
+@pytest.mark.realdata
+def test_plain_algorithm_only_descends_on_gait(real_gait):
+    files = sorted((real_gait / "GaitData").glob("*.csv"))[:4]
+    assert len(files) == 4
+    walks = [pd.read_csv(file, usecols=["RRY"]).to_numpy()[:1000] for file in files]
+    arrays = [(walk - walk.mean()) / walk.std() for walk in walks]
+    chosen = Settings(
+        TimeWarp(2, 5), 50, 1, 1, penalty=1.0, n_init=3, n_perso=3, dtype="float64", **PLAIN
+    )
+    energy = np.array([np.convolve(x[:, 0] ** 2, np.ones(50), "valid") for x in arrays[:1]])
+    onset = int(energy.argmax())
+    outcome, history = toy.fit(arrays, chosen, arrays[0][None, onset : onset + 50])
+    assert_never_rises(history)
+    assert history.records[-1].objective < 0.5 * outcome.sums.signal

@@ -1,0 +1,132 @@
+"""Slow and obvious twins of the fast code: loops and dense algebra in NumPy."""
+
+from itertools import combinations, product
+
+import numpy as np
+
+
+def cross_correlation(x, atoms):
+    """Return ``<x[t:t+L], phi_k>`` for a signal (N, P) and atoms (K, L, P), array (K, V)."""
+    n_atoms, length, _ = atoms.shape
+    n_positions = len(x) - length + 1
+    return np.array(
+        [
+            [np.sum(x[t : t + length] * atoms[k]) for t in range(n_positions)]
+            for k in range(n_atoms)
+        ]
+    )
+
+
+def disjoint_sets(n_positions, span, most=None):
+    """Yield every tuple of increasing positions that lie at least ``span`` apart."""
+    largest = -(-n_positions // span)
+    for count in range((largest if most is None else min(largest, most)) + 1):
+        for onsets in combinations(range(n_positions), count):
+            if all(b - a >= span for a, b in zip(onsets, onsets[1:], strict=False)):
+                yield onsets
+
+
+def best_disjoint_set(gain, span, most=None):
+    """Return the largest total gain of positions at least ``span`` apart."""
+    return max(sum(gain[t] for t in onsets) for onsets in disjoint_sets(len(gain), span, most))
+
+
+def codes(x, atoms, penalty, observed, signed=False, min_gap=0, max_activations=None):
+    """Return every code as (objective, events), the best first.
+
+    ``x`` (N, P), ``atoms`` (K, L, P), ``observed`` (N, P) of ones and zeros. Events are
+    triples (onset, atom, amplitude). For each support the residual itself is formed.
+    """
+    n_atoms, length, _ = atoms.shape
+    amplitude = {}
+    for k, t in product(range(n_atoms), range(len(x) - length + 1)):
+        seen = observed[t : t + length]
+        norm = np.sum(seen * atoms[k] ** 2)
+        match = np.sum(seen * x[t : t + length] * atoms[k])
+        amplitude[k, t] = match / norm if norm > 0 else 0.0
+        if not signed:
+            amplitude[k, t] = max(amplitude[k, t], 0.0)
+    found = []
+    for onsets in disjoint_sets(len(x) - length + 1, length + min_gap, max_activations):
+        for which in product(range(n_atoms), repeat=len(onsets)):
+            residual = x.copy()
+            for k, t in zip(which, onsets, strict=True):
+                residual[t : t + length] -= amplitude[k, t] * atoms[k]
+            cost = np.sum(observed * residual**2) + penalty * len(onsets)
+            events = [(t, k, amplitude[k, t]) for k, t in zip(which, onsets, strict=True)]
+            found.append((cost, events))
+    return sorted(found, key=lambda code: code[0])
+
+
+def cost(x, atoms, penalty, observed, events):
+    """Return the objective of a code given as triples (onset, atom, amplitude)."""
+    residual = np.array(x, float)
+    for t, k, amplitude in events:
+        residual[t : t + len(atoms[k])] -= amplitude * atoms[k]
+    return np.sum(observed * residual**2) + penalty * len(events)
+
+
+def segments(x, observed, onsets, length, margin=0):
+    """Cut windows (E, L + 2R, P) of a signal and of its mask; outside the signal is unseen."""
+    wide = np.pad(x, ((margin, margin), (0, 0)))
+    seen = np.pad(observed, ((margin, margin), (0, 0)))
+    window = length + 2 * margin
+    return (
+        np.array([wide[t : t + window] * seen[t : t + window] for t in onsets]),
+        np.array([seen[t : t + window] for t in onsets]),
+    )
+
+
+def segment_statistics(x, observed, events, n_atoms, length, margin=0):
+    """Return moment (K, L + 2R, P), weight (K, L + 2R, P) and count (K,) of one recording."""
+    window, n_channels = length + 2 * margin, x.shape[1]
+    moment = np.zeros((n_atoms, window, n_channels))
+    weight = np.zeros((n_atoms, window, n_channels))
+    count = np.zeros(n_atoms, int)
+    for onset, atom, amplitude in events:
+        for i in range(window):
+            t = onset - margin + i
+            if 0 <= t < len(x):
+                moment[atom, i] += amplitude * observed[t] * x[t]
+                weight[atom, i] += amplitude**2 * observed[t]
+        count[atom] += 1
+    return moment, weight, count
+
+
+def least_squares_atom(cut, seen, amplitudes, operators):
+    """Return ``argmin over phi of sum_j |y_j - z_j T_j phi|^2`` over the samples seen.
+
+    ``cut``, ``seen`` (J, L, P), ``amplitudes`` (J,), ``operators`` (J, P, L, L): one dense
+    least-squares problem for each channel.
+    """
+    n_channels, length = cut.shape[2], cut.shape[1]
+    atom = np.zeros((length, n_channels))
+    for p in range(n_channels):
+        rows = [
+            np.sqrt(seen[j, :, p])[:, None] * amplitudes[j] * operators[j, p]
+            for j in range(len(cut))
+        ]
+        right = [np.sqrt(seen[j, :, p]) * cut[j, :, p] for j in range(len(cut))]
+        atom[:, p] = np.linalg.lstsq(np.concatenate(rows), np.concatenate(right), rcond=None)[0]
+    return atom
+
+
+def warp(layers, length):
+    """Return psi_D o ... o psi_1 at i / (L - 1), in samples, one layer and sine at a time."""
+    time = np.arange(length) / (length - 1)
+    for layer in layers:
+        moved = time.copy()
+        for w, coefficient in enumerate(layer, start=1):
+            moved += coefficient * np.sin(w * np.pi * time) / (w * np.pi)
+        time = moved
+    return time * (length - 1)
+
+
+def project_onto_l1_ball(row, radius):
+    """Project by sorting (Duchi et al., 2008)."""
+    if np.abs(row).sum() <= radius:
+        return row.copy()
+    ordered = np.sort(np.abs(row))[::-1]
+    excess = (np.cumsum(ordered) - radius) / np.arange(1, len(row) + 1)
+    threshold = excess[np.flatnonzero(ordered > excess)[-1]]
+    return np.sign(row) * np.maximum(np.abs(row) - threshold, 0)

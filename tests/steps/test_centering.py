@@ -1,0 +1,103 @@
+"""Centering fixes the gauge: same personal atoms, and a mean warp that is the identity."""
+
+import jax
+import numpy as np
+import pytest
+from double import in_double
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from numpy.testing import assert_allclose
+
+from percdl.steps.centering import SMOOTH_WIDTH, recenter_params, smooth_warp
+from percdl.transforms import TimeWarp
+
+B, L = 24, 25
+SAMPLES = np.arange(L)
+SINES = np.sin(np.pi * np.arange(1, L - 1) * SAMPLES[:, None] / (L - 1))
+CASES = [(TimeWarp(3, 8), 1), (TimeWarp(3, 8, per_channel=True), 2)]
+
+fast_recenter = jax.jit(recenter_params, static_argnums=(0, 3))
+every_case = pytest.mark.parametrize(("transform", "n_channels"), CASES, ids=["shared", "own"])
+
+COEFFICIENTS = hnp.arrays(float, L - 2, elements=st.floats(-1, 1))
+
+
+@given(COEFFICIENTS)
+def test_smoothing_keeps_the_first_sines_and_drops_the_rest(coefficients):
+    warp = SAMPLES + SINES @ coefficients
+    kept = np.where(np.arange(L - 2) < SMOOTH_WIDTH, coefficients, 0)
+    assert_allclose(smooth_warp(warp), SAMPLES + SINES @ kept, atol=1e-12)
+    assert_allclose(smooth_warp(smooth_warp(warp)), smooth_warp(warp), atol=1e-12)
+    assert_allclose(smooth_warp(warp)[[0, -1]], [0, L - 1], atol=1e-12)
+    assert_allclose(smooth_warp(warp, L - 2), warp, atol=1e-12)
+
+
+def test_smoothing_leaves_the_identity_alone():
+    assert_allclose(smooth_warp(np.broadcast_to(SAMPLES, (2, 3, L))) - SAMPLES, 0, atol=1e-13)
+
+
+def population(transform, n_channels, seed=0):
+    """Return parameters of warps that lean to one side, and these warps (B, C, L)."""
+    rng = np.random.default_rng(seed)
+    rows = rng.uniform(-1, 1, (B, transform.n_params(L, n_channels) // transform.width, 8))
+    rows *= 0.4 / np.abs(rows).sum(-1, keepdims=True)
+    rows[..., 0] += 0.15
+    params = rows.reshape(B, -1)
+    return params, warps_of(transform, params, n_channels)
+
+
+def warps_of(transform, params, n_channels):
+    return in_double(jax.jit(transform.warp, static_argnums=(1, 2)), params, L, n_channels)
+
+
+@every_case
+def test_new_warps_are_the_old_ones_after_the_inverse_of_the_mean(transform, n_channels):
+    params, warps = population(transform, n_channels)
+    mean = smooth_warp(warps.mean(0))
+    params = in_double(fast_recenter, transform, params, mean, n_channels)
+    moved = warps_of(transform, params, n_channels)
+    target = np.empty_like(warps)
+    for s, c in np.ndindex(warps.shape[:2]):
+        target[s, c] = np.interp(warps[s, c], mean[c], SAMPLES)
+    assert np.abs(target - warps).max() > 1  # there is something to undo
+    assert np.abs(moved - target).max() < 0.05
+    assert np.sqrt(np.mean((moved - target) ** 2)) < 0.01
+
+
+@every_case
+def test_the_mean_warp_becomes_the_identity(transform, n_channels):
+    params, warps = population(transform, n_channels, seed=1)
+    off = []
+    for _ in range(3):
+        mean = smooth_warp(warps.mean(0))
+        off.append(np.abs(mean - SAMPLES).max())
+        params = in_double(fast_recenter, transform, params, mean, n_channels)
+        warps = warps_of(transform, params, n_channels)
+    off.append(np.abs(smooth_warp(warps.mean(0)) - SAMPLES).max())
+    assert off[0] > 1
+    assert off[1] < off[0] / 10
+    assert off[3] < 1e-2
+
+
+@every_case
+def test_personal_atoms_do_not_change(transform, n_channels):
+    """``phi o mean`` read at the new warps is ``phi`` read at the old ones."""
+    params, warps = population(transform, n_channels, seed=2)
+    mean = smooth_warp(warps.mean(0))
+    atom = np.sin(2 * np.pi * SAMPLES / (L - 1))[:, None] * np.arange(1.0, n_channels + 1)
+    apply, resample = jax.jit(transform.apply), jax.jit(transform.resample)
+    before = in_double(apply, params, atom)
+    centred = in_double(resample, atom, mean)
+    stale = np.abs(in_double(apply, params, centred) - before).max()
+    moved = in_double(fast_recenter, transform, params, mean, n_channels)
+    after = np.abs(in_double(apply, moved, centred) - before).max()
+    assert after < stale / 10
+    assert after < 0.05
+
+
+def test_centering_with_the_identity_changes_nothing():
+    transform, n_channels = CASES[0]
+    params, warps = population(transform, n_channels, seed=3)
+    same = in_double(fast_recenter, transform, params, SAMPLES[None].astype(float), n_channels)
+    assert_allclose(warps_of(transform, same, n_channels), warps, atol=1e-9)

@@ -1,0 +1,221 @@
+"""CSC is exact: it equals exhaustive search."""
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import naive
+import numpy as np
+import pytest
+from double import in_double
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from numpy.testing import assert_allclose, assert_array_equal
+
+from percdl.algorithm.chunks import Chunk, fill
+from percdl.signals import Cohort
+from percdl.steps.csc import CodingRules, correlate, encode, select_disjoint
+from percdl.steps.types import Signals
+
+S, N, L = 60, 10, 3
+PENALTIES = (0.0, 0.2, 1.0, 1e6)
+
+fast_encode = jax.jit(encode, static_argnames="rules")
+fast_select = jax.jit(select_disjoint, static_argnums=(1, 2))
+
+
+class Case(NamedTuple):
+    """A family of tiny problems: K atoms, P channels, a mask of Q channels (0: none)."""
+
+    n_atoms: int
+    n_channels: int
+    mask: int
+    rules: CodingRules = CodingRules()
+    shared: bool = False
+
+
+CASES = [
+    Case(1, 1, 0),
+    Case(2, 1, 0, CodingRules(signed=True)),
+    Case(2, 2, 0, shared=True),
+    Case(2, 2, 0, CodingRules(min_gap=2)),
+    Case(1, 1, 1, CodingRules(signed=True, min_gap=1)),
+    Case(2, 2, 1),
+    Case(2, 2, 2, CodingRules(signed=True)),
+    Case(2, 1, 0, CodingRules(max_activations=2)),
+    Case(1, 2, 2, CodingRules(max_activations=1, min_gap=1), shared=True),
+    Case(2, 1, 1, CodingRules(signed=True, max_activations=2)),
+]
+
+
+def tiny_problems(case, seed=0):
+    """Return S recordings of 3 to 10 samples with gaps, and their atoms."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(L, N + 1, S)
+    inside = (np.arange(N) < lengths[:, None])[..., None]
+    observed = inside & (rng.random((S, N, case.mask)) < 0.7) if case.mask else None
+    x = rng.standard_normal((S, N, case.n_channels)) * inside
+    if observed is not None:
+        x = x * observed
+    shape = (1 if case.shared else S, case.n_atoms, L, case.n_channels)
+    # No sample near zero: an atom of which next to nothing is seen counts as unseen.
+    atoms = rng.uniform(0.3, 1, shape) * rng.choice([-1, 1], shape)
+    return x, lengths, observed, atoms
+
+
+def as_signals(x, lengths, observed=None):
+    if observed is not None:
+        observed = np.asarray(observed, x.dtype)
+    return Signals(x, np.asarray(lengths, np.int32), observed)
+
+
+def found(events, row, n_times=N):
+    """Return the events of a recording as triples, having checked the empty slots."""
+    onset, atom, amplitude = (np.asarray(part)[row] for part in events)
+    taken = onset < n_times
+    assert_array_equal(amplitude[~taken], 0)
+    assert_array_equal(onset[~taken], n_times)
+    assert (np.diff(taken.astype(int)) <= 0).all(), "empty slots come last"
+    return list(zip(onset[taken], atom[taken], amplitude[taken], strict=True))
+
+
+def assert_legal(events, rules, length):
+    onsets = np.array([onset for onset, *_ in events])
+    assert (np.diff(onsets) >= L + rules.min_gap).all()
+    assert ((onsets >= 0) & (onsets <= length - L)).all()
+    assert rules.max_activations is None or len(events) <= rules.max_activations
+    assert rules.signed or all(amplitude > 0 for *_, amplitude in events)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_code_equals_exhaustive_search(case):
+    x, lengths, observed, atoms = tiny_problems(case)
+    n_unique = 0
+    for penalty in PENALTIES:
+        signals = as_signals(x, lengths, observed)
+        events, gain = in_double(
+            fast_encode, signals, atoms, np.float64(penalty), rules=case.rules
+        )
+        for s, length in enumerate(lengths):
+            ours, signal = found(events, s), x[s, :length]
+            dictionary = atoms[0 if case.shared else s]
+            seen = np.ones_like(signal) if observed is None else observed[s, :length]
+            seen = np.broadcast_to(seen, signal.shape)
+            best, *others = naive.codes(signal, dictionary, penalty, seen, *case.rules)
+            assert_legal(ours, case.rules, length)
+            assert_allclose(np.sum(signal**2) - gain[s], best[0], atol=1e-9)
+            assert_allclose(
+                naive.cost(signal, dictionary, penalty, seen, ours), best[0], atol=1e-9
+            )
+            if not others or others[0][0] > best[0] + 1e-6:
+                n_unique += 1
+                assert [event[:2] for event in ours] == [event[:2] for event in best[1]]
+                assert_allclose([e[2] for e in ours], [e[2] for e in best[1]], atol=1e-9)
+    assert n_unique > S * len(PENALTIES) // 2
+
+
+def test_single_precision_finds_the_same_objective():
+    x, lengths, observed, atoms = (
+        None if part is None else np.asarray(part, np.float32)
+        for part in tiny_problems(CASES[6], seed=1)
+    )
+    signals = as_signals(x, lengths, observed)
+    for penalty in PENALTIES[:3]:
+        _, gain = fast_encode(signals, atoms, np.float32(penalty), rules=CASES[6].rules)
+        for s, n in enumerate(lengths.astype(int)):
+            best = naive.codes(x[s, :n], atoms[s], penalty, observed[s, :n], *CASES[6].rules)[0]
+            assert_allclose(np.sum(x[s] ** 2) - gain[s], best[0], atol=2e-5)
+
+
+def test_correlation_equals_the_direct_sum():
+    x, lengths, _, atoms = tiny_problems(CASES[3], seed=2)
+    projection, norm = in_double(jax.jit(correlate), as_signals(x, lengths), atoms)
+    for s in range(S):
+        assert_allclose(projection[s], naive.cross_correlation(x[s], atoms[s]), atol=1e-12)
+    expected = np.broadcast_to(np.sum(atoms**2, axis=(2, 3))[..., None], norm.shape)
+    assert_allclose(norm, expected)
+
+
+@pytest.mark.parametrize("factor", [0.25, 3.7])
+def test_codes_follow_the_scale_of_signals_and_of_atoms(factor):
+    x, lengths, _, atoms = tiny_problems(CASES[1], seed=3)
+    code = partial(in_double, fast_encode, rules=CASES[1].rules)
+    signals, louder = as_signals(x, lengths), as_signals(factor * x, lengths)
+    events, gain = code(signals, atoms, np.float64(0.2))
+    scaled, scaled_gain = code(louder, atoms, np.float64(0.2 * factor**2))
+    same, same_gain = code(signals, factor * atoms, np.float64(0.2))
+    for s in range(S):
+        expected = np.array(found(events, s)).reshape(-1, 3)
+        for other, ratio in ((scaled, factor), (same, 1 / factor)):
+            ours = np.array(found(other, s)).reshape(-1, 3)
+            assert_allclose(ours, expected * [1, 1, ratio], rtol=1e-9)
+    assert_allclose(scaled_gain, factor**2 * gain, atol=1e-9)
+    assert_allclose(same_gain, gain, atol=1e-9)
+    assert gain.max() > 0
+
+
+def test_shared_atoms_are_atoms_repeated():
+    x, lengths, _, atoms = tiny_problems(CASES[2], seed=4)
+    signals = as_signals(x, lengths)
+    shared = in_double(fast_encode, signals, atoms, np.float64(0.2), rules=CASES[2].rules)
+    repeated = np.repeat(atoms, S, axis=0)
+    own = in_double(fast_encode, signals, repeated, np.float64(0.2), rules=CASES[2].rules)
+    for a, b in zip(jax.tree.leaves(shared), jax.tree.leaves(own), strict=True):
+        assert_allclose(a, b, atol=1e-12)
+
+
+@pytest.mark.parametrize("penalty", [0.0, 1.0])
+def test_nothing_is_found_where_nothing_is_seen(penalty):
+    """Rows: zeros, a row that only fills the chunk, a recording of which all is missing."""
+    x = np.zeros((3, N, 1), np.float32)
+    observed = np.ones((3, N, 1), np.float32)
+    observed[1:] = 0
+    atoms = np.array([[0, 0, 0], [1, -1, 1]], np.float32)[None, :, :, None]
+    signals = as_signals(x, [N, 0, N], observed)
+    events, gain = fast_encode(signals, atoms, np.float32(penalty))
+    assert [found(events, row) for row in range(3)] == [[], [], []]
+    assert_array_equal(gain, 0)
+
+
+def test_a_zero_atom_is_never_used():
+    x, lengths, _, atoms = tiny_problems(CASES[1], seed=5)
+    atoms[:, 0] = 0
+    events, gain = in_double(
+        fast_encode, as_signals(x, lengths), atoms, np.float64(0), rules=CASES[1].rules
+    )
+    assert np.isfinite(gain).all()
+    assert {atom for s in range(S) for _, atom, _ in found(events, s)} == {1}
+
+
+def test_missing_samples_reach_the_coder_as_nan():
+    rng = np.random.default_rng(6)
+    arrays = list(rng.standard_normal((4, N, 2)))
+    for x in arrays:
+        x[rng.random(x.shape) < 0.3] = np.nan
+    arrays[3] = arrays[3][:7]
+    atoms = rng.uniform(0.3, 1, (1, 2, L, 2))
+    signals = fill(Cohort.from_arrays(arrays), Chunk(np.arange(4), 4, N), "float64")
+    _, gain = in_double(fast_encode, signals, atoms, np.float64(0.1))
+    for s, x in enumerate(arrays):
+        best = naive.codes(np.nan_to_num(x), atoms[0], 0.1, ~np.isnan(x))[0]
+        assert_allclose(np.nansum(x**2) - gain[s], best[0], atol=1e-9)
+
+
+# Few distinct values, so that ties abound; all sums are exact in single precision.
+GAINS = st.sampled_from([-np.inf, -1.5, 0.0, 0.25, 1.0, 2.75])
+
+
+@given(
+    hnp.arrays(np.float32, (2, 9), elements=GAINS),
+    st.sampled_from([1, 3, 12]),
+    st.sampled_from([None, 2]),
+)
+def test_disjoint_positions_of_largest_gain(gain, span, most):
+    onsets, total = (np.asarray(part) for part in fast_select(gain, span, most))
+    for row in range(2):
+        chosen = onsets[row][onsets[row] >= 0]
+        assert (np.diff(chosen) >= span).all()
+        assert most is None or len(chosen) <= most
+        assert total[row] == gain[row, chosen].sum()
+        assert total[row] == naive.best_disjoint_set(gain[row], span, most)

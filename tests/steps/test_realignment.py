@@ -1,0 +1,138 @@
+"""Onsets that are off by a few samples are found; the alignment behind it is exact."""
+
+from itertools import product
+
+import jax
+import numpy as np
+from double import in_double
+from numpy.testing import assert_allclose, assert_array_equal
+
+from percdl.steps.alignment import MAX_SPEED, REFINEMENT, SPEED_COST, align
+from percdl.steps.ipu import explained_energy
+from percdl.steps.realignment import search
+from percdl.steps.statistics import at_shift
+from percdl.transforms import TimeWarp
+
+B, L, R, N_STEPS = 14, 20, 3, 4
+WARP = TimeWarp(2, 4)
+SHIFTS = np.arange(-R, R + 1)
+
+fast_search = jax.jit(search, static_argnums=(0, 7, 8))
+fast_align = jax.jit(align)
+
+
+def an_atom():
+    time = np.linspace(0, 1, L)[:, None]
+    return np.sin(4 * np.pi * time) + 0.5 * np.sin(np.pi * time)
+
+
+def shifted_statistics(seed=0):
+    """Return wide statistics of warped atoms, each at a known shift, and these shifts."""
+    rng = np.random.default_rng(seed)
+    params = rng.uniform(-0.25, 0.25, (B, WARP.n_params(L, 1)))
+    atoms = in_double(jax.jit(WARP.apply), params, an_atom())
+    shifts = np.resize(SHIFTS, B)
+    moment = 0.01 * rng.standard_normal((B, L + 2 * R, 1))
+    for row, shift, atom in zip(moment, shifts, atoms, strict=True):
+        row[R + shift : R + shift + L] += 2 * atom
+    return moment, np.ones_like(moment), shifts
+
+
+def run(moment, weight, start, shifts, n_shifts):
+    return in_double(
+        fast_search,
+        WARP,
+        an_atom(),
+        moment,
+        weight,
+        start,
+        shifts,
+        np.array(n_shifts),
+        True,
+        N_STEPS,
+    )
+
+
+def explained(params, shift, moment, weight):
+    atoms = in_double(jax.jit(WARP.apply), params, an_atom())
+    cut = in_double(at_shift, moment, shift, L), in_double(at_shift, weight, shift, L)
+    return in_double(explained_energy, atoms, *cut)[0]
+
+
+def test_a_known_shift_is_recovered():
+    moment, weight, truth = shifted_statistics()
+    start = np.zeros((B, WARP.n_params(L, 1))), np.zeros(B, int)
+    params, shift = run(moment, weight, start, SHIFTS, len(SHIFTS))
+    assert_array_equal(shift, truth)
+    share = explained(params, shift, moment, weight) / np.sum(moment**2, axis=(1, 2))
+    assert share.min() > 0.98
+
+
+def test_shifts_are_relative_to_the_start_and_stay_in_the_margin():
+    moment, weight, truth = shifted_statistics(seed=1)
+    start = np.zeros((B, WARP.n_params(L, 1))), np.full(B, 2)
+    _, shift = run(moment, weight, start, SHIFTS, len(SHIFTS))
+    within = truth >= 2 - R
+    assert_array_equal(shift[within], truth[within])
+    assert np.abs(shift).max() <= R
+
+
+def test_no_more_shifts_are_tried_than_asked_for():
+    moment, weight, truth = shifted_statistics(seed=2)
+    start = np.zeros((B, WARP.n_params(L, 1))), np.zeros(B, int)
+    _, none = run(moment, weight, start, SHIFTS, 0)
+    assert_array_equal(none, 0)
+    _, two = run(moment, weight, start, SHIFTS, 2)
+    assert set(two) <= {-3, -2, 0}
+    assert_array_equal(two[truth < -1], truth[truth < -1])
+
+
+def test_search_is_never_worse_than_its_start():
+    rng = np.random.default_rng(3)
+    moment, weight = rng.standard_normal((B, L + 2 * R, 1)), rng.uniform(0.5, 2, (B, L + 2 * R, 1))
+    start = rng.uniform(-0.2, 0.2, (B, WARP.n_params(L, 1))), rng.integers(-R, R + 1, B)
+    params, shift = run(moment, weight, start, SHIFTS, len(SHIFTS))
+    assert (explained(params, shift, moment, weight) >= explained(*start, moment, weight)).all()
+    assert (shift != start[1]).any()
+
+
+def test_alignment_climbs_from_end_to_end():
+    rng = np.random.default_rng(4)
+    moment = rng.standard_normal((B, L, 1))
+    weight = (rng.random((B, L, 1)) < 0.8).astype(float)
+    path = in_double(fast_align, an_atom(), moment, weight)
+    assert_array_equal(path[:, [0, -1]], np.broadcast_to([0, L - 1], (B, 2)))
+    steps = np.diff(path) * REFINEMENT
+    assert_array_equal(steps, steps.round())
+    assert ((steps >= 0) & (steps <= MAX_SPEED * REFINEMENT)).all()
+
+
+def test_alignment_of_an_atom_with_itself_is_straight():
+    moment = np.broadcast_to(3 * an_atom(), (B, L, 1))
+    path = in_double(fast_align, an_atom(), moment, np.ones_like(moment))
+    assert_array_equal(path, np.broadcast_to(np.arange(L), (B, L)))
+
+
+def test_alignment_equals_exhaustive_search():
+    """All paths of four samples through an atom, on half samples, with their exact cost."""
+    rng = np.random.default_rng(5)
+    length, n_rows = 4, 20
+    atom = rng.standard_normal((length, 2))
+    fine = np.stack([np.interp(np.arange(7) / 2, np.arange(4), a) for a in atom.T], axis=1)
+    seen = rng.random((n_rows, length, 2)) < 0.8
+    segment = rng.standard_normal((n_rows, length, 2)) * seen
+    segment *= np.abs(atom).max() / np.abs(segment).max((1, 2), keepdims=True)
+    paths = np.array([p for p in product(range(7), repeat=length) if p[0] == 0 and p[-1] == 6])
+    paths = paths[(np.diff(paths) >= 0).all(1)]
+    speed = np.diff(paths) / REFINEMENT - 1
+
+    def cost(row, knots, speed):
+        mismatch = seen[row] * (segment[row] - fine[knots]) ** 2
+        energy = np.sum(segment[row] ** 2) / length
+        return mismatch[..., 1:, :].sum((-2, -1)) + SPEED_COST * energy * (speed**2).sum(-1)
+
+    path = in_double(fast_align, atom, 3 * segment * seen, 1.5 * seen)
+    for row in range(n_rows):
+        knots = (path[row] * REFINEMENT).astype(int)
+        ours = cost(row, knots, np.diff(path[row]) - 1)
+        assert_allclose(ours, cost(row, paths, speed).min(), rtol=1e-9)

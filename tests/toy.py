@@ -1,0 +1,67 @@
+"""A small synthetic cohort, and one call that runs the algorithm on it."""
+
+import numpy as np
+
+from percdl.algorithm.history import History
+from percdl.algorithm.loop import Outcome, run_percdl
+from percdl.algorithm.settings import Settings
+from percdl.runtimes.in_process import InProcess
+from percdl.signals import Cohort
+from percdl.transforms import TimeWarp
+
+LENGTH = 16
+WARP = TimeWarp(depth=2, width=3)
+
+
+def patterns(n_channels=1, length=LENGTH):
+    """Return two atoms (2, L, P): two periods of a sine, and two unequal positive arcs."""
+    time = np.linspace(0, 1, length)
+    arcs = np.abs(np.sin(2 * np.pi * time)) * np.where(time < 0.5, 1, 0.3)
+    scale = 1 + 0.5 * np.arange(n_channels)
+    return np.stack([np.sin(4 * np.pi * time), arcs])[..., None] * scale
+
+
+def recordings(seed, lengths, n_channels=1, noise=0.05):
+    """Return arrays (n, P) made of the two atoms in turn, each subject with its own warps."""
+    rng = np.random.default_rng(seed)
+    atoms = patterns(n_channels)
+    time = np.arange(LENGTH) / (LENGTH - 1)
+    arrays = []
+    for n in lengths:
+        x = noise * rng.standard_normal((n, n_channels))
+        bend = rng.uniform(-0.8, 0.8, 2)
+        warped = time + bend[:, None] * np.sin(np.pi * time) / np.pi
+        personal = [
+            np.stack([np.interp(w, time, a) for a in atom.T], axis=1)
+            for w, atom in zip(warped, atoms, strict=True)
+        ]
+        onset, turn = int(rng.integers(0, 4)), int(rng.integers(2))
+        while onset + LENGTH <= n:
+            x[onset : onset + LENGTH] += rng.uniform(0.7, 1.3) * personal[turn % 2]
+            onset, turn = onset + LENGTH + int(rng.integers(0, 5)), turn + 1
+        arrays.append(x)
+    return arrays
+
+
+def first_guess(seed, n_channels=1):
+    """Return the two atoms, far from clean."""
+    rng = np.random.default_rng(seed)
+    atoms = patterns(n_channels)
+    return atoms + 0.3 * rng.standard_normal(atoms.shape)
+
+
+def settings(transform=WARP, n_channels=1, **options):
+    """Return settings for the toy cohort, in double precision."""
+    defaults = {"penalty": 0.3, "n_init": 2, "n_perso": 3, "dtype": "float64"}
+    return Settings(transform, LENGTH, 2, n_channels, **(defaults | options))
+
+
+def fit(arrays, chosen, dictionary, chunk_rows=None) -> tuple[Outcome, History]:
+    """Run both phases in this process."""
+    runtime = InProcess(Cohort.from_arrays(arrays), chosen, chunk_rows)
+    history = History()
+    return run_percdl(runtime, chosen, dictionary, history, ignore), history
+
+
+def ignore(*_):
+    """Report to nobody."""
