@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from percdl.signals import Cohort
@@ -91,11 +93,10 @@ def count_masks(cohort: Cohort) -> int:
 
 def fill(cohort: Cohort, chunk: Chunk, n_masks: int, dtype: str) -> Signals:
     """Copy the recordings of a chunk into padded arrays; missing samples become zeros."""
-    records = [cohort[int(s)] for s in chunk.subjects]
-    n_channels = cohort.n_channels
-    values = np.zeros((chunk.rows, chunk.n_times, n_channels), dtype)
+    values = np.zeros((chunk.rows, chunk.n_times, cohort.n_channels), dtype)
     lengths = np.zeros(chunk.rows, np.int32)
-    for row, record in enumerate(records):
+    for row, subject in enumerate(chunk.subjects):
+        record = cohort[subject]
         values[row, : record.n_times] = record.values
         lengths[row] = record.n_times
     if n_masks == 0:
@@ -105,3 +106,16 @@ def fill(cohort: Cohort, chunk: Chunk, n_masks: int, dtype: str) -> Signals:
     observed = ~missing[..., :n_masks]
     observed &= np.arange(chunk.n_times)[:, None] < lengths[:, None, None]
     return Signals(values, lengths, observed.astype(dtype))
+
+
+def fill_on_device(cohort: Cohort, chunk: Chunk, n_masks: int, dtype: str) -> Signals:
+    """Return the same as `fill`, on the device; a stacked cohort is padded there, not here."""
+    first, count = int(chunk.subjects[0]), len(chunk.subjects)
+    in_a_row = chunk.subjects[-1] - first == count - 1
+    if cohort.stacked is None or n_masks or not in_a_row:
+        return jax.device_put(fill(cohort, chunk, n_masks, dtype))
+    stacked = cohort.stacked[first : first + count]
+    n_times = stacked.shape[1]
+    widths = ((0, chunk.rows - count), (0, chunk.n_times - n_times), (0, 0))
+    lengths = np.where(np.arange(chunk.rows) < count, n_times, 0).astype(np.int32)
+    return Signals(jnp.pad(jnp.asarray(stacked, dtype), widths), jnp.asarray(lengths), None)

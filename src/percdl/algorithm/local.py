@@ -14,16 +14,13 @@ import numpy as np
 
 from percdl.algorithm import programs
 from percdl.algorithm.blocks import Block, plan_blocks
-from percdl.algorithm.chunks import Shape, count_masks, fill, plan_chunks
+from percdl.algorithm.chunks import Shape, count_masks, fill, fill_on_device, plan_chunks
 from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.programs import Coded, Fitted, Prepared
 from percdl.algorithm.searching import search_starts
 from percdl.algorithm.settings import Settings
 from percdl.signals import Cohort
 from percdl.steps.types import Signals, Statistics
-
-# Codes are refused only where they are worse by more than rounding.
-ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
@@ -63,8 +60,10 @@ class Site:
         self.coded: list[Coded] = []
         self._on_device: list[Signals] | None = None
         if resident:
-            self._on_device = [self._load(index) for index in range(len(self.chunks))]
-        self.energy = [self._energy(index) for index in range(len(self.chunks))]
+            self._on_device = [
+                fill_on_device(cohort, chunk, self.n_masks, settings.dtype)
+                for chunk in self.chunks
+            ]
 
     def population_round(self, broadcast: Broadcast) -> Sums:
         """Code every recording with the common atoms (Alg. 1, line 3) and add up."""
@@ -120,12 +119,11 @@ class Site:
             block.chunks, block.split(before), block.split(fitted), strict=True
         ):
             coded = self.coded[index]
-            unexplained = self._array(self.energy[index]) + self._price(coded)
-            objective += float(np.sum(unexplained - new.explained.sum(1), dtype=float))
-            kept = unexplained - old.explained.sum(1)
+            objective += float(jnp.sum(coded.unexplained - new.explained.sum(1)))
             proposal = self._code(index, new.atoms)
-            accept = proposal.objective <= kept + ROUNDING * self.energy[index]
-            self.coded[index] = programs.choose(accept, proposal, coded, old.amplitude, kept)
+            self.coded[index], accept = programs.choose(
+                proposal, coded, old.amplitude, old.explained
+            )
             accepted.append(accept)
         taken = block.gather(accepted)[:, None, None]
         block.params = jnp.where(taken, fitted.params, before.params)
@@ -139,8 +137,8 @@ class Site:
         coded = [self.coded[index] for index in block.chunks]
         statistics = self._statistics(block)
         moment, weight, counts = programs.add_up(statistics, dictionary, self._by_subject)
-        objective = sum(float(np.sum(c.objective, dtype=float)) for c in coded)
-        signal = sum(float(self.energy[index].sum()) for index in block.chunks)
+        objective = sum(float(jnp.sum(c.objective)) for c in coded)
+        signal = sum(float(jnp.sum(c.energy)) for c in coded)
         counts = np.asarray(counts, float)
         nothing = np.zeros(0)
         return Sums(
@@ -218,17 +216,11 @@ class Site:
         settings = self.settings
         return programs.code(
             self._signals(index),
-            self._array(self.energy[index]),
             self._array(atoms),
             self._array(settings.penalty),
             settings.rules,
             settings.margin,
         )
-
-    def _price(self, coded: Coded):
-        """Return penalty times the number of activations of each recording."""
-        counts = np.asarray(coded.statistics.count).sum(1)
-        return self._array(self.settings.penalty * counts)
 
     @property
     def _by_subject(self) -> bool:
@@ -239,18 +231,9 @@ class Site:
         return jnp.broadcast_to(start, (rows, *start.shape))
 
     def _signals(self, index: int) -> Signals:
-        return self._on_device[index] if self._on_device is not None else self._load(index)
-
-    def _load(self, index: int) -> Signals:
-        chunk = self.chunks[index]
-        return jax.device_put(fill(self.cohort, chunk, self.n_masks, self.settings.dtype))
-
-    def _energy(self, index: int) -> np.ndarray:
-        """Return the sum of squares of each recording of a chunk (0 for rows that only fill)."""
-        energy = np.zeros(self.chunks[index].rows)
-        for row, subject in enumerate(self.chunks[index].subjects):
-            energy[row] = np.nansum(np.square(self.cohort[int(subject)].values, dtype=float))
-        return energy
+        if self._on_device is not None:
+            return self._on_device[index]
+        return fill(self.cohort, self.chunks[index], self.n_masks, self.settings.dtype)
 
     def _array(self, values) -> jax.Array:
         return jnp.asarray(values, self.settings.dtype)

@@ -20,13 +20,21 @@ from percdl.steps.statistics import at_shift, core, segment_statistics
 from percdl.steps.types import Events, Signals, Statistics
 from percdl.transforms.base import ClosedFormTransform, LinearTransform, Transform, WarpTransform
 
+# Codes are refused only where they are worse by more than rounding, relative to the energy.
+ROUNDING = 1e-6
+
 
 class Coded(NamedTuple):
-    """The outcome of CSC on a chunk: events, objective of each recording, statistics."""
+    """The outcome of CSC on a chunk: events, statistics, energy and objective of each recording.
+
+    ``unexplained`` is what the objective would be if the activations explained nothing.
+    """
 
     events: Events
-    objective: Float[Array, " S"]
     statistics: Statistics
+    energy: Float[Array, " S"]
+    unexplained: Float[Array, " S"]
+    objective: Float[Array, " S"]
 
 
 class Prepared(NamedTuple):
@@ -64,7 +72,6 @@ class Summary(NamedTuple):
 @partial(jax.jit, static_argnames=("rules", "margin"))
 def code(
     signals: Signals,
-    energy: Array,
     atoms: Array,
     penalty: Array,
     rules: CodingRules,
@@ -74,7 +81,9 @@ def code(
     events, gain = encode(signals, atoms, penalty, rules)
     n_atoms, length = atoms.shape[1:3]
     statistics = segment_statistics(signals, events, n_atoms, length, margin)
-    return Coded(events, energy - gain, statistics)
+    energy = jnp.sum(signals.values**2, axis=(1, 2))
+    price = penalty * statistics.count.sum(1)
+    return Coded(events, statistics, energy, energy + price, energy - gain)
 
 
 @partial(jax.jit, static_argnames=("transform",))
@@ -163,27 +172,29 @@ def _fit(transform, options: FitOptions, atom, moment, weight, params):
 
 @jax.jit
 def choose(
-    accept: Array, proposal: Coded, previous: Coded, amplitude: Array, kept: Array
-) -> Coded:
-    """Keep the proposal where accepted, elsewhere the previous codes at their best amplitude."""
-    events, _, statistics = previous
-    scale = jnp.take_along_axis(
-        amplitude, jnp.minimum(events.atom, amplitude.shape[1] - 1), axis=1
-    )
+    proposal: Coded, previous: Coded, amplitude: Array, explained: Array
+) -> tuple[Coded, Array]:
+    """Take the proposal where it is no worse than the previous codes at their best amplitude."""
+    events, statistics, energy, unexplained, _ = previous
+    kept = unexplained - explained.sum(1)
+    accept = proposal.objective <= kept + ROUNDING * energy
+    scale = jnp.take_along_axis(amplitude, events.atom, axis=1)
     old = Coded(
         events._replace(amplitude=events.amplitude * scale),
-        kept,
         Statistics(
             statistics.moment * amplitude[..., None, None],
             statistics.weight * amplitude[..., None, None] ** 2,
             statistics.count,
         ),
+        energy,
+        unexplained,
+        kept,
     )
 
     def pick(new, old):
         return jnp.where(accept.reshape(-1, *[1] * (new.ndim - 1)), new, old)
 
-    return jax.tree.map(pick, proposal, old)
+    return jax.tree.map(pick, proposal, old), accept
 
 
 @partial(jax.jit, static_argnames=("transform", "by_subject"))

@@ -83,14 +83,16 @@ class BaseCDL(TransformerMixin, BaseEstimator):
         self.n_activations_ = found.n_activations
         self.history_ = pd.DataFrame([asdict(record) for record in history.records])
         self.objective_ = outcome.sums.objective
-        self.stop_reason_ = outcome.stop_reason.value
+        active = found.n_activations.any()
+        reason = outcome.stop_reason if active else StopReason.NO_ACTIVATIONS
+        self.stop_reason_ = reason.value
         self.subjects_ = cohort.subjects
         self.channels_, self.units_, self.sfreq_ = cohort.channels, cohort.units, cohort.sfreq
         self.n_channels_ = cohort.n_channels
-        if outcome.stop_reason is StopReason.NO_ACTIVATIONS:
-            warnings.warn(self.stop_reason_, NoActivationWarning, stacklevel=2)
-        else:
+        if active:
             self._warn_inactive(found.n_activations, cohort)
+        else:
+            warnings.warn(self.stop_reason_, NoActivationWarning, stacklevel=2)
         return self
 
     def personalize(self, X: Any) -> Personalization:
@@ -237,23 +239,19 @@ class BaseCDL(TransformerMixin, BaseEstimator):
         """Turn a site's results into tables; what nobody could know becomes NaN (decision 11)."""
         import jax
 
-        atoms = np.stack(
-            [
-                np.asarray(settings.transform.apply(jax.numpy.asarray(p), atom), float)
-                for p, atom in zip(
-                    np.moveaxis(results.params, 1, 0),
-                    jax.numpy.asarray(self.dictionary_, results.params.dtype),
-                    strict=True,
-                )
-            ],
-            axis=1,
-        )
+        by_atom = zip(np.moveaxis(results.params, 1, 0), self.dictionary_, strict=True)
+        with jax.enable_x64(settings.dtype == "float64"):
+            atoms = [
+                np.asarray(settings.transform.apply(p, jax.numpy.asarray(atom, p.dtype)), float)
+                for p, atom in by_atom
+            ]
+        atoms = np.stack(atoms, axis=1)
         absent = results.counts == 0
         params = results.params.astype(float)
         params[absent], atoms[absent] = np.nan, np.nan
         events = pd.DataFrame(
             {
-                "subject": np.asarray(cohort.subjects, dtype=object)[results.subject],
+                "subject": pd.Series(np.array(cohort.subjects)[results.subject], dtype=str),
                 "atom": results.atom.astype(int),
                 "onset_sample": results.onset.astype(int),
                 "onset_seconds": results.onset / cohort.sfreq,
@@ -286,9 +284,9 @@ class BaseCDL(TransformerMixin, BaseEstimator):
         idle = [cohort.subjects[s] for s in np.flatnonzero(n_activations.sum(1) == 0)]
         if idle:
             warnings.warn(
-                f"No activation in {len(idle)} recordings ({', '.join(idle[:5])}"
-                f"{', ...' if len(idle) > 5 else ''}): their parameters are NaN. "
-                "Lower `penalty`, or look at these recordings.",
+                f"No activation in {len(idle)} recording(s) ({', '.join(idle[:5])}"
+                f"{', ...' if len(idle) > 5 else ''}): parameters and personal atoms are NaN "
+                "there. Lower `penalty`, or look at these recordings.",
                 NoActivationWarning,
                 stacklevel=3,
             )

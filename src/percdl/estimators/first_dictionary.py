@@ -33,7 +33,20 @@ def first_dictionary(
     motifs = [init] if isinstance(init, Motif) else init
     if isinstance(motifs, (list, tuple)) and motifs and isinstance(motifs[0], Motif):
         return _check(np.stack([m.cut(cohort, settings.atom_length) for m in motifs]), settings)
-    return _check(np.array(init, dtype=float), settings)
+    return _check(_as_array(init), settings)
+
+
+def _as_array(init: Any) -> np.ndarray:
+    try:
+        array = np.asarray(init)
+    except ValueError:  # rows of unequal lengths
+        array = np.empty(0, object)
+    if array.dtype.kind not in "biuf":
+        raise InvalidParameterError(
+            f"`init` is a {type(init).__name__} that holds no array of real numbers. Pass 'auto', "
+            "an array (n_atoms, atom_length, n_channels), a Motif or a list of Motif."
+        )
+    return array.astype(float)
 
 
 def _check(dictionary: np.ndarray, settings: Settings) -> np.ndarray:

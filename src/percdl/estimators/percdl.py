@@ -6,6 +6,7 @@ from typing import Any, final
 
 from percdl.estimators.base import BaseCDL
 from percdl.estimators.shared_name import SharedName, argument
+from percdl.exceptions import InvalidParameterError
 from percdl.transforms import TimeWarp, Transform
 
 
@@ -154,7 +155,13 @@ class PerCDL(BaseCDL):
 
     def _get_transform(self) -> Transform:
         chosen = argument(self, "transform")
-        return TimeWarp() if chosen is None else chosen
+        if chosen is None:
+            return TimeWarp()
+        if not isinstance(chosen, Transform):
+            raise InvalidParameterError(
+                f"`PerCDL(transform={chosen!r})` must be a Transform, e.g. `TimeWarp()`."
+            )
+        return chosen
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the arguments of the constructor."""

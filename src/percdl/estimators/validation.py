@@ -24,7 +24,7 @@ def check_cohort(cohort: Cohort, atom_length: int, model: str) -> None:
             f"{_name([f'{r.subject} ({r.n_times} samples)' for r in short])}. "
             "Use shorter atoms or drop them: `cohort.drop([...])`."
         )
-    empty = [str(r.subject) for r in cohort if not r.mask.any()]
+    empty = [str(r.subject) for r in cohort if r.has_missing and not r.mask.any()]
     if empty:
         raise InvalidRecordingError(
             f"Every sample of {_name(empty)} is missing (NaN). Drop them: `cohort.drop([...])`."
@@ -49,19 +49,18 @@ def check_parameters(model: str, parameters: dict[str, Any]) -> None:
             _check_integer(model, name, parameters[name], 1)
     for name in ("penalty", "tol"):
         value = parameters.get(name, 0)
-        if not isinstance(value, Real) or isinstance(value, bool) or not value >= 0:
+        if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= value < np.inf:
             raise InvalidParameterError(
-                f"`{model}({name}={value!r})` must be a number of at least 0."
+                f"`{model}({name}={value!r})` must be a finite number of at least 0."
             )
+    for name in ("signed", "realign", "multistart"):
+        _check_choice(model, name, parameters.get(name, True), (True, False))
     for name, choices in (
         ("centering", get_args(Centering)), ("weighting", get_args(Weighting)),
         ("solver", get_args(Solver)), ("dtype", ("float32", "float64")),
+        ("progress", ("auto", True, False)),
     ):  # fmt: skip
-        if parameters.get(name, choices[0]) not in choices:
-            raise InvalidParameterError(
-                f"`{model}({name}={parameters[name]!r})` must be one of "
-                f"{', '.join(map(repr, choices))}."
-            )
+        _check_choice(model, name, parameters.get(name, choices[0]), choices)
 
 
 def _check_integer(model: str, name: str, value: Any, least: int) -> None:
@@ -71,10 +70,20 @@ def _check_integer(model: str, name: str, value: Any, least: int) -> None:
         )
 
 
+def _check_choice(model: str, name: str, value: Any, choices: tuple[Any, ...]) -> None:
+    # An array would compare with each choice element by element.
+    if not isinstance(value, (str, bool, np.bool_)) or value not in choices:
+        raise InvalidParameterError(
+            f"`{model}({name}={value!r})` must be one of {', '.join(map(repr, choices))}."
+        )
+
+
 def _is_flat(values: np.ndarray) -> bool:
-    with np.errstate(invalid="ignore"):
-        spread = np.fmax.reduce(values, axis=0) - np.fmin.reduce(values, axis=0)
-    return not np.nanmax(spread) > 0
+    """Whether every channel is constant over its observed samples."""
+    if len(values) > 1 and (np.abs(values[0] - values[1]) > 0).any():
+        return False  # almost every recording ends here
+    observed = [channel[~np.isnan(channel)] for channel in values.T]
+    return all((channel == channel[:1]).all() for channel in observed)
 
 
 def _name(items: list[str]) -> str:

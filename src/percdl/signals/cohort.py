@@ -43,6 +43,12 @@ class Cohort(Sequence[Recording]):
         self._recordings = tuple(recordings)
         check_consistent(self._recordings)
         self._position_of = {subject: i for i, subject in enumerate(self.subjects)}
+        self._stacked: np.ndarray | None = None
+
+    @property
+    def stacked(self) -> np.ndarray | None:
+        """The 3-D array (n_subjects, n_times, n_channels) the cohort was made from, if any."""
+        return self._stacked
 
     @classmethod
     def from_arrays(
@@ -70,7 +76,7 @@ class Cohort(Sequence[Recording]):
         channels, units : optional
             Shared by all recordings, see `Recording`.
         """
-        return cls(
+        cohort = cls(
             recordings_from_arrays(
                 arrays,
                 sfreq=sfreq,
@@ -80,6 +86,9 @@ class Cohort(Sequence[Recording]):
                 units=units,
             )
         )
+        if type(arrays) is np.ndarray and arrays.ndim == 3:
+            cohort._stacked = arrays
+        return cohort
 
     @classmethod
     def from_frame(
@@ -238,7 +247,9 @@ class Cohort(Sequence[Recording]):
         if isinstance(index, str):
             return self._recordings[self._position(index)]
         if isinstance(index, int | np.integer):
-            return self._recordings[positions([index], len(self))[0]]
+            if not -len(self) <= index < len(self):
+                positions([index], len(self))  # raises, in words
+            return self._recordings[index]
         if isinstance(index, slice):
             return Cohort(self._recordings[index])
         return Cohort(self._recordings[i] for i in positions(index, len(self)))

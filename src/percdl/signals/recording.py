@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, SupportsFloat, final
 
 import numpy as np
@@ -106,7 +107,7 @@ class Recording:
         """True where a sample was observed, False where it is missing."""
         return ~np.isnan(self.values)
 
-    @property
+    @cached_property
     def has_missing(self) -> bool:
         """Whether any sample is missing."""
         return bool(np.isnan(self.values).any())

@@ -1,0 +1,1 @@
+"""Measurements of PerCDL: its speed (`bench`, `gpu`) and its claims (`claims`)."""

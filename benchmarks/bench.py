@@ -1,0 +1,181 @@
+"""The speed and the memory of PerCDL in one table (``make bench``; ``--quick``: small sizes).
+
+Every figure is a ratio of two things measured in this run, so it hardly depends on the machine.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+# Also as a file: ``python benchmarks/bench.py``.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks import cohorts, limit, probe
+from benchmarks.cohorts import PLAIN, Absent, Problem
+from benchmarks.timing import exponent, fit_seconds, follow, say, warm_seconds
+
+MOST_PLAIN, MOST_DEFAULT, MOST_EXPONENT, MOST_MEMORY = 4.0, 8.0, 1.05, 1.0
+N_INIT = N_PERSO = 5
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much is measured; None: all there is."""
+
+    trials: int | None = None
+    records: int | None = None
+    repeats: int = 3
+    subjects: tuple[int, ...] = (128, 512, 2048, 8192)
+    samples: tuple[int, ...] = (500, 2000, 8000, 16_000)
+    samples_subjects: int = 32
+    memory: tuple[int, ...] = (512, 2048, 8192)
+    start_subjects: int = 64
+
+
+QUICK = Sizes(8, 64, 1, (64, 128), (500, 1000), 16, (64, 128), 16)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A ratio, the most it should be (None: no target), and what it was made of."""
+
+    name: str
+    value: float
+    most: float | None
+    detail: str
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether the target is met; None without target."""
+        return None if self.most is None else self.value <= self.most
+
+
+def against_the_limit(problem: Problem, repeats: int) -> Iterator[Figure]:
+    """Compare warm fits with the correlations they cannot avoid, timed in turn."""
+    batches = limit.make_batches(problem.cohort)
+    rounds = {"n_init": N_INIT, "n_perso": N_PERSO}
+    for kind, changes, most in (("plain", PLAIN, MOST_PLAIN), ("default", {}, MOST_DEFAULT)):
+        say(f"{problem.name}, {kind}: first fit")
+        fit_seconds(problem, **rounds, **changes)
+        fits, limits = [], []
+        for index in follow(range(1, repeats + 1), f"{problem.name}, {kind}: warm fit"):
+            fits.append(fit_seconds(problem, **rounds, **changes))
+            limits.append(limit.limit_seconds(batches, problem.options["init"], *rounds.values()))
+        fit, floor = float(np.median(fits)), float(np.median(limits))
+        yield Figure(
+            f"{problem.name}, {kind}: warm fit / limit",
+            fit / floor,
+            most,
+            f"{len(problem.cohort)} recordings, {fit:.2f} s / {floor:.3f} s, median of {index}",
+        )
+
+
+def growth_in_subjects(sizes: tuple[int, ...]) -> Iterator[Figure]:
+    """Time warm fits of the first S subjects of one synthetic cohort."""
+    whole = cohorts.synthetic(max(sizes))
+    times = [
+        warm_seconds(Problem("synthetic", whole.cohort[:n], whole.options))
+        for n in follow(sizes, "growth in S")
+    ]
+    yield _growth("subjects S", sizes, times, "N = 500")
+
+
+def growth_in_samples(sizes: tuple[int, ...], n_subjects: int) -> Iterator[Figure]:
+    """Time warm fits of ever longer recordings of the same number of subjects."""
+    times = [warm_seconds(cohorts.synthetic(n_subjects, n)) for n in follow(sizes, "growth in N")]
+    yield _growth("samples N", sizes, times, f"S = {n_subjects}, equal density of activations")
+
+
+def _growth(what: str, sizes: tuple[int, ...], times: list[float], setting: str) -> Figure:
+    seconds = ", ".join(f"{n}: {t:.2f} s" for n, t in zip(sizes, times, strict=True))
+    detail = f"{setting}; {seconds}"
+    return Figure(f"growth in {what}: exponent", exponent(sizes, times), MOST_EXPONENT, detail)
+
+
+def growth_of_memory(sizes: tuple[int, ...]) -> Iterator[Figure]:
+    """Compare what each more subject adds to the peak memory, beyond its recording, with that.
+
+    The baseline is the peak of a small fit with the same compiled programs.
+    """
+    whole = cohorts.synthetic(max(sizes))
+    values = np.stack([record.values[:, 0] for record in whole.cohort])
+    start = whole.options["init"]
+    with tempfile.TemporaryDirectory() as folder:
+        baseline = [probe.peak_memory(values[:64], start, Path(folder)) for _ in range(2)][-1]
+        extra = [
+            probe.peak_memory(values[:n], start, Path(folder)) - values[:n].nbytes - baseline
+            for n in follow(sizes, "memory, S")
+        ]
+    slope = np.polyfit(sizes, extra, 1)[0]
+    megabytes = ", ".join(f"{n}: {e / 2**20:.0f} MiB" for n, e in zip(sizes, extra, strict=True))
+    yield Figure(
+        "memory beyond the data, per subject / data",
+        float(slope / values[0].nbytes),
+        MOST_MEMORY,
+        f"beyond the data and a fit of 64 ({baseline / 2**20:.0f} MiB): {megabytes}",
+    )
+
+
+def starts(n_subjects: int) -> Iterator[Figure]:
+    """Compare the first fit of a new process, compiled programs stored or not, with a second."""
+    with tempfile.TemporaryDirectory() as folder:
+        cold, stored = (
+            probe.first_fits(n_subjects, Path(folder))
+            for _ in follow(("empty cache", "filled cache"), "first fit")
+        )
+    for name, times in (("nothing compiled", cold), ("programs stored", stored)):
+        yield Figure(
+            f"first fit of a process, {name} / second fit",
+            times["first"] / stored["second"],
+            None,
+            f"S = {n_subjects}; {times['first']:.2f} s / {stored['second']:.2f} s",
+        )
+
+
+def figures(sizes: Sizes) -> Iterator[Figure | str]:
+    """Yield every figure of the table; a sentence where the data are absent."""
+    for load, count in ((cohorts.gait, sizes.trials), (cohorts.ecg, sizes.records)):
+        yield from _or_reason(load, count, sizes.repeats)
+    yield from growth_in_subjects(sizes.subjects)
+    yield from growth_in_samples(sizes.samples, sizes.samples_subjects)
+    yield from growth_of_memory(sizes.memory)
+    yield from starts(sizes.start_subjects)
+
+
+def _or_reason(
+    load: Callable[[int | None], Problem], count: int | None, repeats: int
+) -> Iterator[Figure | str]:
+    try:
+        problem = load(count)
+    except Absent as reason:
+        yield f"{load.__name__}: skipped, {reason}"
+        return
+    yield from against_the_limit(problem, repeats)
+
+
+def main(arguments: list[str]) -> None:
+    """Measure and print the table."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(
+        "ratio", "figure", "target", "holds", "measured", title="PerCDL, speed and memory"
+    )
+    for figure in figures(QUICK if "--quick" in arguments else Sizes()):
+        if isinstance(figure, str):
+            table.add_row(figure)
+            continue
+        target = "" if figure.most is None else f"<= {figure.most:g}"
+        holds = {None: "", True: "yes", False: "no"}[figure.holds]
+        table.add_row(figure.name, f"{figure.value:.2f}", target, holds, figure.detail)
+    Console(width=None if sys.stdout.isatty() else 160).print(table)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

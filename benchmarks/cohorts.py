@@ -1,0 +1,153 @@
+"""The cohorts that are measured: gait, ECG, synthetic beats and the paper's synthetic data."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from percdl import Cohort, PerCDL, TimeWarp, make_synthetic
+
+ROOT = Path(__file__).resolve().parents[1]
+# The speed of the plain algorithm is that of the three cures' absence but for the gauge.
+PLAIN = {"realign": False, "multistart": False}
+# Density of the paper's synthetic recordings: three repetitions of each pattern in 500 samples.
+SAMPLES_PER_REPETITION = 500 / 3
+N_BEAT_RECORDS, BEAT_LENGTH = 21_799, 65
+# Five waves of a beat, P, Q, R, S and T: centre and width as shares of the beat.
+WAVES = np.array([[0.18, 0.035], [0.36, 0.015], [0.40, 0.018], [0.44, 0.015], [0.72, 0.06]])
+
+
+class Absent(Exception):
+    """Raised when what a measurement needs is not on this machine; the message says what."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A cohort, and the arguments of `PerCDL` it is fitted with."""
+
+    name: str
+    cohort: Cohort
+    options: dict[str, Any]
+
+    def model(self, **changes: Any) -> PerCDL:
+        """Return an unfitted model; ``changes`` override the arguments."""
+        return PerCDL(**{**self.options, "progress": False, **changes})
+
+
+def gait(n_trials: int | None = None) -> Problem:
+    """Return the gait trials: right foot, angular velocity in the sagittal plane, z-scored.
+
+    The first atom is the first annotated cycle of the first healthy subject.
+    """
+    folder = _data_folder("gait") / "GaitData"
+    about = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))[:n_trials]]
+    codes = [trial["Code"] for trial in about]
+    signals = [pd.read_csv(folder / f"{c}.csv", usecols=["RRY"]).to_numpy() for c in codes]
+    cohort = Cohort.from_arrays(
+        [(x - x.mean()) / x.std() for x in signals], sfreq=100, subjects=codes, channels="RRY"
+    )
+    healthy = next(trial for trial in about if trial["PathologyGroup"] == "Healthy")
+    onset = healthy["RightFootActivity"][0][0]
+    start = cohort[healthy["Code"]].values[None, onset : onset + 100]
+    options = {"n_atoms": 1, "atom_length": 100, "transform": TimeWarp(4, 15), "penalty": 0.01}
+    return Problem("gait", cohort, {**options, "init": start})
+
+
+def ecg(n_records: int | None = None) -> Problem:
+    """Return the 12-lead records of PTB-XL, each scaled to unit power.
+
+    The first atom is the loudest beat of the first normal record.
+    """
+    path = _data_folder("ptbxl") / "ptbxl100_balanced_2650.npz"
+    if not path.is_file():
+        raise Absent(f"no {path.name} in {path.parent}")
+    with np.load(path) as stored:
+        values = stored["X"][:n_records].astype(np.float32)
+        classes, leads = stored["y"][:n_records].astype(str), stored["leads"].astype(str)
+    values /= np.sqrt(np.mean(values**2, axis=(1, 2), keepdims=True))
+    normal = int(np.argmax(classes == "NORM"))
+    start = _around_peak(values[normal], BEAT_LENGTH)
+    return Problem("ECG", _twelve_leads(values, leads), _beat_options(start))
+
+
+def beats(n_records: int = N_BEAT_RECORDS, n_times: int = 1000) -> Problem:
+    """Return synthetic 12-lead records: five waves a beat, at a pace of one's own, and noise.
+
+    The first atom is the beat that all records warp.
+    """
+    rng = np.random.default_rng(0)
+    mix = rng.normal(size=(len(WAVES), 12)) * [[0.2], [0.3], [1.5], [0.4], [0.4]]
+    values = np.empty((n_records, n_times, 12), np.float32)
+    for start in range(0, n_records, 512):
+        values[start : start + 512] = _draw_beats(mix, values[start : start + 512].shape, rng)
+    template = _waves(np.linspace(0, 1, BEAT_LENGTH)) @ mix
+    leads = [f"lead{p}" for p in range(12)]
+    return Problem("beats", _twelve_leads(values, leads), _beat_options(template[None]))
+
+
+def synthetic(n_subjects: int, n_times: int = 500, seed: int = 0) -> Problem:
+    """Return the paper's synthetic cohort; longer recordings repeat the patterns more often."""
+    repetitions = round(n_times / SAMPLES_PER_REPETITION)
+    data = make_synthetic(n_subjects, n_times, n_repetitions=repetitions, random_state=seed)
+    return Problem("synthetic", data.cohort, synthetic_options(data.personal_dictionary[0]))
+
+
+def synthetic_options(start: np.ndarray) -> dict[str, Any]:
+    """Return the paper's settings for synthetic cohorts, from a first dictionary (K, L, P)."""
+    transform = TimeWarp(3, 10)
+    return {
+        "n_atoms": 2, "atom_length": 50, "transform": transform, "penalty": 1e-2, "init": start
+    }  # fmt: skip
+
+
+def _data_folder(name: str) -> Path:
+    """Return a folder of real recordings: in ``PERCDL_DATA``, or ``shared/data`` beside us."""
+    folder = Path(os.environ.get("PERCDL_DATA") or ROOT.parent / "shared" / "data") / name
+    if not folder.is_dir():
+        raise Absent(f"no {name} recordings in {folder.parent}; set PERCDL_DATA to their folder")
+    return folder
+
+
+def _twelve_leads(values: np.ndarray, leads: Any) -> Cohort:
+    return Cohort.from_arrays(values, sfreq=100, channels=[str(lead) for lead in leads])
+
+
+def _beat_options(start: np.ndarray) -> dict[str, Any]:
+    transform = TimeWarp(4, 7)
+    return {
+        "n_atoms": 1, "atom_length": BEAT_LENGTH, "transform": transform, "penalty": 1.0,
+        "init": start,
+    }  # fmt: skip
+
+
+def _around_peak(values: np.ndarray, length: int) -> np.ndarray:
+    """Return the window (1, L, P) with the loudest sample in its middle."""
+    power = (values**2).sum(1)[length // 2 : len(values) - length // 2]
+    onset = int(power.argmax())
+    return values[None, onset : onset + length]
+
+
+def _draw_beats(mix: np.ndarray, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    """Return records (S, N, 12) at unit power, each with its own rate, warp and gains."""
+    n_records, n_times, n_leads = shape
+    period = rng.uniform(70, 110, (n_records, 1))
+    time = ((np.arange(n_times) - rng.uniform(0, 110, (n_records, 1))) % period) / BEAT_LENGTH
+    bend = rng.uniform(-0.5, 0.5, (n_records, 1))
+    warped = time + bend * np.sin(np.pi * time) / np.pi
+    waves = _waves(np.where(time <= 1, warped, np.inf).astype(np.float32))
+    gains = mix * rng.normal(1, 0.2, (n_records, *mix.shape))
+    values = waves @ gains.astype(np.float32)
+    values += 0.1 * rng.standard_normal((n_records, n_times, n_leads), np.float32)
+    return values / np.sqrt(np.mean(values**2, axis=(1, 2), keepdims=True))
+
+
+def _waves(time: np.ndarray) -> np.ndarray:
+    """Return the height of the five waves at times (...,), array (..., 5)."""
+    centre, width = WAVES.T.astype(time.dtype)
+    return np.exp(-0.5 * ((time[..., None] - centre) / width) ** 2)

@@ -1,0 +1,98 @@
+"""What the result may not depend on: order, chunks, units, and where the sums are taken."""
+
+import numpy as np
+import pytest
+import toy
+from numpy.testing import assert_allclose
+
+from percdl.algorithm.exchange import Sums
+from percdl.algorithm.history import History
+from percdl.algorithm.loop import run_percdl
+from percdl.runtimes.in_process import InProcess
+from percdl.signals import Cohort
+from percdl.transforms import Identity
+
+# Thirteen recordings in one bucket and two in the next: chunks of 16 and 4 rows, or of 4.
+LENGTHS = tuple(range(100, 126, 2)) + (140, 150)
+SETTINGS = toy.settings()
+ROWS = 16
+
+
+@pytest.fixture(scope="module")
+def arrays():
+    return toy.recordings(0, LENGTHS)
+
+
+@pytest.fixture(scope="module")
+def reference(arrays):
+    outcome, _ = toy.fit(arrays, SETTINGS, toy.first_guess(0), ROWS)
+    return outcome
+
+
+class TwoSites:
+    """A runtime over two halves of a cohort: it adds sums, and does nothing else."""
+
+    def __init__(self, arrays, settings, chunk_rows):
+        halves = arrays[::2], arrays[1::2]
+        self.sites = [InProcess(Cohort.from_arrays(h), settings, chunk_rows) for h in halves]
+
+    def population_round(self, broadcast):
+        return Sums.total([site.population_round(broadcast) for site in self.sites])
+
+    def personal_round(self, broadcast):
+        return Sums.total([site.personal_round(broadcast) for site in self.sites])
+
+
+def assert_same(outcome, reference):
+    assert_allclose(outcome.dictionary, reference.dictionary, atol=1e-9)
+    assert_allclose(outcome.sums.objective, reference.sums.objective, rtol=1e-9)
+    assert_allclose(outcome.sums.counts, reference.sums.counts)
+
+
+def test_the_reference_has_learned_something(reference):
+    assert reference.sums.objective < 0.5 * reference.sums.signal
+    assert (reference.sums.counts > 20).all()
+
+
+def test_order_of_subjects(arrays, reference):
+    order = np.random.default_rng(1).permutation(len(arrays))
+    shuffled = [arrays[s] for s in order]
+    outcome, _ = toy.fit(shuffled, SETTINGS, toy.first_guess(0), ROWS)
+    assert_same(outcome, reference)
+
+
+def test_size_of_chunks(arrays, reference):
+    outcome, _ = toy.fit(arrays, SETTINGS, toy.first_guess(0), 4)
+    assert_same(outcome, reference)
+
+
+def test_sums_of_two_sites_are_the_sums_of_one(arrays, reference):
+    runtime = TwoSites(arrays, SETTINGS, 4)
+    outcome = run_percdl(runtime, SETTINGS, toy.first_guess(0), History(), toy.ignore)
+    assert_same(outcome, reference)
+    for name in ("moment", "weight", "gram", "transported", "warp", "n_warps"):
+        ours, theirs = getattr(outcome.sums, name), getattr(reference.sums, name)
+        assert_allclose(ours, theirs, atol=1e-9 * np.abs(theirs).max())
+
+
+def test_unit_of_amplitude(arrays, reference):
+    unit = 3.7
+    chosen = toy.settings(penalty=SETTINGS.penalty * unit**2)
+    outcome, _ = toy.fit([unit * x for x in arrays], chosen, toy.first_guess(0), ROWS)
+    assert_allclose(outcome.dictionary, reference.dictionary, atol=1e-9)
+    assert_allclose(outcome.sums.objective, unit**2 * reference.sums.objective, rtol=1e-9)
+
+
+def test_scale_of_the_first_dictionary(arrays, reference):
+    outcome, _ = toy.fit(arrays, SETTINGS, 5 * toy.first_guess(0), ROWS)
+    assert_same(outcome, reference)
+
+
+def test_a_gap_in_one_channel_of_one_recording():
+    """Chunks with and without missing samples share a block, and any chunks do."""
+    arrays = toy.recordings(2, (100, 104, 108, 140, 150), n_channels=2)
+    arrays[3][20:25, 1] = np.nan
+    chosen = toy.settings(Identity(), 2, realign=False)
+    start = toy.first_guess(2, 2)
+    small, large = (toy.fit(arrays, chosen, start, rows)[0] for rows in (4, 16))
+    assert_same(small, large)
