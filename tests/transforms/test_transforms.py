@@ -31,12 +31,10 @@ TRANSFORMS = [
     Identity(),
     Free(),
     TimeWarp(1, 4),
-    TimeWarp(3, 4),
     TimeWarp(3, 4, per_channel=True),
     TimeWarp(3, 4, interpolation="linear"),
     TimeWarp(1, 4, interpolation="linear", per_channel=True),
     TimeWarp(3, 4, interpolation="paper"),
-    TimeWarp(1, 4, interpolation="paper", per_channel=True),
 ]
 LINEAR = [t for t in TRANSFORMS if isinstance(t, LinearTransform)]
 WARPS = [t for t in TRANSFORMS if isinstance(t, WarpTransform)]

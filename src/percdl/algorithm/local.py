@@ -192,13 +192,12 @@ class Site:
         for block in self.blocks:
             for index, found in zip(block.chunks, block.split(block.params), strict=True):
                 subjects = self.chunks[index].subjects
-                coded = _first_rows(self.coded[index], len(subjects))
+                coded = self.coded[index]
                 params[subjects] = np.asarray(found)[: len(subjects)]
-                counts[subjects] = coded.statistics.count
-                rows, slots = np.nonzero(coded.events.amplitude)
-                tables.append(
-                    (subjects[rows], *(np.asarray(e)[rows, slots] for e in coded.events))
-                )
+                counts[subjects] = np.asarray(coded.statistics.count)[: len(subjects)]
+                events = [np.asarray(column)[: len(subjects)] for column in coded.events]
+                rows, slots = np.nonzero(events[-1])
+                tables.append((subjects[rows], *(column[rows, slots] for column in events)))
         subject, onset, atom, amplitude = (
             np.concatenate(column) for column in zip(*tables, strict=True)
         )
@@ -237,8 +236,3 @@ class Site:
 
     def _array(self, values) -> jax.Array:
         return jnp.asarray(values, self.settings.dtype)
-
-
-def _first_rows(coded: Coded, n_rows: int) -> Coded:
-    """Drop the rows that only fill a chunk, and come back to the host."""
-    return jax.tree.map(lambda x: np.asarray(x)[:n_rows], coded)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from percdl.estimators.personalization import Personalization, personal_atoms
 from percdl.estimators.progress import progress_bar
 from percdl.estimators.validation import check_cohort, check_parameters
 from percdl.exceptions import InvalidParameterError, NoActivationWarning
@@ -21,31 +23,6 @@ from percdl.signals import Cohort, as_cohort
 if TYPE_CHECKING:
     from percdl.algorithm.settings import Settings
     from percdl.transforms import Transform
-
-
-@dataclass(frozen=True)
-class Personalization:
-    """What a frozen dictionary says of some subjects.
-
-    Attributes
-    ----------
-    params : array (S, K, M)
-        Personalization parameters; NaN for subjects without the atom.
-    personal_dictionary : array (S, K, L, P)
-        Personal atoms; NaN for subjects without the atom.
-    events : DataFrame
-        Columns subject, atom, onset_sample, onset_seconds, amplitude.
-    n_activations : array (S, K)
-        Number of activations.
-    subjects : tuple of str
-        Who they are, in order.
-    """
-
-    params: np.ndarray
-    personal_dictionary: np.ndarray
-    events: pd.DataFrame
-    n_activations: np.ndarray
-    subjects: tuple[str, ...]
 
 
 class BaseCDL(TransformerMixin, BaseEstimator):
@@ -78,7 +55,7 @@ class BaseCDL(TransformerMixin, BaseEstimator):
         self.dictionary_ = outcome.dictionary
         found = self._collect(cohort, settings, runtime.site.results())
         self.params_ = found.params
-        self.personal_dictionary_ = found.personal_dictionary
+        vars(self).pop("personal_dictionary_", None)  # of an earlier fit
         self.events_ = found.events
         self.n_activations_ = found.n_activations
         self.history_ = pd.DataFrame([asdict(record) for record in history.records])
@@ -94,6 +71,14 @@ class BaseCDL(TransformerMixin, BaseEstimator):
         else:
             warnings.warn(self.stop_reason_, NoActivationWarning, stacklevel=2)
         return self
+
+    @cached_property
+    def personal_dictionary_(self) -> np.ndarray:
+        """Everyone's version of the atoms, array (S, K, L, P), computed when first asked for."""
+        check_is_fitted(self)
+        return personal_atoms(
+            self._get_transform(), self.dictionary_, self.params_, self.n_activations_, self.dtype
+        )
 
     def personalize(self, X: Any) -> Personalization:
         """Express recordings never seen, with the dictionary frozen.
@@ -237,18 +222,9 @@ class BaseCDL(TransformerMixin, BaseEstimator):
 
     def _collect(self, cohort: Cohort, settings: Settings, results: Any) -> Personalization:
         """Turn a site's results into tables; what nobody could know becomes NaN (decision 11)."""
-        import jax
-
-        by_atom = zip(np.moveaxis(results.params, 1, 0), self.dictionary_, strict=True)
-        with jax.enable_x64(settings.dtype == "float64"):
-            atoms = [
-                np.asarray(settings.transform.apply(p, jax.numpy.asarray(atom, p.dtype)), float)
-                for p, atom in by_atom
-            ]
-        atoms = np.stack(atoms, axis=1)
         absent = results.counts == 0
         params = results.params.astype(float)
-        params[absent], atoms[absent] = np.nan, np.nan
+        params[absent] = np.nan
         events = pd.DataFrame(
             {
                 "subject": pd.Series(np.array(cohort.subjects)[results.subject], dtype=str),
@@ -258,7 +234,8 @@ class BaseCDL(TransformerMixin, BaseEstimator):
                 "amplitude": results.amplitude,
             }
         )
-        return Personalization(params, atoms, events, results.counts, cohort.subjects)
+        model = (settings.transform, self.dictionary_, settings.dtype)
+        return Personalization(params, events, results.counts, cohort.subjects, *model)
 
     def _features(self, found: Personalization) -> np.ndarray:
         return found.params.reshape(len(found.params), -1)

@@ -31,7 +31,7 @@ def first_dictionary(
             )
         return _from_data(cohort, settings, rng)
     motifs = [init] if isinstance(init, Motif) else init
-    if isinstance(motifs, (list, tuple)) and motifs and isinstance(motifs[0], Motif):
+    if isinstance(motifs, (list, tuple)) and motifs and all(isinstance(m, Motif) for m in motifs):
         return _check(np.stack([m.cut(cohort, settings.atom_length) for m in motifs]), settings)
     return _check(_as_array(init), settings)
 
@@ -73,7 +73,8 @@ def _from_data(cohort: Cohort, settings: Settings, rng: np.random.RandomState) -
     picked = rng.permutation(len(cohort))[:MOST_RECORDINGS]
     longest = MOST_LENGTHS * settings.atom_length
     n_times = bucket_length(min(int(cohort.lengths[picked].max()), longest))
-    chunk = Chunk(picked, len(picked), bucket_length(int(cohort.lengths[picked].max())))
+    rows = next(size for size in (4, 16, MOST_RECORDINGS) if len(picked) <= size)
+    chunk = Chunk(picked, rows, bucket_length(int(cohort.lengths[picked].max())))
     signals = fill(cohort, chunk, count_masks(cohort), settings.dtype)
     signals = signals._replace(
         values=signals.values[:, :n_times],

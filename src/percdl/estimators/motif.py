@@ -25,7 +25,10 @@ class Motif:
 
     def cut(self, cohort: Cohort, atom_length: int) -> np.ndarray:
         """Return the segment, array (L, P)."""
-        record = cohort[self.subject]
+        try:
+            record = cohort[self.subject]
+        except KeyError as error:
+            raise InvalidParameterError(f"`init={self!r}`: {error.args[0]}") from error
         segment = record.values[self.onset : self.onset + atom_length]
         if self.onset < 0 or len(segment) < atom_length or not np.isfinite(segment).all():
             raise InvalidParameterError(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import pandas as pd
@@ -22,12 +22,13 @@ from percdl.estimators.motif import Motif
 from percdl.estimators.percdl import PerCDL
 from percdl.estimators.population import PopCDL
 from percdl.exceptions import ModelFileError
+from percdl.signals.coerce import SupportsArray
 from percdl.transforms import Free, Identity, TimeWarp
 
 SCHEMA = 1
 MODELS: dict[str, type[BaseCDL]] = {m.__name__: m for m in (PerCDL, PopCDL, IndCDL)}
 TRANSFORMS = {t.__name__: t for t in (TimeWarp, Identity, Free)}
-ARRAYS = ("dictionary_", "params_", "personal_dictionary_", "n_activations_")
+ARRAYS = ("dictionary_", "params_", "n_activations_")
 TABLES = ("events_", "history_")
 TEXTS = (
     "objective_", "stop_reason_", "subjects_", "channels_", "units_", "sfreq_", "n_channels_",
@@ -80,7 +81,7 @@ def load(path: Any) -> Any:
         if _checksum(arrays, metadata["content"]) != metadata.get("checksum"):
             raise ModelFileError(f"{path} is damaged: its checksum does not match its content.")
         return _rebuild(content, arrays)
-    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+    except (SafetensorError, AttributeError, KeyError, TypeError, ValueError) as error:
         if isinstance(error, ModelFileError):
             raise
         raise ModelFileError(
@@ -106,13 +107,14 @@ def _rebuild(content: dict[str, Any], arrays: dict[str, np.ndarray]) -> BaseCDL:
     model = MODELS[content["model"]](**parameters)
     for name in ARRAYS:
         setattr(model, name, arrays[name])
-    for table, columns in content["tables"].items():
+    for table in TABLES:
         data = {
-            column: arrays[f"{table}/{column}"] if values is None else values
-            for column, values in columns.items()
+            column: arrays[f"{table}/{column}"] if texts is None else pd.Series(texts, dtype=str)
+            for column, texts in content["tables"][table].items()
         }
         setattr(model, table, pd.DataFrame(data))
-    for name, value in content["fitted"].items():
+    for name in TEXTS:
+        value = content["fitted"][name]
         setattr(model, name, tuple(value) if isinstance(value, list) else value)
     return model
 
@@ -125,13 +127,13 @@ def _encode(name: str, value: Any, arrays: dict[str, np.ndarray]) -> Any:
         return {"motif": asdict(value)}
     if isinstance(value, (list, tuple)) and value and isinstance(value[0], Motif):
         return {"motifs": [asdict(motif) for motif in value]}
-    if isinstance(value, (np.ndarray, list, tuple)):
-        arrays[f"parameter/{name}"] = np.ascontiguousarray(value)
-        return {"array": f"parameter/{name}"}
     if isinstance(value, np.generic):
         return value.item()
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
+    if isinstance(value, (list, tuple, SupportsArray)):
+        arrays[f"parameter/{name}"] = np.ascontiguousarray(value)
+        return {"array": f"parameter/{name}"}
     if name == "random_state":
         return None  # a generator's state is spent; the fitted numbers are what counts
     raise ModelFileError(
@@ -156,20 +158,23 @@ def _decode(value: Any, arrays: dict[str, np.ndarray]) -> Any:
 def _checksum(arrays: dict[str, np.ndarray], content: str) -> str:
     digest = hashlib.sha256(content.encode())
     for name in sorted(arrays):
-        digest.update(name.encode())
-        digest.update(np.ascontiguousarray(arrays[name]).tobytes())
+        array = arrays[name]
+        # The bytes of an empty array say nothing of its shape.
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
 
 
 def _replace(path: Path, payload: bytes) -> None:
     """Write beside the target, flush to disk, then rename: the old file or the new, never half."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent or ".", prefix=f".{path.name}.")
+    # Not a file of `tempfile`, which nobody else may read, even after it has been renamed.
+    temporary = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with open(temporary, "xb") as file:
             file.write(payload)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:
-        os.unlink(temporary)
+        temporary.unlink(missing_ok=True)
         raise

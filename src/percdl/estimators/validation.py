@@ -17,8 +17,8 @@ MOST_NAMED = 5
 def check_cohort(cohort: Cohort, atom_length: int, model: str) -> None:
     """Raise where a recording cannot be used with atoms of this length."""
     _ = cohort.sfreq  # raises where sampling rates differ
-    short = [r for r in cohort if r.n_times < atom_length]
-    if short:
+    if cohort.lengths.min() < atom_length:
+        short = [r for r in cohort if r.n_times < atom_length]
         raise InvalidRecordingError(
             f"`{model}(atom_length={atom_length})` is longer than "
             f"{_name([f'{r.subject} ({r.n_times} samples)' for r in short])}. "

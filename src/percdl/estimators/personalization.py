@@ -1,0 +1,68 @@
+"""What a dictionary says of some subjects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+if TYPE_CHECKING:
+    from percdl.transforms import Transform
+
+
+@dataclass(frozen=True)
+class Personalization:
+    """What a frozen dictionary says of some subjects.
+
+    Attributes
+    ----------
+    params : array (S, K, M)
+        Personalization parameters; NaN for subjects without the atom.
+    events : DataFrame
+        Columns subject, atom, onset_sample, onset_seconds, amplitude.
+    n_activations : array (S, K)
+        Number of activations.
+    subjects : tuple of str
+        Who they are, in order.
+    transform, dictionary, dtype
+        The model they are seen through.
+    """
+
+    params: np.ndarray
+    events: pd.DataFrame
+    n_activations: np.ndarray
+    subjects: tuple[str, ...]
+    transform: Transform
+    dictionary: np.ndarray
+    dtype: str
+
+    @cached_property
+    def personal_dictionary(self) -> np.ndarray:
+        """Personal atoms, array (S, K, L, P); NaN for subjects without the atom."""
+        return personal_atoms(
+            self.transform, self.dictionary, self.params, self.n_activations, self.dtype
+        )
+
+
+def personal_atoms(
+    transform: Transform,
+    dictionary: np.ndarray,
+    params: np.ndarray,
+    n_activations: np.ndarray,
+    dtype: str,
+) -> np.ndarray:
+    """Return ``f(dictionary, params)`` (Eq. 2), array (S, K, L, P); NaN where never activated."""
+    import jax
+
+    known = np.nan_to_num(params).astype(dtype)
+    with jax.enable_x64(dtype == "float64"):
+        atoms = [
+            np.asarray(transform.apply(known[:, k], jax.numpy.asarray(atom, dtype)), float)
+            for k, atom in enumerate(dictionary)
+        ]
+    stacked = np.stack(atoms, axis=1)
+    stacked[n_activations == 0] = np.nan
+    return stacked
