@@ -1,14 +1,13 @@
-"""What only a fresh process can tell: its peak memory, and how long its first fit takes.
+"""What only a fresh process can tell: the memory of a fit, and how long the first one takes.
 
 ``python -m benchmarks.probe memory VALUES START`` and ``python -m benchmarks.probe start N``
-write one line of JSON; `peak_memory` and `first_fits` run them.
+write one line of JSON; `fit_memory` and `first_fits` run them.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -18,26 +17,38 @@ from typing import Any
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
+STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+# Chunks of 64, 16 and 4 recordings, all sizes there are: a fit of 84 compiles every program.
+N_WARM = 84
 
 
-def peak_memory(values: np.ndarray, start: np.ndarray, cache: Path) -> int:
-    """Return the peak memory, in bytes, of a process that reads and fits recordings (S, N)."""
-    paths = cache / "values.npy", cache / "start.npy"
+def fit_memory(values: np.ndarray, start: np.ndarray, folder: Path) -> int:
+    """Return the bytes that a fit of recordings (S, N) needs at its peak beyond the data.
+
+    Asked of a process that has read the data and fitted `N_WARM` of them, so that neither the
+    libraries nor the compilation count; what the fit keeps for each subject does.
+    """
+    paths = folder / "values.npy", folder / "start.npy"
     for path, array in zip(paths, (values, start), strict=True):
         np.save(path, array)
-    return _ask(cache, "memory", *paths)["peak"]
+    return _ask(folder, "memory", *paths)["bytes"]
 
 
-def first_fits(n_subjects: int, cache: Path) -> dict[str, float]:
+def first_fits(n_subjects: int, folder: Path) -> dict[str, float]:
     """Return the seconds of a new process to its first fit, of that fit and of a second one."""
-    return _ask(cache, "start", n_subjects)
+    return _ask(folder, "start", n_subjects)
 
 
-def _ask(cache: Path, *arguments: Any) -> dict[str, Any]:
-    """Run this file in a process of its own, compiled programs kept in ``cache``."""
+def can_measure_memory() -> bool:
+    """Whether the system tells the peak memory of a stretch of a process (Linux does)."""
+    return STATUS.is_file() and os.access(RESET, os.W_OK)
+
+
+def _ask(folder: Path, *arguments: Any) -> dict[str, Any]:
+    """Run this file in a process of its own, compiled programs kept in ``folder``."""
     settings = {
-        "JAX_COMPILATION_CACHE_DIR": str(cache / "compiled"),
-        # As percdl does for its own cache folder.
+        "JAX_COMPILATION_CACHE_DIR": str(folder / "compiled"),
+        # As percdl does for a cache folder of its own.
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.2",
     }
     command = [sys.executable, "-m", "benchmarks.probe", *map(str, arguments)]
@@ -53,22 +64,18 @@ def _memory(values: str, start: str) -> dict[str, Any]:
 
     # The recordings are views of the one array that is read: the data are there once.
     cohort = Cohort.from_arrays(np.load(values), sfreq=100)
-    PerCDL(**synthetic_options(np.load(start)), progress=False).fit(cohort)
-    return {"peak": _peak_bytes()}
+    model = PerCDL(**synthetic_options(np.load(start)), progress=False)
+    model.fit(cohort[:N_WARM])
+    RESET.write_text("5")  # the peak is from here on
+    before = _status("VmRSS")
+    model.fit(cohort)
+    return {"bytes": _status("VmHWM") - before}
 
 
-def _peak_bytes() -> int:
-    """Return the peak memory of this process.
-
-    Linux hands the peak of the parent on to ``ru_maxrss`` of a new program, so its own
-    status file is asked first.
-    """
-    status = Path("/proc/self/status")
-    if status.is_file():
-        line = next(row for row in status.read_text().splitlines() if row.startswith("VmHWM"))
-        return 1024 * int(line.split()[1])
-    unit = 1 if sys.platform == "darwin" else 1024
-    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+def _status(name: str) -> int:
+    """Return an entry of this process's status, in bytes."""
+    row = next(row for row in STATUS.read_text().splitlines() if row.startswith(name))
+    return 1024 * int(row.split()[1])
 
 
 def _start(n_subjects: str) -> dict[str, Any]:

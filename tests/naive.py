@@ -1,6 +1,6 @@
 """Slow and obvious twins of the fast code: loops and dense algebra in NumPy."""
 
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 
 import numpy as np
 
@@ -22,7 +22,7 @@ def disjoint_sets(n_positions, span, most=None):
     largest = -(-n_positions // span)
     for count in range((largest if most is None else min(largest, most)) + 1):
         for onsets in combinations(range(n_positions), count):
-            if all(b - a >= span for a, b in zip(onsets, onsets[1:], strict=False)):
+            if all(b - a >= span for a, b in pairwise(onsets)):
                 yield onsets
 
 

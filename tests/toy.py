@@ -10,7 +10,7 @@ from percdl.signals import Cohort
 from percdl.transforms import TimeWarp
 
 LENGTH = 16
-WARP = TimeWarp(depth=2, width=3)
+WARP = TimeWarp(depth=1, width=4)
 
 
 def patterns(n_channels=1, length=LENGTH):

@@ -13,12 +13,21 @@ from percdl.algorithm.chunks import (
     Chunk,
     Shape,
     bucket_length,
+    count_masks,
     fill,
+    fill_on_device,
     plan_chunks,
+    row_counts,
 )
 from percdl.signals import Cohort
 
-SHAPES = [CPU_SHAPE, ACCELERATOR_SHAPE, Shape(1, 2**23), Shape(4, 2**23), Shape(64, 5000)]
+SHAPES = [
+    CPU_SHAPE,
+    ACCELERATOR_SHAPE,
+    Shape(1, 2**23, 1),
+    Shape(4, 2**23, 4),
+    Shape(64, 5000, 64),
+]
 
 
 def test_buckets_are_two_per_octave():
@@ -51,33 +60,52 @@ def test_every_recording_is_in_one_chunk_that_holds_it(lengths, n_channels, shap
 @given(st.lists(st.integers(1000, 4000), min_size=1, max_size=500))
 def test_shapes_are_few(lengths):
     chunks = plan_chunks(lengths, 1, CPU_SHAPE)
-    assert {chunk.rows for chunk in chunks} <= {4, 16, 64}
+    assert {chunk.rows for chunk in chunks} <= {4, 16}
     assert len({chunk.n_times for chunk in chunks}) <= 5
-    assert sum(chunk.rows for chunk in chunks) <= 2 * len(lengths) + 16
+    assert sum(chunk.rows for chunk in chunks) <= 4 * len(lengths)
+
+
+@given(st.integers(0, 10**5), st.sampled_from([1, 3, 16, 64, 2**16]))
+def test_rows_are_cut_into_full_pieces_and_a_rest(count, most):
+    pieces = list(row_counts(count, most))
+    assert [start for start, _ in pieces] == [most * i for i in range(len(pieces))]
+    assert all(size == most for _, size in pieces[:-1])
+    total = sum(size for _, size in pieces)
+    assert count <= total <= 4 * count
+    allowed = {1, 3, 4, 16, 64, *(bucket_length(n) for n in (65, 97, 129, 193))}
+    assert all(size in allowed or size > 192 for _, size in pieces)
 
 
 @given(st.lists(st.integers(1, 5000), min_size=1, max_size=400), st.sampled_from(SHAPES))
 def test_every_chunk_is_in_one_block(lengths, shape):
     chunks = plan_chunks(lengths, 1, shape)
-    blocks = plan_blocks(chunks, shape.rows)
+    blocks = plan_blocks(chunks, shape.block_rows)
     assert [index for block in blocks for index in block.chunks] == list(range(len(chunks)))
     for block in blocks:
-        assert block.chunk_rows == [chunks[index].rows for index in block.chunks]
-        assert sum(block.chunk_rows) <= block.rows
+        members = [len(chunks[index].subjects) for index in block.chunks]
+        assert block.counts == members
+        assert sum(members) <= block.rows
+        assert sum(members) <= shape.block_rows
 
 
 def test_blocks_gather_and_split():
+    """Rows that only fill a chunk are dropped on the way in, and zeros on the way out."""
     chunks = plan_chunks([10] * 5 + [100] * 2, 1, CPU_SHAPE)
     (block,) = plan_blocks(chunks, 64)
     parts = [
-        (np.full((chunk.rows, 2), i), np.full(chunk.rows, 10 * i))
+        (np.arange(1.0, 2 * chunk.rows + 1).reshape(-1, 2), np.full(chunk.rows, 10 + i))
         for i, chunk in enumerate(chunks)
     ]
     stacked = block.gather(parts)
     assert [len(array) for array in stacked] == [block.rows] * 2
-    for ours, theirs in zip(block.split(stacked), parts, strict=True):
-        assert_array_equal(ours[0], theirs[0])
-        assert_array_equal(ours[1], theirs[1])
+    assert_array_equal(stacked[1][:7], [10] * 5 + [11] * 2)
+    assert not stacked[1][7:].any()
+    for ours, theirs, chunk in zip(block.split(stacked), parts, chunks, strict=True):
+        count = len(chunk.subjects)
+        for mine, given_part in zip(ours, theirs, strict=True):
+            assert_array_equal(mine[:count], given_part[:count])
+            assert len(mine) == chunk.rows
+            assert not mine[count:].any()
 
 
 @pytest.mark.parametrize("missing", ["nothing", "all channels alike", "one channel"])
@@ -89,7 +117,10 @@ def test_filling_separates_values_from_gaps(missing):
     if missing == "one channel":
         arrays[0][1, 1] = np.nan
     chunk = Chunk(np.array([2, 0]), rows=3, n_times=8)
-    values, lengths, observed = fill(Cohort.from_arrays(arrays), chunk, "float32")
+    cohort = Cohort.from_arrays(arrays)
+    n_masks = count_masks(cohort)
+    assert n_masks == {"nothing": 0, "all channels alike": 1, "one channel": 2}[missing]
+    values, lengths, observed = fill(cohort, chunk, n_masks, "float32")
     assert values.dtype == np.float32
     assert values.shape == (3, 8, 2)
     assert_array_equal(lengths, [7, 5, 0])
@@ -100,9 +131,21 @@ def test_filling_separates_values_from_gaps(missing):
     if missing == "nothing":
         assert observed is None
         return
-    assert observed.shape == (3, 8, 2 if missing == "one channel" else 1)
+    assert observed.shape == (3, 8, n_masks)
     for row, x in enumerate((arrays[2], arrays[0])):
         expected = ~np.isnan(x[:, : observed.shape[2]])
         assert_array_equal(observed[row, : len(x)], expected)
         assert not observed[row, len(x) :].any()
     assert not observed[2].any()
+
+
+def test_filling_on_the_device_is_the_same():
+    cohort = Cohort.from_arrays(np.random.default_rng(1).standard_normal((5, 6, 2)))
+    assert cohort.stacked is not None
+    for subjects in ([1, 2, 3], [4, 0]):
+        chunk = Chunk(np.array(subjects), rows=4, n_times=8)
+        expected = fill(cohort, chunk, 0, "float32")
+        ours = fill_on_device(cohort, chunk, 0, "float32")
+        assert_array_equal(ours.values, expected.values)
+        assert_array_equal(ours.lengths, expected.lengths)
+        assert ours.observed is None

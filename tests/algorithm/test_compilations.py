@@ -10,7 +10,7 @@ import toy
 from percdl.algorithm import programs
 from percdl.transforms import TimeWarp
 
-PROGRAMS = ("code", "personalize", "choose", "summarize", "add_up")
+PROGRAMS = ("code", "choose", "prepare", "fit", "summarize", "add_up")
 # Lengths 97-128, 129-192 and 193-256 share a bucket.
 FIRST = np.arange(100, 250)
 SECOND = np.concatenate([np.arange(97, 126), np.arange(129, 193), np.arange(200, 257)])
@@ -42,7 +42,7 @@ def compilations(caplog, lengths, seed):
 def test_lengths_do_not_cost_compilations(caplog):
     names = compilations(caplog, FIRST, 0)
     # Three shapes of chunks, with common and with personal atoms for CSC; one of blocks.
-    most = {"code": 6, "personalize": 1, "choose": 3, "summarize": 1, "add_up": 1}
+    most = {"code": 6, "choose": 3, "prepare": 1, "fit": 1, "summarize": 1, "add_up": 1}
     counts = {name: names.count(name) for name in PROGRAMS}
     assert all(0 < counts[name] <= most[name] for name in PROGRAMS), counts
 

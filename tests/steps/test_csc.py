@@ -18,7 +18,7 @@ from percdl.signals import Cohort
 from percdl.steps.csc import CodingRules, correlate, encode, select_disjoint
 from percdl.steps.types import Signals
 
-S, N, L = 60, 10, 3
+S, N, L = 80, 10, 3
 PENALTIES = (0.0, 0.2, 1.0, 1e6)
 
 fast_encode = jax.jit(encode, static_argnames="rules")
@@ -195,7 +195,7 @@ def test_missing_samples_reach_the_coder_as_nan():
         x[rng.random(x.shape) < 0.3] = np.nan
     arrays[3] = arrays[3][:7]
     atoms = rng.uniform(0.3, 1, (1, 2, L, 2))
-    signals = fill(Cohort.from_arrays(arrays), Chunk(np.arange(4), 4, N), "float64")
+    signals = fill(Cohort.from_arrays(arrays), Chunk(np.arange(4), 4, N), 2, "float64")
     _, gain = in_double(fast_encode, signals, atoms, np.float64(0.1))
     for s, x in enumerate(arrays):
         best = naive.codes(np.nan_to_num(x), atoms[0], 0.1, ~np.isnan(x))[0]

@@ -68,10 +68,9 @@ def assert_in_theta(transform, params):
 
 
 def test_explained_energy_is_that_of_the_best_amplitude():
-    transform, n_channels = OWN
     moment, weight = statistics(*OWN, warps(*OWN, 0.9), noise=1.0)
     moment[0] *= -1  # a subject better left out: the amplitude may not be negative
-    atoms = np.broadcast_to(an_atom(n_channels), moment.shape)
+    atoms = np.broadcast_to(an_atom(OWN[1]), moment.shape)
     energy, amplitude, power = in_double(explained_energy, atoms, moment, weight)
     match = np.sum(moment * atoms, axis=(1, 2))
     grid = np.linspace(0, 4, 40_001)

@@ -9,15 +9,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from percdl.steps.alignment import MAX_SPEED, REFINEMENT, SPEED_COST, align
 from percdl.steps.ipu import explained_energy
-from percdl.steps.realignment import search
+from percdl.steps.realignment import best_window, search
 from percdl.steps.statistics import at_shift
-from percdl.transforms import TimeWarp
+from percdl.transforms import Free, TimeWarp
 
 B, L, R, N_STEPS = 14, 20, 3, 4
 WARP = TimeWarp(2, 4)
 SHIFTS = np.arange(-R, R + 1)
 
-fast_search = jax.jit(search, static_argnums=(0, 7, 8))
+fast_search = jax.jit(search, static_argnums=(0, 6, 7))
+fast_window = jax.jit(best_window, static_argnums=0)
 fast_align = jax.jit(align)
 
 
@@ -38,19 +39,8 @@ def shifted_statistics(seed=0):
     return moment, np.ones_like(moment), shifts
 
 
-def run(moment, weight, start, shifts, n_shifts):
-    return in_double(
-        fast_search,
-        WARP,
-        an_atom(),
-        moment,
-        weight,
-        start,
-        shifts,
-        np.array(n_shifts),
-        True,
-        N_STEPS,
-    )
+def run(moment, weight, start, shifts=SHIFTS):
+    return in_double(fast_search, WARP, an_atom(), moment, weight, start, shifts, True, N_STEPS)
 
 
 def explained(params, shift, moment, weight):
@@ -62,7 +52,7 @@ def explained(params, shift, moment, weight):
 def test_a_known_shift_is_recovered():
     moment, weight, truth = shifted_statistics()
     start = np.zeros((B, WARP.n_params(L, 1))), np.zeros(B, int)
-    params, shift = run(moment, weight, start, SHIFTS, len(SHIFTS))
+    params, shift = run(moment, weight, start)
     assert_array_equal(shift, truth)
     share = explained(params, shift, moment, weight) / np.sum(moment**2, axis=(1, 2))
     assert share.min() > 0.98
@@ -71,29 +61,38 @@ def test_a_known_shift_is_recovered():
 def test_shifts_are_relative_to_the_start_and_stay_in_the_margin():
     moment, weight, truth = shifted_statistics(seed=1)
     start = np.zeros((B, WARP.n_params(L, 1))), np.full(B, 2)
-    _, shift = run(moment, weight, start, SHIFTS, len(SHIFTS))
+    _, shift = run(moment, weight, start)
     within = truth >= 2 - R
     assert_array_equal(shift[within], truth[within])
     assert np.abs(shift).max() <= R
 
 
-def test_no_more_shifts_are_tried_than_asked_for():
+def test_only_the_shifts_given_are_tried():
     moment, weight, truth = shifted_statistics(seed=2)
     start = np.zeros((B, WARP.n_params(L, 1))), np.zeros(B, int)
-    _, none = run(moment, weight, start, SHIFTS, 0)
-    assert_array_equal(none, 0)
-    _, two = run(moment, weight, start, SHIFTS, 2)
-    assert set(two) <= {-3, -2, 0}
-    assert_array_equal(two[truth < -1], truth[truth < -1])
+    some = np.resize([-3, -2], len(SHIFTS))
+    _, shift = run(moment, weight, start, some)
+    assert set(shift) <= {-3, -2, 0}
+    assert_array_equal(shift[truth < -1], truth[truth < -1])
 
 
 def test_search_is_never_worse_than_its_start():
     rng = np.random.default_rng(3)
     moment, weight = rng.standard_normal((B, L + 2 * R, 1)), rng.uniform(0.5, 2, (B, L + 2 * R, 1))
     start = rng.uniform(-0.2, 0.2, (B, WARP.n_params(L, 1))), rng.integers(-R, R + 1, B)
-    params, shift = run(moment, weight, start, SHIFTS, len(SHIFTS))
+    params, shift = run(moment, weight, start)
     assert (explained(params, shift, moment, weight) >= explained(*start, moment, weight)).all()
     assert (shift != start[1]).any()
+
+
+def test_a_free_atom_takes_the_window_of_largest_energy():
+    moment = np.random.default_rng(6).standard_normal((B, L + 2 * R, 1))
+    weight = np.ones_like(moment)
+    shift = in_double(fast_window, Free(), an_atom(), moment, weight)
+    energy = [np.sum(moment[:, t : t + L] ** 2, axis=(1, 2)) for t in range(2 * R + 1)]
+    assert_array_equal(shift, np.argmax(energy, axis=0) - R)
+    assert len(set(shift)) > 3
+    assert_array_equal(in_double(fast_window, Free(), an_atom(), weight, weight), 0)
 
 
 def test_alignment_climbs_from_end_to_end():

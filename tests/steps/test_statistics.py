@@ -64,13 +64,9 @@ def test_residual_of_any_atom_follows_from_the_statistics(mask):
         cut, seen = naive.segments(signals.values[s], observed[s], [e[0] for e in codes], L)
         for k, atom in enumerate(atoms):
             mine = [j for j, event in enumerate(codes) if event[1] == k]
-            residual = sum(
-                np.sum(seen[j] * (cut[j] - codes[j][2] * atom) ** 2) for j in mine
-            )
+            residual = sum(np.sum(seen[j] * (cut[j] - codes[j][2] * atom) ** 2) for j in mine)
             energy = sum(np.sum(seen[j] * cut[j] ** 2) for j in mine)
-            predicted = (
-                energy - 2 * np.sum(moment[s, k] * atom) + np.sum(weight[s, k] * atom**2)
-            )
+            predicted = energy - 2 * np.sum(moment[s, k] * atom) + np.sum(weight[s, k] * atom**2)
             assert_allclose(predicted, residual, rtol=1e-10, atol=1e-12)
 
 

@@ -27,7 +27,9 @@ def test_l1_projection_equals_those_that_sort(rows, radius):
 
 
 def test_l1_projection_copes_with_ties():
-    rows = np.array([[1.0, 1, 1, 1, 1, 1], [0, 0, 0, 0, 0, 0], [2, -2, 0, 0, 0, 0], [-9] + 5 * [0]])
+    rows = np.array(
+        [[1.0, 1, 1, 1, 1, 1], [0, 0, 0, 0, 0, 0], [2, -2, 0, 0, 0, 0], [-9] + 5 * [0]]
+    )
     third = 0.99 / 6
     expected = [[third] * 6, [0] * 6, [0.495, -0.495, 0, 0, 0, 0], [-0.99] + 5 * [0]]
     assert_allclose(in_double(project, rows, 0.99), expected, atol=1e-14)

@@ -1,7 +1,8 @@
 """One suite for every transform: list a new one in TRANSFORMS and it is covered."""
 
 import pickle
-from functools import cache
+from functools import cache, partial
+from typing import NamedTuple
 
 import jax
 import naive
@@ -23,6 +24,7 @@ from percdl.transforms import (
     WarpTransform,
     require,
 )
+from percdl.transforms.base import Linearization
 from percdl.transforms.time_warp import MAX_ROW_NORM
 
 L, P, B = 11, 2, 5
@@ -46,16 +48,42 @@ every_warp = pytest.mark.parametrize("transform", WARPS, ids=repr)
 every_solvable = pytest.mark.parametrize("transform", SOLVABLE, ids=repr)
 
 
+class Facts(NamedTuple):
+    """What a transform says of a batch of parameters; None where it says nothing."""
+
+    personal: np.ndarray
+    operator: np.ndarray | None = None
+    warp: np.ndarray | None = None
+    jacobian: np.ndarray | None = None
+    linearization: Linearization | None = None
+
+
+@partial(jax.jit, static_argnums=0)
+def tell(transform, params, atom):
+    """Evaluate all that a transform declares, in one compiled program."""
+    facts = Facts(transform.apply(params, atom))
+    if isinstance(transform, LinearTransform):
+        facts = facts._replace(operator=transform.operator(params, L, P))
+    if isinstance(transform, WarpTransform):
+        warp, jacobian = transform.warp_jacobian(params, L, P)
+        facts = facts._replace(
+            warp=warp, jacobian=jacobian, linearization=transform.linearize(params, atom)
+        )
+    return facts
+
+
+def facts_of(transform, params, atom):
+    return in_double(tell, transform, params, atom)
+
+
 @cache
-def compiled(transform, method, *static):
+def compiled(transform, method):
     """Return a method compiled once for the whole suite."""
-    return jax.jit(getattr(transform, method), static_argnums=static)
+    return jax.jit(getattr(transform, method))
 
 
 def call(transform, method, *args):
-    """Call a method in double precision; whole numbers are static."""
-    static = tuple(i for i, arg in enumerate(args) if isinstance(arg, int))
-    return in_double(compiled(transform, method, *static), *args)
+    return in_double(compiled(transform, method), *args)
 
 
 def params_of(transform, seed=0, size=1.0):
@@ -74,7 +102,7 @@ def test_neutral_parameters_give_the_atom(transform):
     unit = an_atom() / np.linalg.norm(an_atom())
     neutral = call(transform, "neutral", unit)
     assert neutral.shape == (transform.n_params(L, P),)
-    personal = call(transform, "apply", neutral, unit)
+    personal = facts_of(transform, np.tile(neutral, (B, 1)), unit).personal[-1]
     if getattr(transform, "interpolation", None) == "paper":
         # Its Gaussian weights mix in the line through the next two samples, with weight 0.107.
         bend = np.abs(np.diff(unit, 2, axis=0)).max()
@@ -98,7 +126,7 @@ def test_zero_parameters_are_exact_in_single_precision_too(transform):
 @every
 def test_batches_have_any_shape(transform):
     params, atom = params_of(transform), an_atom()
-    personal = call(transform, "apply", params, atom)
+    personal = facts_of(transform, params, atom).personal
     assert personal.shape == (B, L, P)
     square = params[:4].reshape(2, 2, -1)
     assert_allclose(
@@ -128,29 +156,27 @@ def test_projection_brings_points_no_further_apart(transform):
 @every_linear
 def test_apply_is_linear_and_given_by_the_operator(transform):
     params, x, y = params_of(transform), an_atom(1), an_atom(2)
-    combined = call(transform, "apply", params, 2 * x - 3 * y)
-    parts = 2 * call(transform, "apply", params, x) - 3 * call(transform, "apply", params, y)
-    assert_allclose(combined, parts, atol=1e-12)
-    operator = call(transform, "operator", params, L, P)
+    of_x, of_y, of_both = (facts_of(transform, params, a) for a in (x, y, 2 * x - 3 * y))
+    assert_allclose(of_both.personal, 2 * of_x.personal - 3 * of_y.personal, atol=1e-12)
     n_warps = P if getattr(transform, "per_channel", False) else 1
-    assert operator.shape == (B, n_warps, L, L)
-    product = np.einsum("bplm,mp->blp", np.broadcast_to(operator, (B, P, L, L)), x)
-    assert_allclose(product, call(transform, "apply", params, x), atol=1e-12)
+    assert of_x.operator.shape == (B, n_warps, L, L)
+    product = np.einsum("bplm,mp->blp", np.broadcast_to(of_x.operator, (B, P, L, L)), x)
+    assert_allclose(product, of_x.personal, atol=1e-12)
 
 
 @every_linear
 def test_the_transposed_operator_is_the_adjoint(transform):
-    params, x, y = params_of(transform), an_atom(1), an_atom(2)
-    back = call(transform, "operator", params, L, P)
-    back = np.einsum("bplm,lp->bmp", np.broadcast_to(back, (B, P, L, L)), y)
-    forth = call(transform, "apply", params, x)
-    assert_allclose(np.sum(forth * y, axis=(1, 2)), np.sum(back * x, axis=(1, 2)), atol=1e-12)
+    x, y = an_atom(1), an_atom(2)
+    facts = facts_of(transform, params_of(transform), x)
+    back = np.einsum("bplm,lp->bmp", np.broadcast_to(facts.operator, (B, P, L, L)), y)
+    forth = np.sum(facts.personal * y, axis=(1, 2))
+    assert_allclose(forth, np.sum(back * x, axis=(1, 2)), atol=1e-12)
 
 
 @every_warp
 def test_warp_equals_the_formula(transform):
     params = params_of(transform, seed=3)
-    warp = call(transform, "warp", params, L, P)
+    warp = facts_of(transform, params, an_atom()).warp
     layers = params.reshape(B, warp.shape[1], transform.depth, transform.width)
     expected = [[naive.warp(one, L) for one in of_subject] for of_subject in layers]
     assert_allclose(warp, expected, atol=1e-12)
@@ -161,49 +187,44 @@ def test_warp_equals_the_formula(transform):
 def test_jacobians_equal_finite_differences(transform):
     # Small warps: interpolation is smooth only between knots, so no position may cross one.
     params, atom, step = params_of(transform, seed=4, size=0.2), an_atom(), 1e-6
-    warp, jacobian = call(transform, "warp_jacobian", params, L, P)
-    value, slope, basis = call(transform, "linearize", params, atom)
-    assert_array_equal(basis, jacobian)
-    assert_allclose(warp, call(transform, "warp", params, L, P), atol=1e-14)
-    assert_allclose(value, call(transform, "apply", params, atom), atol=1e-14)
-    n_warps, size = jacobian.shape[1], jacobian.shape[-1]
+    facts = facts_of(transform, params, atom)
+    value, slope, basis = facts.linearization
+    assert_allclose(basis, facts.jacobian, atol=1e-14)
+    assert_allclose(value, facts.personal, atol=1e-14)
+    size = basis.shape[-1]
     for m in range(params.shape[1]):
         nudge = step * np.eye(params.shape[1])[m]
-        ends = params + nudge, params - nudge
-        moved = [call(transform, "warp", end, L, P) for end in ends]
-        shape = [call(transform, "apply", end, atom) for end in ends]
-        expected = np.zeros_like(warp)
-        expected[:, m // size] = jacobian[:, m // size, :, m % size]
-        assert_allclose((moved[0] - moved[1]) / (2 * step), expected, atol=1e-7)
-        motion = np.swapaxes(np.broadcast_to(expected, (B, max(n_warps, P), L)), 1, 2)
-        assert_allclose((shape[0] - shape[1]) / (2 * step), slope * motion, atol=1e-6)
+        up, down = (facts_of(transform, end, atom) for end in (params + nudge, params - nudge))
+        expected = np.zeros_like(facts.warp)
+        expected[:, m // size] = basis[:, m // size, :, m % size]
+        assert_allclose((up.warp - down.warp) / (2 * step), expected, atol=1e-7)
+        motion = np.swapaxes(np.broadcast_to(expected, (B, P, L)), 1, 2)
+        change = (up.personal - down.personal) / (2 * step)
+        assert_allclose(change, slope * motion, atol=1e-6)
 
 
-RAW = hnp.arrays(float, (B, 12), elements=st.floats(-20, 20))
+STEEP = TimeWarp(3, 4, interpolation="linear")
 
 
-@given(RAW)
+@given(hnp.arrays(float, (B, STEEP.n_params(L, P)), elements=st.floats(-20, 20)))
 def test_warps_increase_with_fixed_ends(raw):
-    transform = TimeWarp(3, 4)
-    warp = call(transform, "warp", call(transform, "project", raw), 21, 1)
+    warp = facts_of(STEEP, call(STEEP, "project", raw), an_atom()).warp
     assert (np.diff(warp) > 0).all()
     assert_array_equal(warp[..., 0], 0)
-    assert_array_equal(warp[..., -1], 20)
-    single = compiled(transform, "warp", 1, 2)(
-        compiled(transform, "project")(raw.astype(np.float32)), 21, 1
-    )
+    assert_array_equal(warp[..., -1], L - 1)
+    params = compiled(STEEP, "project")(raw.astype(np.float32))
+    single = tell(STEEP, params, an_atom().astype(np.float32)).warp
     assert (np.diff(single) > -1e-5).all()
 
 
 def test_a_subject_ahead_of_the_population_has_passed_its_peak():
     """``psi' > 1`` at the start: there the subject is faster, so its peak comes earlier."""
-    transform = TimeWarp(1, 4)
     atom = np.repeat(np.exp(-0.5 * (np.arange(L)[:, None] - 5) ** 2), P, axis=1)
-    params = np.array([0.9, 0, 0, 0])
-    warp = call(transform, "warp", params, L, P)[0]
+    facts = facts_of(TimeWarp(1, 4), np.tile([0.9, 0, 0, 0], (B, 1)), atom)
+    warp = facts.warp[0, 0]
     assert warp[1] > 1.5
     assert warp[-1] - warp[-2] < 0.5
-    assert call(transform, "apply", params, atom)[:, 0].argmax() < 5
+    assert facts.personal[0, :, 0].argmax() < 5
 
 
 @every_solvable
@@ -211,14 +232,13 @@ def test_closed_form_explains_most(transform):
     rng = np.random.default_rng(5)
     moment, weight = rng.standard_normal((B, L, P)), rng.uniform(0.5, 2, (B, L, P))
     atom = an_atom() / np.linalg.norm(an_atom())
-    best = call(transform, "apply", call(transform, "solve", atom, moment, weight), atom)
+    best = facts_of(transform, call(transform, "solve", atom, moment, weight), atom).personal
 
     def explained(g):
         return np.sum(moment * g, axis=(-2, -1)) ** 2 / np.sum(weight * g**2, axis=(-2, -1))
 
     for seed in range(20):
-        other = params_of(transform, seed=seed)
-        rival = call(transform, "apply", other, atom)
+        rival = facts_of(transform, params_of(transform, seed=seed), atom).personal
         assert (explained(best) >= explained(rival) - 1e-12).all()
 
 

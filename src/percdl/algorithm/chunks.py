@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -100,12 +101,12 @@ def fill(cohort: Cohort, chunk: Chunk, n_masks: int, dtype: str) -> Signals:
         values[row, : record.n_times] = record.values
         lengths[row] = record.n_times
     if n_masks == 0:
-        return Signals(values, lengths, None)
+        return _signals(values, lengths, None)
     missing = np.isnan(values)
     values[missing] = 0
     observed = ~missing[..., :n_masks]
     observed &= np.arange(chunk.n_times)[:, None] < lengths[:, None, None]
-    return Signals(values, lengths, observed.astype(dtype))
+    return _signals(values, lengths, observed.astype(dtype))
 
 
 def fill_on_device(cohort: Cohort, chunk: Chunk, n_masks: int, dtype: str) -> Signals:
@@ -119,3 +120,8 @@ def fill_on_device(cohort: Cohort, chunk: Chunk, n_masks: int, dtype: str) -> Si
     widths = ((0, chunk.rows - count), (0, chunk.n_times - n_times), (0, 0))
     lengths = np.where(np.arange(chunk.rows) < count, n_times, 0).astype(np.int32)
     return Signals(jnp.pad(jnp.asarray(stacked, dtype), widths), jnp.asarray(lengths), None)
+
+
+def _signals(values: Any, lengths: Any, observed: Any) -> Signals:
+    """Wrap host arrays, which compiled programs take as they take device arrays."""
+    return Signals(values, lengths, observed)

@@ -72,8 +72,6 @@ class Broadcast:
         Samples by which each atom's window has moved since the codes were made.
     mean_warp : array (K, C, L) or None
         The warp the dictionary was centred with; parameters must follow.
-    search : bool
-        Whether the round may look for better onsets.
     misfit : array (K,) or None
         Share of the population's mean segments that was left unexplained.
     """
@@ -81,5 +79,4 @@ class Broadcast:
     dictionary: np.ndarray
     move: np.ndarray | None = None
     mean_warp: np.ndarray | None = None
-    search: bool = True
     misfit: np.ndarray | None = None

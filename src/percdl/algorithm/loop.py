@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -91,11 +91,9 @@ def run_frozen(runtime: Runtime, settings: Settings, dictionary: np.ndarray) -> 
 
 
 def _close(runtime: Runtime, settings: Settings, broadcast: Broadcast, history: History) -> Sums:
-    """Bring codes and parameters up to date with the last dictionary, without searching."""
-    n_perso = settings.schedule[1]
-    if n_perso:
-        final = replace(broadcast, search=False)
-        sums = runtime.personal_round(final)
+    """Bring codes and parameters up to date with the last dictionary."""
+    if settings.schedule[1]:
+        sums = runtime.personal_round(broadcast)
         history.record("final", 0, "IPU", sums.objective_fitted)
     else:
         sums = runtime.population_round(broadcast)

@@ -101,12 +101,8 @@ def prepare(
     def one_atom(inputs):
         atom, moment, weight, params, mean_warp = inputs
         if isinstance(transform, WarpTransform):
-            params = jax.lax.cond(
-                recenters,
-                lambda a: recenter_params(transform, a, mean_warp, n_channels),
-                lambda a: a,
-                params,
-            )
+            carry = partial(recenter_params, transform, mean_warp=mean_warp, n_channels=n_channels)
+            params = jax.lax.cond(recenters, carry, lambda a: a, params)
         explained, amplitude, _ = explained_energy(transform.apply(params, atom), moment, weight)
         energy = _segment_energy(moment, weight)
         return params, explained, amplitude, 1 - explained / jnp.where(energy > 0, energy, 1)
@@ -147,7 +143,7 @@ def fit(
         if isinstance(transform, ClosedFormTransform):
             shift = best_window(transform, atom, moment, weight)
         at = [at_shift(x, shift, atom.shape[0]) for x in (moment, weight)]
-        params, explained = _fit(transform, options, atom, *at, params)
+        params, explained = _fit(transform, options, atom, at[0], at[1], params)
         return params, explained, transform.apply(params, atom)
 
     arrays = (statistics.moment, statistics.weight, params, shift)

@@ -36,7 +36,7 @@ def search_starts(
         (before.params, np.tile(np.asarray(move, np.int32), (before.params.shape[0], 1)))
         for before in prepared
     ]
-    if not settings.shifts or not broadcast.search:
+    if not settings.shifts:
         return starts
     starts = [(np.array(params), shift) for params, shift in starts]
     for k in range(len(dictionary)):

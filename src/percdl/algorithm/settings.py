@@ -18,7 +18,7 @@ SHIFTS = tuple(range(-5, 6))
 MISFIT_FACTOR = 1.0
 REFERENCE_LENGTH = 50
 # Gauss-Newton iterations of one try of the search, and of the fit that follows it.
-N_TRY_STEPS, N_FIT_STEPS, N_POLYAK_STEPS = 3, 6, 100
+N_TRY_STEPS, N_FIT_STEPS, N_POLYAK_STEPS = 4, 6, 100
 
 
 class FitOptions(NamedTuple):

@@ -28,6 +28,24 @@ if TYPE_CHECKING:
 class BaseCDL(TransformerMixin, BaseEstimator):
     """Fit, personalize, transform, reconstruct and score; leaves say which transform."""
 
+    n_atoms: int
+    atom_length: int
+    penalty: float
+    signed: bool
+    min_gap: int
+    max_activations: int | None
+    weighting: Any
+    n_init: int
+    n_perso: int
+    init: Any
+    n_restarts: int
+    realign: bool
+    tol: float
+    dtype: str
+    chunk_rows: int | None
+    random_state: Any
+    progress: bool | str
+
     @abstractmethod
     def _get_transform(self) -> Transform:
         """Return the f of the model."""
@@ -243,10 +261,10 @@ class BaseCDL(TransformerMixin, BaseEstimator):
     def _rebuild(self, cohort: Cohort, found: Personalization) -> list[np.ndarray]:
         rebuilt = {r.subject: np.zeros(r.values.shape) for r in cohort}
         rows = {subject: s for s, subject in enumerate(cohort.subjects)}
-        for event in found.events.itertuples():
-            atom = found.personal_dictionary[rows[event.subject], event.atom]
-            end = event.onset_sample + len(atom)
-            rebuilt[event.subject][event.onset_sample : end] += event.amplitude * atom
+        columns = ("subject", "atom", "onset_sample", "amplitude")
+        for subject, k, onset, amplitude in zip(*(found.events[c] for c in columns), strict=True):
+            atom = found.personal_dictionary[rows[subject], k]
+            rebuilt[subject][onset : onset + len(atom)] += amplitude * atom
         return list(rebuilt.values())
 
     def _warn_inactive(self, n_activations: np.ndarray, cohort: Cohort) -> None:

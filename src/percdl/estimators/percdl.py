@@ -132,7 +132,7 @@ class PerCDL(BaseCDL):
     ):
         self.n_atoms = n_atoms
         self.atom_length = atom_length
-        self.transform = transform
+        self.transform = transform  # pyright: ignore[reportAttributeAccessIssue]
         self.penalty = penalty
         self.signed = signed
         self.min_gap = min_gap
@@ -168,4 +168,4 @@ class PerCDL(BaseCDL):
         return {**super().get_params(deep), "transform": argument(self, "transform")}
 
 
-PerCDL.transform = SharedName(BaseCDL.transform, "transform")
+setattr(PerCDL, "transform", SharedName(BaseCDL.transform, "transform"))  # noqa: B010

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -56,13 +57,19 @@ def personal_atoms(
 ) -> np.ndarray:
     """Return ``f(dictionary, params)`` (Eq. 2), array (S, K, L, P); NaN where never activated."""
     import jax
+    import jax.numpy as jnp
 
     known = np.nan_to_num(params).astype(dtype)
     with jax.enable_x64(dtype == "float64"):
-        atoms = [
-            np.asarray(transform.apply(known[:, k], jax.numpy.asarray(atom, dtype)), float)
-            for k, atom in enumerate(dictionary)
-        ]
-    stacked = np.stack(atoms, axis=1)
+        atoms = _compiled(transform)(jnp.asarray(known), jnp.asarray(dictionary, dtype))
+        stacked = np.array(atoms, float)
     stacked[n_activations == 0] = np.nan
     return stacked
+
+
+@cache
+def _compiled(transform: Transform) -> Callable[..., Any]:
+    """Return ``f`` for all atoms together; step by step it would cost seconds."""
+    import jax
+
+    return jax.jit(jax.vmap(transform.apply, (1, 0), 1))

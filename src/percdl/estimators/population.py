@@ -139,7 +139,7 @@ class PopCDL(BaseCDL):
         n_subjects, n_atoms = found.n_activations.shape
         rows = {subject: s for s, subject in enumerate(found.subjects)}
         totals = np.zeros((n_subjects, n_atoms))
-        subject = found.events["subject"].map(rows).to_numpy(int)
+        subject = np.array([rows[subject] for subject in found.events["subject"]], int)
         np.add.at(totals, (subject, found.events["atom"]), found.events["amplitude"])
         counts = found.n_activations
         means = np.divide(totals, counts, out=np.zeros_like(totals), where=counts > 0)

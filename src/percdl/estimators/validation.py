@@ -49,7 +49,11 @@ def check_parameters(model: str, parameters: dict[str, Any]) -> None:
             _check_integer(model, name, parameters[name], 1)
     for name in ("penalty", "tol"):
         value = parameters.get(name, 0)
-        if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= value < np.inf:
+        if (
+            not isinstance(value, Real)
+            or isinstance(value, bool)
+            or not 0 <= float(value) < np.inf
+        ):
             raise InvalidParameterError(
                 f"`{model}({name}={value!r})` must be a finite number of at least 0."
             )

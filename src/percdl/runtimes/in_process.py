@@ -63,7 +63,8 @@ def enable_compilation_cache() -> None:
     A directory the user has chosen (``JAX_COMPILATION_CACHE_DIR``) is left alone;
     ``PERCDL_NO_CACHE=1`` turns the cache off.
     """
-    if jax.config.jax_compilation_cache_dir or os.environ.get("PERCDL_NO_CACHE") == "1":
+    chosen = jax.config.values.get("jax_compilation_cache_dir")
+    if chosen or os.environ.get("PERCDL_NO_CACHE") == "1":
         return
     folder = Path(platformdirs.user_cache_dir("percdl")) / "compiled"
     try:

@@ -46,7 +46,7 @@ def polyak(
             better = value < lowest
             best = jnp.where(better, params, best)
             updates, state = solver.update(gradient, state, params, value=value)
-            params = transform.project(optax.apply_updates(params, updates))
+            params = transform.project(jnp.asarray(optax.apply_updates(params, updates)))
             return (params, state, best, jnp.minimum(value, lowest)), None
 
         start = (params, solver.init(params), params, unexplained(params))

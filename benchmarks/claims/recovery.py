@@ -1,0 +1,96 @@
+"""Synthetic cohorts: the true atoms are found down to the gauge floor, and the true onsets.
+
+The paper's settings: K = 2, N = 500, L = 50, D = 3, W = 10, penalty 0.01, three repetitions,
+five and five rounds, started from the atoms of subject 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.claims._claim import Claim, at_least, at_most, beside, is_quick
+from benchmarks.cohorts import synthetic_options
+from benchmarks.timing import follow
+from percdl import PerCDL, make_synthetic
+from percdl.datasets import SyntheticCohort, onset_accuracy
+
+SUBJECTS, COMPARED, N_SEEDS = (16, 64, 256, 1024), 64, 10
+MOST_RATIO, MOST_ERROR, LEAST_ONSETS = 1.45, 5e-4, 0.99
+ROUNDS = {"n_init": 5, "n_perso": 5}
+PAPER = {"realign": False, "multistart": False, "centering": "paper"}
+
+
+class Outcome(NamedTuple):
+    """How one fit came out."""
+
+    distance: float
+    floor: float
+    error: float
+    onsets: float
+
+
+class Summary(NamedTuple):
+    """The same over seeds: a ratio of means, a median and a mean."""
+
+    ratio: float
+    error: float
+    onsets: float
+    detail: str
+
+
+def claims() -> Iterator[Claim]:
+    """Fit cohorts of every size and seed."""
+    sizes, n_seeds = ((16, 64), 2) if is_quick() else (SUBJECTS, N_SEEDS)
+    for n_subjects in sizes:
+        found = _summarize(n_subjects, n_seeds)
+        name = f"S = {n_subjects}"
+        yield at_most(
+            f"{name}: distance to the truth / gauge floor", found.ratio, MOST_RATIO, found.detail
+        )
+        yield at_most(f"{name}: squared relative error, median", found.error, MOST_ERROR)
+        yield at_least(f"{name}: onsets within one sample", found.onsets, LEAST_ONSETS)
+    plain = _summarize(COMPARED, n_seeds, **PAPER)
+    yield beside(
+        f"S = {COMPARED}, the paper's plain algorithm",
+        f"distance / floor {plain.ratio:.2f} ({plain.detail}), error {plain.error:.2g}, "
+        f"onsets {plain.onsets:.3f}",
+    )
+
+
+def _summarize(n_subjects: int, n_seeds: int, **changes: Any) -> Summary:
+    label = f"S = {n_subjects}{', plain' if changes else ''}, seed"
+    outcomes = [_fit(n_subjects, seed, **changes) for seed in follow(range(n_seeds), label)]
+    distance, floor, error, onsets = np.array(outcomes).T
+    return Summary(
+        ratio=distance.mean() / floor.mean(),
+        error=float(np.median(error)),
+        onsets=onsets.mean(),
+        detail=f"means {distance.mean():.4f} and {floor.mean():.4f} of {n_seeds} seeds",
+    )
+
+
+def _fit(n_subjects: int, seed: int, **changes: Any) -> Outcome:
+    data = make_synthetic(n_subjects, random_state=seed)
+    options = synthetic_options(data.personal_dictionary[0])
+    model = PerCDL(**options, **ROUNDS, **changes, progress=False).fit(data.cohort)
+    return Outcome(
+        distance=data.distance_to_truth(model.dictionary_),
+        floor=data.gauge_floor(),
+        error=_squared_error(model, data),
+        onsets=onset_accuracy(model.events_, data.events, tolerance=1),
+    )
+
+
+def _squared_error(model: PerCDL, data: SyntheticCohort) -> float:
+    """Return ``sum |x - x_hat|^2 / sum |x|^2`` of the fit itself, from events and atoms."""
+    rows = {subject: s for s, subject in enumerate(data.cohort.subjects)}
+    residual = [np.array(record.values, float) for record in data.cohort]
+    for event in model.events_.itertuples():
+        atom = model.personal_dictionary_[rows[event.subject], event.atom]
+        end = event.onset_sample + len(atom)
+        residual[rows[event.subject]][event.onset_sample : end] -= event.amplitude * atom
+    energy = sum(np.sum(record.values**2) for record in data.cohort)
+    return float(sum(np.sum(x**2) for x in residual) / energy)

@@ -1,0 +1,276 @@
+"""What cannot be used is refused, by a message that names the subject and says what to do."""
+
+import warnings
+
+import numpy as np
+import pytest
+import toy
+from numpy.testing import assert_array_equal
+from sklearn.exceptions import NotFittedError
+from small_models import NAMES, SFREQ, SUBJECTS, TABLE, make, spaced_cohort, spaced_recordings
+
+from percdl import Cohort, IndCDL, PerCDL, PopCDL, Recording, TimeWarp
+from percdl.estimators import Motif
+from percdl.exceptions import (
+    InvalidParameterError,
+    InvalidRecordingError,
+    NoActivationWarning,
+    PerCDLError,
+)
+
+
+def refuses(error, message):
+    """Expect an error of ours, one that says this."""
+    assert issubclass(error, PerCDLError)
+    return pytest.raises(error, match=message)
+
+
+def with_record(position, values):
+    """Return the arrays of the toy cohort with one of them replaced."""
+    arrays = spaced_recordings(0)
+    arrays[position] = np.asarray(values)
+    return arrays
+
+
+def cohort_with(position, values):
+    return Cohort.from_arrays(with_record(position, values), sfreq=SFREQ, subjects=SUBJECTS)
+
+
+@pytest.mark.parametrize("empty", [[], (), np.zeros((0, 30)), np.zeros((0, 30, 1))])
+def test_empty_cohort(empty):
+    with refuses(InvalidRecordingError, r"at least one recording \(n_samples=0 given\)"):
+        make("PopCDL").fit(empty)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_record_shorter_than_the_atom(name):
+    message = rf"`{name}\(atom_length=16\)` is longer than subject Cy \(15 samples\)\. Use shorter"
+    with refuses(InvalidRecordingError, message):
+        make(name).fit(cohort_with(2, np.arange(15.0)))
+
+
+def test_record_as_long_as_the_atom_is_enough():
+    model = make("PopCDL", n_init=1, n_perso=0).fit(with_record(2, toy.patterns()[0]))
+    assert model.events_.query("subject == '2'")["onset_sample"].tolist() == [0]
+
+
+def test_many_short_records_are_counted_rather_than_listed():
+    arrays = [np.arange(4.0)] * 8
+    with refuses(InvalidRecordingError, r"subjects 0 \(4 samples\), .*4 \(4 samples\) and 3 more"):
+        make("PopCDL").fit(arrays)
+
+
+def test_all_missing_record():
+    message = r"Every sample of subject Bo is missing \(NaN\)\. Drop them: `cohort\.drop"
+    with refuses(InvalidRecordingError, message):
+        make("PopCDL").fit(cohort_with(1, np.full(110, np.nan)))
+
+
+@pytest.mark.parametrize("level", [0.0, -3.5])
+def test_flat_record(level):
+    values = np.full(110, level)
+    values[7] = np.nan
+    with refuses(InvalidRecordingError, "Every channel of subject Bo is constant.*no pattern"):
+        make("PopCDL").fit(cohort_with(1, values))
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
+def test_infinite_values(value):
+    values = np.arange(110.0)
+    values[42] = value
+    with refuses(InvalidRecordingError, "Subject '1': .*infinite.*sample 42 of channel 0.*NaN"):
+        make("PopCDL").fit(with_record(1, values))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (np.arange(110) + 1j, "Subject '1': values is complex.*pass real and imaginary parts"),
+        (np.array(["a"] * 110), "Subject '1': values has dtype <U1, but real numbers"),
+        (np.array([1.0, None] * 55), "Subject '1': values has dtype object, but real numbers"),
+        (np.arange(110).astype("M8[s]"), "Subject '1': values has dtype datetime64.*numbers"),
+        (np.zeros((110, 1, 1)), r"Subject '1': values has 3 dimension\(s\).*n_times, n_channels"),
+        (np.zeros((0, 1)), r"Subject '1': values has no samples"),
+        (np.arange(220.0).reshape(110, 2), r"subject '1' has \['ch0', 'ch1'\]\. All.*same"),
+    ],
+    ids=["complex", "text", "object", "dates", "three axes", "no samples", "two channels"],
+)
+def test_record_that_is_no_array_of_numbers(values, message):
+    with refuses(InvalidRecordingError, message):
+        make("PopCDL").fit(with_record(1, values))
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (np.arange(110.0), r"array of 1 dimension\(s\) \(shape \(110,\)\).*Reshape"),
+        (np.zeros((2, 3, 4, 5)), r"array of 4 dimension\(s\)"),
+        ([1.0, 2.0, 3.0], "list of 3 single values"),
+        ("walks.csv", "Got a (builtins.)?str where signals are needed"),
+        (None, "Got a .*NoneType where signals are needed"),
+    ],
+    ids=["1-D", "4-D", "numbers", "text", "none"],
+)
+def test_input_of_another_form(X, message):
+    with refuses(InvalidRecordingError, message):
+        make("PopCDL").fit(X)
+
+
+def test_mixed_sampling_rates():
+    arrays = spaced_recordings(0)
+    mixed = Cohort.from_arrays(arrays, sfreq=[50, 50, 100, 50], subjects=SUBJECTS)
+    message = "Subject 'Ada' was sampled at 50 Hz and subject 'Cy' at 100 Hz.*Resample"
+    with refuses(InvalidRecordingError, message):
+        make("PopCDL").fit(mixed)
+
+
+def test_other_sampling_rate_than_in_training(fitted):
+    message = rf"`{type(fitted).__name__}` was fitted at 50 Hz, but X is sampled at 100 Hz\. Res"
+    for method in (fitted.transform, fitted.reconstruct, fitted.score, fitted.personalize):
+        with refuses(InvalidParameterError, message):
+            method(Cohort([Recording(np.arange(110.0), sfreq=100, subject="Eve")]))
+
+
+def test_other_channels_than_in_training(fitted):
+    message = r"was fitted on 1 channels \(ch0\), but X has 2 \(ch0, ch1\)\. Select the same"
+    for method in (fitted.transform, fitted.reconstruct, fitted.score, fitted.personalize):
+        with refuses(InvalidParameterError, message):
+            method(np.zeros((3, 110, 2)))
+
+
+def test_new_record_shorter_than_the_atom(fitted):
+    with refuses(InvalidRecordingError, r"longer than subject Cy \(15 samples\)"):
+        fitted.transform(cohort_with(2, np.arange(15.0)))
+
+
+@pytest.mark.parametrize("method", ["transform", "personalize", "reconstruct", "score", "save"])
+@pytest.mark.parametrize("name", NAMES)
+def test_unfitted_model(name, method):
+    with pytest.raises(NotFittedError, match=f"This {name} instance is not fitted yet"):
+        getattr(make(name), method)(spaced_recordings(0))
+
+
+WRONG_INIT = {
+    "shape": (toy.first_guess(0)[:1], r"`init` has shape \(1, 16, 1\), but .* is \(2, 16, 1\)"),
+    "zero": (np.stack([toy.patterns()[0], np.zeros((16, 1))]), r"zero or not finite \(atom 1\)"),
+    "NaN": (np.where(np.arange(16)[:, None] == 3, np.nan, 1.0) + np.zeros((2, 1, 1)), "atom 0"),
+    "word": ("best", "`init='best'` must be 'auto', an array"),
+    "none": (None, "`init` is a NoneType that holds no array"),
+    "ragged": ([[1.0], [1.0, 2.0]], "`init` is a list that holds no array"),
+    "complex": (toy.first_guess(0) + 1j, "`init` is a ndarray that holds no array of real"),
+    "stranger": (
+        [Motif("Ada", 3), Motif("Eve", 3)],
+        r"`init=Motif\(subject='Eve', onset=3\)`: No subject 'Eve' among 4",
+    ),
+    "beyond": ([Motif("Ada", 3), Motif("Bo", 100)], "subject 'Bo' has 110 samples. Choose"),
+    "before": ([Motif("Ada", -3), Motif("Bo", 1)], "needs 16 observed samples from -3 on"),
+    "one motif": (Motif("Ada", 3), r"`init` has shape \(1, 16, 1\)"),
+    "motif and array": ([Motif("Ada", 3), toy.patterns()[0]], "list that holds no array"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_INIT)
+def test_first_dictionary_that_cannot_be_used(case):
+    init, message = WRONG_INIT[case]
+    with refuses(InvalidParameterError, message):
+        make("PopCDL", init=init).fit(spaced_cohort(0))
+
+
+def test_motif_in_a_gap():
+    values = spaced_recordings(0)[0]
+    values[10] = np.nan
+    with refuses(InvalidParameterError, "subject 'Ada' has 97 samples with missing values there"):
+        make("PopCDL", init=[Motif("Ada", 3), Motif("Bo", 3)]).fit(cohort_with(0, values))
+
+
+# Set after construction: types of constructors are checked in tests.
+WRONG_ARGUMENTS = [
+    *(("n_atoms", value, "an integer of at least 1") for value in (0, -1, 2.0, True, "2", None)),
+    *(("atom_length", value, "an integer of at least 3") for value in (0, -5, 2, 16.0, True)),
+    *(("penalty", value, "finite number of at least 0") for value in (-1.0, np.nan, np.inf, "1")),
+    *(("tol", value, "a finite number of at least 0") for value in (-1e-9, np.nan, None)),
+    *((name, -1, "an integer of at least 0") for name in ("n_init", "n_perso", "min_gap")),
+    *((name, 0, "integer of at least 1") for name in ("n_restarts", "chunk_rows")),
+    ("max_activations", 0, "an integer of at least 1"),
+    ("weighting", "none", "must be one of 'amplitude', 'subjects'"),
+    ("dtype", "float16", "must be one of 'float32', 'float64'"),
+    ("dtype", np.float32, "must be one of 'float32', 'float64'"),
+    ("progress", "yes", "must be one of 'auto', True, False"),
+    ("signed", "no", "must be one of True, False"),
+    ("realign", None, "must be one of True, False"),
+]
+WRONG_FOR_PERCDL = [
+    ("centering", "mean", "must be one of 'refit', 'paper', 'off'"),
+    ("centering", ["off"], "must be one of 'refit', 'paper', 'off'"),
+    ("solver", "newton", "must be one of 'gauss-newton', 'polyak'"),
+    ("multistart", "yes", "must be one of True, False"),
+    ("n_solver_steps", 0, "must be an integer of at least 1"),
+    ("transform", "warp", r"must be a Transform, e\.g\. `TimeWarp\(\)`"),
+    ("transform", TimeWarp, r"must be a Transform, e\.g\. `TimeWarp\(\)`"),
+]
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "value", "message"),
+    [(m, *wrong) for m in (PerCDL, PopCDL, IndCDL) for wrong in WRONG_ARGUMENTS]
+    + [(PerCDL, *wrong) for wrong in WRONG_FOR_PERCDL],
+)
+def test_argument_out_of_range(model, name, value, message):
+    estimator = model().set_params(**{name: value})
+    with pytest.raises(InvalidParameterError) as caught:
+        estimator.fit(np.zeros((2, 60)))
+    assert str(caught.value).startswith(f"`{model.__name__}({name}={value!r})` must be ")
+    assert caught.match(message)
+
+
+def test_transform_out_of_range():
+    with refuses(InvalidParameterError, r"`TimeWarp\(depth=0\)` must be an integer of at least 1"):
+        make("PerCDL", transform=TimeWarp(0, 3)).fit(spaced_recordings(0))
+
+
+@pytest.mark.parametrize("n_init", [2, 0])
+@pytest.mark.parametrize("name", NAMES)
+def test_penalty_above_everything(name, n_init, cohort):
+    model = make(name, penalty=1e6, n_init=n_init)
+    with pytest.warns(NoActivationWarning, match="Every activation is zero.*Lower `penalty`"):
+        model.fit(cohort)
+    assert model.stop_reason_.startswith("Every activation is zero: the penalty exceeds")
+    assert model.n_activations_.sum() == len(model.events_) == 0
+    assert list(model.events_.columns) == TABLE
+    assert np.isnan(model.params_).all()
+    assert np.isnan(model.personal_dictionary_).all()
+    assert np.isfinite(model.dictionary_).all()
+    assert model.objective_ == pytest.approx(sum((r.values**2).sum() for r in cohort))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        features, rebuilt, score = (
+            getattr(model, method)(cohort) for method in ("transform", "reconstruct", "score")
+        )
+    assert {warning.category for warning in caught} == {NoActivationWarning}
+    assert np.all(features == 0) if name == "PopCDL" else np.isnan(features).all()
+    assert score == 0
+    assert not any(x.any() for x in rebuilt)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_silent_subject_among_others(name, fitted_models):
+    quiet = cohort_with(2, 1e-3 * np.random.default_rng(0).standard_normal(118))
+    with pytest.warns(NoActivationWarning, match=r"No activation in 1 recording\(s\) \(Cy\).*NaN"):
+        model = make(name).fit(quiet)
+    others = [0, 1, 3]
+    assert_array_equal(model.n_activations_[2], 0)
+    assert (model.n_activations_[others] > 0).all()
+    assert np.isnan(model.params_[2]).all()
+    assert np.isnan(model.personal_dictionary_[2]).all()
+    assert np.isfinite(model.params_[others]).all()
+    assert np.isfinite(model.dictionary_).all()
+    assert "Cy" not in set(model.events_["subject"])
+    with pytest.warns(NoActivationWarning, match=r"\(Cy\)"):
+        assert not fitted_models[name].reconstruct(quiet)[2].any()
+
+
+def test_an_atom_nobody_has_is_named_and_left_as_it_was(cohort):
+    init = np.stack([toy.patterns()[0], 1e-3 * np.where(np.arange(16) % 2, 1, -1)[:, None]])
+    with pytest.warns(NoActivationWarning, match="Atom 1 is activated nowhere.*`n_atoms`"):
+        model = make("PopCDL", init=init).fit(cohort)
+    np.testing.assert_allclose(model.dictionary_[1], init[1] / 4e-3)

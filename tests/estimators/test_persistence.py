@@ -1,0 +1,299 @@
+"""Model files: what is written comes back bit for bit, and damage is noticed."""
+
+import json
+import os
+import pickle
+import stat
+
+import numpy as np
+import pytest
+import toy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
+from small_models import ATTRIBUTES, NAMES, assert_same_fit, assert_same_table, make, spaced_cohort
+
+import percdl
+from percdl import Free, Identity, TimeWarp
+from percdl.estimators import Motif, persistence
+from percdl.exceptions import ModelFileError, NoActivationWarning
+
+
+def assert_same_model(first, second):
+    """Compare class, arguments and everything learned, bit for bit."""
+    assert type(first) is type(second)
+    arguments, others = first.get_params(), second.get_params()
+    assert list(arguments) == list(others)
+    for name, value in arguments.items():
+        assert type(others[name]) is type(value), name
+        assert_array_equal(others[name], value, err_msg=name, strict=isinstance(value, np.ndarray))
+    assert_same_fit(first, second)
+    assert_same_table(first.history_, second.history_)
+    for name in ATTRIBUTES[:-1]:
+        pair = [getattr(model, name) for model in (first, second)]
+        assert pair[0].tobytes() == pair[1].tobytes(), name
+
+
+@pytest.fixture(scope="module")
+def model_files(fitted_models, tmp_path_factory):
+    """The three models in files, by name."""
+    folder = tmp_path_factory.mktemp("models")
+    for name, model in fitted_models.items():
+        model.save(folder / f"{name}.percdl")
+    return {name: folder / f"{name}.percdl" for name in fitted_models}
+
+
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory):
+    """A place to write damaged files to."""
+    return tmp_path_factory.mktemp("damaged") / "model.percdl"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_saved_comes_back(name, fitted_models, model_files, cohort):
+    loaded = percdl.load(model_files[name])
+    assert_same_model(loaded, fitted_models[name])
+    new = spaced_cohort(9)
+    expected, found = fitted_models[name].personalize(new), loaded.personalize(new)
+    assert_array_equal(found.params, expected.params)
+    assert_array_equal(found.personal_dictionary, expected.personal_dictionary)
+    assert_same_table(found.events, expected.events)
+    assert loaded.score(cohort) == fitted_models[name].score(cohort)
+    assert_array_equal(loaded.get_feature_names_out(), fitted_models[name].get_feature_names_out())
+    assert_same_fit(loaded.fit(cohort), fitted_models[name])  # a loaded model can be fitted again
+
+
+ARGUMENTS = {
+    "warp": {"transform": TimeWarp(2, 5, "linear", per_channel=True)},
+    "identity": {"transform": Identity()},
+    "free": {"transform": Free()},
+    "default transform": {"transform": None},
+    "motif": {"init": Motif("Ada", 4)},
+    "motifs": {"init": [Motif("Ada", 4), Motif("Zoë \N{SNOWMAN}", 9)]},
+    "word": {"init": "auto", "random_state": 3, "n_restarts": 4},
+    "integers": {"init": np.arange(32).reshape(2, 16, 1)},
+    "single": {"init": toy.patterns().astype(np.float32)},
+    "switches": {"signed": True, "max_activations": 7, "progress": False, "tol": 1e-300},
+}
+
+
+@pytest.mark.parametrize("case", ARGUMENTS)
+def test_arguments_come_back(case, model_files, tmp_path):
+    model = percdl.load(model_files["PerCDL"]).set_params(**ARGUMENTS[case])
+    _ = model.personal_dictionary_ if "transform" not in ARGUMENTS[case] else None
+    model.save(tmp_path / "model")
+    loaded = percdl.load(tmp_path / "model")
+    for name, value in model.get_params().items():
+        assert type(loaded.get_params()[name]) is type(value), name
+        assert_array_equal(loaded.get_params()[name], value, err_msg=name)
+    assert_array_equal(loaded.params_, model.params_)
+
+
+def test_numbers_of_numpy_and_other_arrays_become_plain(model_files, tmp_path):
+    import jax
+
+    model = percdl.load(model_files["PopCDL"])
+    model.set_params(penalty=np.float32(0.5), n_init=np.int64(3), signed=np.True_)
+    model.set_params(init=jax.numpy.ones((2, 16, 1)), random_state=np.random.RandomState(0))
+    model.save(tmp_path / "model")
+    found = percdl.load(tmp_path / "model").get_params()
+    assert (found["penalty"], found["n_init"], found["signed"]) == (0.5, 3, True)
+    assert_array_equal(found["init"], np.ones((2, 16, 1)))
+    assert found["random_state"] is None  # a generator that was used up
+
+
+def test_what_cannot_be_written_is_refused(model_files, tmp_path):
+    model = percdl.load(model_files["PopCDL"]).set_params(init=object())
+    with pytest.raises(ModelFileError, match=r"`init=<object .*>` cannot be written"):
+        model.save(tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_model_without_activations_comes_back(cohort, tmp_path):
+    with pytest.warns(NoActivationWarning):
+        model = make("PerCDL", penalty=1e6).fit(cohort)
+    model.save(tmp_path / "model")
+    assert_same_model(percdl.load(tmp_path / "model"), model)
+
+
+NOT_MODELS = {
+    "empty": b"",
+    "text": b"subject,atom,onset\nP01,0,12\n",
+    "picture": b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01",
+    "pickle": pickle.dumps({"dictionary_": [1.0, 2.0]}),
+    "zip": b"PK\x03\x04" + bytes(60),
+    "zeros": bytes(64),
+    "huge header": b"\xff" * 8 + b"{}",
+}
+
+
+@pytest.mark.parametrize("case", NOT_MODELS)
+def test_a_file_of_another_kind(case, damaged):
+    damaged.write_bytes(NOT_MODELS[case])
+    with pytest.raises(ModelFileError, match=r"model\.percdl is not a PerCDL model file"):
+        percdl.load(damaged)
+
+
+def test_safetensors_of_somebody_else(damaged):
+    for metadata in (None, {"format": "pt"}):
+        save_file({"weight": np.ones(3)}, damaged, metadata=metadata)
+        with pytest.raises(
+            ModelFileError, match="is not a PerCDL model file. Pass a file written"
+        ):
+            percdl.load(damaged)
+
+
+def rewrite(source, target, change):
+    """Copy a model file with its metadata changed, the arrays as they are."""
+    with safe_open(source, framework="numpy") as file:
+        metadata = file.metadata()
+    change(metadata)
+    save_file(load_file(source), target, metadata=metadata)
+
+
+def test_a_newer_format(model_files, damaged):
+    newer = {"schema": str(persistence.SCHEMA + 1), "version": "9.8.7"}
+    rewrite(model_files["PopCDL"], damaged, lambda metadata: metadata.update(newer))
+    with pytest.raises(ModelFileError, match=r"PerCDL 9\.8\.7 in a newer format.*Upgrade percdl"):
+        percdl.load(damaged)
+
+
+@pytest.mark.parametrize("field", ["schema", "content", "checksum"])
+def test_metadata_that_is_missing_or_nonsense(field, model_files, damaged):
+    for change in (lambda m: m.pop(field), lambda m: m.update({field: "[]"})):
+        rewrite(model_files["PopCDL"], damaged, change)
+        with pytest.raises(ModelFileError):
+            percdl.load(damaged)
+
+
+def test_altered_content_with_a_checksum_to_match(model_files, damaged):
+    """Whoever can compute the checksum still cannot make `load` run code or set any name."""
+    arrays = load_file(model_files["PopCDL"])
+
+    def forge(alter):
+        def change(metadata):
+            content = json.loads(metadata["content"])
+            alter(content)
+            metadata["content"] = json.dumps(content)
+            metadata["checksum"] = persistence._checksum(arrays, metadata["content"])
+
+        rewrite(model_files["PopCDL"], damaged, change)
+
+    forge(lambda content: content["fitted"].update(fit="a new method"))
+    assert callable(percdl.load(damaged).fit)
+    for alter in (
+        lambda content: content.update(model="os.system"),
+        lambda content: content.update(parameters=[1]),
+        lambda content: content["parameters"].update(shell=1),
+        lambda content: content["parameters"].update(init={"transform": "eval"}),
+        lambda content: content["fitted"].pop("subjects_"),
+        lambda content: content["tables"].update(events_=None),
+    ):
+        forge(alter)
+        with pytest.raises(ModelFileError, match="not a PerCDL model file, or it is damaged"):
+            percdl.load(damaged)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_truncated_file(name, model_files, damaged):
+    whole = model_files[name].read_bytes()
+    for length in {*range(0, len(whole), len(whole) // 60), *range(12), len(whole) - 1}:
+        damaged.write_bytes(whole[:length])
+        with pytest.raises(ModelFileError):
+            percdl.load(damaged)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_flipped_bits(name, model_files, fitted_models, damaged):
+    """Either the bit did not matter (the version, say) or the damage is noticed."""
+    whole = model_files[name].read_bytes()
+    noticed = 0
+    for position in np.random.default_rng(0).integers(0, 8 * len(whole), 200):
+        content = bytearray(whole)
+        content[position // 8] ^= 1 << (position % 8)
+        damaged.write_bytes(content)
+        try:
+            assert_same_model(percdl.load(damaged), fitted_models[name])
+        except ModelFileError:
+            noticed += 1
+    assert noticed > 150
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_flipped_bits_of_the_header(name, model_files, fitted_models, damaged):
+    """Names, types and shapes: an empty array has no bytes that would tell its shape."""
+    whole = model_files[name].read_bytes()
+    start, end = whole.index(b'"params_"'), whole.index(b'"params_"') + 90
+    for position in range(8 * start, 8 * end):
+        content = bytearray(whole)
+        content[position // 8] ^= 1 << (position % 8)
+        damaged.write_bytes(content)
+        try:
+            assert_same_model(percdl.load(damaged), fitted_models[name])
+        except ModelFileError:
+            continue
+
+
+@settings(max_examples=100)
+@given(content=st.binary(max_size=200))
+def test_any_bytes_are_a_model_file_or_refused(damaged, content):
+    damaged.write_bytes(content)
+    with pytest.raises(ModelFileError):
+        percdl.load(damaged)
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(FileNotFoundError, match="There is no model file at .*nothing.percdl"):
+        percdl.load(tmp_path / "nothing.percdl")
+    with pytest.raises(FileNotFoundError, match="There is no model file"):
+        percdl.load(tmp_path)
+
+
+def test_saving_replaces_and_leaves_nothing_else(fitted_models, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    fitted_models["PopCDL"].save("model.percdl")
+    fitted_models["IndCDL"].save("model.percdl")
+    assert [path.name for path in tmp_path.iterdir()] == ["model.percdl"]
+    assert_same_model(percdl.load("model.percdl"), fitted_models["IndCDL"])
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+def test_others_may_read_what_the_umask_allows(fitted_models, tmp_path):
+    before = os.umask(0o022)
+    try:
+        fitted_models["PopCDL"].save(tmp_path / "model")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "model").stat().st_mode) == 0o644
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_a_failed_save_leaves_the_old_file(step, fitted_models, tmp_path, monkeypatch):
+    fitted_models["PopCDL"].save(tmp_path / "model")
+    before = (tmp_path / "model").read_bytes()
+
+    def fail(*_):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(os, step, fail)
+    with pytest.raises(OSError, match="disk is full"):
+        fitted_models["IndCDL"].save(tmp_path / "model")
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+    assert (tmp_path / "model").read_bytes() == before
+
+
+def test_an_unwritable_folder_leaves_the_old_file(fitted_models, tmp_path):
+    fitted_models["PopCDL"].save(tmp_path / "model")
+    before = (tmp_path / "model").read_bytes()
+    tmp_path.chmod(0o500)
+    try:
+        if os.access(tmp_path, os.W_OK):
+            pytest.skip("this user may write everywhere")
+        with pytest.raises(PermissionError):
+            fitted_models["IndCDL"].save(tmp_path / "model")
+    finally:
+        tmp_path.chmod(0o700)
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+    assert (tmp_path / "model").read_bytes() == before
