@@ -82,7 +82,6 @@ ARGUMENTS = {
 @pytest.mark.parametrize("case", ARGUMENTS)
 def test_arguments_come_back(case, model_files, tmp_path):
     model = percdl.load(model_files["PerCDL"]).set_params(**ARGUMENTS[case])
-    _ = model.personal_dictionary_ if "transform" not in ARGUMENTS[case] else None
     model.save(tmp_path / "model")
     loaded = percdl.load(tmp_path / "model")
     for name, value in model.get_params().items():
@@ -139,9 +138,7 @@ def test_a_file_of_another_kind(case, damaged):
 def test_safetensors_of_somebody_else(damaged):
     for metadata in (None, {"format": "pt"}):
         save_file({"weight": np.ones(3)}, damaged, metadata=metadata)
-        with pytest.raises(
-            ModelFileError, match="is not a PerCDL model file. Pass a file written"
-        ):
+        with pytest.raises(ModelFileError, match=r"not a PerCDL model file\. Pass a file written"):
             percdl.load(damaged)
 
 
@@ -245,7 +242,7 @@ def test_any_bytes_are_a_model_file_or_refused(damaged, content):
 
 
 def test_missing_file(tmp_path):
-    with pytest.raises(FileNotFoundError, match="There is no model file at .*nothing.percdl"):
+    with pytest.raises(FileNotFoundError, match=r"There is no model file at .*nothing"):
         percdl.load(tmp_path / "nothing.percdl")
     with pytest.raises(FileNotFoundError, match="There is no model file"):
         percdl.load(tmp_path)

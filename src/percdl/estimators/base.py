@@ -245,7 +245,7 @@ class BaseCDL(TransformerMixin, BaseEstimator):
         params[absent] = np.nan
         events = pd.DataFrame(
             {
-                "subject": pd.Series(np.array(cohort.subjects)[results.subject], dtype=str),
+                "subject": pd.array(list(cohort.subjects), dtype="str").take(results.subject),
                 "atom": results.atom.astype(int),
                 "onset_sample": results.onset.astype(int),
                 "onset_seconds": results.onset / cohort.sfreq,
