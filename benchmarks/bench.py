@@ -16,8 +16,8 @@ import numpy as np
 # Also as a file: ``python benchmarks/bench.py``.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks import cohorts, limit, probe
-from benchmarks.cohorts import PLAIN, Absent, Problem
+from benchmarks import Absent, cohorts, limit, probe
+from benchmarks.cohorts import PLAIN, Problem
 from benchmarks.timing import exponent, fit_seconds, follow, say, warm_seconds
 
 MOST_PLAIN, MOST_DEFAULT, MOST_EXPONENT, MOST_MEMORY = 4.0, 8.0, 1.05, 1.0
@@ -54,6 +54,14 @@ class Figure:
     def holds(self) -> bool | None:
         """Whether the target is met; None without target."""
         return None if self.most is None else self.value <= self.most
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A figure that cannot be measured here, and why."""
+
+    name: str
+    reason: str
 
 
 def against_the_limit(problem: Problem, repeats: int) -> Iterator[Figure]:
@@ -98,11 +106,11 @@ def _growth(what: str, sizes: tuple[int, ...], times: list[float], setting: str)
     return Figure(f"growth in {what}: exponent", exponent(sizes, times), MOST_EXPONENT, detail)
 
 
-def growth_of_memory(sizes: tuple[int, ...]) -> Iterator[Figure | str]:
+def growth_of_memory(sizes: tuple[int, ...]) -> Iterator[Figure | Missing]:
     """Compare what each more subject adds to the peak memory, beyond its recording, with that."""
     name = "memory beyond the data, per subject / data"
     if not probe.can_measure_memory():
-        yield f"{name}: skipped, this system does not tell the peak memory of a fit"
+        yield Missing(name, "this system does not tell the peak memory of a fit")
         return
     whole = cohorts.synthetic(max(sizes))
     values = np.stack([record.values[:, 0] for record in whole.cohort])
@@ -133,8 +141,8 @@ def starts(n_subjects: int) -> Iterator[Figure]:
         )
 
 
-def figures(sizes: Sizes) -> Iterator[Figure | str]:
-    """Yield every figure of the table; a sentence where the data are absent."""
+def figures(sizes: Sizes) -> Iterator[Figure | Missing]:
+    """Yield every figure of the table; of those that need absent data, the reason."""
     for load, count in ((cohorts.gait, sizes.trials), (cohorts.ecg, sizes.records)):
         yield from _or_reason(load, count, sizes.repeats)
     yield from growth_in_subjects(sizes.subjects)
@@ -145,11 +153,11 @@ def figures(sizes: Sizes) -> Iterator[Figure | str]:
 
 def _or_reason(
     load: Callable[[int | None], Problem], count: int | None, repeats: int
-) -> Iterator[Figure | str]:
+) -> Iterator[Figure | Missing]:
     try:
         problem = load(count)
     except Absent as reason:
-        yield f"{load.__name__}: skipped, {reason}"
+        yield Missing(f"{load.__name__}: warm fit / limit", str(reason))
         return
     yield from against_the_limit(problem, repeats)
 
@@ -163,9 +171,10 @@ def main(arguments: list[str]) -> None:
         "ratio", "figure", "target", "holds", "measured", title="PerCDL, speed and memory"
     )
     for figure in figures(QUICK if "--quick" in arguments else Sizes()):
-        if isinstance(figure, str):
-            table.add_row(figure)
+        if isinstance(figure, Missing):
+            table.add_row(figure.name, "skipped", "", "", figure.reason)
             continue
+        say(f"-> {figure.name}: {figure.value:.2f}")
         target = "" if figure.most is None else f"<= {figure.most:g}"
         holds = {None: "", True: "yes", False: "no"}[figure.holds]
         table.add_row(figure.name, f"{figure.value:.2f}", target, holds, figure.detail)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from benchmarks import Absent
 from percdl import Cohort, PerCDL, TimeWarp, make_synthetic
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -21,10 +22,6 @@ SAMPLES_PER_REPETITION = 500 / 3
 N_BEAT_RECORDS, BEAT_LENGTH = 21_799, 65
 # Five waves of a beat, P, Q, R, S and T: centre and width as shares of the beat.
 WAVES = np.array([[0.18, 0.035], [0.36, 0.015], [0.40, 0.018], [0.44, 0.015], [0.72, 0.06]])
-
-
-class Absent(Exception):
-    """Raised when what a measurement needs is not on this machine; the message says what."""
 
 
 @dataclass(frozen=True)

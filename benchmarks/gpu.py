@@ -18,13 +18,11 @@ import numpy as np
 
 # Also as a file: ``python benchmarks/gpu.py``.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-# A cold fit compiles everything: nothing is read from, or left in, a cache on disk.
-os.environ["PERCDL_NO_CACHE"] = "1"
 
 import jax
 
-from benchmarks import cohorts
-from benchmarks.cohorts import PLAIN, Absent, Problem
+from benchmarks import Absent, cohorts
+from benchmarks.cohorts import PLAIN, Problem
 from benchmarks.steps import shares
 from benchmarks.timing import fit_seconds, say
 
@@ -60,7 +58,7 @@ def measure(problem: Problem) -> Iterator[Measurement]:
     """Fit a problem both ways."""
     for kind, changes in (("plain", PLAIN), ("default", {})):
         say(f"{problem.name}, {kind}: {len(problem.cohort)} recordings")
-        jax.clear_caches()
+        _forget_programs()
         cold = fit_seconds(problem, **changes)
         warm = [fit_seconds(problem, **changes) for _ in range(REPEATS)]
         model = problem.model(**changes)
@@ -74,6 +72,13 @@ def measure(problem: Problem) -> Iterator[Measurement]:
             warm,
             shares(lambda: model.fit(problem.cohort)),  # noqa: B023  (called at once)
         )
+
+
+def _forget_programs() -> None:
+    """Make the next fit a cold one: no compiled program in memory, none read from disk."""
+    os.environ["PERCDL_NO_CACHE"] = "1"
+    jax.config.update("jax_enable_compilation_cache", False)
+    jax.clear_caches()
 
 
 def _row(found: Measurement) -> str:

@@ -6,8 +6,8 @@ import runpy
 import sys
 from pathlib import Path
 
+from benchmarks import Absent
 from benchmarks.claims._claim import skipped
-from benchmarks.cohorts import Absent
 
 
 def main(script: str) -> None:

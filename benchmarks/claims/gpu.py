@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import jax
 
+from benchmarks import Absent
 from benchmarks.claims._claim import Claim, at_most, beside, is_quick
-from benchmarks.cohorts import N_BEAT_RECORDS, Absent
+from benchmarks.cohorts import N_BEAT_RECORDS
 from benchmarks.gpu import Measurement, measure, problems
 
 # Seconds of a warm fit, on one NVIDIA H200.

@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterator
 
 import pandas as pd
 
+from benchmarks import Absent
 from benchmarks.claims._claim import Claim, at_most, is_quick, skipped
-from benchmarks.cohorts import Absent, Problem, gait, synthetic
+from benchmarks.cohorts import Problem, gait, synthetic
 
 # Codes are refused where they are worse by more than this share of a recording's energy.
 MOST_RISE = 1e-6

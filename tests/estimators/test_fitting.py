@@ -17,7 +17,7 @@ from small_models import (
     spaced_recordings,
 )
 
-from percdl import Cohort
+from percdl import Cohort, PerCDL, TimeWarp
 from percdl.estimators import Motif
 
 N_PARAMS = {"PerCDL": 3, "PopCDL": 0, "IndCDL": toy.LENGTH}
@@ -110,6 +110,28 @@ def test_missing_samples_leave_the_events_where_they_are(name, fitted_models, co
     ratio = model.events_["amplitude"] / whole.events_["amplitude"]
     assert abs(ratio.mean() - 1) < 0.03  # zeros in their place would take a tenth away
     assert all(np.isfinite(x).all() for x in model.reconstruct(gaps))
+
+
+def test_rules_of_the_code_are_obeyed(cohort):
+    mirrored = Cohort.from_arrays([-r.values for r in cohort], sfreq=SFREQ, subjects=SUBJECTS)
+    rules = {"signed": True, "min_gap": 12, "max_activations": 2}
+    events = make("PopCDL", n_init=1, n_perso=0, **rules).fit(mirrored).events_
+    assert (events["amplitude"] < 0).any()
+    assert events.groupby("subject").size().tolist() == [2] * 4
+    assert (events.groupby("subject")["onset_sample"].diff().dropna() >= toy.LENGTH + 12).all()
+
+
+def test_arguments_reach_the_algorithm(cohort):
+    chosen = {
+        "weighting": "subjects", "n_init": 7, "n_perso": 9, "realign": True, "multistart": True,
+        "centering": "paper", "solver": "polyak", "n_solver_steps": 11, "dtype": "float64",
+        "penalty": 0.7, "n_atoms": 3, "atom_length": 21, "transform": TimeWarp(2, 4),
+    }  # fmt: skip
+    settings = make("PerCDL", tol=0.125, **chosen)._settings(cohort)
+    assert {name: getattr(settings, name) for name in chosen} == chosen
+    assert settings.tolerance == 0.125
+    assert settings.n_channels == 1
+    assert PerCDL()._settings(cohort).transform == TimeWarp()
 
 
 def test_without_rounds_the_first_dictionary_is_coded(cohort):

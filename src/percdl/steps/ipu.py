@@ -14,6 +14,8 @@ from percdl.transforms.base import Atom, Params, WarpTransform
 # refused step and its decay after an accepted one.
 DAMPING_START, DAMPING_UP, DAMPING_DOWN = 1e-2, 6.0, 0.2
 DAMPING_RANGE = (1e-6, 1e4)
+# Iterations that every subject gets, whatever they gain.
+N_FREE_STEPS = 3
 
 
 class Quadratic(NamedTuple):
@@ -54,36 +56,38 @@ def gauss_newton(
     Minimizes ``<w, (c g)^2> - 2 <m, c g>``, ``g = f(atom, a)``, over ``a`` in Theta and the
     common amplitude c >= 0, which is profiled out (variable projection). Each iteration is a
     damped Gauss-Newton step projected onto Theta and kept only if it explains more, so the
-    result is never worse than the start. Stops once no subject gains more than
-    ``tolerance``, relative. Cost O(B L M^2) an iteration, independent of N.
+    result is never worse than the start. A subject stops once it gains less
+    than ``tolerance``, relative. Cost O(B L M^2) an iteration, independent of N.
     """
 
     def explained_by(params):
         return explained_energy(transform.apply(params, atom), moment, weight)[0]
 
     def advance(state):
-        step, params, explained, damping, _ = state
+        step, params, explained, damping, active = state
         model = _linearize(transform, atom, moment, weight, params)
         trial = transform.project(params + _step(model, damping))
         reached = explained_by(trial)
-        better = reached > explained
-        active = jnp.any(reached > (1 + tolerance) * explained)
+        better = active & (reached > explained)
+        gains = better & (reached > (1 + tolerance) * explained)
         factor = jnp.where(better, DAMPING_DOWN, DAMPING_UP)
         return (
             step + 1,
             jnp.where(better[:, None], trial, params),
             jnp.where(better, reached, explained),
             jnp.clip(damping * factor, *DAMPING_RANGE),
-            active,
+            # The first steps may be refused while the damping finds its size. Each subject
+            # stops by itself, so the result does not depend on its company.
+            active & (gains | (step + 1 < N_FREE_STEPS)),
         )
 
     def unfinished(state):
         step, _, _, _, active = state
-        # The first steps may all be refused while the damping finds its size.
-        return (step < n_steps) & (active | (step < 3))
+        return (step < n_steps) & jnp.any(active)
 
     damping = jnp.full(moment.shape[0], DAMPING_START, moment.dtype)
-    start = (0, params, explained_by(params), damping, True)
+    active = jnp.ones(moment.shape[0], bool)
+    start = (0, params, explained_by(params), damping, active)
     _, params, explained, _, _ = jax.lax.while_loop(unfinished, advance, start)
     return params, explained
 

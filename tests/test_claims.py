@@ -1,0 +1,106 @@
+"""The claims are found, can be run, and a claim that falls short fails the run."""
+
+import importlib
+import runpy
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "benchmarks" / "claims"
+NAMES = {
+    "bad_input",
+    "derivatives",
+    "gpu",
+    "identities",
+    "import_time",
+    "monotone",
+    "recovery",
+    "sparse_coder",
+    "speed",
+}
+CLAIM = """
+from benchmarks.claims._claim import Claim, at_least, at_most, beside
+def claims():
+    yield at_most("size", {size}, 2)
+    yield beside("another", "3")
+"""
+ABSENT = """
+from benchmarks import Absent
+def claims():
+    raise Absent("no such data")
+    yield
+"""
+
+
+@pytest.fixture
+def runner(monkeypatch):
+    """The module behind ``python -m benchmarks.claims``."""
+    monkeypatch.syspath_prepend(str(ROOT))
+    return importlib.import_module("benchmarks.claims.__main__")
+
+
+@pytest.fixture
+def claims_of(tmp_path):
+    """Write claim scripts into a folder and return it."""
+
+    def write(**scripts):
+        for name, text in scripts.items():
+            (tmp_path / f"{name}.py").write_text(text)
+        return tmp_path
+
+    return write
+
+
+def test_scripts_are_discovered(runner):
+    assert set(runner.discover()) >= NAMES
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("[!_]*.py")), ids=lambda path: path.stem)
+def test_script_has_claims(runner, path):
+    assert callable(runpy.run_path(str(path))["claims"])
+
+
+def test_claims_that_hold_succeed(runner, claims_of, capsys):
+    assert runner.main([], claims_of(_helper="1 / 0", good=CLAIM.format(size=1))) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [
+        "claim | target | figure | holds",
+        "good: size | <= 2 | 1 | yes",
+        "good: another | - | 3 | for comparison",
+    ]
+
+
+@pytest.mark.parametrize("size", ["3", "float('nan')"])
+def test_a_claim_that_falls_short_fails_the_run(runner, claims_of, capsys, size):
+    folder = claims_of(bad=CLAIM.format(size=size), good=CLAIM.format(size=1))
+    assert runner.main([], folder) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].startswith("bad: size | <= 2 | ")
+    assert lines[1].endswith(" | NO")
+    assert lines[3] == "good: size | <= 2 | 1 | yes"
+    assert lines[-1] == "1 claim fell short."
+    assert runner.main(["good"], folder) == 0
+
+
+@pytest.mark.parametrize(
+    ("script", "line"),
+    [
+        ("1 / 0", "odd: odd | runs to its end | exit status 1 | NO"),
+        ("def claims():\n    return ()", "odd: odd | measures something | no claim | NO"),
+    ],
+)
+def test_a_script_that_measures_nothing_fails_the_run(runner, claims_of, capsys, script, line):
+    assert runner.main([], claims_of(odd=script)) == 1
+    assert line in capsys.readouterr().out.splitlines()
+
+
+def test_absent_data_are_no_failure(runner, claims_of, capsys):
+    assert runner.main([], claims_of(far=ABSENT)) == 0
+    assert "far: far | as documented | no such data | skipped" in capsys.readouterr().out
+
+
+def test_an_unknown_name_lists_the_others(runner, claims_of, capsys):
+    with pytest.raises(SystemExit):
+        runner.main(["god"], claims_of(good=CLAIM.format(size=1)))
+    assert "no claim god; there are good" in capsys.readouterr().err
