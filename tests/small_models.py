@@ -59,6 +59,19 @@ def spaced_cohort(seed, **options):
     return Cohort.from_arrays(arrays, sfreq=SFREQ, subjects=SUBJECTS[: len(arrays)])
 
 
+def share_explained(model, cohort):
+    """Return the share of the energy that the events and the atoms of the fit explain."""
+    rest, energy = 0.0, 0.0
+    for s, record in enumerate(cohort):
+        x = record.values.copy()
+        energy += np.nansum(x**2)
+        for event in model.events_[model.events_["subject"] == record.subject].itertuples():
+            atom = model.personal_dictionary_[s, event.atom]
+            x[event.onset_sample : event.onset_sample + len(atom)] -= event.amplitude * atom
+        rest += np.nansum(x**2)
+    return 1 - rest / energy
+
+
 def assert_same_fit(first, second, rtol=0.0, atol=0.0):
     """Compare all that two models have learned, to rounding; without tolerance, bit for bit."""
     for name in ATTRIBUTES:

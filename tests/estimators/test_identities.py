@@ -9,6 +9,7 @@ from small_models import (
     SUBJECTS,
     assert_same_fit,
     make,
+    share_explained,
     spaced_cohort,
     spaced_recordings,
 )
@@ -73,19 +74,6 @@ def test_units_do_not_matter(factor, fitted, cohort):
     assert model.score(scaled) == pytest.approx(fitted.score(cohort), rel=1e-12)
 
 
-def explained_by_fit(model, cohort):
-    """Return the share of the energy that the events and atoms of the fit explain."""
-    rest, energy = 0.0, 0.0
-    for s, record in enumerate(cohort):
-        x = record.values.copy()
-        energy += np.nansum(x**2)
-        for event in model.events_[model.events_["subject"] == record.subject].itertuples():
-            atom = model.personal_dictionary_[s, event.atom]
-            x[event.onset_sample : event.onset_sample + len(atom)] -= event.amplitude * atom
-        rest += np.nansum(x**2)
-    return 1 - rest / energy
-
-
 @pytest.fixture(scope="module")
 def searching(cohort):
     """PerCDL as users get it, with realignment and several starts."""
@@ -95,7 +83,7 @@ def searching(cohort):
 
 def test_personalizing_explains_as_much_as_training(searching, fitted, cohort):
     for model in (searching, fitted):
-        assert model.score(cohort) == pytest.approx(explained_by_fit(model, cohort), rel=0.01)
+        assert model.score(cohort) == pytest.approx(share_explained(model, cohort), rel=0.01)
 
 
 def test_personalization_beats_the_population(searching, fitted_models, cohort):
@@ -117,7 +105,7 @@ def test_score_reconstruction_and_objective_tell_one_story(fitted, cohort):
             span = slice(event.onset_sample, event.onset_sample + toy.LENGTH)
             expected[span] += event.amplitude * found.personal_dictionary[s, event.atom]
         assert_allclose(x, expected, atol=1e-12)
-    at_the_end = (1 - explained_by_fit(fitted, cohort)) * energy + 0.3 * len(fitted.events_)
+    at_the_end = (1 - share_explained(fitted, cohort)) * energy + 0.3 * len(fitted.events_)
     assert fitted.objective_ == pytest.approx(at_the_end, rel=1e-4)
 
 

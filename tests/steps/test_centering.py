@@ -1,5 +1,7 @@
 """Centering fixes the gauge: same personal atoms, and a mean warp that is the identity."""
 
+from functools import partial
+
 import jax
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from percdl.transforms import TimeWarp
 B, L = 24, 25
 SAMPLES = np.arange(L)
 SINES = np.sin(np.pi * np.arange(1, L - 1) * SAMPLES[:, None] / (L - 1))
-CASES = [(TimeWarp(3, 8), 1), (TimeWarp(3, 8, per_channel=True), 2)]
+CASES = [(TimeWarp(2, 8), 1), (TimeWarp(2, 8, per_channel=True), 2)]
 
 fast_recenter = jax.jit(recenter_params, static_argnums=(0, 3))
 every_case = pytest.mark.parametrize(("transform", "n_channels"), CASES, ids=["shared", "own"])
@@ -47,8 +49,13 @@ def population(transform, n_channels, seed=0):
     return params, warps_of(transform, params, n_channels)
 
 
+@partial(jax.jit, static_argnums=(0, 2))
+def fast_warp(transform, params, n_channels):
+    return transform.warp(params, L, n_channels)
+
+
 def warps_of(transform, params, n_channels):
-    return in_double(jax.jit(transform.warp, static_argnums=(1, 2)), params, L, n_channels)
+    return in_double(fast_warp, transform, params, n_channels)
 
 
 @every_case

@@ -1,5 +1,7 @@
 """PerCDU is one dense least-squares problem over all segments of all subjects (Theorem 1)."""
 
+from functools import partial
+
 import jax
 import naive
 import numpy as np
@@ -15,10 +17,14 @@ TRANSFORMS = [
     Identity(),
     TimeWarp(2, 3),
     TimeWarp(2, 3, interpolation="linear", per_channel=True),
-    TimeWarp(1, 2, interpolation="paper"),
 ]
 
 fast_transport = jax.jit(percdu.transport, static_argnums=0)
+
+
+@partial(jax.jit, static_argnums=0)
+def fast_apply(transform, params, atom):
+    return transform.apply(params, atom)
 
 
 def problem(transform, masked, seed=0):
@@ -42,8 +48,8 @@ def summed(transform, params, cut, seen, amplitude, masked):
 
 def operators(transform, params):
     """Return T of each subject, channel by channel, from ``apply`` on unit vectors."""
-    apply = jax.jit(transform.apply)
-    columns = [in_double(apply, params, np.eye(L)[:, [i]] * np.ones(P)) for i in range(L)]
+    units = [np.eye(L)[:, [i]] * np.ones(P) for i in range(L)]
+    columns = [in_double(fast_apply, transform, params, unit) for unit in units]
     return np.moveaxis(np.stack(columns, axis=-1), 2, 1)  # (S, P, L, L)
 
 
@@ -66,12 +72,12 @@ def test_update_is_the_dense_least_squares_solution(transform, masked):
 
 
 @pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("transform", TRANSFORMS[:3], ids=repr)
+@pytest.mark.parametrize("transform", TRANSFORMS, ids=repr)
 def test_explained_is_the_fall_of_the_squared_error(transform, masked):
     params, cut, seen, amplitude = problem(transform, masked, seed=1)
     gram, transported = summed(transform, params, cut, seen, amplitude, masked)
     atom = np.random.default_rng(2).standard_normal((L, P))
-    personal = in_double(jax.jit(transform.apply), params, atom)
+    personal = in_double(fast_apply, transform, params, atom)
     residual = seen * (cut - amplitude[..., None, None] * personal[:, None])
     fall = np.sum(cut**2) - np.sum(residual**2)
     assert_allclose(percdu.explained(gram[None], transported[None], atom[None]), fall)

@@ -14,8 +14,6 @@ from percdl.transforms.base import Atom, Params, WarpTransform
 # refused step and its decay after an accepted one.
 DAMPING_START, DAMPING_UP, DAMPING_DOWN = 1e-2, 6.0, 0.2
 DAMPING_RANGE = (1e-6, 1e4)
-# Iterations that every subject gets, whatever they gain.
-N_FREE_STEPS = 3
 
 
 class Quadratic(NamedTuple):
@@ -69,16 +67,16 @@ def gauss_newton(
         trial = transform.project(params + _step(model, damping))
         reached = explained_by(trial)
         better = active & (reached > explained)
-        gains = better & (reached > (1 + tolerance) * explained)
+        settled = better & (reached <= (1 + tolerance) * explained)
         factor = jnp.where(better, DAMPING_DOWN, DAMPING_UP)
         return (
             step + 1,
             jnp.where(better[:, None], trial, params),
             jnp.where(better, reached, explained),
             jnp.clip(damping * factor, *DAMPING_RANGE),
-            # The first steps may be refused while the damping finds its size. Each subject
-            # stops by itself, so the result does not depend on its company.
-            active & (gains | (step + 1 < N_FREE_STEPS)),
+            # A refused step only raises the damping. Each subject stops by itself, so the
+            # result does not depend on its company.
+            active & ~settled,
         )
 
     def unfinished(state):

@@ -19,7 +19,7 @@ class Identity(LinearTransform, ClosedFormTransform):
 
     Examples
     --------
-    >>> atom = np.hanning(5)[:, None]
+    >>> atom = jnp.asarray(np.hanning(5)[:, None])
     >>> bool((Identity().apply(jnp.zeros((3, 0)), atom)[2] == atom).all())
     True
     """

@@ -53,7 +53,7 @@ class TimeWarp(WarpTransform):
     Examples
     --------
     >>> warp = TimeWarp(depth=2, width=3)
-    >>> atom = np.hanning(9)[:, None].astype("float32")
+    >>> atom = jnp.asarray(np.hanning(9)[:, None])
     >>> bool((warp.apply(jnp.zeros(6), atom) == atom).all())
     True
     """
