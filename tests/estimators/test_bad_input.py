@@ -60,26 +60,39 @@ def test_many_short_records_are_counted_rather_than_listed():
         make("PopCDL").fit(arrays)
 
 
+def cohort_or_array(values):
+    """Return recordings of which the second is given, as a cohort and as one 3-D array."""
+    array = np.stack(spaced_recordings(0, lengths=(110,) * 4))
+    array[1, :, 0] = values
+    return {"Bo": cohort_with(1, values), "1": array}
+
+
 def test_all_missing_record():
-    message = r"Every sample of subject Bo is missing \(NaN\)\. Drop them: `cohort\.drop"
-    with refuses(InvalidRecordingError, message):
-        make("PopCDL").fit(cohort_with(1, np.full(110, np.nan)))
+    for subject, X in cohort_or_array(np.full(110, np.nan)).items():
+        message = rf"Every sample of subject {subject} is missing \(NaN\)\. Drop them: `cohort\.dr"
+        with refuses(InvalidRecordingError, message):
+            make("PopCDL").fit(X)
 
 
+@pytest.mark.parametrize("gap", [0, 1, 7])
 @pytest.mark.parametrize("level", [0.0, -3.5])
-def test_flat_record(level):
+def test_flat_record(level, gap):
     values = np.full(110, level)
-    values[7] = np.nan
-    with refuses(InvalidRecordingError, "Every channel of subject Bo is constant.*no pattern"):
-        make("PopCDL").fit(cohort_with(1, values))
+    values[gap] = np.nan
+    for subject, X in cohort_or_array(values).items():
+        message = f"Every channel of subject {subject} is constant.*no pattern"
+        with refuses(InvalidRecordingError, message):
+            make("PopCDL").fit(X)
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf])
 def test_infinite_values(value):
-    values = np.arange(110.0)
-    values[42] = value
-    with refuses(InvalidRecordingError, "Subject '1': .*infinite.*sample 42 of channel 0.*NaN"):
-        make("PopCDL").fit(with_record(1, values))
+    array = np.stack(spaced_recordings(0, lengths=(110,) * 4))
+    array[1, 42] = value
+    for X in (array, list(array), array[:, :, 0]):
+        message = "Subject '1': .*infinite.*sample 42 of channel 0.*NaN"
+        with refuses(InvalidRecordingError, message):
+            make("PopCDL").fit(X)
 
 
 @pytest.mark.parametrize(
@@ -154,6 +167,7 @@ WRONG_INIT = {
     "shape": (toy.first_guess(0)[:1], r"`init` has shape \(1, 16, 1\), but .* is \(2, 16, 1\)"),
     "zero": (np.stack([toy.patterns()[0], np.zeros((16, 1))]), r"zero or not finite \(atom 1\)"),
     "NaN": (np.where(np.arange(16)[:, None] == 3, np.nan, 1.0) + np.zeros((2, 1, 1)), "atom 0"),
+    "infinite": (np.full((2, 16, 1), np.inf), r"zero or not finite \(atom 0\)"),
     "word": ("best", "`init='best'` must be 'auto', an array"),
     "none": (None, "`init` is a NoneType that holds no array"),
     "ragged": ([[1.0], [1.0, 2.0]], "`init` is a list that holds no array"),
@@ -163,7 +177,7 @@ WRONG_INIT = {
         r"`init=Motif\(subject='Eve', onset=3\)`: No subject 'Eve' among 4",
     ),
     "beyond": ([Motif("Ada", 3), Motif("Bo", 100)], "subject 'Bo' has 110 samples. Choose"),
-    "before": ([Motif("Ada", -3), Motif("Bo", 1)], "needs 16 observed samples from -3 on"),
+    "before": ([Motif("Ada", -20), Motif("Bo", 1)], "needs 16 observed samples from -20 on"),
     "one motif": (Motif("Ada", 3), r"`init` has shape \(1, 16, 1\)"),
     "motif and array": ([Motif("Ada", 3), toy.patterns()[0]], "list that holds no array"),
 }
