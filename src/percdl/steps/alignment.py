@@ -38,7 +38,7 @@ def align(
     def advance(before, sample):
         value, worth = sample
         reach, speed = before + price[:, :1], jnp.zeros(before.shape, jnp.int8)
-        for step in range(1, n_steps):
+        for step in range(1, min(n_steps, n_knots)):
             slower = jnp.pad(before[:, :-step], ((0, 0), (step, 0)), constant_values=jnp.inf)
             faster = slower + price[:, step : step + 1]
             speed = jnp.where(faster < reach, jnp.int8(step), speed)
