@@ -139,3 +139,16 @@ def test_alignment_equals_exhaustive_search():
         knots = (path[row] * REFINEMENT).astype(int)
         ours = cost(row, knots, np.diff(path[row]) - 1)
         assert_allclose(ours, cost(row, paths, speed).min(), rtol=1e-9)
+
+
+def test_the_alignment_of_a_long_atom_is_increasing_and_finds_a_known_warp():
+    length = 150
+    time = np.linspace(0, 1, length)
+    atom = np.sin(4 * np.pi * time)[:, None] + time[:, None]
+    truth = time + 0.1 * np.sin(np.pi * time)
+    segment = np.interp(truth, time, atom[:, 0])[None, :, None]
+    path = in_double(fast_align, atom, segment, np.ones_like(segment))[0]
+    assert path[0] == 0
+    assert path[-1] == length - 1
+    assert np.diff(path).min() >= 0
+    assert np.abs(path - (length - 1) * truth).max() < 3

