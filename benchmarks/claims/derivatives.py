@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import jax.numpy as jnp
 import numpy as np
@@ -48,17 +49,22 @@ def _jacobian_error(transform: TimeWarp) -> float:
     """Return the largest difference to central differences, relative to the largest entry."""
     # Small warps: interpolation is smooth only between samples, so none may be crossed.
     params, atom = _draw(transform, 0.2)
-    _, slope, basis = in_double(transform.linearize, params, atom)
-    n_warps, per_warp = basis.shape[1], basis.shape[3]
+    slope, basis = in_double(partial(_slope_and_directions, transform), params, atom)
+    n_warps, per_warp = basis.shape[1:3]
     errors, largest = [], 0.0
     for m, nudge in enumerate(STEP * np.eye(params.shape[1])):
         ahead, behind = (in_double(transform.apply, params + s * nudge, atom) for s in (1, -1))
         motion = np.zeros((B, n_warps, L))
-        motion[:, m // per_warp] = basis[:, m // per_warp, :, m % per_warp]
+        motion[:, m // per_warp] = basis[:, m // per_warp, m % per_warp]
         column = slope * np.swapaxes(np.broadcast_to(motion, (B, max(n_warps, P), L)), 1, 2)
         errors.append(np.abs((ahead - behind) / (2 * STEP) - column).max())
         largest = max(largest, np.abs(column).max())
     return float(max(errors) / largest)
+
+
+def _slope_and_directions(transform: TimeWarp, params, atom):
+    point = transform.evaluate(params, atom)
+    return point.slope, transform.directions(point)
 
 
 def _adjoint_error(transform: TimeWarp) -> float:

@@ -10,6 +10,7 @@ from percdl.algorithm.blocks import plan_blocks
 from percdl.algorithm.chunks import (
     ACCELERATOR_SHAPE,
     CPU_SHAPE,
+    SMALL_ROWS,
     Chunk,
     Shape,
     bucket_length,
@@ -65,22 +66,24 @@ def test_shapes_are_few(lengths):
     assert sum(chunk.rows for chunk in chunks) <= 4 * len(lengths)
 
 
-@given(st.integers(0, 10**5), st.sampled_from([1, 3, 16, 64, 2**16]))
-def test_rows_are_cut_into_full_pieces_and_a_rest(count, most):
-    pieces = list(row_counts(count, most))
-    assert [start for start, _ in pieces] == [most * i for i in range(len(pieces))]
-    assert all(size == most for _, size in pieces[:-1])
-    total = sum(size for _, size in pieces)
-    assert count <= total <= 4 * count
-    allowed = {1, 3, 4, 16, 64, *(bucket_length(n) for n in (65, 97, 129, 193))}
-    assert all(size in allowed or size > 192 for _, size in pieces)
+@given(st.integers(0, 10**5), st.sampled_from([1, 3, 16, 64, 2**16]), st.booleans())
+def test_rows_are_cut_into_full_pieces_and_a_rest(count, most, tight):
+    pieces = list(row_counts(count, most, tight))
+    sizes = [size for _, size in pieces]
+    assert [start for start, _ in pieces] == [sum(sizes[:i]) for i in range(len(sizes))]
+    assert sizes[: count // most] == [most] * (count // most)
+    assert count <= sum(sizes) <= (1.5 * count + 3 if tight else 4 * count)
+    assert sum(sizes[:-1]) < max(count, 1)
+    assert tight or len(sizes) <= count // most + 1
+    allowed = {1, 3, *SMALL_ROWS, *(bucket_length(n) for n in (65, 97, 129, 193))}
+    assert all(size in allowed or size > 192 for size in sizes)
 
 
 @given(st.lists(st.integers(1, 5000), min_size=1, max_size=400), st.sampled_from(SHAPES))
 def test_every_chunk_is_in_one_block(lengths, shape):
     chunks = plan_chunks(lengths, 1, shape)
     blocks = plan_blocks(chunks, shape.block_rows)
-    assert [index for block in blocks for index in block.chunks] == list(range(len(chunks)))
+    assert sorted(index for block in blocks for index in block.chunks) == list(range(len(chunks)))
     for block in blocks:
         members = [len(chunks[index].subjects) for index in block.chunks]
         assert block.counts == members
@@ -96,11 +99,12 @@ def test_blocks_gather_and_split():
         (np.arange(1.0, 2 * chunk.rows + 1).reshape(-1, 2), np.full(chunk.rows, 10 + i))
         for i, chunk in enumerate(chunks)
     ]
-    stacked = block.gather(parts)
+    stacked = block.gather([parts[index] for index in block.chunks])
     assert [len(array) for array in stacked] == [block.rows] * 2
-    assert_array_equal(stacked[1][:7], [10] * 5 + [11] * 2)
+    assert_array_equal(stacked[1][:7], [10] * 5 + [11] * 2)  # the larger chunk comes first
     assert not stacked[1][7:].any()
-    for ours, theirs, chunk in zip(block.split(stacked), parts, chunks, strict=True):
+    for ours, index in zip(block.split(stacked), block.chunks, strict=True):
+        theirs, chunk = parts[index], chunks[index]
         count = len(chunk.subjects)
         for mine, given_part in zip(ours, theirs, strict=True):
             assert_array_equal(mine[:count], given_part[:count])

@@ -19,7 +19,10 @@ TRANSFORMS = [
     TimeWarp(2, 3, interpolation="linear", per_channel=True),
 ]
 
-fast_transport = jax.jit(percdu.transport, static_argnums=0)
+
+@partial(jax.jit, static_argnums=0)
+def fast_transport(transform, params, moment, weight):
+    return transform.normal_equations(params, moment, weight)
 
 
 @partial(jax.jit, static_argnums=0)

@@ -24,7 +24,7 @@ from percdl.transforms import (
     WarpTransform,
     require,
 )
-from percdl.transforms.base import Linearization
+from percdl.transforms.base import Point
 from percdl.transforms.time_warp import MAX_ROW_NORM
 
 L, P, B = 11, 2, 5
@@ -54,8 +54,8 @@ class Facts(NamedTuple):
     personal: np.ndarray
     operator: np.ndarray | None = None
     warp: np.ndarray | None = None
-    jacobian: np.ndarray | None = None
-    linearization: Linearization | None = None
+    point: Point | None = None
+    directions: np.ndarray | None = None
 
 
 @partial(jax.jit, static_argnums=0)
@@ -65,9 +65,9 @@ def tell(transform, params, atom):
     if isinstance(transform, LinearTransform):
         facts = facts._replace(operator=transform.operator(params, L, P))
     if isinstance(transform, WarpTransform):
-        warp, jacobian = transform.warp_jacobian(params, L, P)
+        point = transform.evaluate(params, atom)
         facts = facts._replace(
-            warp=warp, jacobian=jacobian, linearization=transform.linearize(params, atom)
+            warp=transform.warp(params, L, P), point=point, directions=transform.directions(point)
         )
     return facts
 
@@ -188,19 +188,83 @@ def test_jacobians_equal_finite_differences(transform):
     # Small warps: interpolation is smooth only between knots, so no position may cross one.
     params, atom, step = params_of(transform, seed=4, size=0.2), an_atom(), 1e-6
     facts = facts_of(transform, params, atom)
-    value, slope, basis = facts.linearization
-    assert_allclose(basis, facts.jacobian, atol=1e-14)
+    (value, slope, _), directions = facts.point, facts.directions
     assert_allclose(value, facts.personal, atol=1e-14)
-    size = basis.shape[-1]
+    size = directions.shape[-2]
     for m in range(params.shape[1]):
         nudge = step * np.eye(params.shape[1])[m]
         up, down = (facts_of(transform, end, atom) for end in (params + nudge, params - nudge))
         expected = np.zeros_like(facts.warp)
-        expected[:, m // size] = basis[:, m // size, :, m % size]
+        expected[:, m // size] = directions[:, m // size, m % size]
         assert_allclose((up.warp - down.warp) / (2 * step), expected, atol=1e-7)
         motion = np.swapaxes(np.broadcast_to(expected, (B, P, L)), 1, 2)
         change = (up.personal - down.personal) / (2 * step)
         assert_allclose(change, slope * motion, atol=1e-6)
+
+
+@pytest.mark.parametrize("turn", range(4))
+@pytest.mark.parametrize("depth", [2, 3, 4, 5])
+def test_a_turn_moves_layers_in_groups(depth, turn):
+    """Its directions are sums of parameters, and `spread` says of which."""
+    transform = TimeWarp(depth, 14, per_channel=True)
+    params, atom = params_of(transform, size=0.3), an_atom()
+    one_by_one = facts_of(transform, params, atom).directions
+    grouped = in_double(fast_directions, transform, params, atom, turn)
+    size = grouped.shape[-2]
+    assert size == 28
+    for m in range(P * size):
+        step = np.eye(P * size)[m].reshape(P, size)
+        change = in_double(fast_spread, transform, step, turn)
+        assert set(change) <= {0, 1}
+        assert 1 <= change.sum() <= -(-depth // 2)
+        motion = np.einsum("bcml,cm->bcl", one_by_one, change.reshape(P, -1))
+        assert_allclose(motion[:, m // size], grouped[:, m // size, m % size], atol=1e-12)
+    everything = in_double(fast_spread, transform, np.ones((P, size)), turn)
+    assert_array_equal(everything, 1)
+
+
+@partial(jax.jit, static_argnums=0)
+def fast_directions(transform, params, atom, turn):
+    return transform.directions(transform.evaluate(params, atom), turn)
+
+
+@partial(jax.jit, static_argnums=0)
+def fast_spread(transform, step, turn):
+    return transform.spread(step, turn)
+
+
+def test_turns_reach_every_layer_by_itself():
+    transform = TimeWarp(4, 16)
+    changes = [
+        in_double(fast_spread, transform, np.eye(32)[m][None], turn)
+        for turn in range(3)
+        for m in range(32)
+    ]
+    assert np.linalg.matrix_rank(np.array(changes)) == transform.n_params(L, P)
+
+
+@every_warp
+def test_a_known_warp_is_approximated(transform):
+    params = params_of(transform, seed=7, size=0.1)
+    warp = facts_of(transform, params, an_atom()).warp
+    found = facts_of(transform, call(transform, "approximate", warp), an_atom()).warp
+    moved = np.abs(warp - np.arange(L)).max()
+    assert moved > 0.2
+    assert np.abs(found - warp).max() < 0.1 * moved
+
+
+@every_linear
+@pytest.mark.parametrize("masked", [False, True])
+def test_normal_equations_are_those_of_the_operator(transform, masked):
+    rng = np.random.default_rng(8)
+    params, moment = params_of(transform), rng.standard_normal((B, L, P))
+    weight = rng.uniform(0, 2, (B, L, P if masked else 1))
+    gram, right = call(transform, "normal_equations", params, moment, weight)
+    operator = np.broadcast_to(facts_of(transform, params, an_atom()).operator, (B, P, L, L))
+    own_weight = np.broadcast_to(weight, (B, L, P))
+    expected = np.einsum("bplm,blp,bpln->pmn", operator, own_weight, operator)
+    assert_allclose(np.broadcast_to(gram, (P, L, L)), expected, atol=1e-12)
+    assert_allclose(right, np.einsum("bplm,blp->mp", operator, moment), atol=1e-12)
 
 
 STEEP = TimeWarp(3, 4, interpolation="linear")

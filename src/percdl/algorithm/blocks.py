@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from percdl.algorithm.chunks import Chunk
+from percdl.algorithm.chunks import SMALL_ROWS, Chunk, small_rows
 
 
 @dataclass
@@ -21,7 +21,8 @@ class Block:
     """Some chunks, by index: their subjects are personalized together.
 
     Rows that only fill a chunk are left out of the block, unless the block is one chunk,
-    which then passes through untouched.
+    which then passes through untouched. The state of the subjects: their parameters (S, K, M)
+    and how many searches in a row have changed nothing (S, K).
     """
 
     chunks: list[int]
@@ -29,6 +30,7 @@ class Block:
     counts: list[int]
     rows: int = 0
     params: Any = None
+    fruitless: Any = None
 
     def gather(self, parts: Sequence[Any]) -> Any:
         """Stack per-chunk arrays (or tuples of them) and pad with zeros to the block's rows."""
@@ -54,18 +56,24 @@ class Block:
 
 
 def plan_blocks(chunks: Sequence[Chunk], most_rows: int) -> list[Block]:
-    """Group chunks, in order, into blocks of at most ``most_rows`` subjects."""
+    """Pack chunks, the largest first, into blocks of at most ``most_rows`` subjects."""
     blocks: list[Block] = []
-    for index, chunk in enumerate(chunks):
-        count = len(chunk.subjects)
-        if not blocks or sum(blocks[-1].counts) + count > most_rows:
-            blocks.append(Block([], [], []))
-        blocks[-1].chunks.append(index)
-        blocks[-1].chunk_rows.append(chunk.rows)
-        blocks[-1].counts.append(count)
+    unfilled: list[Block] = []
+    for index in sorted(range(len(chunks)), key=lambda i: -len(chunks[i].subjects)):
+        count = len(chunks[index].subjects)
+        block = next((b for b in unfilled if sum(b.counts) + count <= most_rows), None)
+        if block is None:
+            block = Block([], [], [])
+            blocks.append(block)
+            unfilled.append(block)
+        block.chunks.append(index)
+        block.chunk_rows.append(chunks[index].rows)
+        block.counts.append(count)
+        if sum(block.counts) == most_rows:
+            unfilled.remove(block)
     for block in blocks:
         total = max(sum(block.counts), block.chunk_rows[0] if len(block.chunks) == 1 else 0)
-        block.rows = next((r for r in (4, 16, 64) if total <= r), total)
+        block.rows = small_rows(total) if total <= SMALL_ROWS[-1] else total
     return blocks
 
 

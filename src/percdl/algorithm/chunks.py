@@ -34,6 +34,8 @@ class Shape:
 
 # On a CPU small chunks stay in the cache; on an accelerator large ones keep it busy.
 CPU_SHAPE = Shape(rows=16, samples=2**23, block_rows=64)
+# Few sizes, so that few programs are compiled.
+SMALL_ROWS = (4, 16, 32, 64)
 ACCELERATOR_SHAPE = Shape(rows=2**16, samples=2**29, block_rows=2**16)
 
 
@@ -64,23 +66,32 @@ def plan_chunks(lengths: Sequence[int] | np.ndarray, n_channels: int, shape: Sha
     return chunks
 
 
-def row_counts(count: int, most: int) -> Iterator[tuple[int, int]]:
-    """Cut ``count`` rows into pieces of ``most`` rows and a last one, of few possible sizes.
+def row_counts(count: int, most: int, tight: bool = False) -> Iterator[tuple[int, int]]:
+    """Cut ``count`` rows into pieces of ``most`` rows and a rest, of few possible sizes.
 
-    Up to 64 rows the sizes are powers of four. A large remainder, on an accelerator, is
-    rounded up to a power of two or one and a half, which wastes little and compiles rarely.
+    A large rest, on an accelerator, is rounded up to a power of two or one and a half; a
+    small one to a size of `SMALL_ROWS`. ``tight`` cuts the rest again where that would waste
+    over a third: worth it where a row is costly, for it may compile one program more.
     """
     start = 0
     while start < count:
         left = count - start
         if left >= most:
             rows = most
-        elif left > 64:
+        elif left > SMALL_ROWS[-1]:
             rows = min(most, bucket_length(left))
         else:
-            rows = min(next(size for size in (4, 16, 64) if left <= size), most)
+            rows = min(small_rows(left, tight), most)
         yield start, rows
         start += rows
+
+
+def small_rows(left: int, tight: bool = False) -> int:
+    """Return how many rows to take next when ``left`` are left, 64 at most."""
+    above = next(size for size in SMALL_ROWS if left <= size)
+    if not tight or 3 * left >= 2 * above or above == SMALL_ROWS[0]:
+        return above
+    return max(size for size in SMALL_ROWS if size < above)
 
 
 def count_masks(cohort: Cohort) -> int:

@@ -22,6 +22,9 @@ from percdl.algorithm.settings import Settings
 from percdl.signals import Cohort
 from percdl.steps.types import Signals, Statistics
 
+# Compiled programs take host arrays as they take device arrays.
+Values = jax.Array | np.ndarray
+
 
 @dataclass(frozen=True)
 class Results:
@@ -71,6 +74,7 @@ class Site:
         self.coded = [self._code(index, dictionary[None]) for index in range(len(self.chunks))]
         for block in self.blocks:
             block.params = self._neutral(dictionary, block.rows)
+            block.fruitless = np.zeros((block.rows, len(dictionary)), int)
         return Sums.total([self._population_sums(block, dictionary) for block in self.blocks])
 
     def personal_round(self, broadcast: Broadcast) -> Sums:
@@ -81,7 +85,10 @@ class Site:
             self._prepare(block, broadcast, dictionary, stats)
             for block, stats in zip(self.blocks, statistics, strict=True)
         ]
-        starts = search_starts(self.settings, broadcast, dictionary, statistics, prepared)
+        fruitless = [block.fruitless for block in self.blocks]
+        starts = search_starts(
+            self.settings, broadcast, dictionary, statistics, prepared, fruitless
+        )
         sums = []
         for block, stats, before, start in zip(
             self.blocks, statistics, prepared, starts, strict=True
@@ -105,7 +112,7 @@ class Site:
             statistics,
             block.params,
             self._array(mean_warp),
-            jnp.asarray(recenters),
+            recenters,
         )
 
     def _recode(self, block: Block, before: Prepared, fitted: Fitted) -> float:
@@ -119,7 +126,7 @@ class Site:
             block.chunks, block.split(before), block.split(fitted), strict=True
         ):
             coded = self.coded[index]
-            objective += float(jnp.sum(coded.unexplained - new.explained.sum(1)))
+            objective += _total(coded.unexplained) - _total(new.explained)
             proposal = self._code(index, new.atoms)
             self.coded[index], accept = programs.choose(
                 proposal, coded, old.amplitude, old.explained
@@ -132,13 +139,13 @@ class Site:
     def _statistics(self, block: Block) -> Statistics:
         return block.gather([self.coded[index].statistics for index in block.chunks])
 
-    def _population_sums(self, block: Block, dictionary: jax.Array) -> Sums:
+    def _population_sums(self, block: Block, dictionary: Values) -> Sums:
         """Add up what CDU needs of a block."""
         coded = [self.coded[index] for index in block.chunks]
         statistics = self._statistics(block)
         moment, weight, counts = programs.add_up(statistics, dictionary, self._by_subject)
-        objective = sum(float(jnp.sum(c.objective)) for c in coded)
-        signal = sum(float(jnp.sum(c.energy)) for c in coded)
+        objective = sum(_total(c.objective) for c in coded)
+        signal = sum(_total(c.energy) for c in coded)
         counts = np.asarray(counts, float)
         nothing = np.zeros(0)
         return Sums(
@@ -156,7 +163,7 @@ class Site:
             misfit=nothing,
         )
 
-    def _personal_sums(self, block: Block, dictionary: jax.Array) -> Sums:
+    def _personal_sums(self, block: Block, dictionary: Values) -> Sums:
         """Add up what PerCDU and centering need of a block."""
         statistics = self._statistics(block)
         summary = programs.summarize(
@@ -225,8 +232,9 @@ class Site:
     def _by_subject(self) -> bool:
         return self.settings.weighting == "subjects"
 
-    def _neutral(self, dictionary: jax.Array, rows: int) -> jax.Array:
-        start = jnp.stack([self.settings.transform.neutral(atom) for atom in dictionary])
+    def _neutral(self, dictionary: Values, rows: int) -> jax.Array:
+        neutral = self.settings.transform.neutral
+        start = jnp.stack([neutral(jnp.asarray(atom)) for atom in dictionary])
         return jnp.broadcast_to(start, (rows, *start.shape))
 
     def _signals(self, index: int) -> Signals:
@@ -234,5 +242,13 @@ class Site:
             return self._on_device[index]
         return fill(self.cohort, self.chunks[index], self.n_masks, self.settings.dtype)
 
-    def _array(self, values) -> jax.Array:
-        return jnp.asarray(values, self.settings.dtype)
+    def _array(self, values) -> Values:
+        """Return values in the device's precision, on the host unless they are there already."""
+        if isinstance(values, jax.Array):
+            return values
+        return np.asarray(values, self.settings.dtype)
+
+
+def _total(values) -> float:
+    """Add up numbers of subjects, in double precision."""
+    return float(np.sum(np.asarray(values), dtype=float))

@@ -10,7 +10,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from percdl.algorithm.settings import N_TRY_STEPS, FitOptions
-from percdl.steps import percdu
 from percdl.steps.centering import recenter_params
 from percdl.steps.csc import CodingRules, encode
 from percdl.steps.ipu import explained_energy, gauss_newton
@@ -81,7 +80,7 @@ def code(
     events, gain = encode(signals, atoms, penalty, rules)
     n_atoms, length = atoms.shape[1:3]
     statistics = segment_statistics(signals, events, n_atoms, length, margin)
-    energy = jnp.sum(signals.values**2, axis=(1, 2))
+    energy = jnp.einsum("snp,snp->s", signals.values, signals.values)
     price = penalty * statistics.count.sum(1)
     return Coded(events, statistics, energy, energy + price, energy - gain)
 
@@ -210,7 +209,7 @@ def summarize(
         nothing = jnp.zeros(0, moment.dtype)
         gram = transported = warp = nothing
         if isinstance(transform, LinearTransform):
-            gram, transported = percdu.transport(transform, params, moment, weight)
+            gram, transported = transform.normal_equations(params, moment, weight)
         if isinstance(transform, WarpTransform):
             warps = transform.warp(params, length, n_channels)
             warp = jnp.einsum("s,scl->cl", active, warps)

@@ -2,8 +2,9 @@
 
 The search is the costly part of a round, and most subjects need it once: in the first
 personalization round. Later, those are searched again whose mean segments are explained
-worse than the population's. The rule compares with a number
-that the server broadcasts, so it does not depend on how subjects are split over sites.
+worse than the population's, until two searches in a row have changed nothing. The rule
+compares with a number that the server broadcasts, so it does not depend on how subjects are
+split over sites.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -19,18 +19,23 @@ from percdl.algorithm import programs
 from percdl.algorithm.chunks import row_counts
 from percdl.algorithm.exchange import Broadcast
 from percdl.algorithm.programs import Prepared
-from percdl.algorithm.settings import MISFIT_FACTOR, Settings
+from percdl.algorithm.settings import MISFIT_FACTOR, PATIENCE, Settings
 from percdl.steps.types import Statistics
 
 
 def search_starts(
     settings: Settings,
     broadcast: Broadcast,
-    dictionary: jax.Array,
+    dictionary: Any,
     statistics: Sequence[Statistics],
     prepared: Sequence[Prepared],
+    fruitless: Sequence[np.ndarray],
 ) -> list[tuple[Any, Any]]:
-    """Return, for each block, the parameters and onset shifts from which IPU starts."""
+    """Return, for each block, the parameters and onset shifts from which IPU starts.
+
+    ``fruitless`` (S, K) counts, for each block, the searches in a row that changed nothing;
+    it is brought up to date.
+    """
     move = np.zeros(len(dictionary), np.int32) if broadcast.move is None else broadcast.move
     starts = [
         (before.params, np.tile(np.asarray(move, np.int32), (before.params.shape[0], 1)))
@@ -40,18 +45,27 @@ def search_starts(
         return starts
     starts = [(np.array(params), shift) for params, shift in starts]
     for k in range(len(dictionary)):
-        rows = [_unsettled(before, broadcast, k) for before in prepared]
+        rows = [
+            _unsettled(before, count[:, k], broadcast, k)
+            for before, count in zip(prepared, fruitless, strict=True)
+        ]
         for group in _pack(rows, max(len(s.count) for s in statistics)):
             _search_group(settings, dictionary[k], k, group, statistics, starts)
+        for (_, shift), count, searched in zip(starts, fruitless, rows, strict=True):
+            stayed = shift[searched, k] == move[k]
+            count[searched, k] = np.where(stayed, count[searched, k] + 1, 0)
     return starts
 
 
-def _unsettled(before: Prepared, broadcast: Broadcast, k: int) -> np.ndarray:
+def _unsettled(
+    before: Prepared, fruitless: np.ndarray, broadcast: Broadcast, k: int
+) -> np.ndarray:
     """Return the rows of a block that are worth a search for atom k."""
-    misfit = np.asarray(before.misfit[:, k])
     used = np.asarray(before.explained[:, k]) > 0
-    least = -np.inf if broadcast.misfit is None else MISFIT_FACTOR * broadcast.misfit[k]
-    return np.flatnonzero(used & (misfit > least))
+    if broadcast.misfit is None:
+        return np.flatnonzero(used)
+    worse = np.asarray(before.misfit[:, k]) > MISFIT_FACTOR * broadcast.misfit[k]
+    return np.flatnonzero(used & worse & (fruitless < PATIENCE))
 
 
 def _pack(rows: Sequence[np.ndarray], most: int) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -62,13 +76,13 @@ def _pack(rows: Sequence[np.ndarray], most: int) -> list[tuple[np.ndarray, np.nd
     block = np.repeat(np.arange(len(rows)), [len(r) for r in rows])
     row = np.concatenate(rows)
     groups = []
-    for start, size in row_counts(len(row), most):
+    for start, size in row_counts(len(row), most, tight=True):
         picked = np.minimum(np.arange(start, start + size), len(row) - 1)
         groups.append((block[picked], row[picked]))
     return groups
 
 
-def _search_group(settings: Settings, atom: jax.Array, k: int, group, statistics, starts) -> None:
+def _search_group(settings: Settings, atom: Any, k: int, group, statistics, starts) -> None:
     """Search one group for one atom, and write what was found into ``starts``."""
     found, moved = programs.seek(
         settings.transform,

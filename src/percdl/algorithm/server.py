@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from percdl.algorithm.exchange import Broadcast, Sums
@@ -62,8 +63,9 @@ def _mean_warp(sums: Sums, smooth: bool) -> np.ndarray:
 def _center(dictionary: np.ndarray, mean_warp: np.ndarray, transform: WarpTransform) -> np.ndarray:
     """Return ``phi o mean_warp`` (decision 6)."""
     with jax.enable_x64(True):
-        centred = [
-            transform.resample(jnp.asarray(atom), jnp.asarray(warp))
-            for atom, warp in zip(dictionary, mean_warp, strict=True)
-        ]
-        return np.asarray(jnp.stack(centred))
+        return np.asarray(_resample(transform, dictionary, mean_warp))
+
+
+@partial(jax.jit, static_argnames="transform")
+def _resample(transform: WarpTransform, dictionary: jax.Array, warps: jax.Array) -> jax.Array:
+    return jax.lax.map(lambda pair: transform.resample(*pair), (dictionary, warps))

@@ -12,13 +12,15 @@ Centering = Literal["refit", "paper", "off"]
 Weighting = Literal["amplitude", "subjects"]
 Solver = Literal["gauss-newton", "polyak"]
 
-# Everybody is searched in the first round, later only those whose fit is worse than the
-# population's by this factor. Shifts are for atoms of 50 samples and stretch with longer ones.
+# Shifts of the onsets that are tried, for atoms of 50 samples; they stretch with longer ones.
+# Everybody is searched in the first round; later only those whose fit is worse than the
+# population's by a factor, and no more after so many searches without a change.
 SHIFTS = tuple(range(-5, 6))
 MISFIT_FACTOR = 1.0
+PATIENCE = 2
 REFERENCE_LENGTH = 50
 # Gauss-Newton iterations of one try of the search, and of the fit that follows it.
-N_TRY_STEPS, N_FIT_STEPS, N_POLYAK_STEPS = 4, 6, 100
+N_TRY_STEPS, N_FIT_STEPS, N_POLYAK_STEPS = 6, 3, 100
 
 
 class FitOptions(NamedTuple):

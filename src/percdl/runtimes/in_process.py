@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import jax
-import platformdirs
 
 from percdl.algorithm.chunks import ACCELERATOR_SHAPE, CPU_SHAPE, Shape
 from percdl.algorithm.exchange import Broadcast, Sums
@@ -63,15 +62,18 @@ def enable_compilation_cache() -> None:
     A directory the user has chosen (``JAX_COMPILATION_CACHE_DIR``) is left alone;
     ``PERCDL_NO_CACHE=1`` turns the cache off.
     """
-    chosen = jax.config.values.get("jax_compilation_cache_dir")
-    if chosen or os.environ.get("PERCDL_NO_CACHE") == "1":
+    if os.environ.get("PERCDL_NO_CACHE") == "1":
         return
-    folder = Path(platformdirs.user_cache_dir("percdl")) / "compiled"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:  # a read-only home is no reason to fail
-        return
-    jax.config.update("jax_compilation_cache_dir", str(folder))
+    if not jax.config.values.get("jax_compilation_cache_dir"):
+        import platformdirs
+
+        folder = Path(platformdirs.user_cache_dir("percdl")) / "compiled"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError:  # a read-only home is no reason to fail
+            return
+        jax.config.update("jax_compilation_cache_dir", str(folder))
+    # Ours are many small programs; by default only those of a second or more are kept.
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
 
 

@@ -18,7 +18,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from percdl.steps.warp_fit import fit_warp
 from percdl.transforms.base import WarpTransform
 
 SMOOTH_WIDTH = 4
@@ -38,18 +37,7 @@ def recenter_params(
     mean_warp: Float[Array, "C L"],
     n_channels: int,
 ) -> Float[Array, "B M"]:
-    """Return the parameters of ``mean_warp^-1 o psi_s``, the warps seen from the centred atom.
-
-    The composition leaves the family of warps by a little; the parameters are fitted to it,
-    started from the old ones.
-    """
-    length = mean_warp.shape[-1]
-    samples = jnp.arange(length, dtype=params.dtype)
-    psi = transform.warp(params, length, n_channels)
-    mean_warp = jnp.broadcast_to(mean_warp, psi.shape[1:])
-
-    def inverse(positions, mean):
-        return jnp.interp(positions, mean, samples)
-
-    target = jax.vmap(jax.vmap(inverse), (0, None))(psi, mean_warp)
-    return fit_warp(transform, target, params, n_channels)
+    """Return the parameters of ``mean_warp^-1 o psi_s``, the warps seen from the centred atom."""
+    samples = jnp.arange(mean_warp.shape[-1], dtype=params.dtype)
+    inverse = jax.vmap(lambda mean: jnp.interp(samples, mean, samples))(mean_warp)
+    return transform.follow(params, inverse, n_channels)

@@ -121,7 +121,7 @@ def select_disjoint(
     return _trace_back(totals, max_events), best[-1, -1]
 
 
-def running_maximum(x: Float[Array, "n *rest"]) -> Float[Array, "n *rest"]:
+def running_maximum(x: Array) -> Array:
     """Return the maximum of all entries up to each one, along the first axis.
 
     In two levels of about sqrt(n) steps, three times faster on a CPU than the log(n) passes

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from percdl.transforms.base import Atom, Params, WarpTransform
+from percdl.transforms.base import Atom, Point, WarpTransform
 
 # Levenberg-Marquardt damping, relative to the mean curvature: its start, its growth after a
 # refused step and its decay after an accepted one.
@@ -58,21 +58,25 @@ def gauss_newton(
     than ``tolerance``, relative. Cost O(B L M^2) an iteration, independent of N.
     """
 
-    def explained_by(params):
-        return explained_energy(transform.apply(params, atom), moment, weight)[0]
+    def explained_by(point):
+        return explained_energy(point.value, moment, weight)[0]
 
     def advance(state):
-        step, params, explained, damping, active = state
-        model = _linearize(transform, atom, moment, weight, params)
-        trial = transform.project(params + _step(model, damping))
-        reached = explained_by(trial)
+        step, params, point, explained, damping, active = state
+        model = _linearize(point, transform.directions(point, step), moment, weight)
+        trial = transform.project(params + transform.spread(_step(model, damping), step))
+        there = transform.evaluate(trial, atom)
+        reached = explained_by(there)
         better = active & (reached > explained)
         settled = better & (reached <= (1 + tolerance) * explained)
         factor = jnp.where(better, DAMPING_DOWN, DAMPING_UP)
+
+        def pick(new, old):
+            return jnp.where(better.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+
         return (
             step + 1,
-            jnp.where(better[:, None], trial, params),
-            jnp.where(better, reached, explained),
+            *jax.tree.map(pick, (trial, there, reached), (params, point, explained)),
             jnp.clip(damping * factor, *DAMPING_RANGE),
             # A refused step only raises the damping. Each subject stops by itself, so the
             # result does not depend on its company.
@@ -80,19 +84,20 @@ def gauss_newton(
         )
 
     def unfinished(state):
-        step, _, _, _, active = state
+        step, *_, active = state
         return (step < n_steps) & jnp.any(active)
 
     damping = jnp.full(moment.shape[0], DAMPING_START, moment.dtype)
     active = jnp.ones(moment.shape[0], bool)
-    start = (0, params, explained_by(params), damping, active)
-    _, params, explained, _, _ = jax.lax.while_loop(unfinished, advance, start)
+    point = transform.evaluate(params, atom)
+    start = (0, params, point, explained_by(point), damping, active)
+    _, params, _, explained, _, _ = jax.lax.while_loop(unfinished, advance, start)
     return params, explained
 
 
-def _linearize(transform, atom, moment, weight, params: Params) -> Quadratic:
+def _linearize(point: Point, basis, moment, weight) -> Quadratic:
     """Linearize the personal atoms and form the normal equations of each warp."""
-    value, slope, basis = transform.linearize(params, atom)
+    value, slope, _ = point
     _, amplitude, power = explained_energy(value, moment, weight)
     c = amplitude[:, None, None]
     n_warps = basis.shape[1]
@@ -102,10 +107,10 @@ def _linearize(transform, atom, moment, weight, params: Params) -> Quadratic:
     # Scaled by the root of the stiffness once, the basis serves all three products; where
     # the stiffness is zero so are force and leak.
     inverse = jnp.where(root > 0, 1 / jnp.where(root > 0, root, 1), 0)
-    scaled = basis * root[..., None]
+    scaled = basis * root[..., None, :]
     sides = jnp.stack([force * inverse, leak * inverse], axis=2)
-    pull, coupling = jnp.moveaxis(jnp.einsum("bcrl,bclm->bcrm", sides, scaled), 2, 0)
-    return Quadratic(jnp.einsum("bclm,bcln->bcmn", scaled, scaled), pull, coupling, power)
+    pull, coupling = jnp.moveaxis(jnp.einsum("bcrl,bcml->bcrm", sides, scaled), 2, 0)
+    return Quadratic(jnp.einsum("bcml,bcnl->bcmn", scaled, scaled), pull, coupling, power)
 
 
 def _per_warp(x: Float[Array, "B L P"], n_warps: int) -> Float[Array, "B C L"]:
@@ -115,7 +120,7 @@ def _per_warp(x: Float[Array, "B L P"], n_warps: int) -> Float[Array, "B C L"]:
     return jnp.swapaxes(x, 1, 2)
 
 
-def _step(fit: Quadratic, damping: Float[Array, " B"]) -> Float[Array, "B M"]:
+def _step(fit: Quadratic, damping: Float[Array, " B"]) -> Float[Array, "B C m"]:
     """Solve ``(H - u u^T / power + damping) step = pull``.
 
     The rank-one term is what profiling out the amplitude leaves; Sherman-Morrison keeps the
@@ -123,7 +128,7 @@ def _step(fit: Quadratic, damping: Float[Array, " B"]) -> Float[Array, "B M"]:
     """
     size = fit.curvature.shape[-1]
     scale = jnp.trace(fit.curvature, axis1=-2, axis2=-1).mean(-1) / size
-    ridge = damping * scale + jnp.finfo(damping.dtype).tiny ** 0.5
+    ridge = jnp.where(scale > 0, damping * scale, 1)
     system = fit.curvature + ridge[:, None, None, None] * jnp.eye(size, dtype=damping.dtype)
     solved = solve_positive(system, jnp.stack([fit.pull, fit.coupling], axis=-1))
     direct, coupled = solved[..., 0], solved[..., 1]
@@ -131,7 +136,7 @@ def _step(fit: Quadratic, damping: Float[Array, " B"]) -> Float[Array, "B M"]:
     lift = jnp.sum(fit.coupling * direct, axis=(1, 2)) / jnp.where(gap > 0, gap, jnp.inf)
     step = direct + lift[:, None, None] * coupled
     # A subject without activations has no curvature; it stays where it is.
-    return jnp.where(jnp.isfinite(step), step, 0).reshape(step.shape[0], -1)
+    return jnp.where(jnp.isfinite(step), step, 0)
 
 
 def solve_positive(

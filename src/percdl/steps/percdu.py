@@ -2,38 +2,12 @@
 
 from __future__ import annotations
 
-import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
-from jaxtyping import Array, Float
-
-from percdl.transforms.base import LinearTransform
 
 # Sigma_k loses rank where no subject's warp visits a sample (assumption H1 of the paper fails);
 # a ridge relative to its mean diagonal keeps the old atom there.
 RIDGE = 1e-8
-
-
-def transport(
-    transform: LinearTransform,
-    params: Float[Array, "S M"],
-    moment: Float[Array, "S L P"],
-    weight: Float[Array, "S L Q"],
-) -> tuple[Float[Array, "G L L"], Float[Array, "L P"]]:
-    """Return ``sum_s T_s^T W_s T_s`` and ``sum_s T_s^T m_s`` of one atom.
-
-    G = 1 matrix serves all channels, unless warps or missing samples differ between
-    channels (G = P). Cost O(S L^3), as one matrix product.
-    """
-    length, n_channels = moment.shape[1:]
-    operators = transform.operator(params, length, n_channels)
-    groups = max(operators.shape[1], weight.shape[2])
-    weights = jnp.swapaxes(weight, 1, 2)[..., None]
-    gram = jnp.einsum("sglm,sgln->gmn", operators * weights, operators)
-    per_channel = jnp.broadcast_to(operators, (operators.shape[0], groups, length, length))
-    if groups == 1:
-        return gram, jnp.einsum("slm,slp->mp", per_channel[:, 0], moment)
-    return gram, jnp.einsum("splm,slp->mp", per_channel, moment)
 
 
 def update_dictionary(

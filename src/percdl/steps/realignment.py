@@ -16,11 +16,10 @@ from jaxtyping import Array, Float, Int
 from percdl.steps.alignment import align
 from percdl.steps.ipu import explained_energy, gauss_newton
 from percdl.steps.statistics import at_shift
-from percdl.steps.warp_fit import fit_warp
 from percdl.transforms.base import Atom, ClosedFormTransform, WarpTransform
 
-# Gauss-Newton iterations from the identity to the alignment; the fit itself does the rest.
-N_ALIGN_STEPS = 2
+# Fits are tried at so many shifts, those whose alignment explains most.
+N_TRIES = 3
 # A shift must explain this much more than its rival, relative, to be preferred.
 PREFERENCE = 1e-6
 
@@ -45,26 +44,35 @@ def search(
     margin = (moment.shape[1] - length) // 2
     params, shift = start
 
-    def attempt(params, shift, align_first):
-        at = at_shift(moment, shift, length), at_shift(weight, shift, length)
-        if align_first:
-            params = _aligned_start(transform, atom, *at)
-        return gauss_newton(transform, atom, *at, params, n_steps)
+    def at(shift):
+        return at_shift(moment, shift, length), at_shift(weight, shift, length)
+
+    def screen(move):
+        moved = jnp.clip(shift + move, -margin, margin)
+        path = align(atom, *at(moved))[:, None] if align_first else own
+        path = jnp.broadcast_to(path, own.shape)
+        return explained_energy(transform.resample(atom, path), *at(moved))[0], moved, path
 
     def consider(index, best):
-        best_params, best_shift, best_explained = best
-        moved = jnp.clip(shift + shifts[index], -margin, margin)
-        found, explained = attempt(params, moved, align_first)
-        better = explained > best_explained * (1 + PREFERENCE)
+        most, best_params, best_shift = best
+        moved, path = (x[ranking[index], rows] for x in (shifts_tried, paths))
+        begin = transform.approximate(path) if align_first else params
+        found, explained = gauss_newton(transform, atom, *at(moved), begin, n_steps)
+        better = explained > most * (1 + PREFERENCE)
         return (
+            jnp.where(better, explained, most),
             jnp.where(better[:, None], found, best_params),
             jnp.where(better, moved, best_shift),
-            jnp.where(better, explained, best_explained),
         )
 
-    current, explained = attempt(params, shift, False)
-    best = jax.lax.fori_loop(0, len(shifts), consider, (current, shift, explained))
-    return best[0], best[1]
+    rows = jnp.arange(moment.shape[0])
+    own = transform.warp(params, *atom.shape)
+    promise, shifts_tried, paths = jax.lax.map(screen, shifts)
+    ranking = jnp.argsort(-promise, axis=0)
+    current, explained = gauss_newton(transform, atom, *at(shift), params, n_steps)
+    n_tries = min(N_TRIES, len(shifts))
+    best = jax.lax.fori_loop(0, n_tries, consider, (explained, current, shift))
+    return best[1], best[2]
 
 
 def best_window(
@@ -90,14 +98,3 @@ def best_window(
         return jnp.where(better, moved, shift), jnp.where(better, reached, most)
 
     return jax.lax.fori_loop(0, 2 * margin + 1, consider, (still, explained(still)))[0]
-
-
-def _aligned_start(transform, atom, moment, weight):
-    """Return the parameters of the warp closest to the alignment of atom and mean segment."""
-    neutral = jnp.broadcast_to(
-        transform.neutral(atom), (moment.shape[0], transform.n_params(*atom.shape))
-    )
-    path = align(atom, moment, weight)
-    n_warps = transform.warp(neutral[:1], *atom.shape).shape[-2]
-    target = jnp.broadcast_to(path[:, None], (path.shape[0], n_warps, path.shape[1]))
-    return fit_warp(transform, target, neutral, atom.shape[1], N_ALIGN_STEPS)

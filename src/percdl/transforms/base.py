@@ -11,21 +11,24 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar, NamedTuple
 
-from jaxtyping import Array, Float
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
 
 from percdl.exceptions import InvalidParameterError
 
 Params = Float[Array, "*batch M"]
 Atom = Float[Array, "L P"]
 Atoms = Float[Array, "*batch L P"]
+#: Which directions a step may take: all parameters (None), or those of a numbered turn.
+Turn = Int[Array, ""] | int | None
 
 
-class Linearization(NamedTuple):
-    """First-order model of a warped atom around some parameters.
+class Point(NamedTuple):
+    """Warped atoms at some parameters, and what is needed to differentiate them there.
 
     The Jacobian of a warp has a product form, which keeps Gauss-Newton cheap:
-    ``d value[l, p] / d params[c, m] = slope[l, p] * basis[c, l, m]`` where ``c`` is the warp
-    that acts on channel ``p`` (C = 1 warp for all channels, or C = P, one for each).
+    ``d value[l, p] / d step[c, m] = slope[l, p] * directions[c, m, l]`` where ``c`` is the
+    warp that acts on channel ``p`` (C = 1 warp for all channels, or C = P, one for each).
 
     Attributes
     ----------
@@ -33,13 +36,13 @@ class Linearization(NamedTuple):
         The personal atom ``f(phi, a)``.
     slope : array (..., L, P)
         Derivative of the atom along time, per sample, at the warped times.
-    basis : array (..., C, L, M / C)
-        Derivative of the warped times, in samples, with respect to the parameters.
+    details : tuple of arrays (...)
+        What the transform keeps to make `WarpTransform.directions` of.
     """
 
     value: Float[Array, "*batch L P"]
     slope: Float[Array, "*batch L P"]
-    basis: Float[Array, "*batch C L m"]
+    details: tuple[Array, ...]
 
 
 class Transform(ABC):
@@ -80,6 +83,23 @@ class LinearTransform(Transform):
     ) -> Float[Array, "*batch C L L"]:
         """Return ``T(a)``: C = 1 matrix for all channels, or C = P, one for each."""
 
+    def normal_equations(
+        self,
+        params: Float[Array, "S M"],
+        moment: Float[Array, "S L P"],
+        weight: Float[Array, "S L Q"],
+    ) -> tuple[Float[Array, "G L L"], Float[Array, "L P"]]:
+        """Return ``sum_s T_s^T W_s T_s`` and ``sum_s T_s^T m_s``, all that PerCDU needs.
+
+        G = 1 matrix serves all channels, unless operators or missing samples differ between
+        channels (G = P). Cost O(S L^3), as one matrix product.
+        """
+        operators = self.operator(params, *moment.shape[1:])
+        weights = jnp.swapaxes(weight, 1, 2)[..., None]
+        gram = jnp.einsum("sglm,sgln->gmn", operators * weights, operators)
+        subscripts = "splm,slp->mp" if operators.shape[1] > 1 else "sclm,slp->mp"
+        return gram, jnp.einsum(subscripts, operators, moment)
+
 
 class WarpTransform(LinearTransform):
     """A transform that moves samples in time; it can be linearized and centred."""
@@ -91,14 +111,24 @@ class WarpTransform(LinearTransform):
         """Return psi at the L sampling times, in samples (0 to L-1)."""
 
     @abstractmethod
-    def warp_jacobian(
-        self, params: Params, atom_length: int, n_channels: int
-    ) -> tuple[Float[Array, "*batch C L"], Float[Array, "*batch C L m"]]:
-        """Return psi in samples, and its derivative in the parameters."""
+    def evaluate(self, params: Params, atom: Atom) -> Point:
+        """Return ``f(atom, params)``, ready to be differentiated."""
 
     @abstractmethod
-    def linearize(self, params: Params, atom: Atom) -> Linearization:
-        """Return ``f`` and its Jacobian at ``params``."""
+    def directions(self, point: Point, turn: Turn = None) -> Float[Array, "*batch C m L"]:
+        """Return the derivative of psi, in samples, in the directions of a turn."""
+
+    @abstractmethod
+    def spread(self, step: Float[Array, "*batch C m"], turn: Turn = None) -> Params:
+        """Return the change of the parameters that a step along these directions is."""
+
+    @abstractmethod
+    def approximate(self, target: Float[Array, "*batch C L"]) -> Params:
+        """Return parameters whose warp is close to ``target`` (in samples)."""
+
+    @abstractmethod
+    def follow(self, params: Params, outer: Float[Array, "C L"], n_channels: int) -> Params:
+        """Return the parameters of ``outer o psi``, with ``outer`` in samples."""
 
     @abstractmethod
     def resample(self, atom: Atom, position: Float[Array, "*batch C L"]) -> Atoms:

@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial, reduce
 from typing import final
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from percdl.exceptions import InvalidParameterError
 from percdl.transforms import interpolation as interp
-from percdl.transforms.base import Atom, Atoms, Linearization, Params, WarpTransform
+from percdl.transforms.base import Atom, Atoms, Params, Point, Turn, WarpTransform
 from percdl.transforms.projection import project_rows_onto_l1_ball
-from percdl.transforms.trigonometry import sincospi
+from percdl.transforms.sine_layers import (
+    displace,
+    grid,
+    in_samples,
+    pass_through,
+    sine_coefficients,
+    sines,
+    stretch_by_later,
+)
+from percdl.transforms.tying import by_group, by_layer, tie_layers
 
 # Rows of norm below one keep psi' > 0; the margin keeps the inverse warp well conditioned.
 MAX_ROW_NORM = 0.99
+# Rounds of `approximate`; the displacement that is left falls by about three each time.
+N_CORRECTIONS = 2
 
 
 @final
@@ -92,24 +105,64 @@ class TimeWarp(WarpTransform):
 
     def warp(self, params: Params, atom_length: int, n_channels: int):
         """Return psi at the sampling times, in samples: array (..., C, L)."""
-        return self.warp_jacobian(params, atom_length, n_channels)[0]
+        displacement, _ = pass_through(self._layers(params, n_channels), atom_length)
+        return in_samples(displacement, atom_length)
 
-    def warp_jacobian(self, params: Params, atom_length: int, n_channels: int):
-        """Return psi (..., C, L), in samples, and its derivative in the parameters."""
-        last = atom_length - 1
-        samples = jnp.arange(atom_length, dtype=params.dtype)
-        displacement = jnp.zeros((), params.dtype)
-        columns: list[Array] = []
-        for layer in self._layers(params, n_channels):
-            sines, cosines = _harmonics(samples / last + displacement, self.width)
-            # Chain rule: a later layer stretches what the earlier ones did by psi_d'.
-            stretch = 1 + jnp.einsum("...lw,...w->...l", cosines, layer)
-            columns = [column * stretch[..., None] for column in columns] + [sines]
-            displacement = displacement + jnp.einsum("...lw,...w->...l", sines, layer)
-        shape = (*displacement.shape, self.width)
-        basis = jnp.concatenate([jnp.broadcast_to(c, shape) for c in columns], axis=-1)
-        # The identity is added last, in whole samples: zero parameters return exactly 0..L-1.
-        return jnp.clip(samples + last * displacement, 0, last), last * basis
+    def evaluate(self, params: Params, atom: Atom) -> Point:
+        """Return the warped atoms, and what their derivatives are made of."""
+        length, n_channels = atom.shape
+        displacement, (times, slopes) = pass_through(self._layers(params, n_channels), length)
+        gains = (length - 1) * stretch_by_later(slopes)
+        value, slope = self._read(atom, in_samples(displacement, length))
+        return Point(value, slope, (jnp.moveaxis(times, 0, -2), jnp.moveaxis(gains, 0, -2)))
+
+    def directions(self, point: Point, turn: Turn = None) -> Float[Array, "*batch C m L"]:
+        """Return the derivative of psi, in samples, in the directions of a turn."""
+        groups = tie_layers(self.depth, self.width, turn)
+
+        def derive(_, group):
+            terms = [
+                sines(t, self.width) * gain[..., None, :] for t, gain in zip(*group, strict=True)
+            ]
+            return None, reduce(jnp.add, terms)
+
+        parts = tuple(by_group(groups, jnp.moveaxis(x, -2, 0)) for x in point.details)
+        _, basis = jax.lax.scan(derive, None, parts)
+        return jnp.moveaxis(basis, 0, -3).reshape(*basis.shape[1:-2], -1, basis.shape[-1])
+
+    def spread(self, step: Float[Array, "*batch C m"], turn: Turn = None) -> Params:
+        """Return the change of the parameters that a step along the directions of a turn is."""
+        groups = tie_layers(self.depth, self.width, turn)
+        parts = step.reshape(*step.shape[:-1], groups.n_groups, self.width)
+        return by_layer(groups, parts).reshape(*step.shape[:-2], -1)
+
+    def approximate(self, target: Float[Array, "*batch C L"]) -> Params:
+        """Return parameters whose warp is close to ``target`` (in samples), layers alike.
+
+        A target that moves by e is first made of D layers that move by e / D each; then what
+        is missing is added in the same way.
+        """
+        length = target.shape[-1]
+        shape = (*target.shape[:-1], self.depth, self.width)
+        params = jnp.zeros(shape, target.dtype).reshape(*target.shape[:-2], -1)
+        psi = jnp.arange(length, dtype=target.dtype)
+        for _ in range(N_CORRECTIONS):
+            share = sine_coefficients((target - psi) / (length - 1), self.width) / self.depth
+            layers = jnp.broadcast_to(share[..., None, :], shape)
+            params = self.project(params + layers.reshape(params.shape))
+            psi = self.warp(params, length, target.shape[-2])
+        return params
+
+    def follow(self, params: Params, outer: Float[Array, "C L"], n_channels: int) -> Params:
+        """Return the parameters of ``outer o psi``: the last layer takes ``outer`` in."""
+        length = outer.shape[-1]
+        layers = self._layers(params, n_channels)
+        time = grid(length, params.dtype)
+        moved = in_samples(displace(time, layers[-1])[0], length)
+        reached = _read_curve(jnp.broadcast_to(outer, moved.shape[-2:]), moved) / (length - 1)
+        last = sine_coefficients(reached - time, self.width)
+        layers = jnp.moveaxis(layers.at[-1].set(last), 0, -2)
+        return self.project(layers.reshape(params.shape))
 
     def apply(self, params: Params, atom: Atom) -> Atoms:
         """Return the warped atoms, array (..., L, P)."""
@@ -119,16 +172,30 @@ class TimeWarp(WarpTransform):
         """Return the atom read at the given positions (..., C, L), in samples."""
         return self._read(atom, position)[0]
 
-    def linearize(self, params: Params, atom: Atom) -> Linearization:
-        """Return the warped atoms and their Jacobian in product form."""
-        position, basis = self.warp_jacobian(params, *atom.shape)
-        value, slope = self._read(atom, position)
-        return Linearization(value, slope, basis)
-
     def operator(self, params: Params, atom_length: int, n_channels: int):
         """Return T(a), array (..., C, L, L)."""
         position = self.warp(params, atom_length, n_channels)
         return interp.operator(position, atom_length, self.interpolation)
+
+    def normal_equations(
+        self,
+        params: Float[Array, "S M"],
+        moment: Float[Array, "S L P"],
+        weight: Float[Array, "S L Q"],
+    ):
+        """Return the sums of PerCDU; O(S L (L + P)) where the kernel is local."""
+        if self.interpolation == "paper":
+            return super().normal_equations(params, moment, weight)
+        length, n_channels = moment.shape[1:]
+        position = jnp.moveaxis(self.warp(params, length, n_channels), 1, 0)
+        groups = max(len(position), weight.shape[2])
+        shape = (groups, *moment.shape[:2])
+        gram, transported = jax.vmap(partial(interp.normal_equations, kind=self.interpolation))(
+            jnp.broadcast_to(position, shape),
+            jnp.broadcast_to(jnp.moveaxis(weight, 2, 0), shape),
+            jnp.moveaxis(moment.reshape(*moment.shape[:2], groups, -1), 2, 0),
+        )
+        return gram, jnp.moveaxis(transported, 0, 1).reshape(length, n_channels)
 
     def _n_warps(self, n_channels: int) -> int:
         return n_channels if self.per_channel else 1
@@ -149,8 +216,10 @@ class TimeWarp(WarpTransform):
         return jnp.concatenate(value, -1), jnp.concatenate(slope, -1)
 
 
-def _harmonics(time: Float[Array, "*batch L"], width: int):
-    """Return sin(w pi t) / (w pi) and cos(w pi t) for w = 1..W, along a last axis."""
-    order = jnp.arange(1, width + 1, dtype=time.dtype)
-    sines, cosines = sincospi(time[..., None] * order)
-    return sines / (jnp.pi * order), cosines
+def _read_curve(curve: Float[Array, "C L"], position: Float[Array, "*batch C L"]):
+    """Return curves read at the given positions, in samples; each has positions of its own."""
+    read = [
+        interp.read(row[:, None], position[..., c, :], "cubic")[0][..., 0]
+        for c, row in enumerate(curve)
+    ]
+    return jnp.stack(read, axis=-2)

@@ -1,0 +1,75 @@
+"""Layers of sines: the displacement a warp is composed of (Eqs. 4-5), and its derivatives."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from percdl.transforms.trigonometry import sincospi
+
+
+def pass_through(layers: Float[Array, "D *batch W"], atom_length: int):
+    """Return the displacement (..., L) of all layers, where each one starts, and its slope.
+
+    A scan, because XLA would inline a loop and evaluate the layers once for every use.
+    """
+    time = grid(atom_length, layers.dtype)
+
+    def advance(displacement, layer):
+        moved, slope = displace(time + displacement, layer)
+        return displacement + moved, (time + displacement, slope)
+
+    start = jnp.zeros((*layers.shape[1:-1], atom_length), layers.dtype)
+    return jax.lax.scan(advance, start, layers)
+
+
+def stretch_by_later(slopes: Float[Array, "D *batch L"]) -> Float[Array, "D *batch L"]:
+    """Return, for each layer, the product of the slopes of those after it (the chain rule)."""
+
+    def advance(stretch, slope):
+        return stretch * slope, stretch
+
+    return jax.lax.scan(advance, jnp.ones_like(slopes[0]), slopes, reverse=True)[1]
+
+
+def grid(atom_length: int, dtype) -> Float[Array, " L"]:
+    """Return the sampling times t_i = i / (L - 1) (decision 3)."""
+    return jnp.arange(atom_length, dtype=dtype) / (atom_length - 1)
+
+
+def in_samples(displacement: Float[Array, "*batch L"], atom_length: int):
+    """Return ``t + displacement`` in samples; no displacement returns exactly 0..L-1."""
+    last = atom_length - 1
+    return jnp.clip(jnp.arange(atom_length) + last * displacement, 0, last)
+
+
+def displace(time: Float[Array, "*#batch L"], row: Float[Array, "*#batch W"]):
+    """Return by how much one layer moves the given times, and its derivative psi_d'.
+
+    Higher harmonics come from the addition theorem: one sine and one cosine are evaluated,
+    and everything stays in one loop over the samples.
+    """
+    first = sine, cosine = sincospi(time)
+    moved, stretch = row[..., :1] / jnp.pi * sine, 1 + row[..., :1] * cosine
+    for order in range(2, row.shape[-1] + 1):
+        sine, cosine = sine * first[1] + cosine * first[0], cosine * first[1] - sine * first[0]
+        coefficient = row[..., order - 1 : order]
+        moved = moved + coefficient / (order * jnp.pi) * sine
+        stretch = stretch + coefficient * cosine
+    return moved, stretch
+
+
+def sines(time: Float[Array, "*batch L"], width: int) -> Float[Array, "*batch W L"]:
+    """Return sin(w pi t) / (w pi) for w = 1..W."""
+    order = jnp.arange(1, width + 1, dtype=time.dtype)[:, None]
+    return sincospi(time[..., None, :] * order)[0] / (jnp.pi * order)
+
+
+def sine_coefficients(curve: Float[Array, "*batch L"], width: int) -> Float[Array, "*batch W"]:
+    """Return the coefficients of sin(w pi t) / (w pi) in a curve that vanishes at both ends."""
+    length = curve.shape[-1]
+    order = np.arange(1, width + 1)
+    table = np.sin(np.pi * order * np.arange(length)[:, None] / (length - 1))
+    return curve @ jnp.asarray(table * order * (2 * np.pi / (length - 1)), curve.dtype)

@@ -1,0 +1,56 @@
+"""Moving layers in groups: cheap Gauss-Newton steps for deep warps.
+
+The layers of a warp are nearly redundant in a single step, and the cost of a step grows with
+the square of its unknowns. So the layers of a deep warp share unknowns, other layers each
+turn: every layer still gets its own values in the end.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from percdl.transforms.base import Turn
+
+# Unknowns of a step, for each warp, unless one layer has more.
+MAX_UNKNOWNS = 32
+
+
+class Groups(NamedTuple):
+    """Groups of layers that move alike: ``slots`` says which layer is where, group by group.
+
+    Slots beyond the last layer are empty.
+    """
+
+    n_groups: int
+    size: int
+    n_layers: int
+    slots: Int[Array, " slots"]
+
+
+def tie_layers(depth: int, width: int, turn: Turn) -> Groups:
+    """Return the groups of a turn; without a turn every layer is a group of its own."""
+    n_groups = depth if turn is None else min(depth, max(1, MAX_UNKNOWNS // width))
+    size = -(-depth // n_groups)
+    layer = np.arange(n_groups * size)
+    # Four layers in pairs: the first with the second, then with the third, then with the last.
+    strides = np.arange(1, max(depth, 2))[:, None]
+    keys = np.where(layer < depth, layer * strides % depth, layer)
+    orders = jnp.asarray(np.argsort(keys, axis=1, kind="stable"))
+    return Groups(n_groups, size, depth, orders[0 if turn is None else turn % len(orders)])
+
+
+def by_group(groups: Groups, by_layer: Array) -> Array:
+    """Sort what each layer has into groups, array (groups, size, ...); empty slots get zeros."""
+    empty = groups.n_groups * groups.size - groups.n_layers
+    padded = jnp.pad(by_layer, ((0, empty), *((0, 0) for _ in by_layer.shape[1:])))
+    return padded[groups.slots].reshape(groups.n_groups, groups.size, *by_layer.shape[1:])
+
+
+def by_layer(groups: Groups, by_group: Float[Array, "*batch G W"]) -> Float[Array, "*batch D W"]:
+    """Give every layer what its group has."""
+    by_slot = jnp.repeat(by_group, groups.size, axis=-2)
+    return jnp.take(by_slot, jnp.argsort(groups.slots)[: groups.n_layers], axis=-2)
