@@ -42,6 +42,9 @@ class TwoSites:
     def personal_round(self, broadcast):
         return Sums.total([site.personal_round(broadcast) for site in self.sites])
 
+    def recenter(self, broadcast):
+        return Sums.total([site.recenter(broadcast) for site in self.sites])
+
 
 def assert_same(outcome, reference):
     assert_allclose(outcome.dictionary, reference.dictionary, atol=1e-9)

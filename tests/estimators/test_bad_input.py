@@ -145,7 +145,7 @@ def test_other_sampling_rate_than_in_training(fitted):
 
 
 def test_other_channels_than_in_training(fitted):
-    message = r"was fitted on 1 channels \(ch0\), but X has 2 \(ch0, ch1\)\. Select the same"
+    message = r"was fitted on 1 channel\(s\) \(ch0\), but X has 2 \(ch0, ch1\)\. Select the same"
     for method in (fitted.transform, fitted.reconstruct, fitted.score, fitted.personalize):
         with refuses(InvalidParameterError, message):
             method(np.zeros((3, 110, 2)))

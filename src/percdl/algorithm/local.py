@@ -102,6 +102,18 @@ class Site:
             )
         return Sums.total(sums)
 
+    def recenter(self, broadcast: Broadcast) -> Sums:
+        """Express parameters and codes by the centred dictionary, and add up."""
+        dictionary = self._array(broadcast.dictionary)
+        for block in self.blocks:
+            moved = self._prepare(block, broadcast, dictionary, self._statistics(block))
+            block.params = moved.params
+            for index, part in zip(block.chunks, block.split(moved), strict=True):
+                self.coded[index] = programs.keep(
+                    self.coded[index], part.amplitude, part.explained
+                )
+        return Sums.total([self._personal_sums(block, dictionary) for block in self.blocks])
+
     def _prepare(self, block: Block, broadcast: Broadcast, dictionary, statistics) -> Prepared:
         recenters = broadcast.mean_warp is not None
         identity = np.zeros((len(dictionary), 1, self.settings.atom_length))

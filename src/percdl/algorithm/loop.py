@@ -10,7 +10,7 @@ import numpy as np
 
 from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.history import History, StopReason
-from percdl.algorithm.server import personal_update, population_update
+from percdl.algorithm.server import fix_gauge, personal_update, population_update
 from percdl.algorithm.settings import Settings
 from percdl.steps.cdu import normalize
 
@@ -25,6 +25,10 @@ class Runtime(Protocol):
 
     def personal_round(self, broadcast: Broadcast) -> Sums:
         """Run IPU and CSC everywhere; return the sums."""
+        ...
+
+    def recenter(self, broadcast: Broadcast) -> Sums:
+        """Express parameters and codes by the centred dictionary everywhere; return the sums."""
         ...
 
 
@@ -69,8 +73,8 @@ def run_percdl(
         sums = runtime.personal_round(broadcast)  # lines 7-8
         history.record("personal", index, "IPU", sums.objective_fitted)
         history.record("personal", index, "CSC", sums.objective)
-        last = index == n_perso - 1
-        broadcast, objective = personal_update(sums, broadcast, settings, last)  # line 9, PerCDU
+        left = n_perso - 1 - index
+        broadcast, objective = personal_update(sums, broadcast, settings, left)  # line 9, PerCDU
         history.record("personal", index, "PerCDU", objective)
         report("personal", index, objective)
         reason = StopReason.ROUNDS_DONE
@@ -78,6 +82,9 @@ def run_percdl(
             reason = StopReason.CONVERGED
             break
     sums = _close(runtime, settings, broadcast, history)
+    if settings.warps and n_perso and settings.centering == "refit":
+        broadcast = fix_gauge(sums, broadcast, settings)
+        sums = runtime.recenter(broadcast)
     return Outcome(broadcast.dictionary, sums, reason)
 
 

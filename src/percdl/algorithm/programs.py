@@ -170,26 +170,28 @@ def choose(
     proposal: Coded, previous: Coded, amplitude: Array, explained: Array
 ) -> tuple[Coded, Array]:
     """Take the proposal where it is no worse than the previous codes at their best amplitude."""
-    events, statistics, energy, unexplained, _ = previous
-    kept = unexplained - explained.sum(1)
-    accept = proposal.objective <= kept + ROUNDING * energy
-    scale = jnp.take_along_axis(amplitude, events.atom, axis=1)
-    old = Coded(
-        events._replace(amplitude=events.amplitude * scale),
-        Statistics(
-            statistics.moment * amplitude[..., None, None],
-            statistics.weight * amplitude[..., None, None] ** 2,
-            statistics.count,
-        ),
-        energy,
-        unexplained,
-        kept,
-    )
+    old = keep(previous, amplitude, explained)
+    accept = proposal.objective <= old.objective + ROUNDING * old.energy
 
     def pick(new, old):
         return jnp.where(accept.reshape(-1, *[1] * (new.ndim - 1)), new, old)
 
     return jax.tree.map(pick, proposal, old), accept
+
+
+@jax.jit
+def keep(coded: Coded, amplitude: Array, explained: Array) -> Coded:
+    """Return old codes at the best common amplitude (S, K) that new atoms have for them."""
+    events, statistics, energy, unexplained, _ = coded
+    scale = jnp.take_along_axis(amplitude, events.atom, axis=1)
+    factor = amplitude[..., None, None]
+    return Coded(
+        events._replace(amplitude=events.amplitude * scale),
+        Statistics(statistics.moment * factor, statistics.weight * factor**2, statistics.count),
+        energy,
+        unexplained,
+        unexplained - explained.sum(1),
+    )
 
 
 @partial(jax.jit, static_argnames=("transform", "by_subject"))

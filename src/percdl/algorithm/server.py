@@ -13,6 +13,9 @@ from percdl.steps import cdu, percdu
 from percdl.steps.centering import smooth_warp
 from percdl.transforms.base import LinearTransform, WarpTransform
 
+# A large population's mean warp is known well enough to remove all of it more than once.
+LARGE, N_WHOLE_LARGE = 128, 3
+
 
 def population_update(
     sums: Sums, broadcast: Broadcast, settings: Settings
@@ -25,7 +28,7 @@ def population_update(
 
 
 def personal_update(
-    sums: Sums, broadcast: Broadcast, settings: Settings, last: bool
+    sums: Sums, broadcast: Broadcast, settings: Settings, rounds_left: int
 ) -> tuple[Broadcast, float]:
     """PerCDU and centering (Alg. 1, line 9): the next broadcast, the objective after PerCDU."""
     if isinstance(settings.transform, LinearTransform):
@@ -37,7 +40,7 @@ def personal_update(
         objective = sums.objective
     mean_warp = None
     if isinstance(settings.transform, WarpTransform) and settings.centering != "off":
-        mean_warp = _mean_warp(sums, smooth=not last and settings.centering == "refit")
+        mean_warp = _mean_warp(sums, rounds_left if settings.centering == "refit" else 0)
         dictionary = _center(dictionary, mean_warp, settings.transform)
     answer = Broadcast(
         cdu.normalize(dictionary),
@@ -47,17 +50,33 @@ def personal_update(
     return answer, objective
 
 
+def fix_gauge(sums: Sums, broadcast: Broadcast, settings: Settings) -> Broadcast:
+    """Centre once more, at the very end: the closing fit has moved the mean warp a little."""
+    assert isinstance(settings.transform, WarpTransform)
+    mean_warp = _mean_warp(sums, rounds_left=1)
+    centred = _center(broadcast.dictionary, mean_warp, settings.transform)
+    return Broadcast(cdu.normalize(centred), mean_warp=mean_warp)
+
+
 def _own_window(sums: Sums, settings: Settings) -> tuple[np.ndarray, np.ndarray]:
     inner = slice(settings.margin, settings.margin + settings.atom_length)
     return sums.moment[:, inner], sums.weight[:, inner]
 
 
-def _mean_warp(sums: Sums, smooth: bool) -> np.ndarray:
-    """Return the mean warp of each atom (K, C, L); the identity for atoms nobody has."""
+def n_whole(sums: Sums) -> int:
+    """Return in how many of the last rounds the whole mean warp is removed."""
+    return N_WHOLE_LARGE if sums.n_warps.max() >= LARGE else 1
+
+
+def _mean_warp(sums: Sums, rounds_left: int) -> np.ndarray:
+    """Return the mean warp of each atom (K, C, L), as much of it as is to be removed now.
+
+    It is the identity for atoms nobody has.
+    """
     samples = np.arange(sums.warp.shape[-1], dtype=float)
     n_warps = sums.n_warps[:, None, None]
     mean = np.where(n_warps > 0, sums.warp / np.maximum(n_warps, 1), samples)
-    return smooth_warp(mean) if smooth else mean
+    return mean if rounds_left < n_whole(sums) else smooth_warp(mean)
 
 
 def _center(dictionary: np.ndarray, mean_warp: np.ndarray, transform: WarpTransform) -> np.ndarray:

@@ -170,7 +170,7 @@ class BaseCDL(TransformerMixin, BaseEstimator):
         cohort = as_cohort(X)
         if cohort.n_channels != self.n_channels_:
             raise InvalidParameterError(
-                f"`{type(self).__name__}` was fitted on {self.n_channels_} channels "
+                f"`{type(self).__name__}` was fitted on {self.n_channels_} channel(s) "
                 f"({', '.join(self.channels_)}), but X has {cohort.n_channels} "
                 f"({', '.join(cohort.channels)}). Select the same channels."
             )

@@ -52,6 +52,11 @@ class InProcess:
         with self._precision():
             return self.site.personal_round(broadcast)
 
+    def recenter(self, broadcast: Broadcast) -> Sums:
+        """Express parameters and codes by the centred dictionary; return the sums."""
+        with self._precision():
+            return self.site.recenter(broadcast)
+
     def _precision(self) -> AbstractContextManager:
         return jax.enable_x64(True) if self._settings.dtype == "float64" else nullcontext()
 
