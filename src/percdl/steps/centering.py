@@ -8,7 +8,7 @@ spread sigma, a gauge error of frequency w is seen in the mean warp only through
 about ``exp(-(pi w sigma)^2 / 2)``: high frequencies are invisible, yet each repetition adds
 the sampling noise of the mean warp once more. So during the rounds only the first
 ``SMOOTH_WIDTH`` sines of the mean warp are removed, which is stable, and the whole mean warp
-once, in the last round.
+at the end.
 """
 
 from __future__ import annotations
