@@ -85,6 +85,7 @@ def run_percdl(
     if settings.warps and n_perso and settings.centering == "refit":
         broadcast = fix_gauge(sums, broadcast, settings)
         sums = runtime.recenter(broadcast)
+        history.record("final", 0, "centering", sums.objective)
     return Outcome(broadcast.dictionary, sums, reason)
 
 

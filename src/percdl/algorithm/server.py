@@ -14,7 +14,7 @@ from percdl.steps.centering import smooth_warp
 from percdl.transforms.base import LinearTransform, WarpTransform
 
 # A large population's mean warp is known well enough to remove all of it more than once.
-LARGE, N_WHOLE_LARGE = 128, 3
+LARGE, N_WHOLE_LARGE = 512, 3
 
 
 def population_update(
