@@ -51,7 +51,10 @@ def personal_update(
 
 
 def fix_gauge(sums: Sums, broadcast: Broadcast, settings: Settings) -> Broadcast:
-    """Centre once more, at the very end: the closing fit has moved the mean warp a little."""
+    """Centre once more, at the very end: the closing fit has moved the mean warp a little.
+
+    As in a round before the last: a small population's mean warp is removed whole only once.
+    """
     assert isinstance(settings.transform, WarpTransform)
     mean_warp = _mean_warp(sums, rounds_left=1)
     centred = _center(broadcast.dictionary, mean_warp, settings.transform)
@@ -63,7 +66,7 @@ def _own_window(sums: Sums, settings: Settings) -> tuple[np.ndarray, np.ndarray]
     return sums.moment[:, inner], sums.weight[:, inner]
 
 
-def n_whole(sums: Sums) -> int:
+def _n_whole(sums: Sums) -> int:
     """Return in how many of the last rounds the whole mean warp is removed."""
     return N_WHOLE_LARGE if sums.n_warps.max() >= LARGE else 1
 
@@ -76,7 +79,7 @@ def _mean_warp(sums: Sums, rounds_left: int) -> np.ndarray:
     samples = np.arange(sums.warp.shape[-1], dtype=float)
     n_warps = sums.n_warps[:, None, None]
     mean = np.where(n_warps > 0, sums.warp / np.maximum(n_warps, 1), samples)
-    return mean if rounds_left < n_whole(sums) else smooth_warp(mean)
+    return mean if rounds_left < _n_whole(sums) else smooth_warp(mean)
 
 
 def _center(dictionary: np.ndarray, mean_warp: np.ndarray, transform: WarpTransform) -> np.ndarray:

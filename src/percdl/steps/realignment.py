@@ -36,9 +36,9 @@ def search(
 ) -> tuple[Float[Array, "B M"], Int[Array, " B"]]:
     """Return the parameters and the shift from which the fit explains most.
 
-    Tries the parameters and shift of ``start``, then each of ``shifts``, relative to it,
-    with ``n_steps`` Gauss-Newton iterations a try.
-    Cost O(T B (L M^2 + L^2)).
+    Tries the parameters and shift of ``start``, then the most promising of ``shifts``,
+    relative to it, with ``n_steps`` Gauss-Newton iterations a try. A shift promises what the
+    alignment there explains. Cost O(T B L^2) to screen, O(B L M^2) a try.
     """
     length = atom.shape[0]
     margin = (moment.shape[1] - length) // 2

@@ -7,7 +7,7 @@ Positions are in samples, from 0 to L-1; reading at whole samples returns them u
 
 from __future__ import annotations
 
-from functools import partial
+from functools import partial, reduce
 from typing import Literal, get_args
 
 import jax
@@ -91,17 +91,14 @@ def normal_equations(
     by_interval = jnp.einsum("sli,slq->iq", reads, columns)
     # On the atom with its two ghost samples, interval i reads samples from i + first on.
     first = 1 + _offsets(width)[0]
-    extended = (length + 2, length + 2)
-    gram, right = jnp.zeros(extended, position.dtype), jnp.zeros((length + 2, moment.shape[2]))
+    ends = [(first + i, 3 - first - i) for i in range(width)]
+    gram = jnp.zeros((length + 2, length + 2), position.dtype)
     for (i, j), band in zip(pairs, by_interval.T[: len(pairs)], strict=True):
-        placed = (
-            jnp.zeros(length + 2, position.dtype).at[first + i : first + i + length - 1].set(band)
-        )
+        placed = jnp.pad(band, ends[i])
         diagonal = jnp.diag(placed[: length + 2 - (j - i)], j - i)
         gram = gram + diagonal + (diagonal.T if i != j else 0)
     shared = by_interval[:, len(pairs) :].reshape(length - 1, width, -1)
-    for i in range(width):
-        right = right + jnp.pad(shared[:, i], ((first + i, 3 - first - i), (0, 0)))
+    right = reduce(jnp.add, [jnp.pad(shared[:, i], (ends[i], (0, 0))) for i in range(width)])
     ghosts = _extend(jnp.eye(length, dtype=position.dtype))
     return ghosts.T @ gram @ ghosts, ghosts.T @ right
 
