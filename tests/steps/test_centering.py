@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_allclose
 
-from percdl.steps.centering import SMOOTH_WIDTH, recenter_params, smooth_warp
+from percdl.steps.centering import (
+    MIN_SPEED,
+    SMOOTH_WIDTH,
+    expected_inverse,
+    find_gauge,
+    invert_warps,
+    recenter_params,
+    smooth_warp,
+)
 from percdl.transforms import TimeWarp
 
 B, L = 24, 25
@@ -108,3 +116,55 @@ def test_centering_with_the_identity_changes_nothing():
     params, warps = population(transform, n_channels, seed=3)
     same = in_double(fast_recenter, transform, params, SAMPLES[None].astype(float), n_channels)
     assert_allclose(warps_of(transform, same, n_channels), warps, atol=1e-9)
+
+
+@every_case
+def test_inverses_undo_the_warps(transform, n_channels):
+    _, warps = population(transform, n_channels)
+    inverses = in_double(invert_warps, warps)
+    for s, c in np.ndindex(warps.shape[:2]):
+        assert_allclose(inverses[s, c], np.interp(SAMPLES, warps[s, c], SAMPLES), atol=1e-9)
+
+
+def many_warps(n_warps=4000, seed=4):
+    """Return warps (S, L) of mean identity, as decision 5 draws them."""
+    transform = TimeWarp(3, 8)
+    rows = np.random.default_rng(seed).uniform(-1, 1, (n_warps, 3, 8))
+    rows *= np.minimum(1, 0.99 / np.abs(rows).sum(-1, keepdims=True))
+    return warps_of(transform, rows.reshape(n_warps, -1), 1)[:, 0]
+
+
+def test_the_mean_inverse_follows_from_mean_and_spread():
+    warps = many_warps()
+    mean_inverse = in_double(invert_warps, warps).mean(0)
+    expected = expected_inverse(warps.mean(0), warps.std(0))
+    assert np.abs(mean_inverse - SAMPLES).max() > 0.1  # it is not the identity
+    assert np.abs(expected - mean_inverse).max() < 0.05
+
+
+@pytest.mark.parametrize("frequency", [1, 3, 6, 9])
+def test_inverses_show_the_gauge_error_that_the_mean_hides(frequency):
+    """A gauge error of every frequency is found; the mean warp alone misses the high ones."""
+    wave = 0.3 * SINES[:, frequency - 1]
+    warps = np.array([np.interp(warp, SAMPLES, SAMPLES + wave) for warp in many_warps()])
+    mean = warps.mean(0)
+    gauge = find_gauge(mean, warps.std(0), in_double(invert_warps, warps).mean(0))
+    assert np.abs(gauge - SAMPLES - wave).max() < 0.12
+    if frequency > 5:
+        assert np.abs(mean - SAMPLES - wave).max() > 0.2
+
+
+@given(hnp.arrays(float, (3, L - 1), elements=st.floats(0.01, 10)))
+def test_a_gauge_can_always_be_inverted(speeds):
+    """Even from means and spreads that no population has."""
+    mean, inverse = (np.concatenate([[0], np.cumsum(v)]) / v.sum() * (L - 1) for v in speeds[:2])
+    gauge = find_gauge(mean, np.append(speeds[2], 1), inverse)
+    slowest = np.minimum(MIN_SPEED, np.diff(mean).min())
+    assert np.diff(gauge).min() >= slowest - 1e-9
+    assert_allclose(gauge[[0, -1]], [0, L - 1], atol=1e-9)
+
+
+def test_a_single_subject_is_centred_on_itself():
+    warp = many_warps(1)[0]
+    gauge = find_gauge(warp, np.zeros(L), in_double(invert_warps, warp))
+    assert np.abs(gauge - warp).max() < 0.05

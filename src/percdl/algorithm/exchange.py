@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from functools import reduce
 
@@ -29,8 +30,11 @@ class Sums:
         Statistics for CDU.
     gram, transported : arrays (K, G, L, L), (K, L, P)
         Statistics for PerCDU; empty in the first phase and for transforms that are not linear.
-    warp, n_warps : arrays (K, C, L), (K,)
-        Sum of the warps and their number, for centering; empty for other transforms.
+    warp, squared_warp, inverse_warp : arrays (K, C, L)
+        Sums of the warps, of their squares and of their inverses, for centering; empty for
+        other transforms.
+    n_warps : array (K,)
+        The number of warps.
     misfit : array (K, 2)
         Energy of the mean segments left unexplained, and in all; empty in the first phase.
     """
@@ -45,6 +49,8 @@ class Sums:
     gram: np.ndarray
     transported: np.ndarray
     warp: np.ndarray
+    squared_warp: np.ndarray
+    inverse_warp: np.ndarray
     n_warps: np.ndarray
     misfit: np.ndarray
 
@@ -55,7 +61,7 @@ class Sums:
         )
 
     @staticmethod
-    def total(parts: list[Sums]) -> Sums:
+    def total(parts: Iterable[Sums]) -> Sums:
         """Add sums up in the order given, so that the result does not depend on scheduling."""
         return reduce(Sums.__add__, parts)
 
@@ -70,7 +76,7 @@ class Broadcast:
         The common atoms, at unit norm.
     move : array (K,)
         Samples by which each atom's window has moved since the codes were made.
-    mean_warp : array (K, C, L) or None
+    gauge : array (K, C, L) or None
         The warp the dictionary was centred with; parameters must follow.
     misfit : array (K,) or None
         Share of the population's mean segments that was left unexplained.
@@ -78,5 +84,5 @@ class Broadcast:
 
     dictionary: np.ndarray
     move: np.ndarray | None = None
-    mean_warp: np.ndarray | None = None
+    gauge: np.ndarray | None = None
     misfit: np.ndarray | None = None

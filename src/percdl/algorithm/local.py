@@ -6,6 +6,7 @@ answers a broadcast with sums over its subjects, and nothing else leaves it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import jax
@@ -22,6 +23,9 @@ from percdl.algorithm.settings import Settings
 from percdl.signals import Cohort
 from percdl.steps.types import Signals, Statistics
 
+# Subjects that are searched together, about: few enough to bound the memory, many enough to
+# fill the programs of the search.
+SEARCHED_ROWS = 512
 # Compiled programs take host arrays as they take device arrays.
 Values = jax.Array | np.ndarray
 
@@ -71,36 +75,42 @@ class Site:
     def population_round(self, broadcast: Broadcast) -> Sums:
         """Code every recording with the common atoms (Alg. 1, line 3) and add up."""
         dictionary = self._array(broadcast.dictionary)
-        self.coded = [self._code(index, dictionary[None]) for index in range(len(self.chunks))]
+        del self.coded[:]  # so that old and new codes are not in memory together
+        self.coded.extend(self._code(i, dictionary[None]) for i in range(len(self.chunks)))
         for block in self.blocks:
             block.params = self._neutral(dictionary, block.rows)
             block.fruitless = np.zeros((block.rows, len(dictionary)), int)
-        return Sums.total([self._population_sums(block, dictionary) for block in self.blocks])
+        return Sums.total(self._population_sums(block, dictionary) for block in self.blocks)
 
     def personal_round(self, broadcast: Broadcast) -> Sums:
         """Update parameters and codes (Alg. 1, lines 7-8) and add up."""
         dictionary = self._array(broadcast.dictionary)
-        statistics = [self._statistics(block) for block in self.blocks]
+        size = max(1, SEARCHED_ROWS // self.blocks[0].rows)
+        return Sums.total(
+            sums
+            for start in range(0, len(self.blocks), size)
+            for sums in self._personalize(self.blocks[start : start + size], broadcast, dictionary)
+        )
+
+    def _personalize(
+        self, blocks: Sequence[Block], broadcast: Broadcast, dictionary: Values
+    ) -> Iterator[Sums]:
+        """Update blocks whose subjects are searched together; yield the sums of each."""
+        statistics = [self._statistics(block) for block in blocks]
         prepared = [
             self._prepare(block, broadcast, dictionary, stats)
-            for block, stats in zip(self.blocks, statistics, strict=True)
+            for block, stats in zip(blocks, statistics, strict=True)
         ]
-        fruitless = [block.fruitless for block in self.blocks]
+        fruitless = [block.fruitless for block in blocks]
         starts = search_starts(
             self.settings, broadcast, dictionary, statistics, prepared, fruitless
         )
-        sums = []
-        for block, stats, before, start in zip(
-            self.blocks, statistics, prepared, starts, strict=True
-        ):
+        for block, stats, before, start in zip(blocks, statistics, prepared, starts, strict=True):
             fitted = programs.fit(
                 self.settings.transform, self.settings.fit_options, dictionary, stats, *start
             )
             objective = self._recode(block, before, fitted)
-            sums.append(
-                replace(self._personal_sums(block, dictionary), objective_fitted=objective)
-            )
-        return Sums.total(sums)
+            yield replace(self._personal_sums(block, dictionary), objective_fitted=objective)
 
     def recenter(self, broadcast: Broadcast) -> Sums:
         """Express parameters and codes by the centred dictionary, and add up."""
@@ -112,18 +122,18 @@ class Site:
                 self.coded[index] = programs.keep(
                     self.coded[index], part.amplitude, part.explained
                 )
-        return Sums.total([self._personal_sums(block, dictionary) for block in self.blocks])
+        return Sums.total(self._personal_sums(block, dictionary) for block in self.blocks)
 
     def _prepare(self, block: Block, broadcast: Broadcast, dictionary, statistics) -> Prepared:
-        recenters = broadcast.mean_warp is not None
+        recenters = broadcast.gauge is not None
         identity = np.zeros((len(dictionary), 1, self.settings.atom_length))
-        mean_warp = broadcast.mean_warp if recenters else identity
+        gauge = broadcast.gauge if recenters else identity
         return programs.prepare(
             self.settings.transform,
             dictionary,
             statistics,
             block.params,
-            self._array(mean_warp),
+            self._array(gauge),
             recenters,
         )
 
@@ -171,6 +181,8 @@ class Site:
             gram=nothing,
             transported=nothing,
             warp=nothing,
+            squared_warp=nothing,
+            inverse_warp=nothing,
             n_warps=nothing,
             misfit=nothing,
         )
@@ -181,15 +193,8 @@ class Site:
         summary = programs.summarize(
             self.settings.transform, dictionary, statistics, block.params, self._by_subject
         )
-        gram, transported, warp, n_warps, misfit = (np.asarray(x, float) for x in summary)
-        return replace(
-            self._population_sums(block, dictionary),
-            gram=gram,
-            transported=transported,
-            warp=warp,
-            n_warps=n_warps,
-            misfit=misfit,
-        )
+        sums = {name: np.asarray(x, float) for name, x in summary._asdict().items()}
+        return replace(self._population_sums(block, dictionary), **sums)
 
     def state(self) -> tuple[list[Coded], list[jax.Array]]:
         """Return the private state, to come back to it with `restore`."""

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from percdl.algorithm.settings import N_TRY_STEPS, FitOptions
-from percdl.steps.centering import recenter_params
+from percdl.steps.centering import invert_warps, recenter_params
 from percdl.steps.csc import CodingRules, encode
 from percdl.steps.ipu import explained_energy, gauss_newton
 from percdl.steps.polyak import polyak
@@ -64,6 +64,8 @@ class Summary(NamedTuple):
     gram: Float[Array, "K G L L"]
     transported: Float[Array, "K L P"]
     warp: Float[Array, "K C L"]
+    squared_warp: Float[Array, "K C L"]
+    inverse_warp: Float[Array, "K C L"]
     n_warps: Float[Array, " K"]
     misfit: Float[Array, "K 2"]
 
@@ -91,16 +93,16 @@ def prepare(
     dictionary: Array,
     statistics: Statistics,
     params: Array,
-    mean_warp: Array,
+    gauge: Array,
     recenters: Array,
 ) -> Prepared:
     """Carry the parameters of a block over to a new dictionary, and see how well they fit."""
     length, n_channels = dictionary.shape[1:]
 
     def one_atom(inputs):
-        atom, moment, weight, params, mean_warp = inputs
+        atom, moment, weight, params, gauge = inputs
         if isinstance(transform, WarpTransform):
-            carry = partial(recenter_params, transform, mean_warp=mean_warp, n_channels=n_channels)
+            carry = partial(recenter_params, transform, gauge=gauge, n_channels=n_channels)
             params = jax.lax.cond(recenters, carry, lambda a: a, params)
         explained, amplitude, _ = explained_energy(transform.apply(params, atom), moment, weight)
         energy = _segment_energy(moment, weight)
@@ -108,7 +110,7 @@ def prepare(
 
     own = [core(x, length) for x in (statistics.moment, statistics.weight)]
     by_atom = [jnp.moveaxis(x, 1, 0) for x in (*own, params)]
-    results = jax.lax.map(one_atom, (dictionary, *by_atom, mean_warp))
+    results = jax.lax.map(one_atom, (dictionary, *by_atom, gauge))
     return Prepared(*(jnp.moveaxis(x, 0, 1) for x in results))
 
 
@@ -209,15 +211,18 @@ def summarize(
         atom, moment, weight, params = inputs
         active = (jnp.sum(weight, axis=(1, 2)) > 0).astype(moment.dtype)
         nothing = jnp.zeros(0, moment.dtype)
-        gram = transported = warp = nothing
+        gram = transported = nothing
+        warp = (nothing,) * 3
         if isinstance(transform, LinearTransform):
             gram, transported = transform.normal_equations(params, moment, weight)
         if isinstance(transform, WarpTransform):
             warps = transform.warp(params, length, n_channels)
-            warp = jnp.einsum("s,scl->cl", active, warps)
+            moments = (warps, warps**2, invert_warps(warps))
+            warp = tuple(jnp.einsum("s,scl->cl", active, x) for x in moments)
         explained = explained_energy(transform.apply(params, atom), moment, weight)[0].sum()
         energy = _segment_energy(moment, weight).sum()
-        return gram, transported, warp, active.sum(), jnp.stack([energy - explained, energy])
+        misfit = jnp.stack([energy - explained, energy])
+        return gram, transported, *warp, active.sum(), misfit
 
     moment, weight = weigh(statistics, length, by_subject)
     by_atom = [jnp.moveaxis(x, 1, 0) for x in (moment, weight, params)]

@@ -10,7 +10,7 @@ import numpy as np
 from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.settings import Settings
 from percdl.steps import cdu, percdu
-from percdl.steps.centering import smooth_warp
+from percdl.steps.centering import find_gauge, smooth_warp
 from percdl.transforms.base import LinearTransform, WarpTransform
 
 # A large population's mean warp is known well enough to remove all of it more than once.
@@ -38,13 +38,14 @@ def personal_update(
         # Without shared structure the common atom is only a summary, the barycenter.
         dictionary, _ = cdu.update_dictionary(*_own_window(sums, settings), broadcast.dictionary)
         objective = sums.objective
-    mean_warp = None
+    gauge = None
     if isinstance(settings.transform, WarpTransform) and settings.centering != "off":
-        mean_warp = _mean_warp(sums, rounds_left if settings.centering == "refit" else 0)
-        dictionary = _center(dictionary, mean_warp, settings.transform)
+        refits = settings.centering == "refit"
+        gauge = _gauge(sums, rounds_left) if refits else _average(sums, sums.warp)
+        dictionary = _center(dictionary, gauge, settings.transform)
     answer = Broadcast(
         cdu.normalize(dictionary),
-        mean_warp=mean_warp if settings.centering == "refit" else None,
+        gauge=gauge if settings.centering == "refit" else None,
         misfit=sums.misfit[:, 0] / np.maximum(sums.misfit[:, 1], np.finfo(float).tiny),
     )
     return answer, objective
@@ -53,12 +54,12 @@ def personal_update(
 def fix_gauge(sums: Sums, broadcast: Broadcast, settings: Settings) -> Broadcast:
     """Centre once more, at the very end: the closing fit has moved the mean warp a little.
 
-    As in a round before the last: a small population's mean warp is removed whole only once.
+    Only what the mean warp shows clearly: nothing follows that could fit the rest again.
     """
     assert isinstance(settings.transform, WarpTransform)
-    mean_warp = _mean_warp(sums, rounds_left=1)
-    centred = _center(broadcast.dictionary, mean_warp, settings.transform)
-    return Broadcast(cdu.normalize(centred), mean_warp=mean_warp)
+    gauge = smooth_warp(_average(sums, sums.warp))
+    centred = _center(broadcast.dictionary, gauge, settings.transform)
+    return Broadcast(cdu.normalize(centred), gauge=gauge)
 
 
 def _own_window(sums: Sums, settings: Settings) -> tuple[np.ndarray, np.ndarray]:
@@ -66,26 +67,32 @@ def _own_window(sums: Sums, settings: Settings) -> tuple[np.ndarray, np.ndarray]
     return sums.moment[:, inner], sums.weight[:, inner]
 
 
-def _n_whole(sums: Sums) -> int:
-    """Return in how many of the last rounds the whole mean warp is removed."""
-    return N_WHOLE_LARGE if sums.n_warps.max() >= LARGE else 1
+def _gauge(sums: Sums, rounds_left: int) -> np.ndarray:
+    """Return the warp (K, C, L) to read each atom at, all of it in the last round."""
+    mean = _average(sums, sums.warp)
+    if rounds_left == 0:
+        return find_gauge(mean, _spread(sums, mean), _average(sums, sums.inverse_warp))
+    n_whole = N_WHOLE_LARGE if sums.n_warps.max() >= LARGE else 1
+    return mean if rounds_left < n_whole else smooth_warp(mean)
 
 
-def _mean_warp(sums: Sums, rounds_left: int) -> np.ndarray:
-    """Return the mean warp of each atom (K, C, L), as much of it as is to be removed now.
-
-    It is the identity for atoms nobody has.
-    """
-    samples = np.arange(sums.warp.shape[-1], dtype=float)
+def _average(sums: Sums, total: np.ndarray) -> np.ndarray:
+    """Return the mean of warps (K, C, L) from their sum; the identity for atoms nobody has."""
+    samples = np.arange(total.shape[-1], dtype=float)
     n_warps = sums.n_warps[:, None, None]
-    mean = np.where(n_warps > 0, sums.warp / np.maximum(n_warps, 1), samples)
-    return mean if rounds_left < _n_whole(sums) else smooth_warp(mean)
+    return np.where(n_warps > 0, total / np.maximum(n_warps, 1), samples)
 
 
-def _center(dictionary: np.ndarray, mean_warp: np.ndarray, transform: WarpTransform) -> np.ndarray:
-    """Return ``phi o mean_warp`` (decision 6)."""
+def _spread(sums: Sums, mean: np.ndarray) -> np.ndarray:
+    """Return the standard deviation of the warps (K, C, L)."""
+    square = sums.squared_warp / np.maximum(sums.n_warps[:, None, None], 1)
+    return np.sqrt(np.maximum(square - mean**2, 0))
+
+
+def _center(dictionary: np.ndarray, gauge: np.ndarray, transform: WarpTransform) -> np.ndarray:
+    """Return ``phi o gauge`` (decision 6)."""
     with jax.enable_x64(True):
-        return np.asarray(_resample(transform, dictionary, mean_warp))
+        return np.asarray(_resample(transform, dictionary, gauge))
 
 
 @partial(jax.jit, static_argnames="transform")

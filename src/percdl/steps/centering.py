@@ -5,10 +5,13 @@ increasing h. Decision 6: h is chosen so that the mean of the warps is the ident
 
 Repeating "compose with the mean warp" does not converge to a good gauge. With warps of
 spread sigma, a gauge error of frequency w is seen in the mean warp only through a factor of
-about ``exp(-(pi w sigma)^2 / 2)``: high frequencies are invisible, yet each repetition adds
-the sampling noise of the mean warp once more. So during the rounds only the first
-``SMOOTH_WIDTH`` sines of the mean warp are removed, which is stable, and the whole mean warp
-at the end.
+about ``exp(-(pi w sigma)^2 / 2)``: the mean blurs it, yet each repetition adds the sampling
+noise of the mean warp once more. So during the rounds only the first ``SMOOTH_WIDTH`` sines of
+the mean warp are removed, which is stable, and the whole mean warp at the end.
+
+The mean *inverse* warp does not blur: a gauge error h turns it from m into ``m o h``. What m
+should be follows from mean and spread of the warps (`expected_inverse`), so what differs from
+it is the gauge error that the mean warp hides. It is removed together with the mean.
 """
 
 from __future__ import annotations
@@ -17,10 +20,29 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from scipy.special import ndtr
 
 from percdl.transforms.base import WarpTransform
 
 SMOOTH_WIDTH = 4
+# A gauge must stay invertible: it is never slower than this.
+MIN_SPEED = 0.2
+# Points per sample of the integral in `expected_inverse`.
+FINENESS = 10
+
+
+def find_gauge(
+    mean: Float[np.ndarray, "*batch L"],
+    spread: Float[np.ndarray, "*batch L"],
+    mean_inverse: Float[np.ndarray, "*batch L"],
+) -> Float[np.ndarray, "*batch L"]:
+    """Return the warp at which the common atom should be read, to be centred.
+
+    From the mean and the standard deviation of the warps and the mean of their inverses, all
+    in samples. It is the mean warp, plus what only the inverses show.
+    """
+    hidden = expected_inverse(mean, spread) - mean_inverse
+    return mean + _slow_enough(mean, hidden) * hidden
 
 
 def smooth_warp(warp: np.ndarray, width: int = SMOOTH_WIDTH) -> np.ndarray:
@@ -31,13 +53,52 @@ def smooth_warp(warp: np.ndarray, width: int = SMOOTH_WIDTH) -> np.ndarray:
     return samples + (warp - samples) @ sines @ sines.T * (2 / (length - 1))
 
 
+def expected_inverse(
+    mean: Float[np.ndarray, "*batch L"], spread: Float[np.ndarray, "*batch L"]
+) -> Float[np.ndarray, "*batch L"]:
+    """Return the mean inverse of warps with this mean and standard deviation, in samples.
+
+    A warp's inverse at u is the time that the warp spends below u. So the mean inverse is
+    the integral over t of the probability that psi(t) < u, and psi(t) is taken as normal,
+    except at the ends, which are fixed.
+    """
+    length = mean.shape[-1]
+    times = (np.arange((length - 1) * FINENESS) + 0.5) / FINENESS
+    before = times.astype(int)
+    after = times - before
+    at = [
+        x[..., None, before] * (1 - after) + x[..., None, before + 1] * after
+        for x in (mean, spread)
+    ]
+    u = np.arange(length)[:, None]
+    inverse = ndtr((u - at[0]) / np.maximum(at[1], 1 / FINENESS)).sum(-1) / FINENESS
+    inverse[..., [0, -1]] = 0, length - 1
+    return inverse
+
+
+def invert_warps(warps: Float[Array, "*batch L"]) -> Float[Array, "*batch L"]:
+    """Return the inverses of warps, in samples: the time each spends below every sample."""
+    length = warps.shape[-1]
+    samples = jnp.arange(length, dtype=warps.dtype)
+    low, high = warps[..., :-1, None], warps[..., 1:, None]
+    return jnp.clip((samples - low) / (high - low), 0, 1).sum(-2)
+
+
 def recenter_params(
     transform: WarpTransform,
     params: Float[Array, "B M"],
-    mean_warp: Float[Array, "C L"],
+    gauge: Float[Array, "C L"],
     n_channels: int,
 ) -> Float[Array, "B M"]:
-    """Return the parameters of ``mean_warp^-1 o psi_s``, the warps seen from the centred atom."""
-    samples = jnp.arange(mean_warp.shape[-1], dtype=params.dtype)
-    inverse = jax.vmap(lambda mean: jnp.interp(samples, mean, samples))(mean_warp)
+    """Return the parameters of ``gauge^-1 o psi_s``, the warps seen from the centred atom."""
+    samples = jnp.arange(gauge.shape[-1], dtype=params.dtype)
+    inverse = jax.vmap(lambda h: jnp.interp(samples, h, samples))(gauge)
     return transform.follow(params, inverse, n_channels)
+
+
+def _slow_enough(warp: np.ndarray, change: np.ndarray) -> np.ndarray:
+    """Return how much of a change, at most all, leaves a warp faster than ``MIN_SPEED``."""
+    room = np.maximum(np.diff(warp) - MIN_SPEED, 0)
+    slowing = -np.diff(change)
+    share = np.divide(room, slowing, out=np.ones_like(room), where=slowing > room)
+    return share.min(-1, keepdims=True)
