@@ -35,6 +35,9 @@ class Sums:
         other transforms.
     n_warps : array (K,)
         The number of warps.
+    votes : array (K, 3)
+        How many subjects would move an atom's window by -1, 0 and 1 samples; empty in the
+        first phase.
     misfit : array (K, 2)
         Energy of the mean segments left unexplained, and in all; empty in the first phase.
     """
@@ -52,6 +55,7 @@ class Sums:
     squared_warp: np.ndarray
     inverse_warp: np.ndarray
     n_warps: np.ndarray
+    votes: np.ndarray
     misfit: np.ndarray
 
     def __add__(self, other: Sums) -> Sums:

@@ -184,6 +184,7 @@ class Site:
             squared_warp=nothing,
             inverse_warp=nothing,
             n_warps=nothing,
+            votes=nothing,
             misfit=nothing,
         )
 

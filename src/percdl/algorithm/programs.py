@@ -17,6 +17,7 @@ from percdl.steps.polyak import polyak
 from percdl.steps.realignment import best_window, search
 from percdl.steps.statistics import at_shift, core, segment_statistics
 from percdl.steps.types import Events, Signals, Statistics
+from percdl.steps.windows import prefer_windows
 from percdl.transforms.base import ClosedFormTransform, LinearTransform, Transform, WarpTransform
 
 # Codes are refused only where they are worse by more than rounding, relative to the energy.
@@ -67,6 +68,7 @@ class Summary(NamedTuple):
     squared_warp: Float[Array, "K C L"]
     inverse_warp: Float[Array, "K C L"]
     n_warps: Float[Array, " K"]
+    votes: Float[Array, "K 3"]
     misfit: Float[Array, "K 2"]
 
 
@@ -105,7 +107,7 @@ def prepare(
             carry = partial(recenter_params, transform, gauge=gauge, n_channels=n_channels)
             params = jax.lax.cond(recenters, carry, lambda a: a, params)
         explained, amplitude, _ = explained_energy(transform.apply(params, atom), moment, weight)
-        energy = _segment_energy(moment, weight)
+        energy = _segment_energy(moment, weight).sum(1)
         return params, explained, amplitude, 1 - explained / jnp.where(energy > 0, energy, 1)
 
     own = [core(x, length) for x in (statistics.moment, statistics.weight)]
@@ -153,8 +155,8 @@ def fit(
 
 
 def _segment_energy(moment, weight):
-    """Return the energy of the mean segments, all that any atom could explain."""
-    return jnp.sum(jnp.where(weight > 0, moment**2 / jnp.where(weight > 0, weight, 1), 0), (1, 2))
+    """Return the energy of the mean segments at each sample, all that any atom could explain."""
+    return jnp.where(weight > 0, moment**2 / jnp.where(weight > 0, weight, 1), 0).sum(-1)
 
 
 def _fit(transform, options: FitOptions, atom, moment, weight, params):
@@ -208,7 +210,8 @@ def summarize(
     length, n_channels = dictionary.shape[1:]
 
     def one_atom(inputs):
-        atom, moment, weight, params = inputs
+        atom, wide_moment, wide_weight, params = inputs
+        moment, weight = core(wide_moment, length), core(wide_weight, length)
         active = (jnp.sum(weight, axis=(1, 2)) > 0).astype(moment.dtype)
         nothing = jnp.zeros(0, moment.dtype)
         gram = transported = nothing
@@ -220,11 +223,13 @@ def summarize(
             moments = (warps, warps**2, invert_warps(warps))
             warp = tuple(jnp.einsum("s,scl->cl", active, x) for x in moments)
         explained = explained_energy(transform.apply(params, atom), moment, weight)[0].sum()
-        energy = _segment_energy(moment, weight).sum()
+        profile = _segment_energy(wide_moment, wide_weight)
+        votes = active @ prefer_windows(profile, length)
+        energy = core(profile[..., None], length).sum()
         misfit = jnp.stack([energy - explained, energy])
-        return gram, transported, *warp, active.sum(), misfit
+        return gram, transported, *warp, active.sum(), votes, misfit
 
-    moment, weight = weigh(statistics, length, by_subject)
+    moment, weight = _balance(statistics, length, by_subject)
     by_atom = [jnp.moveaxis(x, 1, 0) for x in (moment, weight, params)]
     return Summary(*jax.lax.map(one_atom, (dictionary, *by_atom)))
 
@@ -234,12 +239,6 @@ def add_up(statistics: Statistics, dictionary: Array, by_subject: bool):
     """Sum the wide statistics for CDU: moment, weight and count of each atom."""
     moment, weight = _balance(statistics, dictionary.shape[1], by_subject)
     return moment.sum(0), weight.sum(0), statistics.count.sum(0)
-
-
-def weigh(statistics: Statistics, length: int, by_subject: bool):
-    """Return the statistics of the atom's own window, balanced between subjects if asked."""
-    moment, weight = _balance(statistics, length, by_subject)
-    return core(moment, length), core(weight, length)
 
 
 def _balance(statistics: Statistics, length: int, by_subject: bool):

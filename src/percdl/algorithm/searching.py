@@ -46,7 +46,7 @@ def search_starts(
     starts = [(np.array(params), shift) for params, shift in starts]
     for k in range(len(dictionary)):
         rows = [
-            _unsettled(before, count[:, k], broadcast, k)
+            _unsettled(before, count[:, k], broadcast, k, moved=bool(move[k]))
             for before, count in zip(prepared, fruitless, strict=True)
         ]
         for group in _pack(rows, max(len(s.count) for s in statistics)):
@@ -58,11 +58,11 @@ def search_starts(
 
 
 def _unsettled(
-    before: Prepared, fruitless: np.ndarray, broadcast: Broadcast, k: int
+    before: Prepared, fruitless: np.ndarray, broadcast: Broadcast, k: int, moved: bool
 ) -> np.ndarray:
-    """Return the rows of a block that are worth a search for atom k."""
+    """Return the rows of a block that are worth a search for atom k: all if it has moved."""
     used = np.asarray(before.explained[:, k]) > 0
-    if broadcast.misfit is None:
+    if broadcast.misfit is None or moved:
         return np.flatnonzero(used)
     worse = np.asarray(before.misfit[:, k]) > MISFIT_FACTOR * broadcast.misfit[k]
     return np.flatnonzero(used & worse & (fruitless < PATIENCE))

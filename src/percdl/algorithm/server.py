@@ -11,8 +11,11 @@ from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.settings import Settings
 from percdl.steps import cdu, percdu
 from percdl.steps.centering import find_gauge, smooth_warp
+from percdl.steps.windows import elect_windows, move_windows
 from percdl.transforms.base import LinearTransform, WarpTransform
 
+# A window is moved only while so many rounds are left to fit it anew.
+ROUNDS_AFTER_MOVE = 2
 # A large population's mean warp is known well enough to remove all of it more than once.
 LARGE, N_WHOLE_LARGE = 512, 3
 
@@ -43,8 +46,13 @@ def personal_update(
         refits = settings.centering == "refit"
         gauge = _gauge(sums, rounds_left) if refits else _average(sums, sums.warp)
         dictionary = _center(dictionary, gauge, settings.transform)
+    move = np.zeros(len(dictionary), int)
+    if settings.warps and settings.margin and rounds_left >= ROUNDS_AFTER_MOVE:
+        move = elect_windows(sums.votes)
+        dictionary = move_windows(dictionary, move)
     answer = Broadcast(
         cdu.normalize(dictionary),
+        move=move,
         gauge=gauge if settings.centering == "refit" else None,
         misfit=sums.misfit[:, 0] / np.maximum(sums.misfit[:, 1], np.finfo(float).tiny),
     )
