@@ -24,6 +24,13 @@ class InvalidParameterError(PerCDLError, ValueError):
     """
 
 
+class NumericalError(PerCDLError, ArithmeticError):
+    """Raised when a fit would go on with numbers that are not finite.
+
+    The message says in which half-step it happened. Nothing is returned.
+    """
+
+
 class ModelFileError(PerCDLError, ValueError):
     """Raised when a model file cannot be read back.
 

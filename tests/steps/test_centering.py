@@ -168,3 +168,11 @@ def test_a_single_subject_is_centred_on_itself():
     warp = many_warps(1)[0]
     gauge = find_gauge(warp, np.zeros(L), in_double(invert_warps, warp))
     assert np.abs(gauge - warp).max() < 0.05
+
+
+def test_a_warp_that_stands_still_has_an_inverse():
+    warp = np.minimum(SAMPLES, 10).astype(float)
+    warp[-1] = L - 1
+    inverse = in_double(invert_warps, warp)
+    assert np.isfinite(inverse).all()
+    assert_allclose(inverse[:10], SAMPLES[:10], atol=1e-9)

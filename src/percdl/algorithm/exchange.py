@@ -27,7 +27,7 @@ class Sums:
     counts : array (K,)
         Activations per atom.
     moment, weight : arrays (K, L + 2R, P), (K, L + 2R, Q)
-        Statistics for CDU.
+        Statistics for CDU; empty in the second phase, for transforms that are linear.
     gram, transported : arrays (K, G, L, L), (K, L, P)
         Statistics for PerCDU; empty in the first phase and for transforms that are not linear.
     warp, squared_warp, inverse_warp : arrays (K, C, L)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, field
 from enum import StrEnum
+
+from percdl.exceptions import NumericalError
 
 
 class StopReason(StrEnum):
@@ -36,7 +39,13 @@ class History:
     started: float = field(default_factory=time.perf_counter)
 
     def record(self, phase: str, round_index: int, step: str, objective: float) -> None:
-        """Append a half-step."""
+        """Append a half-step; an objective that is not a number ends the fit here."""
+        if not math.isfinite(objective):
+            raise NumericalError(
+                f"The objective is {objective} after {step} in round {round_index} of the "
+                f'{phase} phase, so the fit cannot go on. Try `dtype="float64"`, or signals '
+                "scaled to ordinary size; if that does not help, please report it."
+            )
         seconds = time.perf_counter() - self.started
         self.records.append(HalfStep(phase, round_index, step, float(objective), seconds))
 

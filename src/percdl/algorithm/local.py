@@ -22,6 +22,7 @@ from percdl.algorithm.searching import search_starts
 from percdl.algorithm.settings import Settings
 from percdl.signals import Cohort
 from percdl.steps.types import Signals, Statistics
+from percdl.transforms.base import LinearTransform
 
 # Subjects that are searched together, about: few enough to bound the memory, many enough to
 # fill the programs of the search.
@@ -65,6 +66,7 @@ class Site:
         self.blocks = plan_blocks(self.chunks, shape.block_rows)
         self.n_masks = count_masks(cohort)
         self.coded: list[Coded] = []
+        self._energy: list[jax.Array | None] = [None] * len(self.chunks)
         self._on_device: list[Signals] | None = None
         if resident:
             self._on_device = [
@@ -113,11 +115,16 @@ class Site:
             yield replace(self._personal_sums(block, dictionary), objective_fitted=objective)
 
     def recenter(self, broadcast: Broadcast) -> Sums:
-        """Express parameters and codes by the centred dictionary, and add up."""
+        """Express parameters and codes by the centred dictionary, fit once more, and add up."""
         dictionary = self._array(broadcast.dictionary)
+        options, transform = self.settings.fit_options, self.settings.transform
         for block in self.blocks:
-            moved = self._prepare(block, broadcast, dictionary, self._statistics(block))
-            block.params = moved.params
+            statistics = self._statistics(block)
+            moved = self._prepare(block, broadcast, dictionary, statistics)
+            still = np.zeros(moved.misfit.shape, np.int32)
+            fitted = programs.fit(transform, options, dictionary, statistics, moved.params, still)
+            block.params = fitted.params
+            moved = self._prepare(block, replace(broadcast, gauge=None), dictionary, statistics)
             for index, part in zip(block.chunks, block.split(moved), strict=True):
                 self.coded[index] = programs.keep(
                     self.coded[index], part.amplitude, part.explained
@@ -163,12 +170,16 @@ class Site:
 
     def _population_sums(self, block: Block, dictionary: Values) -> Sums:
         """Add up what CDU needs of a block."""
+        added = programs.add_up(self._statistics(block), dictionary, self._by_subject)
+        moment, weight = (np.asarray(x, float) for x in added)
+        return replace(self._counted(block), moment=moment, weight=weight)
+
+    def _counted(self, block: Block) -> Sums:
+        """Add up what every round reports of a block."""
         coded = [self.coded[index] for index in block.chunks]
-        statistics = self._statistics(block)
-        moment, weight, counts = programs.add_up(statistics, dictionary, self._by_subject)
         objective = sum(_total(c.objective) for c in coded)
         signal = sum(_total(c.energy) for c in coded)
-        counts = np.asarray(counts, float)
+        counts = np.asarray(self._statistics(block).count).sum(0, dtype=float)
         nothing = np.zeros(0)
         return Sums(
             objective=objective,
@@ -176,8 +187,8 @@ class Site:
             energy=signal + self.settings.penalty * float(counts.sum()),
             signal=signal,
             counts=counts,
-            moment=np.asarray(moment, float),
-            weight=np.asarray(weight, float),
+            moment=nothing,
+            weight=nothing,
             gram=nothing,
             transported=nothing,
             warp=nothing,
@@ -191,11 +202,19 @@ class Site:
     def _personal_sums(self, block: Block, dictionary: Values) -> Sums:
         """Add up what PerCDU and centering need of a block."""
         statistics = self._statistics(block)
+        settings = self.settings
         summary = programs.summarize(
-            self.settings.transform, dictionary, statistics, block.params, self._by_subject
+            settings.transform,
+            dictionary,
+            statistics,
+            block.params,
+            self._by_subject,
+            settings.centering == "refit",
         )
         sums = {name: np.asarray(x, float) for name, x in summary._asdict().items()}
-        return replace(self._population_sums(block, dictionary), **sums)
+        linear = isinstance(settings.transform, LinearTransform)
+        rest = self._counted(block) if linear else self._population_sums(block, dictionary)
+        return replace(rest, **sums)
 
     def state(self) -> tuple[list[Coded], list[jax.Array]]:
         """Return the private state, to come back to it with `restore`."""
@@ -238,8 +257,13 @@ class Site:
 
     def _code(self, index: int, atoms) -> Coded:
         settings = self.settings
+        signals = self._signals(index)
+        energy = self._energy[index]
+        if energy is None:
+            energy = self._energy[index] = programs.measure_energy(signals)
         return programs.code(
-            self._signals(index),
+            signals,
+            energy,
             self._array(atoms),
             self._array(settings.penalty),
             settings.rules,

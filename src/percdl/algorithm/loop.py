@@ -28,7 +28,7 @@ class Runtime(Protocol):
         ...
 
     def recenter(self, broadcast: Broadcast) -> Sums:
-        """Express parameters and codes by the centred dictionary everywhere; return the sums."""
+        """Express all by the centred dictionary, fit parameters once more; return the sums."""
         ...
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from percdl.algorithm.settings import N_TRY_STEPS, FitOptions
 from percdl.steps.centering import invert_warps, recenter_params
@@ -17,7 +17,7 @@ from percdl.steps.polyak import polyak
 from percdl.steps.realignment import best_window, search
 from percdl.steps.statistics import at_shift, core, segment_statistics
 from percdl.steps.types import Events, Signals, Statistics
-from percdl.steps.windows import prefer_windows
+from percdl.steps.windows import MOVES, prefer_windows
 from percdl.transforms.base import ClosedFormTransform, LinearTransform, Transform, WarpTransform
 
 # Codes are refused only where they are worse by more than rounding, relative to the energy.
@@ -42,13 +42,14 @@ class Prepared(NamedTuple):
 
     The parameters of the round before, carried over to the new dictionary; what they explain
     with the old codes rescaled by ``amplitude``; and the share of the mean segments that they
-    leave unexplained.
+    leave unexplained. ``misplaced`` subjects would rather have another window.
     """
 
     params: Float[Array, "S K M"]
     explained: Float[Array, "S K"]
     amplitude: Float[Array, "S K"]
     misfit: Float[Array, "S K"]
+    misplaced: Bool[Array, "S K"]
 
 
 class Fitted(NamedTuple):
@@ -72,9 +73,16 @@ class Summary(NamedTuple):
     misfit: Float[Array, "K 2"]
 
 
+@jax.jit
+def measure_energy(signals: Signals) -> Array:
+    """Sum the squared samples of each recording."""
+    return jnp.einsum("snp,snp->s", signals.values, signals.values)
+
+
 @partial(jax.jit, static_argnames=("rules", "margin"))
 def code(
     signals: Signals,
+    energy: Array,
     atoms: Array,
     penalty: Array,
     rules: CodingRules,
@@ -84,7 +92,6 @@ def code(
     events, gain = encode(signals, atoms, penalty, rules)
     n_atoms, length = atoms.shape[1:3]
     statistics = segment_statistics(signals, events, n_atoms, length, margin)
-    energy = jnp.einsum("snp,snp->s", signals.values, signals.values)
     price = penalty * statistics.count.sum(1)
     return Coded(events, statistics, energy, energy + price, energy - gain)
 
@@ -102,16 +109,20 @@ def prepare(
     length, n_channels = dictionary.shape[1:]
 
     def one_atom(inputs):
-        atom, moment, weight, params, gauge = inputs
+        atom, wide_moment, wide_weight, params, gauge = inputs
+        moment, weight = core(wide_moment, length), core(wide_weight, length)
         if isinstance(transform, WarpTransform):
             carry = partial(recenter_params, transform, gauge=gauge, n_channels=n_channels)
             params = jax.lax.cond(recenters, carry, lambda a: a, params)
         explained, amplitude, _ = explained_energy(transform.apply(params, atom), moment, weight)
-        energy = _segment_energy(moment, weight).sum(1)
-        return params, explained, amplitude, 1 - explained / jnp.where(energy > 0, energy, 1)
+        profile = _segment_energy(wide_moment, wide_weight)
+        energy = core(profile[..., None], length).sum((1, 2))
+        misfit = 1 - explained / jnp.where(energy > 0, energy, 1)
+        misplaced = prefer_windows(profile, length)[:, MOVES.index(0)] == 0
+        return params, explained, amplitude, misfit, misplaced
 
-    own = [core(x, length) for x in (statistics.moment, statistics.weight)]
-    by_atom = [jnp.moveaxis(x, 1, 0) for x in (*own, params)]
+    arrays = (statistics.moment, statistics.weight, params)
+    by_atom = [jnp.moveaxis(x, 1, 0) for x in arrays]
     results = jax.lax.map(one_atom, (dictionary, *by_atom, gauge))
     return Prepared(*(jnp.moveaxis(x, 0, 1) for x in results))
 
@@ -198,15 +209,19 @@ def keep(coded: Coded, amplitude: Array, explained: Array) -> Coded:
     )
 
 
-@partial(jax.jit, static_argnames=("transform", "by_subject"))
+@partial(jax.jit, static_argnames=("transform", "by_subject", "inverts"))
 def summarize(
     transform: Transform,
     dictionary: Array,
     statistics: Statistics,
     params: Array,
     by_subject: bool,
+    inverts: bool,
 ) -> Summary:
-    """Sum what PerCDU and centering need; subjects without an atom count for nothing there."""
+    """Sum what PerCDU and centering need; subjects without an atom count for nothing there.
+
+    Squares and inverses of the warps only if ``inverts``.
+    """
     length, n_channels = dictionary.shape[1:]
 
     def one_atom(inputs):
@@ -220,8 +235,9 @@ def summarize(
             gram, transported = transform.normal_equations(params, moment, weight)
         if isinstance(transform, WarpTransform):
             warps = transform.warp(params, length, n_channels)
-            moments = (warps, warps**2, invert_warps(warps))
-            warp = tuple(jnp.einsum("s,scl->cl", active, x) for x in moments)
+            moments = (warps, warps**2, invert_warps(warps)) if inverts else (warps,)
+            sums = [jnp.einsum("s,scl->cl", active, x) for x in moments]
+            warp = (*sums, nothing, nothing)[:3]
         explained = explained_energy(transform.apply(params, atom), moment, weight)[0].sum()
         profile = _segment_energy(wide_moment, wide_weight)
         votes = active @ prefer_windows(profile, length)
@@ -236,9 +252,9 @@ def summarize(
 
 @partial(jax.jit, static_argnames=("by_subject",))
 def add_up(statistics: Statistics, dictionary: Array, by_subject: bool):
-    """Sum the wide statistics for CDU: moment, weight and count of each atom."""
+    """Sum the wide statistics for CDU: moment and weight of each atom."""
     moment, weight = _balance(statistics, dictionary.shape[1], by_subject)
-    return moment.sum(0), weight.sum(0), statistics.count.sum(0)
+    return moment.sum(0), weight.sum(0)
 
 
 def _balance(statistics: Statistics, length: int, by_subject: bool):

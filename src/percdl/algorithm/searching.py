@@ -1,8 +1,9 @@
 """Who is searched for better onsets, and how the search is packed into few programs.
 
 The search is the costly part of a round, and most subjects need it once: in the first
-personalization round. Later, those are searched again whose mean segments are explained
-worse than the population's, until two searches in a row have changed nothing. The rule
+personalization round, and after the window of an atom has moved. Else those are searched again
+whose mean segments are explained worse than the population's, until a search has changed
+nothing, and those whose window cuts the pattern (`windows`), who are given five. The rule
 compares with a number that the server broadcasts, so it does not depend on how subjects are
 split over sites.
 """
@@ -19,7 +20,7 @@ from percdl.algorithm import programs
 from percdl.algorithm.chunks import row_counts
 from percdl.algorithm.exchange import Broadcast
 from percdl.algorithm.programs import Prepared
-from percdl.algorithm.settings import MISFIT_FACTOR, PATIENCE, Settings
+from percdl.algorithm.settings import PATIENCE, PATIENCE_MISPLACED, Settings
 from percdl.steps.types import Statistics
 
 
@@ -64,8 +65,10 @@ def _unsettled(
     used = np.asarray(before.explained[:, k]) > 0
     if broadcast.misfit is None or moved:
         return np.flatnonzero(used)
-    worse = np.asarray(before.misfit[:, k]) > MISFIT_FACTOR * broadcast.misfit[k]
-    return np.flatnonzero(used & worse & (fruitless < PATIENCE))
+    worse = np.asarray(before.misfit[:, k]) > broadcast.misfit[k]
+    misplaced = np.asarray(before.misplaced[:, k])
+    patience = np.where(misplaced, PATIENCE_MISPLACED, PATIENCE)
+    return np.flatnonzero(used & (worse | misplaced) & (fruitless < patience))
 
 
 def _pack(rows: Sequence[np.ndarray], most: int) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -62,7 +62,7 @@ def personal_update(
 def fix_gauge(sums: Sums, broadcast: Broadcast, settings: Settings) -> Broadcast:
     """Centre once more, at the very end: the closing fit has moved the mean warp a little.
 
-    Only what the mean warp shows clearly: nothing follows that could fit the rest again.
+    Only what the mean warp shows clearly: a single fit follows.
     """
     assert isinstance(settings.transform, WarpTransform)
     gauge = smooth_warp(_average(sums, sums.warp))

@@ -13,11 +13,10 @@ Weighting = Literal["amplitude", "subjects"]
 Solver = Literal["gauss-newton", "polyak"]
 
 # Shifts of the onsets that are tried, for atoms of 50 samples; they stretch with longer ones.
-# Everybody is searched in the first round; later only those whose fit is worse than the
-# population's by a factor, and no more after so many searches without a change.
 SHIFTS = tuple(range(-5, 6))
-MISFIT_FACTOR = 1.0
-PATIENCE = 2
+# Everybody is searched in the first round; later those whose fit is worse than the
+# population's, or whose window cuts the pattern, until so many searches have changed nothing.
+PATIENCE, PATIENCE_MISPLACED = 1, 5
 REFERENCE_LENGTH = 50
 # Gauss-Newton iterations of one try of the search, and of the fit that follows it.
 N_TRY_STEPS, N_FIT_STEPS, N_POLYAK_STEPS = 6, 3, 100

@@ -53,7 +53,7 @@ class InProcess:
             return self.site.personal_round(broadcast)
 
     def recenter(self, broadcast: Broadcast) -> Sums:
-        """Express parameters and codes by the centred dictionary; return the sums."""
+        """Express all by the centred dictionary, fit parameters once more; return the sums."""
         with self._precision():
             return self.site.recenter(broadcast)
 

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 # The alignment moves through the atom at 0 to 3 times the normal speed, in half samples; in
-# whole ones where the atom is long, since a hundredth of its duration is fine enough.
-LONG = 75
+# whole ones where the atom is long, since a sixtieth of its duration is fine enough.
+LONG = 60
 MAX_SPEED = 3
 # Cost of an unusual speed, relative to the energy of the segment: breaks ties on flat parts.
 SPEED_COST = 1e-3

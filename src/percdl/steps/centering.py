@@ -81,7 +81,9 @@ def invert_warps(warps: Float[Array, "*batch L"]) -> Float[Array, "*batch L"]:
     length = warps.shape[-1]
     samples = jnp.arange(length, dtype=warps.dtype)
     low, high = warps[..., :-1, None], warps[..., 1:, None]
-    return jnp.clip((samples - low) / (high - low), 0, 1).sum(-2)
+    # A warp may stand still to rounding.
+    rise = jnp.maximum(high - low, jnp.finfo(warps.dtype).eps)
+    return jnp.clip((samples - low) / rise, 0, 1).sum(-2)
 
 
 def recenter_params(

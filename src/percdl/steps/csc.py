@@ -85,10 +85,7 @@ def _cross_correlation(x: Float[Array, "S N P"], atoms: Float[Array, "S_or_1 K L
     n, length = x.shape[1], atoms.shape[2]
     signal_hat = jnp.fft.rfft(jnp.swapaxes(x, 1, 2), n)
     atoms_hat = jnp.fft.rfft(jnp.swapaxes(atoms, 2, 3), n)
-    if atoms.shape[0] == 1:
-        product = jnp.einsum("spf,kpf->skf", signal_hat, jnp.conj(atoms_hat[0]))
-    else:
-        product = jnp.einsum("spf,skpf->skf", signal_hat, jnp.conj(atoms_hat))
+    product = jnp.sum(signal_hat[:, None] * jnp.conj(atoms_hat), axis=2)
     return jnp.fft.irfft(product, n)[..., : n - length + 1]
 
 

@@ -19,7 +19,7 @@ from percdl.steps.statistics import at_shift
 from percdl.transforms.base import Atom, ClosedFormTransform, WarpTransform
 
 # Fits are tried at so many shifts, those whose alignment explains most.
-N_TRIES = 3
+N_TRIES = 2
 # A shift must explain this much more than its rival, relative, to be preferred.
 PREFERENCE = 1e-6
 

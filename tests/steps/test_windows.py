@@ -1,0 +1,59 @@
+"""An atom whose window is off by one is moved by a vote; one that is not is left alone."""
+
+import numpy as np
+import pytest
+from double import in_double
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from numpy.testing import assert_array_equal
+
+from percdl.steps.windows import MOVES, elect_windows, move_windows, prefer_windows
+
+L, MARGIN = 20, 4
+
+
+def profile(off: int, level: float = 0.0) -> np.ndarray:
+    """Return the energy of a pattern that ends in silence, seen through a window ``off`` it."""
+    energy = np.full(L + 2 * MARGIN, level)
+    first = MARGIN - off
+    energy[first : first + L] += np.sin(np.pi * np.arange(L) / (L - 1)) ** 2
+    return energy
+
+
+def prefer(energy):
+    return in_double(prefer_windows, np.atleast_2d(energy), L)
+
+
+@pytest.mark.parametrize("off", [-2, -1, 0, 1, 2])
+def test_a_subject_votes_against_its_offset(off):
+    vote = prefer(profile(off))[0]
+    assert vote.sum() == 1
+    assert MOVES[int(vote.argmax())] == -np.sign(off)
+
+
+def test_patterns_that_do_not_end_in_silence_stay():
+    """A gait cycle is cut out of an ongoing signal: its ends are as loud as their neighbours."""
+    assert_array_equal(prefer(profile(1, level=0.5)), [[0, 1, 0]])
+
+
+def test_without_margins_there_is_nowhere_to_go():
+    assert_array_equal(in_double(prefer_windows, np.ones((3, L)), L), [[0, 1, 0]] * 3)
+
+
+@given(hnp.arrays(float, (5, L + 2 * MARGIN), elements=st.floats(0, 1e6)))
+def test_everyone_has_one_vote(energy):
+    assert_array_equal(prefer(energy).sum(1), 1)
+
+
+def test_a_large_majority_moves_the_window():
+    votes = np.array([[0, 5, 11], [0, 6, 10], [14, 2, 0], [8, 0, 8], [0, 0, 0]], float)
+    assert_array_equal(elect_windows(votes), [1, 0, -1, 0, 0])
+
+
+@given(hnp.arrays(float, (2, L, 3), elements=st.floats(-1, 1)), st.sampled_from(MOVES))
+def test_moving_there_and_back_changes_one_end_only(atoms, move):
+    there = move_windows(atoms, np.array([move, 0]))
+    back = move_windows(there, np.array([-move, 0]))
+    assert_array_equal(there[1], atoms[1])
+    assert_array_equal(back[:, 1:-1], atoms[:, 1:-1])
