@@ -27,6 +27,8 @@ from percdl.transforms.base import LinearTransform
 # Subjects that are searched together, about: few enough to bound the memory, many enough to
 # fill the programs of the search.
 SEARCHED_ROWS = 512
+# Codes are refused only where they are worse by more than rounding, relative to the energy.
+ROUNDING = 1e-6
 # Compiled programs take host arrays as they take device arrays.
 Values = jax.Array | np.ndarray
 
@@ -149,17 +151,21 @@ class Site:
 
         Returns the objective after IPU, that is, with the codes of the round before.
         """
-        objective = 0.0
         accepted = []
-        for index, old, new in zip(
-            block.chunks, block.split(before), block.split(fitted), strict=True
+        previous = [self.coded[index] for index in block.chunks]
+        # All programs are begun before the first is waited for.
+        proposals = [
+            self._code(index, new.atoms)
+            for index, new in zip(block.chunks, block.split(fitted), strict=True)
+        ]
+        objective = sum(_total(c.unexplained) for c in previous) - _total(fitted.explained)
+        for index, coded, proposal, old in zip(
+            block.chunks, previous, proposals, block.split(before), strict=True
         ):
-            coded = self.coded[index]
-            objective += _total(coded.unexplained) - _total(new.explained)
-            proposal = self._code(index, new.atoms)
-            self.coded[index], accept = programs.choose(
-                proposal, coded, old.amplitude, old.explained
-            )
+            accept = _no_worse(proposal, coded, old)
+            if not accept.all():
+                proposal = programs.choose(accept, proposal, coded, old.amplitude, old.explained)
+            self.coded[index] = proposal
             accepted.append(accept)
         taken = block.gather(accepted)[:, None, None]
         block.params = jnp.where(taken, fitted.params, before.params)
@@ -179,14 +185,14 @@ class Site:
         coded = [self.coded[index] for index in block.chunks]
         objective = sum(_total(c.objective) for c in coded)
         signal = sum(_total(c.energy) for c in coded)
-        counts = np.asarray(self._statistics(block).count).sum(0, dtype=float)
+        counts = [np.asarray(c.statistics.count).sum(0, dtype=float) for c in coded]
         nothing = np.zeros(0)
         return Sums(
             objective=objective,
             objective_fitted=objective,
-            energy=signal + self.settings.penalty * float(counts.sum()),
+            energy=signal + self.settings.penalty * float(np.sum(counts)),
             signal=signal,
-            counts=counts,
+            counts=np.sum(counts, axis=0),
             moment=nothing,
             weight=nothing,
             gram=nothing,
@@ -210,6 +216,7 @@ class Site:
             block.params,
             self._by_subject,
             settings.centering == "refit",
+            bool(settings.shifts),
         )
         sums = {name: np.asarray(x, float) for name, x in summary._asdict().items()}
         linear = isinstance(settings.transform, LinearTransform)
@@ -289,6 +296,15 @@ class Site:
         if isinstance(values, jax.Array):
             return values
         return np.asarray(values, self.settings.dtype)
+
+
+def _no_worse(proposal: Coded, previous: Coded, before: Prepared) -> np.ndarray:
+    """Whether each recording's new codes are as good as the old ones at their best amplitude."""
+    unexplained, energy, objective = (
+        np.asarray(x) for x in (previous.unexplained, previous.energy, proposal.objective)
+    )
+    reached = unexplained - np.asarray(before.explained).sum(1)
+    return objective <= reached + ROUNDING * energy
 
 
 def _total(values) -> float:

@@ -20,9 +20,6 @@ from percdl.steps.types import Events, Signals, Statistics
 from percdl.steps.windows import MOVES, prefer_windows
 from percdl.transforms.base import ClosedFormTransform, LinearTransform, Transform, WarpTransform
 
-# Codes are refused only where they are worse by more than rounding, relative to the energy.
-ROUNDING = 1e-6
-
 
 class Coded(NamedTuple):
     """The outcome of CSC on a chunk: events, statistics, energy and objective of each recording.
@@ -182,16 +179,14 @@ def _fit(transform, options: FitOptions, atom, moment, weight, params):
 
 @jax.jit
 def choose(
-    proposal: Coded, previous: Coded, amplitude: Array, explained: Array
-) -> tuple[Coded, Array]:
-    """Take the proposal where it is no worse than the previous codes at their best amplitude."""
-    old = keep(previous, amplitude, explained)
-    accept = proposal.objective <= old.objective + ROUNDING * old.energy
+    accept: Array, proposal: Coded, previous: Coded, amplitude: Array, explained: Array
+) -> Coded:
+    """Take the proposal where accepted, else the previous codes at their best amplitude."""
 
     def pick(new, old):
         return jnp.where(accept.reshape(-1, *[1] * (new.ndim - 1)), new, old)
 
-    return jax.tree.map(pick, proposal, old), accept
+    return jax.tree.map(pick, proposal, keep(previous, amplitude, explained))
 
 
 @jax.jit
@@ -209,18 +204,19 @@ def keep(coded: Coded, amplitude: Array, explained: Array) -> Coded:
     )
 
 
-@partial(jax.jit, static_argnames=("transform", "by_subject", "inverts"))
+@partial(jax.jit, static_argnames=("transform", "by_subject", "centres", "searches"))
 def summarize(
     transform: Transform,
     dictionary: Array,
     statistics: Statistics,
     params: Array,
     by_subject: bool,
-    inverts: bool,
+    centres: bool,
+    searches: bool,
 ) -> Summary:
-    """Sum what PerCDU and centering need; subjects without an atom count for nothing there.
+    """Sum what PerCDU needs, and what centering and searching need if there are any.
 
-    Squares and inverses of the warps only if ``inverts``.
+    Subjects without an atom count for nothing there.
     """
     length, n_channels = dictionary.shape[1:]
 
@@ -235,14 +231,16 @@ def summarize(
             gram, transported = transform.normal_equations(params, moment, weight)
         if isinstance(transform, WarpTransform):
             warps = transform.warp(params, length, n_channels)
-            moments = (warps, warps**2, invert_warps(warps)) if inverts else (warps,)
+            moments = (warps, warps**2, invert_warps(warps)) if centres else (warps,)
             sums = [jnp.einsum("s,scl->cl", active, x) for x in moments]
             warp = (*sums, nothing, nothing)[:3]
-        explained = explained_energy(transform.apply(params, atom), moment, weight)[0].sum()
-        profile = _segment_energy(wide_moment, wide_weight)
-        votes = active @ prefer_windows(profile, length)
-        energy = core(profile[..., None], length).sum()
-        misfit = jnp.stack([energy - explained, energy])
+        votes = misfit = nothing
+        if searches:
+            explained = explained_energy(transform.apply(params, atom), moment, weight)[0].sum()
+            profile = _segment_energy(wide_moment, wide_weight)
+            votes = active @ prefer_windows(profile, length)
+            energy = core(profile[..., None], length).sum()
+            misfit = jnp.stack([energy - explained, energy])
         return gram, transported, *warp, active.sum(), votes, misfit
 
     moment, weight = _balance(statistics, length, by_subject)

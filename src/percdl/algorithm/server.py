@@ -54,7 +54,7 @@ def personal_update(
         cdu.normalize(dictionary),
         move=move,
         gauge=gauge if settings.centering == "refit" else None,
-        misfit=sums.misfit[:, 0] / np.maximum(sums.misfit[:, 1], np.finfo(float).tiny),
+        misfit=_share(sums.misfit) if settings.shifts else None,
     )
     return answer, objective
 
@@ -68,6 +68,11 @@ def fix_gauge(sums: Sums, broadcast: Broadcast, settings: Settings) -> Broadcast
     gauge = smooth_warp(_average(sums, sums.warp))
     centred = _center(broadcast.dictionary, gauge, settings.transform)
     return Broadcast(cdu.normalize(centred), gauge=gauge)
+
+
+def _share(parts: np.ndarray) -> np.ndarray:
+    """Return the first column (K, 2) over the second."""
+    return parts[:, 0] / np.maximum(parts[:, 1], np.finfo(float).tiny)
 
 
 def _own_window(sums: Sums, settings: Settings) -> tuple[np.ndarray, np.ndarray]:
