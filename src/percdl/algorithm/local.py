@@ -7,7 +7,7 @@ answers a broadcast with sums over its subjects, and nothing else leaves it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +18,7 @@ from percdl.algorithm.blocks import Block, plan_blocks
 from percdl.algorithm.chunks import Shape, count_masks, fill, fill_on_device, plan_chunks
 from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.programs import Coded, Fitted, Prepared
+from percdl.algorithm.results import Results, collect_results
 from percdl.algorithm.searching import search_starts
 from percdl.algorithm.settings import Settings
 from percdl.signals import Cohort
@@ -31,18 +32,6 @@ SEARCHED_ROWS = 512
 ROUNDING = 1e-6
 # Compiled programs take host arrays as they take device arrays.
 Values = jax.Array | np.ndarray
-
-
-@dataclass(frozen=True)
-class Results:
-    """What a site keeps to itself: parameters (S, K, M), counts (S, K) and events, in order."""
-
-    params: np.ndarray
-    counts: np.ndarray
-    subject: np.ndarray
-    onset: np.ndarray
-    atom: np.ndarray
-    amplitude: np.ndarray
 
 
 class Site:
@@ -235,32 +224,7 @@ class Site:
 
     def results(self) -> Results:
         """Return what was learned of each subject, in the order of the cohort."""
-        n_subjects = len(self.cohort)
-        settings = self.settings
-        params = np.zeros((n_subjects, settings.n_atoms, settings.n_params), settings.dtype)
-        counts = np.zeros((n_subjects, settings.n_atoms), int)
-        tables = []
-        for block in self.blocks:
-            for index, found in zip(block.chunks, block.split(block.params), strict=True):
-                subjects = self.chunks[index].subjects
-                coded = self.coded[index]
-                params[subjects] = np.asarray(found)[: len(subjects)]
-                counts[subjects] = np.asarray(coded.statistics.count)[: len(subjects)]
-                events = [np.asarray(column)[: len(subjects)] for column in coded.events]
-                rows, slots = np.nonzero(events[-1])
-                tables.append((subjects[rows], *(column[rows, slots] for column in events)))
-        subject, onset, atom, amplitude = (
-            np.concatenate(column) for column in zip(*tables, strict=True)
-        )
-        order = np.lexsort((onset, subject))
-        return Results(
-            params,
-            counts,
-            subject[order],
-            onset[order],
-            atom[order],
-            amplitude[order].astype(float),
-        )
+        return collect_results(self.chunks, self.blocks, self.coded)
 
     def _code(self, index: int, atoms) -> Coded:
         settings = self.settings
