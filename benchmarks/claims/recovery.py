@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.claims._claim import Claim, at_least, at_most, beside, is_quick
-from benchmarks.cohorts import synthetic_options
+from benchmarks.cohorts import PLAIN, synthetic_options
 from benchmarks.timing import follow
 from percdl import PerCDL, make_synthetic
 from percdl.datasets import SyntheticCohort, onset_accuracy
@@ -20,7 +20,6 @@ from percdl.datasets import SyntheticCohort, onset_accuracy
 SUBJECTS, COMPARED, N_SEEDS = (16, 64, 256, 1024), 64, 10
 MOST_RATIO, MOST_ERROR, LEAST_ONSETS = 1.45, 5e-4, 0.99
 ROUNDS = {"n_init": 5, "n_perso": 5}
-PAPER = {"realign": False, "multistart": False, "centering": "paper"}
 
 
 class Outcome(NamedTuple):
@@ -52,7 +51,7 @@ def claims() -> Iterator[Claim]:
         )
         yield at_most(f"{name}: squared relative error, median", found.error, MOST_ERROR)
         yield at_least(f"{name}: onsets within one sample", found.onsets, LEAST_ONSETS)
-    plain = _summarize(COMPARED, n_seeds, **PAPER)
+    plain = _summarize(COMPARED, n_seeds, **PLAIN)
     yield beside(
         f"S = {COMPARED}, the paper's plain algorithm",
         f"distance / floor {plain.ratio:.2f} ({plain.detail}), error {plain.error:.2g}, "

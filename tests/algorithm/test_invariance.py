@@ -14,7 +14,15 @@ from percdl.transforms import Identity
 
 # Two chunks of four rows, one of them only to fill.
 LENGTHS = (97, 102, 107, 113, 119, 124, 128)
-SUMMED = ("gram", "transported", "warp", "squared_warp", "inverse_warp", "n_warps", "votes")
+SUMMED = (
+    "gram",
+    "transported",
+    "warp",
+    "squared_displacement",
+    "inverse_warp",
+    "n_warps",
+    "votes",
+)
 SETTINGS = toy.settings(n_perso=4)
 ROWS = 4
 

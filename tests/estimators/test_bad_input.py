@@ -104,7 +104,7 @@ def test_infinite_values(value):
         (np.arange(110).astype("M8[s]"), "Subject '1': values has dtype datetime64.*numbers"),
         (np.zeros((110, 1, 1)), r"Subject '1': values has 3 dimension\(s\).*n_times, n_channels"),
         (np.zeros((0, 1)), r"Subject '1': values has no samples"),
-        (np.arange(220.0).reshape(110, 2), r"subject '1' has \['ch0', 'ch1'\]\. All.*same"),
+        (np.arange(220.0).reshape(110, 2), r"subject '1' has 2 \('ch0', 'ch1'\)\. All.*same"),
     ],
     ids=["complex", "text", "object", "dates", "three axes", "no samples", "two channels"],
 )

@@ -198,11 +198,11 @@ def test_mixed_rates_are_refused_only_when_one_is_needed():
         ([Recording([0.0])], "Recording 0 has no subject.*subject='P01'"),
         (
             [Recording([0.0], subject="A"), Recording([0.0], subject="B", channels=["x"])],
-            r"'A' has channels \['ch0'\].*'B' has \['x'\]",
+            r"'A' has 1 channels \('ch0'\).*'B' has 1 \('x'\)",
         ),
         (
             [Recording([0.0], subject="A", units="g"), Recording([0.0], subject="B")],
-            r"'A' has units \['g'\].*'B' has \[''\]",
+            r"'A' has 1 units \('g'\).*'B' has 1 \(''\)",
         ),
         ([np.zeros(3)], "Item 0 is of type numpy.ndarray.*from_arrays"),
     ],

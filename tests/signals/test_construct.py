@@ -63,7 +63,7 @@ def test_names_from_generators_serve_every_subject():
         (np.zeros((0, 4)), "at least one recording"),
         ([], "at least one recording"),
         ([[0.0, 1.0], [0.0, np.inf]], "Subject '1'.*infinite"),
-        ([np.zeros((3, 1)), np.zeros((3, 2))], "'0' has channels .*'1' has"),
+        ([np.zeros((3, 1)), np.zeros((3, 2))], "'0' has 1 channels .*'1' has 2"),
         (np.zeros((2, 3), dtype=complex), "Complex data not supported"),
     ],
 )

@@ -30,9 +30,9 @@ class Sums:
         Statistics for CDU; empty in the second phase, for transforms that are linear.
     gram, transported : arrays (K, G, L, L), (K, L, P)
         Statistics for PerCDU; empty in the first phase and for transforms that are not linear.
-    warp, squared_warp, inverse_warp : arrays (K, C, L)
-        Sums of the warps, of their squares and of their inverses, for centering; empty for
-        other transforms.
+    warp, squared_displacement, inverse_warp : arrays (K, C, L)
+        Sums of the warps, of their squared distances to the identity and of their inverses,
+        for centering; empty for other transforms.
     n_warps : array (K,)
         The number of warps.
     votes : array (K, 3)
@@ -52,7 +52,7 @@ class Sums:
     gram: np.ndarray
     transported: np.ndarray
     warp: np.ndarray
-    squared_warp: np.ndarray
+    squared_displacement: np.ndarray
     inverse_warp: np.ndarray
     n_warps: np.ndarray
     votes: np.ndarray

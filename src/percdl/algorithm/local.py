@@ -187,7 +187,7 @@ class Site:
             gram=nothing,
             transported=nothing,
             warp=nothing,
-            squared_warp=nothing,
+            squared_displacement=nothing,
             inverse_warp=nothing,
             n_warps=nothing,
             votes=nothing,

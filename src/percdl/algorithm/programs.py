@@ -63,7 +63,7 @@ class Summary(NamedTuple):
     gram: Float[Array, "K G L L"]
     transported: Float[Array, "K L P"]
     warp: Float[Array, "K C L"]
-    squared_warp: Float[Array, "K C L"]
+    squared_displacement: Float[Array, "K C L"]
     inverse_warp: Float[Array, "K C L"]
     n_warps: Float[Array, " K"]
     votes: Float[Array, "K 3"]
@@ -231,7 +231,9 @@ def summarize(
             gram, transported = transform.normal_equations(params, moment, weight)
         if isinstance(transform, WarpTransform):
             warps = transform.warp(params, length, n_channels)
-            moments = (warps, warps**2, invert_warps(warps)) if centres else (warps,)
+            moments = [warps]
+            if centres:
+                moments += [(warps - jnp.arange(length)) ** 2, invert_warps(warps)]
             sums = [jnp.einsum("s,scl->cl", active, x) for x in moments]
             warp = (*sums, nothing, nothing)[:3]
         votes = misfit = nothing

@@ -98,8 +98,9 @@ def _average(sums: Sums, total: np.ndarray) -> np.ndarray:
 
 def _spread(sums: Sums, mean: np.ndarray) -> np.ndarray:
     """Return the standard deviation of the warps (K, C, L)."""
-    square = sums.squared_warp / np.maximum(sums.n_warps[:, None, None], 1)
-    return np.sqrt(np.maximum(square - mean**2, 0))
+    square = sums.squared_displacement / np.maximum(sums.n_warps[:, None, None], 1)
+    off = mean - np.arange(mean.shape[-1])
+    return np.sqrt(np.maximum(square - off**2, 0))
 
 
 def _center(dictionary: np.ndarray, gauge: np.ndarray, transform: WarpTransform) -> np.ndarray:

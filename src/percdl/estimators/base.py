@@ -172,12 +172,15 @@ class BaseCDL(TransformerMixin, BaseEstimator):
             raise InvalidParameterError(
                 f"`{type(self).__name__}` was fitted on {self.n_channels_} channel(s) "
                 f"({', '.join(self.channels_)}), but X has {cohort.n_channels} "
-                f"({', '.join(cohort.channels)}). Select the same channels."
+                f"({', '.join(cohort.channels)}). Select the same channels; one recording of "
+                "several channels is passed as a list, `[x]`, since a 2-D array is read as "
+                "(subjects, samples)."
             )
         if cohort.sfreq != self.sfreq_:
             raise InvalidParameterError(
                 f"`{type(self).__name__}` was fitted at {self.sfreq_:g} Hz, but X is sampled at "
-                f"{cohort.sfreq:g} Hz. Resample X first."
+                f"{cohort.sfreq:g} Hz. Resample X first; plain arrays count as 1 Hz unless "
+                f"wrapped: `Cohort.from_arrays(X, sfreq={self.sfreq_:g})`."
             )
         check_cohort(cohort, self.atom_length, type(self).__name__)
         return cohort

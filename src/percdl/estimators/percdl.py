@@ -60,7 +60,7 @@ class PerCDL(BaseCDL):
     solver : {"gauss-newton", "polyak"}
         How the parameters are fitted; "polyak" is the paper's projected gradient.
     n_solver_steps : int, optional
-        Iterations of the solver in a round; by default 6 for Gauss-Newton, 100 for Polyak.
+        Iterations of the solver in a round; by default 3 for Gauss-Newton, 100 for Polyak.
     tol : float
         Stop a phase when a round changes the objective by less than this, relative; 0 runs
         all rounds.

@@ -168,6 +168,8 @@ def _checksum(arrays: dict[str, np.ndarray], content: str) -> str:
 def _replace(path: Path, payload: bytes) -> None:
     """Write beside the target, flush to disk, then rename: the old file or the new, never half."""
     # Not a file of `tempfile`, which nobody else may read, even after it has been renamed.
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"There is no folder {path.parent} to write {path.name} to.")
     temporary = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
         with open(temporary, "xb") as file:

@@ -40,6 +40,14 @@ class Personalization:
     dictionary: np.ndarray
     dtype: str
 
+    def __repr__(self) -> str:
+        """Say how much was found, not what: the arrays are long."""
+        n_subjects, n_atoms, n_params = self.params.shape
+        return (
+            f"Personalization({n_subjects} subjects, {n_atoms} atoms, {n_params} parameters each, "
+            f"{len(self.events)} events)"
+        )
+
     @cached_property
     def personal_dictionary(self) -> np.ndarray:
         """Personal atoms, array (S, K, L, P); NaN for subjects without the atom."""

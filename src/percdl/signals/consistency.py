@@ -79,7 +79,8 @@ def _check_same_channels(first: Recording, other: Recording) -> None:
     ):
         if mine != theirs:
             raise InvalidRecordingError(
-                f"Subject {first.subject!r} has {what} {list(mine)} and subject "
-                f"{other.subject!r} has {list(theirs)}. All recordings of a Cohort need the same "
-                f"{what}, in the same order."
+                f"Subject {first.subject!r} has {len(mine)} {what} ({abbreviate(map(repr, mine))}) and "
+                f"subject {other.subject!r} has {len(theirs)} ({abbreviate(map(repr, theirs))}). All "
+                f"recordings of a Cohort need the same {what}, in the same order; in an array, "
+                "time comes before channels."
             )
