@@ -78,9 +78,10 @@ def _check_same_channels(first: Recording, other: Recording) -> None:
         ("units", first.units, other.units),
     ):
         if mine != theirs:
+            named = [abbreviate(map(repr, names)) for names in (mine, theirs)]
             raise InvalidRecordingError(
-                f"Subject {first.subject!r} has {len(mine)} {what} ({abbreviate(map(repr, mine))}) and "
-                f"subject {other.subject!r} has {len(theirs)} ({abbreviate(map(repr, theirs))}). All "
+                f"Subject {first.subject!r} has {len(mine)} {what} ({named[0]}) and "
+                f"subject {other.subject!r} has {len(theirs)} ({named[1]}). All "
                 f"recordings of a Cohort need the same {what}, in the same order; in an array, "
                 "time comes before channels."
             )
