@@ -32,14 +32,14 @@ class Sums:
         Statistics for PerCDU; empty in the first phase and for transforms that are not linear.
     warp, squared_displacement, inverse_warp : arrays (K, C, L)
         Sums of the warps, of their squared distances to the identity and of their inverses,
-        for centering; empty for other transforms.
+        for centering; empty for other transforms, the last two also where nothing is refitted.
     n_warps : array (K,)
         The number of warps.
     votes : array (K, 3)
-        How many subjects would move an atom's window by -1, 0 and 1 samples; empty in the
-        first phase.
+        How many subjects would move an atom's window by -1, 0 and 1 samples; empty where
+        nothing is searched.
     misfit : array (K, 2)
-        Energy of the mean segments left unexplained, and in all; empty in the first phase.
+        Energy of the mean segments left unexplained, and in all; empty where nothing is searched.
     """
 
     objective: float

@@ -73,12 +73,13 @@ def run_percdl(
         sums = runtime.personal_round(broadcast)  # lines 7-8
         history.record("personal", index, "IPU", sums.objective_fitted)
         history.record("personal", index, "CSC", sums.objective)
-        left = n_perso - 1 - index
+        settled = _settled(history, settings)
+        left = 0 if settled else n_perso - 1 - index
         broadcast, objective = personal_update(sums, broadcast, settings, left)  # line 9, PerCDU
         history.record("personal", index, "PerCDU", objective)
         report("personal", index, objective)
         reason = StopReason.ROUNDS_DONE
-        if _settled(history, settings):
+        if settled:
             reason = StopReason.CONVERGED
             break
     sums = _close(runtime, settings, broadcast, history)

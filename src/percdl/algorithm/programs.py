@@ -115,7 +115,8 @@ def prepare(
         profile = _segment_energy(wide_moment, wide_weight)
         energy = core(profile[..., None], length).sum((1, 2))
         misfit = 1 - explained / jnp.where(energy > 0, energy, 1)
-        misplaced = prefer_windows(profile, length)[:, MOVES.index(0)] == 0
+        wish = prefer_windows(profile, (wide_weight > 0).all(-1), length)
+        misplaced = wish[:, MOVES.index(0)] == 0
         return params, explained, amplitude, misfit, misplaced
 
     arrays = (statistics.moment, statistics.weight, params)
@@ -240,7 +241,7 @@ def summarize(
         if searches:
             explained = explained_energy(transform.apply(params, atom), moment, weight)[0].sum()
             profile = _segment_energy(wide_moment, wide_weight)
-            votes = active @ prefer_windows(profile, length)
+            votes = active @ prefer_windows(profile, (wide_weight > 0).all(-1), length)
             energy = core(profile[..., None], length).sum()
             misfit = jnp.stack([energy - explained, energy])
         return gram, transported, *warp, active.sum(), votes, misfit

@@ -33,7 +33,10 @@ def population_update(
 def personal_update(
     sums: Sums, broadcast: Broadcast, settings: Settings, rounds_left: int
 ) -> tuple[Broadcast, float]:
-    """PerCDU and centering (Alg. 1, line 9): the next broadcast, the objective after PerCDU."""
+    """PerCDU and centering (Alg. 1, line 9): the next broadcast, the objective after PerCDU.
+
+    Then the windows of the atoms follow the subjects' votes.
+    """
     if isinstance(settings.transform, LinearTransform):
         dictionary = percdu.update_dictionary(sums.gram, sums.transported, broadcast.dictionary)
         objective = sums.energy - percdu.explained(sums.gram, sums.transported, dictionary)
@@ -47,7 +50,7 @@ def personal_update(
         gauge = _gauge(sums, rounds_left) if refits else _average(sums, sums.warp)
         dictionary = _center(dictionary, gauge, settings.transform)
     move = np.zeros(len(dictionary), int)
-    if settings.warps and settings.margin and rounds_left >= ROUNDS_AFTER_MOVE:
+    if settings.shifts and settings.margin and rounds_left >= ROUNDS_AFTER_MOVE:
         move = elect_windows(sums.votes)
         dictionary = move_windows(dictionary, move)
     answer = Broadcast(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 MOVES = (-1, 0, 1)
 # With less than this share of the votes, a move is taken back in the next round as often as not.
@@ -22,11 +22,14 @@ QUIETER = 0.5
 MOST_LOST = 1e-3
 
 
-def prefer_windows(energy: Float[Array, "S Lw"], atom_length: int) -> Float[Array, "S 3"]:
+def prefer_windows(
+    energy: Float[Array, "S Lw"], seen: Bool[Array, "S Lw"], atom_length: int
+) -> Float[Array, "S 3"]:
     """Return one vote of each subject, for one of `MOVES`.
 
     ``energy`` is that of a subject's mean segment at each sample of a window that is wider than
-    the atom, alike on both sides; a window without margins stays.
+    the atom, alike on both sides; a window without margins stays. Samples that were never
+    ``seen`` are not silent: no window is moved to or from such an end.
     """
     margin = (energy.shape[1] - atom_length) // 2
     stay = jnp.tile(jnp.asarray([0, 1, 0], energy.dtype), (len(energy), 1))
@@ -34,8 +37,10 @@ def prefer_windows(energy: Float[Array, "S Lw"], atom_length: int) -> Float[Arra
         return stay
     firsts = [margin + move for move in MOVES]
     ends = jnp.stack([energy[:, i] + energy[:, i + atom_length - 1] for i in firsts], 1)
+    known = jnp.stack([seen[:, i] & seen[:, i + atom_length - 1] for i in firsts], 1)
     inside = jnp.stack([energy[:, i : i + atom_length].sum(1) for i in firsts], 1)
     fine = (ends < QUIETER * ends[:, 1:2]) & (inside >= (1 - MOST_LOST) * inside[:, 1:2])
+    fine &= known & known[:, 1:2]
     best = jnp.argmin(jnp.where(fine, ends, jnp.inf), axis=1)
     wish = (best[:, None] == jnp.arange(3)).astype(energy.dtype)
     return jnp.where(fine.any(1, keepdims=True), wish, stay)

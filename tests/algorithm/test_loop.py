@@ -1,0 +1,51 @@
+"""The loop itself: how it ends, and what it refuses to go on with."""
+
+import numpy as np
+import pytest
+import toy
+
+from percdl.algorithm import loop
+from percdl.algorithm.history import History, StopReason
+from percdl.exceptions import NumericalError
+
+
+def rounds_left(monkeypatch, **options):
+    """Return what the server was told about the rounds left, and why the fit stopped."""
+    told = []
+    update = loop.personal_update
+
+    def listen(sums, broadcast, settings, left):
+        told.append(left)
+        return update(sums, broadcast, settings, left)
+
+    monkeypatch.setattr(loop, "personal_update", listen)
+    arrays = toy.recordings(0, (90, 100, 110))
+    outcome, _ = toy.fit(arrays, toy.settings(**options), toy.first_guess(0))
+    return told, outcome.stop_reason
+
+
+def test_the_server_counts_down(monkeypatch):
+    told, reason = rounds_left(monkeypatch, n_perso=3)
+    assert told == [2, 1, 0]
+    assert reason == StopReason.ROUNDS_DONE
+
+
+def test_a_fit_that_settles_early_is_finished_properly(monkeypatch):
+    """The last round is the last one also when it was not planned to be."""
+    told, reason = rounds_left(monkeypatch, n_perso=9, tolerance=0.5)
+    assert len(told) < 9
+    assert told[-1] == 0
+    assert reason == StopReason.CONVERGED
+
+
+def test_polyak_steps_with_all_defaults():
+    arrays = toy.recordings(0, (90, 100, 110))
+    chosen = toy.settings(n_perso=3, solver="polyak", n_solver_steps=5)
+    outcome, _ = toy.fit(arrays, chosen, toy.first_guess(0))
+    assert np.isfinite(outcome.dictionary).all()
+
+
+@pytest.mark.parametrize("objective", [np.nan, np.inf])
+def test_numbers_that_are_not_finite_end_the_fit(objective):
+    with pytest.raises(NumericalError, match="after CSC in round 2 of the personal phase"):
+        History().record("personal", 2, "CSC", objective)
