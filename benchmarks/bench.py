@@ -20,7 +20,7 @@ from benchmarks import Absent, cohorts, limit, probe
 from benchmarks.cohorts import PLAIN, Problem
 from benchmarks.timing import exponent, fit_seconds, follow, say, warm_seconds
 
-MOST_PLAIN, MOST_DEFAULT, MOST_EXPONENT, MOST_MEMORY = 4.0, 8.0, 1.05, 2.0
+MOST_PLAIN, MOST_DEFAULT, MOST_EXPONENT, MOST_MEMORY = 4.0, 8.0, 1.05, 1.0
 N_INIT = N_PERSO = 5
 
 

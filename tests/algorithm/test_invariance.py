@@ -22,6 +22,7 @@ SUMMED = (
     "inverse_warp",
     "n_warps",
     "votes",
+    "misfit",
 )
 SETTINGS = toy.settings(n_perso=4)
 ROWS = 4

@@ -29,6 +29,7 @@ def prefer(energy, seen=True):
 @pytest.mark.parametrize("off", [-2, -1, 0, 1, 2])
 def test_a_subject_votes_against_its_offset(off):
     vote = prefer(profile(off))[0]
+    assert vote.sum() == 1
     assert MOVES[int(vote.argmax())] == -np.sign(off)
 
 

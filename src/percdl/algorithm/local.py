@@ -124,8 +124,8 @@ class Site:
 
     def _prepare(self, block: Block, broadcast: Broadcast, dictionary, statistics) -> Prepared:
         recenters = broadcast.gauge is not None
-        identity = np.zeros((len(dictionary), 1, self.settings.atom_length))
-        gauge = broadcast.gauge if recenters else identity
+        not_used = np.zeros((len(dictionary), 1, self.settings.atom_length))
+        gauge = broadcast.gauge if recenters else not_used
         return programs.prepare(
             self.settings.transform,
             dictionary,

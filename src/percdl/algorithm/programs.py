@@ -227,16 +227,15 @@ def summarize(
         active = (jnp.sum(weight, axis=(1, 2)) > 0).astype(moment.dtype)
         nothing = jnp.zeros(0, moment.dtype)
         gram = transported = nothing
-        warp = (nothing,) * 3
+        warp_sums = (nothing,) * 3
         if isinstance(transform, LinearTransform):
             gram, transported = transform.normal_equations(params, moment, weight)
         if isinstance(transform, WarpTransform):
             warps = transform.warp(params, length, n_channels)
-            moments = [warps]
+            warp_sums = (jnp.einsum("s,scl->cl", active, warps), nothing, nothing)
             if centres:
-                moments += [(warps - jnp.arange(length)) ** 2, invert_warps(warps)]
-            sums = [jnp.einsum("s,scl->cl", active, x) for x in moments]
-            warp = (*sums, nothing, nothing)[:3]
+                kinds = (warps, (warps - jnp.arange(length)) ** 2, invert_warps(warps))
+                warp_sums = tuple(jnp.einsum("s,scl->cl", active, x) for x in kinds)
         votes = misfit = nothing
         if searches:
             explained = explained_energy(transform.apply(params, atom), moment, weight)[0].sum()
@@ -244,7 +243,7 @@ def summarize(
             votes = active @ prefer_windows(profile, (wide_weight > 0).all(-1), length)
             energy = core(profile[..., None], length).sum()
             misfit = jnp.stack([energy - explained, energy])
-        return gram, transported, *warp, active.sum(), votes, misfit
+        return gram, transported, *warp_sums, active.sum(), votes, misfit
 
     moment, weight = _balance(statistics, length, by_subject)
     by_atom = [jnp.moveaxis(x, 1, 0) for x in (moment, weight, params)]

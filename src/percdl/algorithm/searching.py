@@ -2,8 +2,8 @@
 
 The search is the costly part of a round, and most subjects need it once: in the first
 personalization round, and after the window of an atom has moved. Else those are searched again
-whose mean segments are explained worse than the population's, until a search has changed
-nothing, and those whose window cuts the pattern (`windows`), who are given five. The rule
+whose mean segments are explained worse than the population's, until a search has kept the
+onsets, and those whose window cuts the pattern (`windows`), until five have. The rule
 compares with a number that the server broadcasts, so it does not depend on how subjects are
 split over sites.
 """

@@ -57,7 +57,7 @@ def personal_update(
         cdu.normalize(dictionary),
         move=move,
         gauge=gauge if settings.centering == "refit" else None,
-        misfit=_share(sums.misfit) if settings.shifts else None,
+        misfit=_unexplained_share(sums.misfit) if settings.shifts else None,
     )
     return answer, objective
 
@@ -73,9 +73,9 @@ def fix_gauge(sums: Sums, broadcast: Broadcast, settings: Settings) -> Broadcast
     return Broadcast(cdu.normalize(centred), gauge=gauge)
 
 
-def _share(parts: np.ndarray) -> np.ndarray:
-    """Return the first column (K, 2) over the second."""
-    return parts[:, 0] / np.maximum(parts[:, 1], np.finfo(float).tiny)
+def _unexplained_share(misfit: np.ndarray) -> np.ndarray:
+    """Return the share (K,) of the mean segments' energy that is left, from the two sums."""
+    return misfit[:, 0] / np.maximum(misfit[:, 1], np.finfo(float).tiny)
 
 
 def _own_window(sums: Sums, settings: Settings) -> tuple[np.ndarray, np.ndarray]:

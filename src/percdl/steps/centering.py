@@ -25,7 +25,7 @@ from scipy.special import ndtr
 from percdl.transforms.base import WarpTransform
 
 SMOOTH_WIDTH = 4
-# A gauge must stay invertible: it is never slower than this.
+# A gauge must stay invertible: what the inverses show may not slow it down below this.
 MIN_SPEED = 0.2
 # Points per sample of the integral in `expected_inverse`.
 FINENESS = 10
@@ -65,13 +65,13 @@ def expected_inverse(
     length = mean.shape[-1]
     times = (np.arange((length - 1) * FINENESS) + 0.5) / FINENESS
     before = times.astype(int)
-    after = times - before
-    at = [
-        x[..., None, before] * (1 - after) + x[..., None, before + 1] * after
+    fraction = times - before
+    center, width = (
+        x[..., None, before] * (1 - fraction) + x[..., None, before + 1] * fraction
         for x in (mean, spread)
-    ]
+    )
     u = np.arange(length)[:, None]
-    inverse = ndtr((u - at[0]) / np.maximum(at[1], 1 / FINENESS)).sum(-1) / FINENESS
+    inverse = ndtr((u - center) / np.maximum(width, 1 / FINENESS)).sum(-1) / FINENESS
     inverse[..., [0, -1]] = 0, length - 1
     return inverse
 
