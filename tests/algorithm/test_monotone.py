@@ -76,7 +76,7 @@ def test_recorded_objective_is_that_of_the_residual():
     runtime = InProcess(Cohort.from_arrays(arrays), chosen)
     history = History()
     outcome = run_percdl(runtime, chosen, toy.first_guess(5), history, toy.ignore)
-    (coded,), (block,) = runtime.site.coded, runtime.site.blocks
+    coded, (block,) = runtime.site.coded[0], runtime.site.blocks
     objective, apply = 0.0, jax.jit(toy.WARP.apply)
     for row, x in enumerate(arrays):
         atoms = [

@@ -21,6 +21,7 @@ from percdl.algorithm.programs import Coded, Fitted, Prepared
 from percdl.algorithm.results import Results, collect_results
 from percdl.algorithm.searching import search_starts
 from percdl.algorithm.settings import Settings
+from percdl.algorithm.shelf import Shelf
 from percdl.signals import Cohort
 from percdl.steps.types import Signals, Statistics
 from percdl.transforms.base import LinearTransform
@@ -46,8 +47,8 @@ class Site:
     shape : Shape
         Size of the chunks.
     resident : bool
-        Keep the padded chunks on the device between rounds (an accelerator with room for
-        them) rather than make them anew each time (bounded memory).
+        Keep the padded chunks and the codes on the device between rounds (an accelerator with
+        room for them) rather than make the chunks anew each time (bounded memory).
     """
 
     def __init__(self, cohort: Cohort, settings: Settings, shape: Shape, resident: bool):
@@ -56,7 +57,7 @@ class Site:
         self.chunks = plan_chunks(cohort.lengths, cohort.n_channels, shape)
         self.blocks = plan_blocks(self.chunks, shape.block_rows)
         self.n_masks = count_masks(cohort)
-        self.coded: list[Coded] = []
+        self.coded: Shelf | dict[int, Coded] = {} if resident else Shelf(self.chunks)
         self._energy: list[jax.Array | None] = [None] * len(self.chunks)
         self._on_device: list[Signals] | None = None
         if resident:
@@ -68,10 +69,10 @@ class Site:
     def population_round(self, broadcast: Broadcast) -> Sums:
         """Code every recording with the common atoms (Alg. 1, line 3) and add up."""
         dictionary = self._array(broadcast.dictionary)
-        del self.coded[:]  # so that old and new codes are not in memory together
-        self.coded.extend(self._code(i, dictionary[None]) for i in range(len(self.chunks)))
+        for index in range(len(self.chunks)):
+            self.coded[index] = self._code(index, dictionary[None])
         for block in self.blocks:
-            block.params = self._neutral(dictionary, block.rows)
+            block.params = self._rest(self._neutral(dictionary, block.rows))
             block.fruitless = np.zeros((block.rows, len(dictionary)), int)
         return Sums.total(self._population_sums(block, dictionary) for block in self.blocks)
 
@@ -114,7 +115,7 @@ class Site:
             moved = self._prepare(block, broadcast, dictionary, statistics)
             still = np.zeros(moved.misfit.shape, np.int32)
             fitted = programs.fit(transform, options, dictionary, statistics, moved.params, still)
-            block.params = fitted.params
+            block.params = self._rest(fitted.params)
             moved = self._prepare(block, replace(broadcast, gauge=None), dictionary, statistics)
             for index, part in zip(block.chunks, block.split(moved), strict=True):
                 self.coded[index] = programs.keep(
@@ -157,7 +158,7 @@ class Site:
             self.coded[index] = proposal
             accepted.append(accept)
         taken = block.gather(accepted)[:, None, None]
-        block.params = jnp.where(taken, fitted.params, before.params)
+        block.params = self._rest(jnp.where(taken, fitted.params, before.params))
         return objective
 
     def _statistics(self, block: Block) -> Statistics:
@@ -212,16 +213,6 @@ class Site:
         rest = self._counted(block) if linear else self._population_sums(block, dictionary)
         return replace(rest, **sums)
 
-    def state(self) -> tuple[list[Coded], list[jax.Array]]:
-        """Return the private state, to come back to it with `restore`."""
-        return list(self.coded), [block.params for block in self.blocks]
-
-    def restore(self, state: tuple[list[Coded], list[jax.Array]]) -> None:
-        """Go back to an earlier state."""
-        self.coded = list(state[0])
-        for block, params in zip(self.blocks, state[1], strict=True):
-            block.params = params
-
     def results(self) -> Results:
         """Return what was learned of each subject, in the order of the cohort."""
         return collect_results(self.chunks, self.blocks, self.coded)
@@ -254,6 +245,10 @@ class Site:
         if self._on_device is not None:
             return self._on_device[index]
         return fill(self.cohort, self.chunks[index], self.n_masks, self.settings.dtype)
+
+    def _rest(self, values: jax.Array) -> Values:
+        """Return values as they are kept between rounds: on the device, or copied to the host."""
+        return values if self._on_device is not None else np.array(values)
 
     def _array(self, values) -> Values:
         """Return values in the device's precision, on the host unless they are there already."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from percdl.algorithm.blocks import Block
 from percdl.algorithm.chunks import Chunk
 from percdl.algorithm.programs import Coded
+from percdl.algorithm.shelf import Shelf
 
 
 @dataclass(frozen=True)
@@ -25,25 +26,27 @@ class Results:
 
 
 def collect_results(
-    chunks: Sequence[Chunk], blocks: Sequence[Block], coded: Sequence[Coded]
+    chunks: Sequence[Chunk], blocks: Sequence[Block], coded: Mapping[int, Coded] | Shelf
 ) -> Results:
     """Return parameters, counts and events of all subjects, without the rows that fill chunks."""
-    where, params, counts, tables = [], [], [], []
+    n_subjects = sum(len(chunk.subjects) for chunk in chunks)
+    params = np.empty((n_subjects, *blocks[0].params.shape[1:]))
+    counts = np.empty(params.shape[:2], int)
+    tables = []
     for block in blocks:
         for index, found in zip(block.chunks, block.split(block.params), strict=True):
             subjects = chunks[index].subjects
-            where.append(subjects)
-            params.append(np.asarray(found)[: len(subjects)])
-            counts.append(np.asarray(coded[index].statistics.count)[: len(subjects)])
+            params[subjects] = np.asarray(found)[: len(subjects)]
+            counts[subjects] = np.asarray(coded[index].statistics.count)[: len(subjects)]
             events = [np.asarray(column)[: len(subjects)] for column in coded[index].events]
             rows, slots = np.nonzero(events[-1])
             tables.append((subjects[rows], *(column[rows, slots] for column in events)))
     columns = (np.concatenate(column) for column in zip(*tables, strict=True))
     subject, onset, atom, amplitude = columns
-    back, order = np.argsort(np.concatenate(where)), np.lexsort((onset, subject))
+    order = np.lexsort((onset, subject))
     return Results(
-        np.concatenate(params)[back],
-        np.concatenate(counts)[back],
+        params,
+        counts,
         subject[order],
         onset[order],
         atom[order],

@@ -64,14 +64,12 @@ class BaseCDL(TransformerMixin, BaseEstimator):
         self
         """
         from percdl.algorithm.history import StopReason
-        from percdl.runtimes.in_process import InProcess
 
         cohort = self._check(X)
         settings = self._settings(cohort)
-        runtime = InProcess(cohort, settings, self.chunk_rows)
-        outcome, history = self._run_restarts(runtime, settings, cohort)
+        outcome, history, results = self._run_restarts(cohort, settings)
         self.dictionary_ = outcome.dictionary
-        found = self._collect(cohort, settings, runtime.site.results())
+        found = self._collect(cohort, settings, results)
         self.params_ = found.params
         vars(self).pop("personal_dictionary_", None)  # of an earlier fit
         self.events_ = found.events
@@ -208,11 +206,13 @@ class BaseCDL(TransformerMixin, BaseEstimator):
             dtype=self.dtype,
         )
 
-    def _run_restarts(self, runtime: Any, settings: Settings, cohort: Cohort):
-        """Run from each first dictionary; keep the end with the lowest objective."""
+    def _run_restarts(self, cohort: Cohort, settings: Settings):
+        """Run from each first dictionary; return the end with the lowest objective."""
         from percdl.algorithm.history import History
         from percdl.algorithm.loop import run_percdl
+        from percdl.runtimes.in_process import InProcess
 
+        runtime = InProcess(cohort, settings, self.chunk_rows)
         rng = check_random_state(self.random_state)
         n_restarts = self.n_restarts if isinstance(self.init, str) else 1
         best: Any = None
@@ -222,11 +222,9 @@ class BaseCDL(TransformerMixin, BaseEstimator):
                 history = History()
                 start = self._first_dictionary(cohort, settings, rng)
                 outcome = run_percdl(runtime, settings, start, history, report)
-                state = runtime.site.state()
                 if best is None or outcome.sums.objective < best[0].sums.objective:
-                    best = outcome, history, state
-        runtime.site.restore(best[2])
-        return best[0], best[1]
+                    best = outcome, history, runtime.site.results()
+        return best
 
     def _first_dictionary(self, cohort: Cohort, settings: Settings, rng: Any) -> np.ndarray:
         from percdl.estimators.first_dictionary import first_dictionary
@@ -244,8 +242,7 @@ class BaseCDL(TransformerMixin, BaseEstimator):
     def _collect(self, cohort: Cohort, settings: Settings, results: Any) -> Personalization:
         """Turn a site's results into tables; what nobody could know becomes NaN (decision 11)."""
         absent = results.counts == 0
-        params = results.params.astype(float)
-        params[absent] = np.nan
+        results.params[absent] = np.nan
         events = pd.DataFrame(
             {
                 "subject": pd.array(list(cohort.subjects), dtype="str").take(results.subject),
@@ -256,7 +253,7 @@ class BaseCDL(TransformerMixin, BaseEstimator):
             }
         )
         model = (settings.transform, self.dictionary_, settings.dtype)
-        return Personalization(params, events, results.counts, cohort.subjects, *model)
+        return Personalization(results.params, events, results.counts, cohort.subjects, *model)
 
     def _features(self, found: Personalization) -> np.ndarray:
         return found.params.reshape(len(found.params), -1)
