@@ -58,6 +58,9 @@ class Site:
         self.blocks = plan_blocks(self.chunks, shape.block_rows)
         self.n_masks = count_masks(cohort)
         self.coded: Shelf | dict[int, Coded] = {} if resident else Shelf(self.chunks)
+        # One chunk of each shape: they see to it that `choose` is compiled by the first fit.
+        shapes = {(chunk.rows, chunk.n_times): i for i, chunk in enumerate(self.chunks)}
+        self._of_each_shape = frozenset(shapes.values())
         self._energy: list[jax.Array | None] = [None] * len(self.chunks)
         self._on_device: list[Signals] | None = None
         if resident:
@@ -153,7 +156,7 @@ class Site:
             block.chunks, previous, proposals, block.split(before), strict=True
         ):
             accept = _no_worse(proposal, coded, old)
-            if not accept.all():
+            if not accept.all() or index in self._of_each_shape:
                 proposal = programs.choose(accept, proposal, coded, old.amplitude, old.explained)
             self.coded[index] = proposal
             accepted.append(accept)
