@@ -96,19 +96,14 @@ def segment_statistics(x, observed, events, n_atoms, length, margin=0):
 def least_squares_atom(cut, seen, amplitudes, operators):
     """Return ``argmin over phi of sum_j |y_j - z_j T_j phi|^2`` over the samples seen.
 
-    ``cut``, ``seen`` (J, L, P), ``amplitudes`` (J,), ``operators`` (J, P, L, L): one dense
-    least-squares problem for each channel.
+    ``cut``, ``seen`` (J, L, P), ``amplitudes`` (J,), ``operators`` (J, L P, L P): one dense
+    least-squares problem in all entries of the atom.
     """
-    n_channels, length = cut.shape[2], cut.shape[1]
-    atom = np.zeros((length, n_channels))
-    for p in range(n_channels):
-        rows = [
-            np.sqrt(seen[j, :, p])[:, None] * amplitudes[j] * operators[j, p]
-            for j in range(len(cut))
-        ]
-        right = [np.sqrt(seen[j, :, p]) * cut[j, :, p] for j in range(len(cut))]
-        atom[:, p] = np.linalg.lstsq(np.concatenate(rows), np.concatenate(right), rcond=None)[0]
-    return atom
+    root = np.sqrt(seen).reshape(len(cut), -1)
+    rows = root[..., None] * amplitudes[:, None, None] * operators
+    right = root * cut.reshape(len(cut), -1)
+    found = np.linalg.lstsq(rows.reshape(-1, rows.shape[-1]), right.ravel(), rcond=None)[0]
+    return found.reshape(cut.shape[1:])
 
 
 def warp(layers, length):

@@ -13,16 +13,30 @@ if TYPE_CHECKING:
     from percdl.datasets import make_synthetic
     from percdl.estimators import IndCDL, PerCDL, PopCDL, load
     from percdl.signals import Cohort, Recording
-    from percdl.transforms import Free, Identity, TimeWarp
+    from percdl.transforms import (
+        Compose,
+        Custom,
+        Free,
+        Gain,
+        Identity,
+        Rotation,
+        Shift,
+        TimeWarp,
+    )
 
 __all__ = [
     "Cohort",
+    "Compose",
+    "Custom",
     "Free",
+    "Gain",
     "Identity",
     "IndCDL",
     "PerCDL",
     "PopCDL",
     "Recording",
+    "Rotation",
+    "Shift",
     "TimeWarp",
     "__version__",
     "load",
@@ -39,6 +53,11 @@ _HOME = {
     "TimeWarp": "percdl.transforms",
     "Identity": "percdl.transforms",
     "Free": "percdl.transforms",
+    "Rotation": "percdl.transforms",
+    "Gain": "percdl.transforms",
+    "Shift": "percdl.transforms",
+    "Compose": "percdl.transforms",
+    "Custom": "percdl.transforms",
     "make_synthetic": "percdl.datasets",
 }
 

@@ -31,7 +31,7 @@ def test_update_is_the_dense_least_squares_solution(masked):
     if not masked:
         weight = weight[..., :1]
     updated, moves = cdu.update_dictionary(moment, weight, np.ones((K, L, P)))
-    identity = np.broadcast_to(np.eye(L), (J, P, L, L))
+    identity = np.broadcast_to(np.eye(L * P), (J, L * P, L * P))
     for k in range(K):
         expected = naive.least_squares_atom(cut[k], seen[k], amplitude[k], identity)
         assert_allclose(updated[k], expected, atol=1e-12)

@@ -3,6 +3,7 @@
 from functools import partial
 
 import jax
+import jax.numpy as jnp
 import naive
 import numpy as np
 import pytest
@@ -10,19 +11,32 @@ from double import in_double
 from numpy.testing import assert_allclose, assert_array_equal
 
 from percdl.steps import cdu, percdu
-from percdl.transforms import Identity, TimeWarp
+from percdl.transforms import Compose, Custom, Gain, Identity, Rotation, Shift, TimeWarp
 
 S, L, P, J = 6, 9, 2, 3
 TRANSFORMS = [
     Identity(),
     TimeWarp(2, 3),
     TimeWarp(2, 3, interpolation="linear", per_channel=True),
+    Shift(),
+    Rotation(),
+    Gain(),
+    Compose(TimeWarp(2, 3), Rotation()),
+    Compose(Gain(), TimeWarp(2, 3), Rotation(allow_reflections=False)),
+    Compose(TimeWarp(2, 3), Rotation(), Gain()),
+    Compose(TimeWarp(2, 3, per_channel=True), Gain()),
+    Compose(TimeWarp(2, 3), Custom(lambda phi, a: phi * jnp.exp(a), 1, linear=True)),
+    Compose(Rotation(), Gain()),
 ]
+# The sums of PerCDU when nothing is missing: one system for all channels, one for each, or one
+# of all entries.
+SIZES = [(1, L), (1, L), (P, L), (1, L), (1, L), (P, L)]
+SIZES += [(1, L), (P, L), (1, L * P), (P, L), (1, L * P), (1, L * P)]
 
 
 @partial(jax.jit, static_argnums=0)
 def fast_transport(transform, params, moment, weight):
-    return transform.normal_equations(params, moment, weight)
+    return transform.normal_equations(params, 0 * moment[0] + 1, moment, weight)
 
 
 @partial(jax.jit, static_argnums=0)
@@ -30,10 +44,16 @@ def fast_apply(transform, params, atom):
     return transform.apply(params, atom)
 
 
+@partial(jax.jit, static_argnums=0)
+def fast_project(transform, params):
+    return transform.project(params)
+
+
 def problem(transform, masked, seed=0):
     """Return parameters, J segments a subject (S, J, L, P), what is seen of them, amplitudes."""
     rng = np.random.default_rng(seed)
-    params = rng.uniform(-0.4, 0.4, (S, transform.n_params(L, P)))
+    raw = rng.uniform(-0.4, 0.4, (S, transform.n_params(L, P)))
+    params = in_double(fast_project, transform, raw)
     cut = rng.standard_normal((S, J, L, P))
     seen = np.ones_like(cut)
     if masked:
@@ -50,10 +70,10 @@ def summed(transform, params, cut, seen, amplitude, masked):
 
 
 def operators(transform, params):
-    """Return T of each subject, channel by channel, from ``apply`` on unit vectors."""
-    units = [np.eye(L)[:, [i]] * np.ones(P) for i in range(L)]
-    columns = [in_double(fast_apply, transform, params, unit) for unit in units]
-    return np.moveaxis(np.stack(columns, axis=-1), 2, 1)  # (S, P, L, L)
+    """Return T of each subject (S, L P, L P), from ``apply`` on unit entries."""
+    units = np.eye(L * P).reshape(-1, L, P)
+    columns = [in_double(fast_apply, transform, params, unit).reshape(S, -1) for unit in units]
+    return np.stack(columns, axis=-1)
 
 
 @pytest.mark.parametrize("masked", [False, True])
@@ -61,8 +81,8 @@ def operators(transform, params):
 def test_update_is_the_dense_least_squares_solution(transform, masked):
     params, cut, seen, amplitude = problem(transform, masked)
     gram, transported = summed(transform, params, cut, seen, amplitude, masked)
-    per_channel = masked or getattr(transform, "per_channel", False)
-    assert gram.shape == (P if per_channel else 1, L, L)
+    if not masked:
+        assert gram.shape[:2] == SIZES[TRANSFORMS.index(transform)]
     updated = percdu.update_dictionary(gram[None], transported[None], np.zeros((1, L, P)))
     expected = naive.least_squares_atom(
         cut.reshape(-1, L, P),
@@ -72,6 +92,27 @@ def test_update_is_the_dense_least_squares_solution(transform, masked):
     )
     # The ridge is 1e-8 of the mean curvature.
     assert_allclose(updated[0], expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+
+
+def test_one_step_of_a_transform_not_linear_goes_downhill():
+    """The linearized sums at the old atom are its Gauss-Newton step, which is damped."""
+    bend = Custom(lambda phi, a: phi + a * phi**2, 1)
+    rng = np.random.default_rng(7)
+    truth, params = rng.standard_normal((L, P)), rng.uniform(-0.2, 0.2, (S, 1))
+    moment = in_double(fast_apply, bend, params, truth)
+    weight = np.ones((S, L, 1))
+    atom, errors = truth + 0.3 * rng.standard_normal((L, P)), []
+    for _ in range(6):
+        errors.append(np.sum((in_double(fast_apply, bend, params, atom) - moment) ** 2))
+        sums = in_double(fast_linearize, bend, params, atom, moment, weight)
+        atom = percdu.update_dictionary(*(x[None] for x in sums), atom[None], percdu.DAMPING)[0]
+    assert (np.diff(errors) < 0).all()
+    assert errors[-1] < 1e-6 * errors[0]
+
+
+@partial(jax.jit, static_argnums=0)
+def fast_linearize(transform, params, atom, moment, weight):
+    return transform.normal_equations(params, atom, moment, weight)
 
 
 @pytest.mark.parametrize("masked", [False, True])

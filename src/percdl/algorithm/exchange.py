@@ -27,14 +27,16 @@ class Sums:
     counts : array (K,)
         Activations per atom.
     moment, weight : arrays (K, L + 2R, P), (K, L + 2R, Q)
-        Statistics for CDU; empty in the second phase, for transforms that are linear.
-    gram, transported : arrays (K, G, L, L), (K, L, P)
-        Statistics for PerCDU; empty in the first phase and for transforms that are not linear.
+        Statistics for CDU; empty in the second phase, where structure is shared.
+    gram, transported : arrays (K, G, n, n), (K, L, P)
+        Statistics for PerCDU; empty in the first phase and without shared structure.
     warp, squared_displacement, inverse_warp : arrays (K, C, L)
         Sums of the warps, of their squared distances to the identity and of their inverses,
         for centering; empty for other transforms, the last two also where nothing is refitted.
+    mixing : array (K, M)
+        Sum of the parameters that mix channels, for centering; empty for other transforms.
     n_warps : array (K,)
-        The number of warps.
+        The number of subjects with the atom, whose warps and mixtures are summed.
     votes : array (K, 3)
         How many subjects would move an atom's window by -1, 0 and 1 samples; empty where
         nothing is searched.
@@ -54,6 +56,7 @@ class Sums:
     warp: np.ndarray
     squared_displacement: np.ndarray
     inverse_warp: np.ndarray
+    mixing: np.ndarray
     n_warps: np.ndarray
     votes: np.ndarray
     misfit: np.ndarray
@@ -82,6 +85,8 @@ class Broadcast:
         Samples by which each atom's window has moved since the codes were made.
     gauge : array (K, C, L) or None
         The warp the dictionary was centred with; parameters must follow.
+    mixing_gauge : array (K, M) or None
+        The mixture of channels the dictionary was centred with; parameters must follow.
     misfit : array (K,) or None
         Share of the population's mean segments that was left unexplained.
     """
@@ -89,4 +94,5 @@ class Broadcast:
     dictionary: np.ndarray
     move: np.ndarray | None = None
     gauge: np.ndarray | None = None
+    mixing_gauge: np.ndarray | None = None
     misfit: np.ndarray | None = None

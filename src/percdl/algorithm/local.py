@@ -24,7 +24,6 @@ from percdl.algorithm.settings import Settings
 from percdl.algorithm.shelf import Shelf
 from percdl.signals import Cohort
 from percdl.steps.types import Signals, Statistics
-from percdl.transforms.base import LinearTransform
 
 # Subjects that are searched together, about: few enough to bound the memory, many enough to
 # fill the programs of the search.
@@ -119,7 +118,9 @@ class Site:
             still = np.zeros(moved.misfit.shape, np.int32)
             fitted = programs.fit(transform, options, dictionary, statistics, moved.params, still)
             block.params = self._rest(fitted.params)
-            moved = self._prepare(block, replace(broadcast, gauge=None), dictionary, statistics)
+            moved = self._prepare(
+                block, replace(broadcast, gauge=None, mixing_gauge=None), dictionary, statistics
+            )
             for index, part in zip(block.chunks, block.split(moved), strict=True):
                 self.coded[index] = programs.keep(
                     self.coded[index], part.amplitude, part.explained
@@ -130,14 +131,23 @@ class Site:
         recenters = broadcast.gauge is not None
         not_used = np.zeros((len(dictionary), 1, self.settings.atom_length))
         gauge = broadcast.gauge if recenters else not_used
+        mixing = broadcast.mixing_gauge
         return programs.prepare(
             self.settings.transform,
             dictionary,
             statistics,
             block.params,
             self._array(gauge),
+            self._array(self._no_mixing(dictionary) if mixing is None else mixing),
             recenters,
         )
+
+    def _no_mixing(self, dictionary: Values) -> np.ndarray:
+        """Return the mixture of channels (K, M) that mixes nothing."""
+        part = self.settings.transform.channel_part(*dictionary.shape[1:])
+        if part is None:
+            return np.zeros((len(dictionary), 0))
+        return np.stack([part[0].neutral(jnp.asarray(atom)) for atom in dictionary])
 
     def _recode(self, block: Block, before: Prepared, fitted: Fitted) -> float:
         """Run CSC with the personal atoms; a recording that would get worse keeps what it had.
@@ -193,6 +203,7 @@ class Site:
             warp=nothing,
             squared_displacement=nothing,
             inverse_warp=nothing,
+            mixing=nothing,
             n_warps=nothing,
             votes=nothing,
             misfit=nothing,
@@ -212,8 +223,8 @@ class Site:
             bool(settings.shifts),
         )
         sums = {name: np.asarray(x, float) for name, x in summary._asdict().items()}
-        linear = isinstance(settings.transform, LinearTransform)
-        rest = self._counted(block) if linear else self._population_sums(block, dictionary)
+        shared = settings.transform.shares_structure
+        rest = self._counted(block) if shared else self._population_sums(block, dictionary)
         return replace(rest, **sums)
 
     def results(self) -> Results:
@@ -231,6 +242,7 @@ class Site:
             energy,
             self._array(atoms),
             self._array(settings.penalty),
+            None if settings.delta is None else self._array(settings.delta),
             settings.rules,
             settings.margin,
         )

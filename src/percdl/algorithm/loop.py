@@ -83,7 +83,7 @@ def run_percdl(
             reason = StopReason.CONVERGED
             break
     sums = _close(runtime, settings, broadcast, history)
-    if settings.warps and n_perso and settings.centering == "refit":
+    if settings.has_gauge and n_perso and settings.centering == "refit":
         broadcast = fix_gauge(sums, broadcast, settings)
         sums = runtime.recenter(broadcast)
         history.record("final", 0, "centering", sums.objective)

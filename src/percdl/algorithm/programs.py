@@ -12,13 +12,14 @@ from jaxtyping import Array, Bool, Float
 from percdl.algorithm.settings import N_TRY_STEPS, FitOptions
 from percdl.steps.centering import invert_warps, recenter_params
 from percdl.steps.csc import CodingRules, encode
-from percdl.steps.ipu import explained_energy, gauss_newton
+from percdl.steps.ipu import explained_energy, gauss_newton, solve_parts
 from percdl.steps.polyak import polyak
 from percdl.steps.realignment import best_window, search
+from percdl.steps.robust import encode_robustly
 from percdl.steps.statistics import at_shift, core, segment_statistics
 from percdl.steps.types import Events, Signals, Statistics
 from percdl.steps.windows import MOVES, prefer_windows
-from percdl.transforms.base import ClosedFormTransform, LinearTransform, Transform, WarpTransform
+from percdl.transforms.base import ClosedFormTransform, Transform
 
 
 class Coded(NamedTuple):
@@ -60,11 +61,12 @@ class Fitted(NamedTuple):
 class Summary(NamedTuple):
     """What a block adds to the sums of PerCDU and of centering."""
 
-    gram: Float[Array, "K G L L"]
+    gram: Float[Array, "K G n n"]
     transported: Float[Array, "K L P"]
     warp: Float[Array, "K C L"]
     squared_displacement: Float[Array, "K C L"]
     inverse_warp: Float[Array, "K C L"]
+    mixing: Float[Array, "K M"]
     n_warps: Float[Array, " K"]
     votes: Float[Array, "K 3"]
     misfit: Float[Array, "K 2"]
@@ -82,15 +84,20 @@ def code(
     energy: Array,
     atoms: Array,
     penalty: Array,
+    delta: Array | None,
     rules: CodingRules,
     margin: int,
 ) -> Coded:
-    """CSC and statistics of a chunk (Alg. 1, lines 3 and 8)."""
-    events, gain = encode(signals, atoms, penalty, rules)
+    """CSC and statistics of a chunk (Alg. 1, lines 3 and 8), for Huber's loss with a delta."""
     n_atoms, length = atoms.shape[1:3]
+    if delta is not None:
+        events, signals, energy, loss = encode_robustly(signals, atoms, penalty, delta, rules)
+    else:
+        events, gain = encode(signals, atoms, penalty, rules)
     statistics = segment_statistics(signals, events, n_atoms, length, margin)
     price = penalty * statistics.count.sum(1)
-    return Coded(events, statistics, energy, energy + price, energy - gain)
+    objective = energy - gain if delta is None else loss + price
+    return Coded(events, statistics, energy, energy + price, objective)
 
 
 @partial(jax.jit, static_argnames=("transform",))
@@ -100,17 +107,24 @@ def prepare(
     statistics: Statistics,
     params: Array,
     gauge: Array,
+    mixing_gauge: Array,
     recenters: Array,
 ) -> Prepared:
     """Carry the parameters of a block over to a new dictionary, and see how well they fit."""
-    length, n_channels = dictionary.shape[1:]
+    shape = length, n_channels = dictionary.shape[1:]
 
     def one_atom(inputs):
-        atom, wide_moment, wide_weight, params, gauge = inputs
+        atom, wide_moment, wide_weight, params, gauge, mixing_gauge = inputs
         moment, weight = core(wide_moment, length), core(wide_weight, length)
-        if isinstance(transform, WarpTransform):
-            carry = partial(recenter_params, transform, gauge=gauge, n_channels=n_channels)
-            params = jax.lax.cond(recenters, carry, lambda a: a, params)
+        if (part := transform.warp_part(*shape)) is not None:
+            warp, at = part
+            carry = partial(recenter_params, warp, gauge=gauge, n_channels=n_channels)
+            carried = jax.lax.cond(recenters, carry, lambda a: a, params[:, at])
+            params = params.at[:, at].set(carried)
+        if (part := transform.channel_part(*shape)) is not None:
+            mixer, at = part
+            params = params.at[:, at].set(mixer.relative(params[:, at], mixing_gauge))
+        params = solve_parts(transform, atom, moment, weight, params)
         explained, amplitude, _ = explained_energy(transform.apply(params, atom), moment, weight)
         profile = _segment_energy(wide_moment, wide_weight)
         energy = core(profile[..., None], length).sum((1, 2))
@@ -121,13 +135,13 @@ def prepare(
 
     arrays = (statistics.moment, statistics.weight, params)
     by_atom = [jnp.moveaxis(x, 1, 0) for x in arrays]
-    results = jax.lax.map(one_atom, (dictionary, *by_atom, gauge))
+    results = jax.lax.map(one_atom, (dictionary, *by_atom, gauge, mixing_gauge))
     return Prepared(*(jnp.moveaxis(x, 0, 1) for x in results))
 
 
 @partial(jax.jit, static_argnames=("transform", "align_first"))
 def seek(
-    transform: WarpTransform,
+    transform: Transform,
     align_first: bool,
     atom: Array,
     moment: Array,
@@ -135,8 +149,17 @@ def seek(
     start: tuple[Array, Array],
     shifts: Array,
 ) -> tuple[Array, Array]:
-    """Look for better onsets, and a better start of the fit, of one atom in some subjects."""
-    return search(transform, atom, moment, weight, start, shifts, align_first, N_TRY_STEPS)
+    """Look for better onsets, and a better start of the warps, of one atom in some subjects.
+
+    Channels are unmixed first, as the parameters to start from say.
+    """
+    part = transform.warp_part(*atom.shape)
+    assert part is not None
+    (warp, at), (params, shift) = part, start
+    unmixed = transform.unmix(params, moment)
+    begin = params[:, at], shift
+    found, moved = search(warp, atom, unmixed, weight, begin, shifts, align_first, N_TRY_STEPS)
+    return params.at[:, at].set(found), moved
 
 
 @partial(jax.jit, static_argnames=("transform", "options"))
@@ -174,6 +197,7 @@ def _fit(transform, options: FitOptions, atom, moment, weight, params):
         seen = jnp.sum(weight, axis=(1, 2)) > 0
         params = jnp.where(seen[:, None], transform.solve(atom, moment, weight), params)
         return params, explained_energy(transform.apply(params, atom), moment, weight)[0]
+    params = solve_parts(transform, atom, moment, weight, params)
     solver = polyak if options.solver == "polyak" else gauss_newton
     return solver(transform, atom, moment, weight, params, options.n_steps)
 
@@ -219,7 +243,7 @@ def summarize(
 
     Subjects without an atom count for nothing there.
     """
-    length, n_channels = dictionary.shape[1:]
+    shape = length, n_channels = dictionary.shape[1:]
 
     def one_atom(inputs):
         atom, wide_moment, wide_weight, params = inputs
@@ -227,11 +251,14 @@ def summarize(
         active = (jnp.sum(weight, axis=(1, 2)) > 0).astype(moment.dtype)
         nothing = jnp.zeros(0, moment.dtype)
         gram = transported = nothing
-        warp_sums = (nothing,) * 3
-        if isinstance(transform, LinearTransform):
-            gram, transported = transform.normal_equations(params, moment, weight)
-        if isinstance(transform, WarpTransform):
-            warps = transform.warp(params, length, n_channels)
+        warp_sums, mixing = (nothing,) * 3, nothing
+        if transform.shares_structure:
+            gram, transported = transform.normal_equations(params, atom, moment, weight)
+        if (part := transform.channel_part(*shape)) is not None and centres:
+            mixing = active @ params[:, part[1]]
+        if (part := transform.warp_part(*shape)) is not None:
+            warp, at = part
+            warps = warp.warp(params[:, at], length, n_channels)
             warp_sums = (jnp.einsum("s,scl->cl", active, warps), nothing, nothing)
             if centres:
                 kinds = (warps, (warps - jnp.arange(length)) ** 2, invert_warps(warps))
@@ -243,7 +270,7 @@ def summarize(
             votes = active @ prefer_windows(profile, (wide_weight > 0).all(-1), length)
             energy = core(profile[..., None], length).sum()
             misfit = jnp.stack([energy - explained, energy])
-        return gram, transported, *warp_sums, active.sum(), votes, misfit
+        return gram, transported, *warp_sums, mixing, active.sum(), votes, misfit
 
     moment, weight = _balance(statistics, length, by_subject)
     by_atom = [jnp.moveaxis(x, 1, 0) for x in (moment, weight, params)]

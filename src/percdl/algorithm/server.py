@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from percdl.algorithm.exchange import Broadcast, Sums
@@ -12,7 +13,7 @@ from percdl.algorithm.settings import Settings
 from percdl.steps import cdu, percdu
 from percdl.steps.centering import find_gauge, smooth_warp
 from percdl.steps.windows import elect_windows, move_windows
-from percdl.transforms.base import LinearTransform, WarpTransform
+from percdl.transforms.base import WarpTransform
 
 # A window is moved only while so many rounds are left to fit it anew.
 ROUNDS_AFTER_MOVE = 2
@@ -37,18 +38,9 @@ def personal_update(
 
     Then the windows of the atoms follow the subjects' votes.
     """
-    if isinstance(settings.transform, LinearTransform):
-        dictionary = percdu.update_dictionary(sums.gram, sums.transported, broadcast.dictionary)
-        objective = sums.energy - percdu.explained(sums.gram, sums.transported, dictionary)
-    else:
-        # Without shared structure the common atom is only a summary, the barycenter.
-        dictionary, _ = cdu.update_dictionary(*_own_window(sums, settings), broadcast.dictionary)
-        objective = sums.objective
-    gauge = None
-    if isinstance(settings.transform, WarpTransform) and settings.centering != "off":
-        refits = settings.centering == "refit"
-        gauge = _gauge(sums, rounds_left) if refits else _average(sums, sums.warp)
-        dictionary = _center(dictionary, gauge, settings.transform)
+    dictionary, objective = _update(sums, broadcast, settings)
+    gauge, mixing = _find_gauges(sums, settings, rounds_left)
+    dictionary = _center(dictionary, gauge, mixing, settings)
     move = np.zeros(len(dictionary), int)
     if settings.shifts and settings.margin and rounds_left >= ROUNDS_AFTER_MOVE:
         move = elect_windows(sums.votes)
@@ -57,6 +49,7 @@ def personal_update(
         cdu.normalize(dictionary),
         move=move,
         gauge=gauge if settings.centering == "refit" else None,
+        mixing_gauge=mixing,
         misfit=_unexplained_share(sums.misfit) if settings.shifts else None,
     )
     return answer, objective
@@ -67,10 +60,49 @@ def fix_gauge(sums: Sums, broadcast: Broadcast, settings: Settings) -> Broadcast
 
     Only what the mean warp shows clearly: a single fit follows.
     """
-    assert isinstance(settings.transform, WarpTransform)
-    gauge = smooth_warp(_average(sums, sums.warp))
-    centred = _center(broadcast.dictionary, gauge, settings.transform)
-    return Broadcast(cdu.normalize(centred), gauge=gauge)
+    gauge = smooth_warp(_average(sums, sums.warp)) if settings.warps else None
+    mixing = _mean_mixing(sums, settings)
+    centred = _center(broadcast.dictionary, gauge, mixing, settings)
+    return Broadcast(cdu.normalize(centred), gauge=gauge, mixing_gauge=mixing)
+
+
+def _update(sums: Sums, broadcast: Broadcast, settings: Settings) -> tuple[np.ndarray, float]:
+    """Return the dictionary of least objective, codes and parameters fixed, and that objective."""
+    before, transform = broadcast.dictionary, settings.transform
+    if not transform.shares_structure:
+        # Without shared structure the common atom is only a summary, the barycenter.
+        return cdu.update_dictionary(*_own_window(sums, settings), before)[0], sums.objective
+    if not transform.linear:
+        # The sums are those of f linearized at the old atom; what the step reaches is not known.
+        damped = percdu.update_dictionary(sums.gram, sums.transported, before, percdu.DAMPING)
+        return damped, sums.objective
+    dictionary = percdu.update_dictionary(sums.gram, sums.transported, before)
+    return dictionary, sums.energy - percdu.explained(sums.gram, sums.transported, dictionary)
+
+
+def _find_gauges(
+    sums: Sums, settings: Settings, rounds_left: int
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Return the warp (K, C, L) and the mixture of channels (K, M) to centre with, if any."""
+    if settings.centering == "off":
+        return None, None
+    if settings.centering == "paper":
+        return (_average(sums, sums.warp) if settings.warps else None), None
+    gauge = _gauge(sums, rounds_left) if settings.warps else None
+    return gauge, _mean_mixing(sums, settings)
+
+
+def _mean_mixing(sums: Sums, settings: Settings) -> np.ndarray | None:
+    """Return the mean mixture of channels (K, M) over the subjects that have each atom."""
+    part = settings.channel_part
+    if part is None or not sums.mixing.size:
+        return None
+    mixer, _ = part
+    n_warps = sums.n_warps[:, None]
+    with jax.enable_x64(True):
+        neutral = mixer.neutral(jnp.zeros((settings.atom_length, settings.n_channels)))
+        mean = jnp.where(n_warps > 0, sums.mixing / np.maximum(n_warps, 1), neutral)
+        return np.asarray(mixer.project(mean))
 
 
 def _unexplained_share(misfit: np.ndarray) -> np.ndarray:
@@ -106,10 +138,21 @@ def _spread(sums: Sums, mean: np.ndarray) -> np.ndarray:
     return np.sqrt(np.maximum(square - off**2, 0))
 
 
-def _center(dictionary: np.ndarray, gauge: np.ndarray, transform: WarpTransform) -> np.ndarray:
-    """Return ``phi o gauge`` (decision 6)."""
+def _center(
+    dictionary: np.ndarray,
+    gauge: np.ndarray | None,
+    mixing: np.ndarray | None,
+    settings: Settings,
+) -> np.ndarray:
+    """Return the atoms read at the warp of the gauge (decision 6), its channels mixed."""
+    warp, mixer = settings.warp_part, settings.channel_part
     with jax.enable_x64(True):
-        return np.asarray(_resample(transform, dictionary, gauge))
+        if warp is not None and gauge is not None:
+            dictionary = np.asarray(_resample(warp[0], dictionary, gauge))
+        if mixer is not None and mixing is not None:
+            pairs = zip(mixing, dictionary, strict=True)
+            dictionary = np.stack([mixer[0].apply(jnp.asarray(a), atom) for a, atom in pairs])
+    return dictionary
 
 
 @partial(jax.jit, static_argnames="transform")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from percdl.steps.csc import CodingRules
-from percdl.transforms.base import Transform, WarpTransform
+from percdl.transforms.base import ChannelTransform, Transform, WarpTransform
 
 Centering = Literal["refit", "paper", "off"]
 Weighting = Literal["amplitude", "subjects"]
@@ -41,6 +41,8 @@ class Settings:
         L, K and P.
     penalty : float
         lambda, in squared signal units (decision 14).
+    delta : float or None
+        Residuals beyond it count linearly (Huber's loss); None: all count squared.
     rules : CodingRules
         What a code may look like.
     n_init, n_perso : int
@@ -69,6 +71,7 @@ class Settings:
     n_atoms: int
     n_channels: int
     penalty: float
+    delta: float | None = None
     rules: CodingRules = field(default_factory=CodingRules)
     n_init: int = 5
     n_perso: int = 5
@@ -99,7 +102,22 @@ class Settings:
     @property
     def warps(self) -> bool:
         """Whether the transform moves samples in time."""
-        return isinstance(self.transform, WarpTransform)
+        return self.warp_part is not None
+
+    @property
+    def warp_part(self) -> tuple[WarpTransform, slice] | None:
+        """The part of the transform that warps time, if any."""
+        return self.transform.warp_part(self.atom_length, self.n_channels)
+
+    @property
+    def channel_part(self) -> tuple[ChannelTransform, slice] | None:
+        """The part of the transform that mixes channels and is centred, if any."""
+        return self.transform.channel_part(self.atom_length, self.n_channels)
+
+    @property
+    def has_gauge(self) -> bool:
+        """Whether the common atom is free up to a warp or a mixture of channels."""
+        return self.warps or self.channel_part is not None
 
     @property
     def n_params(self) -> int:

@@ -39,7 +39,7 @@ class SyntheticCohort:
         The true personal atoms ``f(phi_k, a_sk)``.
     events : DataFrame
         The true activations Z: subject, atom, onset_sample, onset_seconds, amplitude.
-    transform : WarpTransform
+    transform : Transform
         The f that made the personal atoms.
     """
 
@@ -55,12 +55,13 @@ class SyntheticCohort:
         return atom_distance(np.asarray(dictionary, float), self.dictionary)
 
     def gauge_floor(self) -> float:
-        """Return the distance to the truth that even perfect warps would leave.
+        """Return the distance to the truth that even perfect parameters would leave.
 
         ``phi o h`` with warps ``h^-1 o psi_s`` fits as well as ``phi`` with ``psi_s``, for
         every h. The atom in the gauge where the mean warp is the identity is
         ``phi o psi_bar``, with psi_bar the mean of the true warps; its distance to phi is
-        due to the draw of the subjects alone, and falls about as 1 / sqrt(S).
+        due to the draw of the subjects alone, and falls about as 1 / sqrt(S). The same holds
+        of rotations.
         """
         from percdl.datasets.warping import center
 
@@ -127,25 +128,23 @@ def make_synthetic(
     >>> data.dictionary.shape, data.params.shape, len(data.events)
     ((2, 50, 1), (4, 2, 30), 24)
     """
-    from percdl.datasets.warping import personalize
     from percdl.transforms import TimeWarp
 
     noise = Noise(noise_std, snr_db, impulse_rate, impulse_subjects, impulse_range)
-    _check_sizes(n_subjects, n_times, atom_length, n_repetitions)
+    check_sizes("make_synthetic", n_subjects, n_times, atom_length, n_repetitions)
     transform = TimeWarp(depth, width, interpolation)
     transform.validate()
     signal_rng, noise_rng = np.random.default_rng(random_state).spawn(2)
     streams = signal_rng.spawn(n_subjects)
     dictionary = common_patterns(atom_length)
-    params = np.stack([_draw_params(len(dictionary), depth, width, rng) for rng in streams])
-    personal = personalize(transform, params, dictionary)
-    order = np.repeat(np.arange(len(dictionary)), n_repetitions)
-    codes = [(_place(order.size, atom_length, n_times, r), r.permutation(order)) for r in streams]
-    clean = [_add_up(*code, atoms, n_times) for code, atoms in zip(codes, personal, strict=True)]
-    values = corrupt(np.stack(clean), noise, noise_rng)
+    params = np.stack([draw_warps(len(dictionary), depth, width, rng) for rng in streams])
+    personal, codes, clean = repeat_patterns(
+        transform, params, dictionary, n_repetitions, n_times, streams
+    )
+    values = corrupt(clean, noise, noise_rng)
     cohort = Cohort.from_arrays(values, sfreq=sfreq, channels="signal", units="a.u.")
     return SyntheticCohort(
-        cohort, dictionary, params, personal, _list_events(codes, cohort), transform
+        cohort, dictionary, params, personal, list_events(codes, cohort), transform
     )
 
 
@@ -164,22 +163,47 @@ def common_patterns(atom_length: int) -> Float[np.ndarray, "2 L 1"]:
     return np.stack([sine, np.where(i < half, first, second)])[:, :, None]
 
 
-def _check_sizes(n_subjects: int, n_times: int, atom_length: int, n_repetitions: int) -> None:
+def repeat_patterns(
+    transform: Any,
+    params: Float[np.ndarray, "S K M"],
+    dictionary: Float[np.ndarray, "K L P"],
+    n_repetitions: int,
+    n_times: int,
+    streams: list[np.random.Generator],
+) -> tuple[Float[np.ndarray, "S K L P"], list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
+    """Place everyone's patterns in random order, with random gaps and without overlap.
+
+    Returns the personal atoms, the onsets and atoms of each subject, and the signals (S, N, P).
+    """
+    from percdl.datasets.warping import personalize
+
+    atom_length = dictionary.shape[1]
+    personal = personalize(transform, params, dictionary)
+    order = np.repeat(np.arange(len(dictionary)), n_repetitions)
+    codes = [(_place(order.size, atom_length, n_times, r), r.permutation(order)) for r in streams]
+    clean = [_add_up(*code, atoms, n_times) for code, atoms in zip(codes, personal, strict=True)]
+    return personal, codes, np.stack(clean)
+
+
+def check_sizes(
+    maker: str, n_subjects: int, n_times: int, atom_length: int, n_repetitions: int
+) -> None:
+    """Raise where a cohort of two patterns cannot have these sizes."""
     least = {"n_subjects": (n_subjects, 1), "atom_length": (atom_length, 4)}
     for name, (value, minimum) in {**least, "n_repetitions": (n_repetitions, 1)}.items():
         if value < minimum:
             raise InvalidParameterError(
-                f"`make_synthetic({name}={value})` must be an integer of at least {minimum}."
+                f"`{maker}({name}={value})` must be an integer of at least {minimum}."
             )
     needed = 2 * n_repetitions * atom_length
     if n_times < needed:
         raise InvalidParameterError(
-            f"`make_synthetic(n_times={n_times})` is too short: 2 patterns x {n_repetitions} "
+            f"`{maker}(n_times={n_times})` is too short: 2 patterns x {n_repetitions} "
             f"repetitions x {atom_length} samples need {needed}. Pass n_times={needed} or more."
         )
 
 
-def _draw_params(
+def draw_warps(
     n_atoms: int, depth: int, width: int, rng: np.random.Generator
 ) -> Float[np.ndarray, "K M"]:
     """Draw the parameters of one subject, every row scaled into Theta."""
@@ -213,7 +237,7 @@ def _add_up(
     return signal
 
 
-def _list_events(codes: list[tuple[np.ndarray, np.ndarray]], cohort: Cohort) -> pd.DataFrame:
+def list_events(codes: list[tuple[np.ndarray, np.ndarray]], cohort: Cohort) -> pd.DataFrame:
     """Return the activations as a frame, subjects in order, onsets increasing."""
     onsets, atoms = (np.concatenate(column) for column in zip(*codes, strict=True))
     return pd.DataFrame(

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from percdl.transforms.base import Transform, WarpTransform
+from percdl.transforms.base import Transform
 
 
 def personalize(
@@ -29,11 +29,11 @@ def personalize(
 
 
 def center(
-    transform: WarpTransform,
+    transform: Transform,
     params: Float[np.ndarray, "S K M"],
     dictionary: Float[np.ndarray, "K L P"],
 ) -> Float[np.ndarray, "K L P"]:
-    """Return ``phi_k o psi_bar_k``, psi_bar the mean warp of the subjects (decision 6)."""
+    """Return ``phi_k o psi_bar_k``, psi_bar the mean warp, turned by the mean (decision 6)."""
     with jax.enable_x64(True):
         atoms = [
             np.asarray(_center(transform, params[:, k], atom)) for k, atom in enumerate(dictionary)
@@ -48,4 +48,11 @@ def _apply(transform, params, atom):
 
 @partial(jax.jit, static_argnames="transform")
 def _center(transform, params, atom):
-    return transform.resample(jnp.asarray(atom), transform.warp(params, *atom.shape).mean(0))
+    atom = jnp.asarray(atom)
+    if (part := transform.warp_part(*atom.shape)) is not None:
+        warp, at = part
+        atom = warp.resample(atom, warp.warp(params[:, at], *atom.shape).mean(0))
+    if (part := transform.channel_part(*atom.shape)) is not None:
+        mixer, at = part
+        atom = mixer.apply(mixer.project(params[:, at].mean(0)), atom)
+    return atom

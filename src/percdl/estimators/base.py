@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from percdl.estimators.personalization import Personalization, personal_atoms
 from percdl.estimators.progress import progress_bar
+from percdl.estimators.robustness import choose_delta
 from percdl.estimators.validation import check_cohort, check_parameters
 from percdl.exceptions import InvalidParameterError, NoActivationWarning
 from percdl.signals import Cohort, as_cohort
@@ -35,6 +36,8 @@ class BaseCDL(TransformerMixin, BaseEstimator):
     min_gap: int
     max_activations: int | None
     weighting: Any
+    loss: Any
+    huber_delta: float | None
     n_init: int
     n_perso: int
     init: Any
@@ -66,6 +69,7 @@ class BaseCDL(TransformerMixin, BaseEstimator):
         from percdl.algorithm.history import StopReason
 
         cohort = self._check(X)
+        self.huber_delta_ = choose_delta(self.loss, self.huber_delta, cohort)
         settings = self._settings(cohort)
         outcome, history, results = self._run_restarts(cohort, settings)
         self.dictionary_ = outcome.dictionary
@@ -193,6 +197,7 @@ class BaseCDL(TransformerMixin, BaseEstimator):
             n_atoms=int(self.n_atoms),
             n_channels=cohort.n_channels,
             penalty=float(self.penalty),
+            delta=self.huber_delta_,
             rules=CodingRules(bool(self.signed), int(self.min_gap), self.max_activations),
             n_init=int(self.n_init),
             n_perso=int(self.n_perso),

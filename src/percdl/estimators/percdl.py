@@ -39,6 +39,11 @@ class PerCDL(BaseCDL):
         Most activations of a recording.
     weighting : {"amplitude", "subjects"}
         Segments count by squared amplitude (the exact minimizer), or every subject once.
+    loss : {"squared", "huber"}
+        How residuals count: squared, as in the paper, or linearly beyond ``huber_delta``, so
+        that impulses and artefacts do not bend the atoms.
+    huber_delta : float, optional
+        In signal units; by default a tenth of the recordings' median root mean square.
 
     **Algorithm**
 
@@ -115,6 +120,8 @@ class PerCDL(BaseCDL):
         min_gap: int = 0,
         max_activations: int | None = None,
         weighting: str = "amplitude",
+        loss: str = "squared",
+        huber_delta: float | None = None,
         n_init: int = 5,
         n_perso: int = 5,
         init: Any = "auto",
@@ -138,6 +145,8 @@ class PerCDL(BaseCDL):
         self.min_gap = min_gap
         self.max_activations = max_activations
         self.weighting = weighting
+        self.loss = loss
+        self.huber_delta = huber_delta
         self.n_init = n_init
         self.n_perso = n_perso
         self.init = init

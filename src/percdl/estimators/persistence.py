@@ -23,15 +23,16 @@ from percdl.estimators.percdl import PerCDL
 from percdl.estimators.population import PopCDL
 from percdl.exceptions import ModelFileError
 from percdl.signals.coerce import SupportsArray
-from percdl.transforms import Free, Identity, TimeWarp
+from percdl.transforms import Compose, Custom, Free, Gain, Identity, Rotation, Shift, TimeWarp
 
 SCHEMA = 1
 MODELS: dict[str, type[BaseCDL]] = {m.__name__: m for m in (PerCDL, PopCDL, IndCDL)}
-TRANSFORMS = {t.__name__: t for t in (TimeWarp, Identity, Free)}
+TRANSFORMS = {t.__name__: t for t in (TimeWarp, Identity, Free, Rotation, Gain, Shift)}
 ARRAYS = ("dictionary_", "params_", "n_activations_")
 TABLES = ("events_", "history_")
 TEXTS = (
-    "objective_", "stop_reason_", "subjects_", "channels_", "units_", "sfreq_", "n_channels_",
+    "objective_", "stop_reason_", "huber_delta_",
+    "subjects_", "channels_", "units_", "sfreq_", "n_channels_",
 )  # fmt: skip
 
 
@@ -114,13 +115,20 @@ def _rebuild(content: dict[str, Any], arrays: dict[str, np.ndarray]) -> BaseCDL:
         }
         setattr(model, table, pd.DataFrame(data))
     for name in TEXTS:
-        value = content["fitted"][name]
+        value = content["fitted"].get(name)  # None where an older version did not know it
         setattr(model, name, tuple(value) if isinstance(value, list) else value)
     return model
 
 
 def _encode(name: str, value: Any, arrays: dict[str, np.ndarray]) -> Any:
     """Write an argument of the constructor as JSON; arrays go among the tensors."""
+    if isinstance(value, Compose):
+        return {"compose": [_encode(name, stage, arrays) for stage in value.stages]}
+    if isinstance(value, Custom):
+        raise ModelFileError(
+            f"`{name}={value!r}` holds a function, and model files hold no code. Save "
+            "`dictionary_` and `params_` with `numpy.savez`, and the function with your code."
+        )
     if type(value).__name__ in TRANSFORMS:
         return {"transform": type(value).__name__, **asdict(value)}
     if isinstance(value, Motif):
@@ -151,6 +159,8 @@ def _decode(value: Any, arrays: dict[str, np.ndarray]) -> Any:
         return Motif(**value["motif"])
     if "motifs" in value:
         return [Motif(**motif) for motif in value["motifs"]]
+    if "compose" in value:
+        return Compose(*(_decode(stage, arrays) for stage in value["compose"]))
     options = {k: v for k, v in value.items() if k != "transform"}
     return TRANSFORMS[value["transform"]](**options)
 

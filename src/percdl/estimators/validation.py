@@ -61,8 +61,8 @@ def check_parameters(model: str, parameters: dict[str, Any]) -> None:
         _check_choice(model, name, parameters.get(name, True), (True, False))
     for name, choices in (
         ("centering", get_args(Centering)), ("weighting", get_args(Weighting)),
-        ("solver", get_args(Solver)), ("dtype", ("float32", "float64")),
-        ("progress", ("auto", True, False)),
+        ("solver", get_args(Solver)), ("loss", ("squared", "huber")),
+        ("dtype", ("float32", "float64")), ("progress", ("auto", True, False)),
     ):  # fmt: skip
         _check_choice(model, name, parameters.get(name, choices[0]), choices)
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from percdl.transforms.base import Atom, Point, WarpTransform
+from percdl.transforms.base import Atom, Point, Transform
 
 # Levenberg-Marquardt damping, relative to the mean curvature: its start, its growth after a
 # refused step and its decay after an accepted one.
@@ -40,8 +40,26 @@ def explained_energy(
     return amplitude * match, amplitude, power
 
 
+def solve_parts(
+    transform: Transform,
+    atom: Atom,
+    moment: Float[Array, "B L P"],
+    weight: Float[Array, "B L Q"],
+    params: Float[Array, "B M"],
+) -> Float[Array, "B M"]:
+    """Solve the parts of a transform that have a closed form, wherever that explains more."""
+    solved = transform.solve_parts(params, atom, moment, weight)
+    if solved is params:  # there are no such parts
+        return params
+    trial = transform.project(solved)
+    reached, explained = (
+        explained_energy(transform.apply(a, atom), moment, weight)[0] for a in (trial, params)
+    )
+    return jnp.where((reached > explained)[:, None], trial, params)
+
+
 def gauss_newton(
-    transform: WarpTransform,
+    transform: Transform,
     atom: Atom,
     moment: Float[Array, "B L P"],
     weight: Float[Array, "B L Q"],
@@ -64,7 +82,7 @@ def gauss_newton(
     def advance(state):
         step, params, point, explained, damping, active = state
         model = _linearize(point, transform.directions(point, step), moment, weight)
-        trial = transform.project(params + transform.spread(_step(model, damping), step))
+        trial = transform.project(transform.step(params, _step(model, damping), step))
         there = transform.evaluate(trial, atom)
         reached = explained_by(there)
         better = active & (reached > explained)
@@ -98,6 +116,11 @@ def gauss_newton(
 def _linearize(point: Point, basis, moment, weight) -> Quadratic:
     """Linearize the personal atoms and form the normal equations of each warp."""
     value, slope, _ = point
+    if basis.shape[-1] != value.shape[-2]:  # directions of entries: as if of a single channel
+        weight = jnp.broadcast_to(weight, moment.shape)
+        value, slope, moment, weight = (
+            x.reshape(x.shape[0], -1, 1) for x in (value, slope, moment, weight)
+        )
     _, amplitude, power = explained_energy(value, moment, weight)
     c = amplitude[:, None, None]
     n_warps = basis.shape[1]

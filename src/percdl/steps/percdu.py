@@ -8,34 +8,27 @@ import scipy.linalg
 # Sigma_k loses rank where no subject's warp visits a sample (assumption H1 of the paper fails);
 # a ridge relative to its mean diagonal keeps the old atom there.
 RIDGE = 1e-8
+# The same where the systems hold only near the old atom, f not being linear in it.
+DAMPING = 1e-2
 
 
 def update_dictionary(
-    gram: np.ndarray, transported: np.ndarray, dictionary: np.ndarray
+    gram: np.ndarray, transported: np.ndarray, dictionary: np.ndarray, ridge: float = RIDGE
 ) -> np.ndarray:
     """Solve ``(sum_s w_s T_s^T T_s) phi_k = sum_s T_s^T m_s`` for each atom (Theorem 1).
 
-    ``gram`` (K, G, L, L) and ``transported`` (K, L, P) are sums over subjects, in float64.
-    An atom without activations is kept (decision 11). Cost O(K G L^3).
+    ``gram`` (K, G, n, n) and ``transported`` (K, L, P) are sums over subjects, in float64; the
+    systems are of size n = L, or L P where channels mix. An atom without activations is kept
+    (decision 11). Cost O(K G n^3).
     """
     updated = dictionary.copy()
-    n_channels = dictionary.shape[2]
-    for k, (systems, right) in enumerate(zip(gram, transported, strict=True)):
+    for systems, right, old, new in zip(gram, transported, dictionary, updated, strict=True):
         scale = np.trace(systems, axis1=1, axis2=2).mean() / systems.shape[-1]
         if scale <= 0:
             continue
-        groups = len(systems)
-        channels = np.array_split(np.arange(n_channels), groups)
-        for system, at in zip(systems, channels, strict=True):
-            ridge = RIDGE * scale
-            regular = system + ridge * np.eye(len(system))
-            # The ridge pulls towards the old atom, at the amplitude of the new one.
-            level = np.vdot(right[:, at], dictionary[k][:, at]) / max(
-                np.einsum("ip,ij,jp->", dictionary[k][:, at], system, dictionary[k][:, at]),
-                np.finfo(float).tiny,
-            )
-            target = right[:, at] + ridge * level * dictionary[k][:, at]
-            updated[k][:, at] = scipy.linalg.solve(regular, target, assume_a="pos")
+        parts = (_columns(x, systems) for x in (right, old, new))
+        for system, b, before, after in zip(systems, *parts, strict=True):
+            _solve(system, b, before, after, ridge * scale)
     return updated
 
 
@@ -43,7 +36,23 @@ def explained(gram: np.ndarray, transported: np.ndarray, dictionary: np.ndarray)
     """Return ``2 <b, phi> - <phi, Sigma phi>``: what the dictionary explains with codes fixed."""
     total = 2 * np.vdot(transported, dictionary)
     for systems, atom in zip(gram, dictionary, strict=True):
-        columns = np.array_split(np.arange(atom.shape[1]), len(systems))
-        for system, at in zip(systems, columns, strict=True):
-            total -= np.vdot(atom[:, at], system @ atom[:, at])
+        for system, columns in zip(systems, _columns(atom, systems), strict=True):
+            total -= np.vdot(columns, system @ columns)
     return float(total)
+
+
+def _solve(
+    system: np.ndarray, right: np.ndarray, old: np.ndarray, new: np.ndarray, ridge: float
+) -> None:
+    """Solve one system into ``new``; the ridge pulls to the old atom, as loud as the new one."""
+    power = np.einsum("ip,ij,jp->", old, system, old)
+    level = np.vdot(right, old) / max(power, np.finfo(float).tiny)
+    target = right + ridge * level * old
+    new[:] = scipy.linalg.solve(system + ridge * np.eye(len(system)), target, assume_a="pos")
+
+
+def _columns(atom: np.ndarray, systems: np.ndarray) -> list[np.ndarray]:
+    """Return the parts of an atom (L, P) that each system acts on, as views."""
+    if systems.shape[-1] == atom.size:
+        return [atom.reshape(-1, 1)]
+    return np.array_split(atom, len(systems), axis=1)

@@ -1,21 +1,33 @@
 """The f of the paper: how a common atom becomes a personal one."""
 
 from percdl.transforms.base import (
+    ChannelTransform,
     ClosedFormTransform,
     LinearTransform,
     Transform,
     WarpTransform,
     require,
 )
+from percdl.transforms.compose import Compose
+from percdl.transforms.custom import Custom
 from percdl.transforms.free import Free
+from percdl.transforms.gain import Gain
 from percdl.transforms.identity import Identity
+from percdl.transforms.rotation import Rotation
+from percdl.transforms.shift import Shift
 from percdl.transforms.time_warp import TimeWarp
 
 __all__ = [
+    "ChannelTransform",
     "ClosedFormTransform",
+    "Compose",
+    "Custom",
     "Free",
+    "Gain",
     "Identity",
     "LinearTransform",
+    "Rotation",
+    "Shift",
     "TimeWarp",
     "Transform",
     "WarpTransform",

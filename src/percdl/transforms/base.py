@@ -9,8 +9,10 @@ an error that names what is missing (`require`).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import partial
 from typing import ClassVar, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
@@ -19,25 +21,28 @@ from percdl.exceptions import InvalidParameterError
 Params = Float[Array, "*batch M"]
 Atom = Float[Array, "L P"]
 Atoms = Float[Array, "*batch L P"]
+#: One atom for all, or one for each.
+OneOrMany = Float[Array, "*atoms L P"]
 #: Which directions a step may take: all parameters (None), or those of a numbered turn.
 Turn = Int[Array, ""] | int | None
 
 
 class Point(NamedTuple):
-    """Warped atoms at some parameters, and what is needed to differentiate them there.
+    """Personal atoms at some parameters, and what is needed to differentiate them there.
 
     The Jacobian of a warp has a product form, which keeps Gauss-Newton cheap:
     ``d value[l, p] / d step[c, m] = slope[l, p] * directions[c, m, l]`` where ``c`` is the
     warp that acts on channel ``p`` (C = 1 warp for all channels, or C = P, one for each).
+    Other transforms have slope 1 and directions for each entry of the atom, of L P entries.
 
     Attributes
     ----------
     value : array (..., L, P)
         The personal atom ``f(phi, a)``.
     slope : array (..., L, P)
-        Derivative of the atom along time, per sample, at the warped times.
+        Derivative of the atom along time, per sample, at the warped times; or ones.
     details : tuple of arrays (...)
-        What the transform keeps to make `WarpTransform.directions` of.
+        What the transform keeps to make `Transform.directions` of.
     """
 
     value: Float[Array, "*batch L P"]
@@ -46,10 +51,20 @@ class Point(NamedTuple):
 
 
 class Transform(ABC):
-    """The ``f`` of the paper: ``personal atom = f(common atom, params)`` (Eq. 2)."""
+    """The ``f`` of the paper: ``personal atom = f(common atom, params)`` (Eq. 2).
+
+    A transform must say how many parameters it has, which are neutral, how they act and where
+    they may lie. The rest has an answer for every transform, by automatic differentiation;
+    transforms that know better override it.
+    """
 
     #: Whether the personal atom depends on the common one.
     shares_structure: ClassVar[bool] = True
+
+    @property
+    def linear(self) -> bool:
+        """Whether ``f`` is linear in the atom, so that PerCDU has a closed form."""
+        return False
 
     def validate(self) -> None:  # noqa: B027  (most transforms have nothing to check)
         """Raise `InvalidParameterError` where a hyper-parameter is out of range."""
@@ -70,6 +85,89 @@ class Transform(ABC):
     def project(self, params: Params) -> Params:
         """Return the Euclidean projection of ``params`` onto the set Theta."""
 
+    def n_moves(self, atom_length: int, n_channels: int) -> int:
+        """Return the number of directions in which the parameters can move."""
+        return self.n_params(atom_length, n_channels)
+
+    def move(self, params: Params, step: Float[Array, "*batch m"]) -> Params:
+        """Return the parameters moved by a small step, to be projected onto Theta."""
+        return params + step
+
+    def evaluate(self, params: Params, atom: Atom) -> Point:
+        """Return ``f(atom, params)``, ready to be differentiated."""
+        still = jnp.zeros(self.n_moves(*atom.shape), atom.dtype)
+
+        def moved(step, params):
+            return self.apply(self.move(params, step), atom)
+
+        rows = params.reshape(-1, params.shape[-1])
+        jacobian = jax.vmap(jax.jacfwd(moved), (None, 0))(still, rows)
+        columns = jacobian.reshape(*params.shape[:-1], atom.size, still.size)
+        value = self.apply(params, atom)
+        return Point(value, jnp.ones_like(value), (jnp.swapaxes(columns, -1, -2),))
+
+    def directions(self, point: Point, turn: Turn = None) -> Array:
+        """Return the derivative of the personal atom in all directions, array (..., 1, m, L P)."""
+        return point.details[0][..., None, :, :]
+
+    def step(self, params: Params, step: Float[Array, "*batch C m"], turn: Turn = None) -> Params:
+        """Return the parameters after a step along the directions of a turn."""
+        return self.move(params, step.reshape(*step.shape[:-2], -1))
+
+    def normal_equations(
+        self,
+        params: Float[Array, "S M"],
+        atom: Atom,
+        moment: Float[Array, "S L P"],
+        weight: Float[Array, "S L Q"],
+    ) -> tuple[Float[Array, "G n n"], Float[Array, "L P"]]:
+        """Return the two sums of PerCDU, ``f`` linearized at the common atom.
+
+        With J the derivative of ``f`` in the atom, ``sum_s J^T W J`` and
+        ``sum_s J^T (m - W (f - J phi))``; for a linear ``f`` these are the sums of Theorem 1
+        and do not depend on the atom. G = 1 system of size L for all channels, G = P of size
+        L, one for each, or G = 1 of size L P. Cost O(S (L P)^3).
+        """
+        personal = self.apply(params, atom)
+        rows = jax.vmap(lambda a: jax.jacfwd(partial(self.apply, a))(atom))(params)
+        jacobian = rows.reshape(len(params), atom.size, atom.size)
+        offset = personal - jnp.einsum("snm,m->sn", jacobian, atom.ravel()).reshape(personal.shape)
+        weights = jnp.broadcast_to(weight, moment.shape).reshape(len(params), -1, 1)
+        gram = jnp.einsum("snm,snk->mk", jacobian * weights, jacobian)
+        right = jnp.einsum(
+            "snm,sn->m", jacobian, (moment - weight * offset).reshape(len(params), -1)
+        )
+        return gram[None], right.reshape(atom.shape)
+
+    def warp_part(self, atom_length: int, n_channels: int) -> tuple[WarpTransform, slice] | None:
+        """Return the part that warps time and where its parameters lie; None if there is none."""
+        return None
+
+    def channel_part(
+        self, atom_length: int, n_channels: int
+    ) -> tuple[ChannelTransform, slice] | None:
+        """Return the part that mixes channels and leaves the common atom free up to a mixture.
+
+        That freedom is fixed by centering, as that of warps is; None if there is none.
+        """
+        return None
+
+    def unmix(
+        self, params: Params, moment: Float[Array, "*batch Lw P"]
+    ) -> Float[Array, "*batch Lw P"]:
+        """Return the moments as they would be had nothing mixed the channels."""
+        return moment
+
+    def solve_parts(
+        self,
+        params: Params,
+        atom: Atom,
+        moment: Float[Array, "*batch L P"],
+        weight: Float[Array, "*batch L Q"],
+    ) -> Params:
+        """Return the parameters with every part that has a closed form at its best."""
+        return params
+
 
 class LinearTransform(Transform):
     """A transform that is linear in the atom: ``f(phi, a) = T(a) phi``.
@@ -77,24 +175,40 @@ class LinearTransform(Transform):
     PerCDU then has a closed form (Theorem 1).
     """
 
+    @property
+    def linear(self) -> bool:
+        """Return True."""
+        return True
+
     @abstractmethod
     def operator(
         self, params: Params, atom_length: int, n_channels: int
-    ) -> Float[Array, "*batch C L L"]:
-        """Return ``T(a)``: C = 1 matrix for all channels, or C = P, one for each."""
+    ) -> Float[Array, "*batch C n n"]:
+        """Return ``T(a)``.
+
+        C = 1 matrix of size L for all channels, C = P of size L, one for each, or, where
+        channels mix, C = 1 of size L P that acts on the samples in the order (time, channel).
+        """
 
     def normal_equations(
         self,
         params: Float[Array, "S M"],
+        atom: Atom,
         moment: Float[Array, "S L P"],
         weight: Float[Array, "S L Q"],
-    ) -> tuple[Float[Array, "G L L"], Float[Array, "L P"]]:
+    ) -> tuple[Float[Array, "G n n"], Float[Array, "L P"]]:
         """Return ``sum_s T_s^T W_s T_s`` and ``sum_s T_s^T m_s``, all that PerCDU needs.
 
         G = 1 matrix serves all channels, unless operators or missing samples differ between
-        channels (G = P). Cost O(S L^3), as one matrix product.
+        channels (G = P) or channels mix (G = 1, of size L P). Cost O(S n^3), as one product.
         """
-        operators = self.operator(params, *moment.shape[1:])
+        operators = self.operator(params, *atom.shape)
+        if operators.shape[-1] == atom.size:
+            operators = operators[:, 0]
+            weights = jnp.broadcast_to(weight, moment.shape).reshape(len(params), -1, 1)
+            gram = jnp.einsum("snm,snk->mk", operators * weights, operators)[None]
+            right = jnp.einsum("snm,sn->m", operators, moment.reshape(len(params), -1))
+            return gram, right.reshape(atom.shape)
         weights = jnp.swapaxes(weight, 1, 2)[..., None]
         gram = jnp.einsum("sglm,sgln->gmn", operators * weights, operators)
         subscripts = "splm,slp->mp" if operators.shape[1] > 1 else "sclm,slp->mp"
@@ -111,18 +225,6 @@ class WarpTransform(LinearTransform):
         """Return psi at the L sampling times, in samples (0 to L-1)."""
 
     @abstractmethod
-    def evaluate(self, params: Params, atom: Atom) -> Point:
-        """Return ``f(atom, params)``, ready to be differentiated."""
-
-    @abstractmethod
-    def directions(self, point: Point, turn: Turn = None) -> Float[Array, "*batch C m L"]:
-        """Return the derivative of psi, in samples, in the directions of a turn."""
-
-    @abstractmethod
-    def spread(self, step: Float[Array, "*batch C m"], turn: Turn = None) -> Params:
-        """Return the change of the parameters that a step along these directions is."""
-
-    @abstractmethod
     def approximate(self, target: Float[Array, "*batch C L"]) -> Params:
         """Return parameters whose warp is close to ``target`` (in samples)."""
 
@@ -134,6 +236,10 @@ class WarpTransform(LinearTransform):
     def resample(self, atom: Atom, position: Float[Array, "*batch C L"]) -> Atoms:
         """Return the atom read at the given positions (in samples)."""
 
+    def warp_part(self, atom_length: int, n_channels: int) -> tuple[WarpTransform, slice]:
+        """Return itself, and all parameters."""
+        return self, slice(None)
+
 
 class ClosedFormTransform(Transform):
     """A transform whose IPU step has an exact solution from the two sufficient statistics."""
@@ -141,11 +247,51 @@ class ClosedFormTransform(Transform):
     @abstractmethod
     def solve(
         self,
-        atom: Atom,
+        atom: OneOrMany,
         moment: Float[Array, "*batch L P"],
         weight: Float[Array, "*batch L Q"],
     ) -> Params:
-        """Return the ``a`` that explains most, ``max <m, g>^2 / <w, g^2>``, g = f(atom, a)."""
+        """Return the ``a`` that explains most, ``max <m, g>^2 / <w, g^2>``, g = f(atom, a).
+
+        ``atom`` is one for all, or one for each set of statistics.
+        """
+
+
+class ChannelTransform(LinearTransform, ClosedFormTransform):
+    """A transform that mixes channels, alike at every sample: ``f(phi, a) = phi M(a)^T``.
+
+    The matrices M(a) form a group, so the common atom is defined up to one of them; centering
+    makes their mean the neutral one.
+    """
+
+    @abstractmethod
+    def mixing(self, params: Params, n_channels: int) -> Float[Array, "*batch P P"]:
+        """Return M(a)."""
+
+    @abstractmethod
+    def unmix(
+        self, params: Params, moment: Float[Array, "*batch Lw P"]
+    ) -> Float[Array, "*batch Lw P"]:
+        """Return ``moment M(a)^-T``."""
+
+    @abstractmethod
+    def relative(self, params: Params, gauge: Float[Array, " M"]) -> Params:
+        """Return the parameters of ``M(a) M(gauge)^-1``."""
+
+    def apply(self, params: Params, atom: Atom) -> Atoms:
+        """Return the mixed atoms, array (..., L, P)."""
+        return jnp.einsum("lq,...pq->...lp", atom, self.mixing(params, atom.shape[1]))
+
+    def operator(self, params: Params, atom_length: int, n_channels: int):
+        """Return T(a), array (..., 1, L P, L P)."""
+        mixing = self.mixing(params, n_channels)
+        size = atom_length * n_channels
+        whole = jnp.einsum("lm,...pq->...lpmq", jnp.eye(atom_length, dtype=params.dtype), mixing)
+        return whole.reshape(*params.shape[:-1], 1, size, size)
+
+    def channel_part(self, atom_length: int, n_channels: int) -> tuple[ChannelTransform, slice]:
+        """Return itself, and all parameters."""
+        return self, slice(None)
 
 
 def require(transform: Transform, interface: type[Transform], step: str, advice: str) -> None:

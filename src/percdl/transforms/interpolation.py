@@ -14,11 +14,22 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from percdl.exceptions import InvalidParameterError
+
 Interpolation = Literal["cubic", "linear", "paper"]
 INTERPOLATIONS: tuple[str, ...] = get_args(Interpolation)
 
 # The paper's sigma, in samples: wide enough to be smooth, narrow enough to keep peaks.
 PAPER_SIGMA = 0.5
+
+
+def check_interpolation(name: str, interpolation: str) -> None:
+    """Raise where a transform was given a flavour that does not exist."""
+    if interpolation not in INTERPOLATIONS:
+        raise InvalidParameterError(
+            f"`{name}(interpolation={interpolation!r})` must be one of "
+            f"{', '.join(INTERPOLATIONS)}."
+        )
 
 
 def read(

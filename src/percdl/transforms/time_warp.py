@@ -84,11 +84,7 @@ class TimeWarp(WarpTransform):
                 raise InvalidParameterError(
                     f"`TimeWarp({name}={value!r})` must be an integer of at least 1."
                 )
-        if self.interpolation not in interp.INTERPOLATIONS:
-            raise InvalidParameterError(
-                f"`TimeWarp(interpolation={self.interpolation!r})` must be one of "
-                f"{', '.join(interp.INTERPOLATIONS)}."
-            )
+        interp.check_interpolation("TimeWarp", self.interpolation)
 
     def n_params(self, atom_length: int, n_channels: int) -> int:
         """Return M = D W, times P with ``per_channel``."""
@@ -129,6 +125,10 @@ class TimeWarp(WarpTransform):
         parts = tuple(by_group(groups, jnp.moveaxis(x, -2, 0)) for x in point.details)
         _, basis = jax.lax.scan(derive, None, parts)
         return jnp.moveaxis(basis, 0, -3).reshape(*basis.shape[1:-2], -1, basis.shape[-1])
+
+    def step(self, params: Params, step: Float[Array, "*batch C m"], turn: Turn = None) -> Params:
+        """Return the parameters after a step along the directions of a turn."""
+        return params + self.spread(step, turn)
 
     def spread(self, step: Float[Array, "*batch C m"], turn: Turn = None) -> Params:
         """Return the change of the parameters that a step along the directions of a turn is."""
@@ -180,12 +180,13 @@ class TimeWarp(WarpTransform):
     def normal_equations(
         self,
         params: Float[Array, "S M"],
+        atom: Atom,
         moment: Float[Array, "S L P"],
         weight: Float[Array, "S L Q"],
     ):
         """Return the sums of PerCDU; O(S L (L + P)) where the kernel is local."""
         if self.interpolation == "paper":
-            return super().normal_equations(params, moment, weight)
+            return super().normal_equations(params, atom, moment, weight)
         length, n_channels = moment.shape[1:]
         position = jnp.moveaxis(self.warp(params, length, n_channels), 1, 0)
         groups = max(len(position), weight.shape[2])

@@ -1,0 +1,87 @@
+"""A loss that impulses and artefacts cannot bend: Huber's, by reweighting the samples.
+
+``rho(r) = r^2`` for residuals up to delta and ``2 delta |r| - delta^2`` beyond, so that a
+sample far off pulls no harder than one that is delta off. For weights ``v = min(1, delta / |r0|)``
+
+``rho(r) <= v r^2 + (delta / v - delta) delta``, with equality at ``|r| = |r0|``,
+
+(Huber and Dutter, 1974). The right side is a weighted least-squares problem, the same as with
+missing samples but for weights between 0 and 1. So all that follows a coding, from the
+two sums to the dictionary, stays as it is and still lowers the objective.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from percdl.steps.csc import CodingRules, encode
+from percdl.steps.types import Events, Signals
+
+# Codings, each with the weights that the residual of the last one gives.
+N_CODINGS = 4
+
+
+def encode_robustly(
+    signals: Signals,
+    atoms: Float[Array, "S_or_1 K L P"],
+    penalty: Float[Array, ""],
+    delta: Float[Array, ""],
+    rules: CodingRules,
+) -> tuple[Events, Signals, Float[Array, " S"], Float[Array, " S"]]:
+    """Return codes for Huber's loss, the weighted signals, their energy and the loss.
+
+    The energy is what the weighted problem would leave if nothing were explained. Cost as of
+    `N_CODINGS` codings.
+    """
+    seen = _seen(signals)
+
+    def recode(_, weights):
+        events, _ = encode(_weigh(signals, weights), atoms, penalty, rules)
+        return weigh_residual(_residual(signals, events, atoms), delta) * seen
+
+    whole = jnp.broadcast_to(seen, signals.values.shape)
+    weights = jax.lax.fori_loop(0, N_CODINGS - 1, recode, whole)
+    events, _ = encode(_weigh(signals, weights), atoms, penalty, rules)
+    residual = _residual(signals, events, atoms)
+    weights = weigh_residual(residual, delta) * seen
+    slack = jnp.where(weights > 0, delta**2 * (1 / jnp.where(weights > 0, weights, 1) - 1), 0)
+    loss = jnp.sum(weights * residual**2 + slack, axis=(1, 2))
+    energy = jnp.sum(weights * signals.values**2 + slack, axis=(1, 2))
+    return events, _weigh(signals, weights), energy, loss
+
+
+def weigh_residual(residual: Array, delta: Float[Array, ""]) -> Array:
+    """Return ``min(1, delta / |r|)``."""
+    return delta / jnp.maximum(jnp.abs(residual), delta)
+
+
+def rebuild(events: Events, atoms: Float[Array, "S_or_1 K L P"], n_times: int):
+    """Return ``sum_k z_k * phi_k``, array (S, N, P)."""
+    length, n_channels = atoms.shape[2:]
+    shared = jnp.broadcast_to(atoms, (events.onset.shape[0], *atoms.shape[1:]))
+
+    def one(onset, atom, amplitude, atoms):
+        times = onset[:, None] + jnp.arange(length)
+        whole = jnp.zeros((n_times, n_channels), atoms.dtype)
+        # Empty slots begin beyond the end, where nothing is written.
+        return whole.at[times].add(amplitude[:, None, None] * atoms[atom], mode="drop")
+
+    return jax.vmap(one)(*events, shared)
+
+
+def _residual(signals: Signals, events: Events, atoms) -> Float[Array, "S N P"]:
+    return signals.values - rebuild(events, atoms, signals.values.shape[1])
+
+
+def _seen(signals: Signals) -> Float[Array, "S N Q"]:
+    """Return one where a sample was observed, zero where not or beyond the end."""
+    if signals.observed is not None:
+        return signals.observed
+    inside = jnp.arange(signals.values.shape[1]) < signals.lengths[:, None]
+    return inside[..., None].astype(signals.values.dtype)
+
+
+def _weigh(signals: Signals, weights: Float[Array, "S N P"]) -> Signals:
+    return Signals(signals.values * weights, signals.lengths, weights)

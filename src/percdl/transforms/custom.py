@@ -1,0 +1,118 @@
+"""A transform of your own: any JAX function ``f(phi, a)``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from percdl.exceptions import InvalidParameterError
+from percdl.transforms.base import Atom, Atoms, Params, Transform
+
+
+@final
+@dataclass(frozen=True, init=False)
+class Custom(Transform):
+    """Use a plain JAX function as the f of the paper.
+
+    IPU is Gauss-Newton with derivatives by automatic differentiation, PerCDU one Gauss-Newton
+    step in the atom: exact where ``function`` is linear in the atom, damped where it is not.
+
+    Parameters
+    ----------
+    function : callable
+        ``f(phi, a)``: the personal atom (L, P) from the common one (L, P) and ``n_params``
+        numbers (M,), written with `jax.numpy`.
+    n_params : int
+        M.
+    project : callable, optional
+        The projection of ``a`` (M,) onto Theta; by default every ``a`` is allowed.
+    neutral : tuple of float, optional
+        The ``a`` at which ``f(phi, a) = phi``; by default zeros.
+    linear : bool
+        Whether ``f`` is linear in the atom.
+
+    Examples
+    --------
+    >>> skew = Custom(lambda phi, a: phi * jnp.exp(a * jnp.linspace(-1, 1, len(phi)))[:, None], 1)
+    >>> skew.apply(jnp.zeros(1), jnp.ones((3, 1))).shape
+    (3, 1)
+    """
+
+    function: Callable[[Atom, Array], Array]
+    size: int
+    onto: Callable[[Array], Array] | None
+    at_rest: tuple[float, ...] | None
+    is_linear: bool
+
+    def __init__(
+        self,
+        function: Callable[[Atom, Array], Array],
+        n_params: int,
+        project: Callable[[Array], Array] | None = None,
+        *,
+        neutral: Sequence[float] | None = None,
+        linear: bool = False,
+    ):
+        object.__setattr__(self, "function", function)
+        object.__setattr__(self, "size", n_params)
+        object.__setattr__(self, "onto", project)
+        object.__setattr__(self, "at_rest", None if neutral is None else tuple(neutral))
+        object.__setattr__(self, "is_linear", linear)
+
+    @property
+    def linear(self) -> bool:
+        """Whether ``function`` was declared linear in the atom."""
+        return self.is_linear
+
+    def validate(self) -> None:
+        """Raise where an argument cannot be used."""
+        if not callable(self.function):
+            raise InvalidParameterError(
+                f"`Custom(function={self.function!r})` must be a function f(phi, a)."
+            )
+        if not isinstance(self.size, (int, np.integer)) or self.size < 1:
+            raise InvalidParameterError(
+                f"`Custom(n_params={self.size!r})` must be an integer of at least 1."
+            )
+        if self.at_rest is not None and len(self.at_rest) != self.size:
+            raise InvalidParameterError(
+                f"`Custom(neutral=...)` has {len(self.at_rest)} numbers, but n_params is "
+                f"{self.size}."
+            )
+
+    def n_params(self, atom_length: int, n_channels: int) -> int:
+        """Return M."""
+        return self.size
+
+    def neutral(self, atom: Atom) -> Float[Array, " M"]:
+        """Return the parameters declared neutral."""
+        rest = self.at_rest or (0.0,) * self.size
+        self._check(atom, jnp.asarray(rest, atom.dtype))
+        return jnp.asarray(rest, atom.dtype)
+
+    def apply(self, params: Params, atom: Atom) -> Atoms:
+        """Return ``function(atom, a)`` for every set of parameters."""
+        rows = params.reshape(-1, self.size)
+        personal = jax.vmap(lambda a: self.function(atom, a))(rows)
+        return personal.reshape(*params.shape[:-1], *atom.shape)
+
+    def project(self, params: Params) -> Params:
+        """Project every set of parameters."""
+        if self.onto is None:
+            return params
+        return jax.vmap(self.onto)(params.reshape(-1, self.size)).reshape(params.shape)
+
+    def _check(self, atom: Atom, rest: Array) -> None:
+        """Raise where the function does not return an atom."""
+        personal = jax.eval_shape(self.function, atom, rest)
+        if personal.shape != atom.shape:
+            raise InvalidParameterError(
+                f"`Custom` needs a function that returns an atom of shape {atom.shape}, the "
+                f"shape of the one it is given; it returned {personal.shape}."
+            )

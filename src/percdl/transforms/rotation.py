@@ -1,0 +1,134 @@
+"""Rotation of the channels: ``f(phi, R) = phi R^T`` (Section A.1), as of a sensor put on askew."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from percdl.transforms.base import Atom, ChannelTransform, OneOrMany, Params
+
+# With missing samples the Lemma is applied so often at most, to moments that fill the gaps.
+N_FILLINGS = 50
+FILLED = 1e-5
+
+
+@final
+@dataclass(frozen=True)
+class Rotation(ChannelTransform):
+    r"""Turn the channels of the common atom by an orthogonal matrix.
+
+    ``f(phi, R)`` at sample i is ``R phi_i``. The best R given the rest is a closed form, the
+    Lemma of the paper: ``R = U V^T`` with ``U D V^T`` the singular value decomposition of
+    ``m^T phi``.
+
+    Parameters
+    ----------
+    allow_reflections : bool
+        Any orthogonal matrix, as in the Lemma (True), or rotations only, of determinant 1
+        (False; the Kabsch algorithm).
+
+    Notes
+    -----
+    ``params`` hold the P^2 entries of R, row by row. Centering makes the mean of the R of all
+    subjects symmetric: on average nobody is turned.
+
+    Examples
+    --------
+    >>> atom = jnp.asarray(np.random.default_rng(0).standard_normal((9, 3)))
+    >>> quarter_turn = jnp.asarray([[0.0, -1, 0], [1, 0, 0], [0, 0, 1]])
+    >>> turned = Rotation().apply(quarter_turn.ravel(), atom)
+    >>> bool(jnp.allclose(turned[:, 1], atom[:, 0]))
+    True
+    """
+
+    allow_reflections: bool = True
+
+    def n_params(self, atom_length: int, n_channels: int) -> int:
+        """Return M = P^2."""
+        return n_channels**2
+
+    def neutral(self, atom: Atom) -> Float[Array, " M"]:
+        """Return the identity matrix."""
+        return jnp.eye(atom.shape[1], dtype=atom.dtype).ravel()
+
+    def mixing(self, params: Params, n_channels: int) -> Float[Array, "*batch P P"]:
+        """Return R."""
+        return params.reshape(*params.shape[:-1], n_channels, n_channels)
+
+    def project(self, params: Params) -> Params:
+        """Return the closest orthogonal matrix."""
+        size = int(np.sqrt(params.shape[-1]))
+        return self._closest(self.mixing(params, size)).reshape(params.shape)
+
+    def n_moves(self, atom_length: int, n_channels: int) -> int:
+        """Return P (P - 1) / 2: the planes in which to turn."""
+        return n_channels * (n_channels - 1) // 2
+
+    def move(self, params: Params, step: Float[Array, "*batch m"]) -> Params:
+        """Return ``R (I + W)``, W antisymmetric with the step above its diagonal."""
+        size = int(np.sqrt(params.shape[-1]))
+        upper = np.triu_indices(size, 1)
+        turn = jnp.zeros((*step.shape[:-1], size, size), params.dtype)
+        turn = turn.at[..., upper[0], upper[1]].set(step)
+        rotation = self.mixing(params, size)
+        moved = rotation + rotation @ (turn - jnp.swapaxes(turn, -1, -2))
+        return moved.reshape(params.shape)
+
+    def unmix(self, params: Params, moment):
+        """Turn the moments back."""
+        return moment @ self.mixing(params, moment.shape[-1])
+
+    def relative(self, params: Params, gauge: Float[Array, " M"]) -> Params:
+        """Return ``R gauge^T``."""
+        size = int(np.sqrt(params.shape[-1]))
+        turned = self.mixing(params, size) @ self.mixing(gauge, size).T
+        return turned.reshape(params.shape)
+
+    def normal_equations(self, params, atom: Atom, moment, weight):
+        """Return the sums of PerCDU; rotations drop out of the Gram matrix: O(S L P^2)."""
+        if weight.shape[2] > 1:
+            return super().normal_equations(params, atom, moment, weight)
+        return jnp.diag(weight[..., 0].sum(0))[None], self.unmix(params, moment).sum(0)
+
+    def solve(self, atom: OneOrMany, moment, weight) -> Params:
+        """Return ``U V^T`` (the Lemma), repeated where the samples weigh unequally.
+
+        Then each repetition fills what is missing with what the last one says, which never
+        explains less.
+        """
+        most = weight.max((-2, -1), keepdims=True)
+
+        def fill_and_solve(state):
+            n_done, rotation, active = state
+            personal = atom @ jnp.swapaxes(rotation, -1, -2)
+            power = jnp.sum(weight * personal**2, (-2, -1), keepdims=True)
+            match = jnp.sum(moment * personal, (-2, -1), keepdims=True)
+            amplitude = jnp.maximum(match, 0) / jnp.where(power > 0, power, 1)
+            filled = moment + (most - weight) * amplitude * personal
+            closest = self._closest(jnp.swapaxes(filled, -1, -2) @ atom)
+            change = jnp.abs(closest - rotation).max((-2, -1))
+            # Each subject stops by itself, so the result does not depend on its company.
+            rotation = jnp.where(active[..., None, None], closest, rotation)
+            return n_done + 1, rotation, active & (change > FILLED)
+
+        def unfinished(state):
+            n_done, _, active = state
+            return (n_done < N_FILLINGS) & active.any()
+
+        start = self._closest(jnp.swapaxes(moment, -1, -2) @ atom)
+        active = jnp.ones(start.shape[:-2], bool)
+        _, rotation, _ = jax.lax.while_loop(unfinished, fill_and_solve, (0, start, active))
+        return rotation.reshape(*rotation.shape[:-2], -1)
+
+    def _closest(self, matrix: Float[Array, "*batch P P"]) -> Float[Array, "*batch P P"]:
+        """Return the orthogonal matrix, or rotation, with the largest inner product."""
+        left, _, right = jnp.linalg.svd(matrix, full_matrices=False)
+        if not self.allow_reflections:
+            sign = jnp.linalg.det(left @ right)
+            left = left.at[..., -1].multiply(sign[..., None])
+        return left @ right

@@ -1,0 +1,70 @@
+"""A shift of less than a few samples: ``f(phi, a)(t) = phi(t + a)``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from percdl.exceptions import InvalidParameterError
+from percdl.transforms import interpolation as interp
+from percdl.transforms.base import Atom, Atoms, LinearTransform, Params
+
+
+@final
+@dataclass(frozen=True)
+class Shift(LinearTransform):
+    """Read the common atom a little later or earlier; beyond its ends it stays what it is there.
+
+    Onsets are whole samples, and all activations of a subject share its atom. Where sampling
+    is coarse for the pattern, what the onsets cannot express is the subject's shift.
+
+    Parameters
+    ----------
+    most : float
+        Largest shift, in samples.
+    interpolation : {"cubic", "linear", "paper"}
+        How the atom is read between its samples.
+
+    Examples
+    --------
+    >>> atom = jnp.arange(5.0)[:, None]
+    >>> Shift().apply(jnp.array([0.5]), atom)[:3, 0]
+    Array([0.5, 1.5, 2.5], dtype=float32)
+    """
+
+    most: float = 1.0
+    interpolation: interp.Interpolation = "cubic"
+
+    def validate(self) -> None:
+        """Raise where a hyper-parameter is out of range."""
+        if not self.most > 0:
+            raise InvalidParameterError(f"`Shift(most={self.most!r})` must be above 0 samples.")
+        interp.check_interpolation("Shift", self.interpolation)
+
+    def n_params(self, atom_length: int, n_channels: int) -> int:
+        """Return M = 1."""
+        return 1
+
+    def neutral(self, atom: Atom) -> Float[Array, " M"]:
+        """Return no shift."""
+        return jnp.zeros(1, atom.dtype)
+
+    def project(self, params: Params) -> Params:
+        """Clip the shift."""
+        return jnp.clip(params, -self.most, self.most)
+
+    def apply(self, params: Params, atom: Atom) -> Atoms:
+        """Return the shifted atoms, array (..., L, P)."""
+        return interp.read(atom, self._position(params, atom.shape[0]), self.interpolation)[0]
+
+    def operator(self, params: Params, atom_length: int, n_channels: int):
+        """Return T(a), array (..., 1, L, L)."""
+        position = self._position(params, atom_length)
+        return interp.operator(position, atom_length, self.interpolation)[..., None, :, :]
+
+    def _position(self, params: Params, atom_length: int):
+        samples = jnp.arange(atom_length, dtype=params.dtype)
+        return jnp.clip(samples + params, 0, atom_length - 1)

@@ -1,0 +1,110 @@
+"""Huber's loss: the weighted problem lies above it and touches it, so lowering one lowers both."""
+
+import jax
+import naive
+import numpy as np
+from double import in_double
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from percdl import Cohort, PerCDL, PopCDL, TimeWarp, make_synthetic
+from percdl.steps.csc import CodingRules, encode
+from percdl.steps.robust import encode_robustly, rebuild, weigh_residual
+from percdl.steps.types import Signals
+
+S, N, K, L, P = 3, 40, 2, 6, 2
+fast_encode = jax.jit(encode_robustly, static_argnames="rules")
+fast_rebuild = jax.jit(rebuild, static_argnames="n_times")
+
+
+def huber(residual, delta):
+    size = np.abs(residual)
+    return np.where(size <= delta, size**2, 2 * delta * size - delta**2)
+
+
+@given(st.floats(-50, 50), st.floats(-50, 50), st.floats(0.01, 5))
+def test_the_weighted_square_lies_above_the_loss_and_touches_it(residual, before, delta):
+    weight = float(in_double(weigh_residual, np.float64(before), np.float64(delta)))
+    assert 0 < weight <= 1
+
+    def bound(r):
+        return weight * r**2 + delta**2 * (1 / weight - 1)
+
+    assert bound(residual) >= huber(residual, delta) - 1e-9
+    assert_allclose(bound(before), huber(before, delta), rtol=1e-9, atol=1e-9)
+
+
+def problem(seed, masked=False):
+    rng = np.random.default_rng(seed)
+    atoms, values = rng.standard_normal((S, K, L, P)), rng.standard_normal((S, N, P))
+    observed = None
+    if masked:
+        observed = (rng.random((S, N, P)) < 0.8).astype(float)
+        values = values * observed
+    return Signals(values, np.full(S, N, np.int32), observed), atoms
+
+
+def test_reported_loss_and_energy_are_those_of_the_residual():
+    for masked in (False, True):
+        signals, atoms = problem(0, masked)
+        events, weighted, energy, loss = in_double(
+            fast_encode, signals, atoms, 0.3, 0.4, CodingRules()
+        )
+        seen = np.ones((S, N, P)) if signals.observed is None else signals.observed
+        rebuilt = in_double(fast_rebuild, events, atoms, N)
+        residual = seen * (signals.values - rebuilt)
+        assert_allclose(loss, huber(residual, 0.4).sum((1, 2)))
+        # What the weighted problem loses to the codes is what they explain of it.
+        v = weighted.observed
+        assert_allclose(weighted.values, v * signals.values)
+        fall = (v * signals.values**2).sum((1, 2)) - (v * residual**2).sum((1, 2))
+        assert_allclose(energy - loss, fall)
+        for row in range(S):
+            code = [e for e in zip(*(part[row] for part in events), strict=True) if e[2] != 0]
+            price = naive.cost(signals.values[row], atoms[row], 0.0, seen[row], code)
+            assert_allclose(price, (residual[row] ** 2).sum())
+
+
+def test_a_delta_beyond_every_residual_is_the_squared_loss():
+    signals, atoms = problem(1)
+    robust = in_double(fast_encode, signals, atoms, 0.3, 1e3, CodingRules())[0]
+    plain, _ = in_double(
+        jax.jit(encode, static_argnames="rules"), signals, atoms, 0.3, CodingRules()
+    )
+    jax.tree.map(assert_allclose, robust, plain)
+
+
+def test_the_objective_falls_in_every_exact_half_step():
+    truth = make_synthetic(6, impulse_rate=0.1, impulse_subjects=0.5, random_state=0)
+    model = PerCDL(
+        2, 50, TimeWarp(2, 4), 1e-2, loss="huber", init=truth.personal_dictionary[0],
+        realign=False, multistart=False, centering="off", dtype="float64",
+    )  # fmt: skip
+    history = model.fit(truth.cohort).history_
+    fall = np.diff(history["objective"]) / history["objective"].iloc[0]
+    assert fall.max() <= 1e-6
+
+
+def test_impulses_do_not_bend_the_atoms():
+    clean = make_synthetic(8, random_state=1)
+    hit = make_synthetic(8, impulse_rate=0.1, impulse_subjects=0.5, random_state=1)
+    distance = {}
+    for loss in ("squared", "huber"):
+        model = PopCDL(2, 50, 1e-2, loss=loss, init=clean.personal_dictionary[0]).fit(hit.cohort)
+        undisturbed = PopCDL(2, 50, 1e-2, init=clean.personal_dictionary[0]).fit(clean.cohort)
+        distance[loss] = np.linalg.norm(model.dictionary_ - undisturbed.dictionary_)
+    assert distance["huber"] < 0.5 * distance["squared"]
+
+
+def test_results_scale_with_the_signals():
+    truth = make_synthetic(4, impulse_rate=0.05, random_state=2)
+    start = truth.personal_dictionary[0]
+    models = [
+        PopCDL(2, 50, 1e-2 * c**2, loss="huber", init=start, dtype="float64").fit(
+            Cohort.from_arrays([c * r.values for r in truth.cohort])
+        )
+        for c in (1.0, 8.0)
+    ]
+    assert_allclose(models[1].huber_delta_, 8 * models[0].huber_delta_)
+    assert_allclose(models[1].dictionary_, models[0].dictionary_, atol=1e-9)
