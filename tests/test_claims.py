@@ -4,7 +4,10 @@ import importlib
 import runpy
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from percdl import make_synthetic
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "benchmarks" / "claims"
@@ -15,6 +18,7 @@ NAMES = {
     "identities",
     "import_time",
     "monotone",
+    "peers",
     "recovery",
     "sparse_coder",
     "speed",
@@ -104,3 +108,10 @@ def test_an_unknown_name_lists_the_others(runner, claims_of, capsys):
     with pytest.raises(SystemExit):
         runner.main(["god"], claims_of(good=CLAIM.format(size=1)))
     assert "no claim god; there are good" in capsys.readouterr().err
+
+
+def test_peers_are_given_the_true_personal_atoms(runner):
+    data = make_synthetic(3, random_state=0)
+    segments = importlib.import_module("benchmarks.peers").cut(data)
+    truth = data.personal_dictionary[..., 0].swapaxes(0, 1)
+    np.testing.assert_allclose(segments, truth, atol=1e-12)
