@@ -66,6 +66,32 @@ def cost(x, atoms, penalty, observed, events):
     return np.sum(observed * residual**2) + penalty * len(events)
 
 
+def convolution_matrix(atoms, n_times):
+    """Return the matrix (N P, K V) that turns activations into their superposition."""
+    n_atoms, length, n_channels = atoms.shape
+    columns = []
+    for k, t in product(range(n_atoms), range(n_times - length + 1)):
+        signal = np.zeros((n_times, n_channels))
+        signal[t : t + length] = atoms[k]
+        columns.append(signal.ravel())
+    return np.array(columns).T
+
+
+def activation_matrix(activations, length):
+    """Return the matrix (N, K L) that turns the atoms of a channel into their superposition."""
+    n_atoms, n_positions = activations.shape
+    matrix = np.zeros((n_positions + length - 1, n_atoms * length))
+    for k, t, i in product(range(n_atoms), range(n_positions), range(length)):
+        matrix[t + i, k * length + i] += activations[k, t]
+    return matrix
+
+
+def l1_cost(x, atoms, penalty, weights, activations):
+    """Return the objective of overlapping activations (K, V) of a signal (N, P)."""
+    fit = (convolution_matrix(atoms, len(x)) @ activations.ravel()).reshape(x.shape)
+    return np.sum(weights * (x - fit) ** 2) + penalty * np.abs(activations).sum()
+
+
 def segments(x, observed, onsets, length, margin=0):
     """Cut windows (E, L + 2R, P) of a signal and of its mask; outside the signal is unseen."""
     wide = np.pad(x, ((margin, margin), (0, 0)))

@@ -1,0 +1,270 @@
+"""CSC with an l1 penalty, for activations whose supports may overlap."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Complex, Float, Int
+
+from percdl.steps.types import Signals
+
+# Rounding hides a duality gap of so many units in the last place of the energy.
+ROUNDING = 4
+
+
+class Problem(NamedTuple):
+    """The problems of a chunk, with the spectra of recordings and atoms.
+
+    ``values`` and ``weights`` (None: all one) have their samples last; activations may be found
+    at the positions ``inside``.
+    """
+
+    values: Float[Array, "S P N"]
+    weights: Float[Array, "S Q N"] | None
+    values_hat: Complex[Array, "S P F"]
+    atoms_hat: Complex[Array, "S_or_1 K P F"]
+    inside: Bool[Array, "S K V"]
+    penalty: Float[Array, "S_or_1 1 1"]
+    signed: bool
+
+
+class Point(NamedTuple):
+    """Activations, and how good they are.
+
+    ``correlation`` is that of the residual with the atoms, half the slope of the squared error.
+    The objective lies above the least one by ``gap``, the duality gap, or less.
+    """
+
+    activations: Float[Array, "S K V"]
+    correlation: Float[Array, "S K V"]
+    objective: Float[Array, " S"]
+    gap: Float[Array, " S"]
+
+
+class Search(NamedTuple):
+    """Where FISTA stands: the last two points, its sequence t_n, the number of steps taken."""
+
+    now: Point
+    before: Point
+    pace: Float[Array, " S"]
+    n_done: Int[Array, ""]
+
+
+def encode_l1(
+    signals: Signals,
+    atoms: Float[Array, "S_or_1 K L P"],
+    penalty: Float[Array, "*S_or_none"],
+    signed: bool = False,
+    start: Float[Array, "S K V"] | None = None,
+    n_steps: int | Int[Array, ""] = 1000,
+    tolerance: float | Float[Array, ""] = 1e-3,
+) -> tuple[Float[Array, "S K V"], Float[Array, " S"]]:
+    """Return the activations of least l1-penalized squared error, and their objective.
+
+    Solves, for each recording x, with atoms of its own or shared by all,
+
+    ``min over z of |x - sum_k z_k * phi_k|^2 + penalty |z|_1``
+
+    over non-negative (or ``signed``) activations at the positions where the whole atom fits.
+    Supports may overlap. The norm weights each sample by ``signals.observed``, in [0, 1], and
+    ``signals.values`` are the samples times these weights; missing samples do not count.
+
+    The method is FISTA (Beck and Teboulle, 2009), restarted where its momentum points uphill
+    (O'Donoghue and Candes, 2015). A recording is done when the duality gap proves its objective
+    to be the least one up to a share ``tolerance`` (or to rounding); it then rests, and so does
+    not depend on those it is coded with. Without a penalty the gap proves nothing and all steps
+    are taken.
+
+    Parameters
+    ----------
+    signals : Signals
+        The recordings.
+    atoms : array (S or 1, K, L, P)
+        The atoms.
+    penalty : array () or (S,)
+        For all recordings or for each; see `largest_useful_penalty`.
+    signed : bool
+        Whether activations may be negative.
+    start : array (S, K, V) or None
+        Where to begin; None is at zero.
+    n_steps : int
+        Most steps.
+    tolerance : float
+        Relative duality gap to reach.
+
+    Returns
+    -------
+    activations : array (S, K, V)
+        Zero beyond the last position, ``lengths - L``.
+    objective : array (S,)
+        What they attain, never more than at the start.
+
+    Notes
+    -----
+    Cost O(K N (P + log N)) a step, O((K + P) N log N + K P N) where samples are missing.
+    """
+    problem = _pose(signals, atoms, penalty, signed)
+    step = partial(_step, problem, 1 / _curvature(problem.atoms_hat))
+    nothing = jnp.zeros(problem.inside.shape, atoms.dtype)
+    first = _look(problem, nothing if start is None else _allow(problem, start))
+    rounding = ROUNDING * jnp.finfo(atoms.dtype).eps * _energy(problem, problem.values)
+
+    def rests(point: Point):
+        return point.gap <= tolerance * point.objective + rounding
+
+    def goes_on(search: Search):
+        return (search.n_done < n_steps) & ~jnp.all(rests(search.now))
+
+    def advance(search: Search):
+        moved = _choose(rests(search.now), search, step(search))
+        return moved._replace(n_done=search.n_done + 1)
+
+    search = Search(first, first, jnp.ones_like(first.gap), jnp.asarray(0))
+    last = jax.lax.while_loop(goes_on, advance, search).now
+    last = _choose(last.objective > first.objective, first, last)
+    return last.activations, last.objective
+
+
+def largest_useful_penalty(
+    signals: Signals, atoms: Float[Array, "S_or_1 K L P"], signed: bool = False
+) -> Float[Array, " S"]:
+    """Return the least penalty at which all activations of a recording are zero.
+
+    That is ``2 max <x[t:t+L], phi_k>`` over atoms and positions, in absolute value if ``signed``.
+    """
+    problem = _pose(signals, atoms, jnp.zeros(()), signed)
+    return 2 * _steepest(problem, _correlate(problem, problem.values_hat))
+
+
+def _pose(signals: Signals, atoms, penalty, signed: bool) -> Problem:
+    """Prepare all that stays the same from step to step."""
+    n_times, n_atoms, length = signals.values.shape[1], *atoms.shape[1:3]
+    values = jnp.swapaxes(signals.values, 1, 2)
+    seen = signals.observed
+    positions = jnp.arange(n_times - length + 1)
+    inside = positions <= signals.lengths[:, None, None] - length
+    return Problem(
+        values=values,
+        weights=None if seen is None else jnp.swapaxes(seen, 1, 2),
+        values_hat=jnp.fft.rfft(values),
+        # An atom at a position allowed ends before the FFT wraps around: no padding is needed.
+        atoms_hat=jnp.fft.rfft(jnp.swapaxes(atoms, 2, 3), n_times),
+        inside=jnp.broadcast_to(inside, (len(values), n_atoms, len(positions))),
+        penalty=jnp.reshape(penalty, (-1, 1, 1)),
+        signed=signed,
+    )
+
+
+def _curvature(atoms_hat: Complex[Array, "S_or_1 K P F"]) -> Float[Array, "S_or_1 K 1"]:
+    """Return what bounds the curvature of the squared error, for the step size of each atom.
+
+    The curvature is twice the Gram matrix ``G_kj = sum_p phi_kp conj(phi_jp)`` of the spectra, at
+    each frequency, and a diagonal matrix of absolute row sums exceeds a Hermitian one. For one
+    atom this is twice the largest squared spectral norm, exactly.
+    """
+    gram = jnp.einsum("skpf,sjpf->skjf", atoms_hat, jnp.conj(atoms_hat))
+    largest = 2 * jnp.max(jnp.sum(jnp.abs(gram), axis=2), axis=2, keepdims=True)
+    return jnp.where(largest > 0, largest, 1)
+
+
+def _step(problem: Problem, rate: Float[Array, "S_or_1 K 1"], search: Search) -> Search:
+    """Take a step of FISTA, and let it lose its momentum where that points uphill.
+
+    The correlation is linear in the activations, so that momentum carries it along with them.
+    """
+    now, before, pace, n_done = search
+    next_pace = (1 + jnp.sqrt(1 + 4 * pace**2)) / 2
+    momentum = ((pace - 1) / next_pace)[:, None, None]
+    ahead = now.activations + momentum * (now.activations - before.activations)
+    correlation = now.correlation + momentum * (now.correlation - before.correlation)
+    moved = ahead + 2 * rate * correlation
+    shrunk = jnp.sign(moved) * jnp.maximum(jnp.abs(moved) - rate * problem.penalty, 0)
+    after = _look(problem, _allow(problem, shrunk))
+    uphill = (ahead - after.activations) * (after.activations - now.activations) / rate
+    next_pace = jnp.where(jnp.sum(uphill, axis=(1, 2)) > 0, 1, next_pace)
+    return Search(after, now, next_pace, n_done)
+
+
+def _allow(problem: Problem, activations: Float[Array, "S K V"]):
+    """Set to zero what the problem does not allow."""
+    allowed = activations if problem.signed else jnp.maximum(activations, 0)
+    return jnp.where(problem.inside, allowed, 0)
+
+
+def _look(problem: Problem, activations: Float[Array, "S K V"]) -> Point:
+    """Return the point at some activations: once through the convolutions and back."""
+    residual_hat, error = _residual(problem, activations)
+    correlation = _correlate(problem, residual_hat)
+    objective = error + jnp.sum(problem.penalty * jnp.abs(activations), axis=(1, 2))
+    gap = _duality_gap(problem, activations, correlation, error)
+    return Point(activations, correlation, objective, gap)
+
+
+def _residual(problem: Problem, activations: Float[Array, "S K V"]):
+    """Return the spectrum of the weighted residual, and the weighted squared error."""
+    n_times = problem.values.shape[2]
+    activations_hat = jnp.fft.rfft(activations, n_times)
+    fit_hat = jnp.sum(activations_hat[:, :, None] * problem.atoms_hat, axis=1)
+    if problem.weights is None:
+        residual_hat = problem.values_hat - fit_hat
+        return residual_hat, _spectral_energy(residual_hat, n_times)
+    residual = problem.values - problem.weights * jnp.fft.irfft(fit_hat, n_times)
+    return jnp.fft.rfft(residual), _energy(problem, residual)
+
+
+def _energy(problem: Problem, weighted: Float[Array, "S P N"]) -> Float[Array, " S"]:
+    """Return the weighted energy of what has been multiplied by the weights already."""
+    if problem.weights is None:
+        return jnp.sum(weighted**2, axis=(1, 2))
+    weights = jnp.where(problem.weights > 0, problem.weights, 1)
+    return jnp.sum(weighted**2 / weights, axis=(1, 2))
+
+
+def _spectral_energy(x_hat: Complex[Array, "S P F"], n_times: int) -> Float[Array, " S"]:
+    """Return the energy of real signals with these spectra (Parseval)."""
+    frequency = jnp.arange(x_hat.shape[2])
+    # All frequencies but zero and Nyquist's stand for two.
+    multiplicity = jnp.where((frequency == 0) | (2 * frequency == n_times), 1, 2)
+    power = jnp.real(x_hat) ** 2 + jnp.imag(x_hat) ** 2
+    return jnp.sum(power * multiplicity, axis=(1, 2)) / n_times
+
+
+def _correlate(problem: Problem, x_hat: Complex[Array, "S P F"]) -> Float[Array, "S K V"]:
+    """Return ``<x[t:t+L], phi_k>`` at the positions allowed, else zero."""
+    n_times, n_positions = problem.values.shape[2], problem.inside.shape[2]
+    product = jnp.sum(x_hat[:, None] * jnp.conj(problem.atoms_hat), axis=2)
+    return jnp.where(problem.inside, jnp.fft.irfft(product, n_times)[..., :n_positions], 0)
+
+
+def _steepest(problem: Problem, correlation: Float[Array, "S K V"]) -> Float[Array, " S"]:
+    """Return the largest correlation that an activation could make use of."""
+    usable = jnp.abs(correlation) if problem.signed else correlation
+    return jnp.max(usable, axis=(1, 2), initial=0)
+
+
+def _duality_gap(problem: Problem, activations, correlation, error) -> Float[Array, " S"]:
+    """Return how far the objective is from the dual objective at a multiple of the residual.
+
+    With the residual r scaled by c until ``2 c <r[t:t+L], phi_k> <= penalty``, the gap is
+    ``(1 - c)^2 |r|^2 + sum(penalty |z| - 2 c z <r[t:t+L], phi_k>)``. No term is negative, so
+    that single precision suffices. Any c that is small enough gives a bound; this is the best.
+    """
+    penalty = problem.penalty[:, 0, 0]
+    steepest = _steepest(problem, correlation)
+    most = jnp.where(steepest > 0, penalty / jnp.where(steepest > 0, 2 * steepest, 1), jnp.inf)
+    explained = jnp.sum(activations * correlation, axis=(1, 2))
+    c = jnp.clip(1 + explained / jnp.where(error > 0, error, 1), 0, most)[:, None, None]
+    slack = problem.penalty * jnp.abs(activations) - 2 * c * activations * correlation
+    return (1 - c[:, 0, 0]) ** 2 * error + jnp.sum(jnp.maximum(slack, 0), axis=(1, 2))
+
+
+def _choose(first: Bool[Array, " S"], one, other):
+    """Take the first of two results where told to, recording by recording."""
+
+    def pick(a, b):
+        return jnp.where(first.reshape(-1, *[1] * (a.ndim - 1)), a, b) if a.ndim else b
+
+    return jax.tree.map(pick, one, other)

@@ -1,0 +1,150 @@
+"""What overlapping activations tell about the atoms: statistics, and the dictionary update.
+
+Where activations overlap, the squared error is a quadratic form in which the samples of all
+atoms are coupled. `overlap_statistics` and `update_dictionary` treat it exactly, for atoms that
+all recordings share. `overlapping_statistics` bounds it from above by a form without coupling:
+then all steps that work on `Statistics` can be used as they are.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.linalg
+from jaxtyping import Array, Float
+
+from percdl.steps.types import Signals, Statistics
+
+# Activations may be too regular to tell samples of an atom from one another. A ridge, relative to
+# the mean diagonal and above the rounding of statistics in single precision, keeps them apart.
+RIDGE = 1e-6
+# A sample whose share of the weight could be rounding of the FFT has not been seen.
+ROUNDING = 16
+
+
+def overlap_statistics(
+    signals: Signals, activations: Float[Array, "S K V"], atom_length: int
+) -> tuple[Float[Array, "S K L P"], Float[Array, "S K K lags"]]:
+    """Correlate activations with signals and with one another, if no sample is missing.
+
+    Returns ``ztx[k, l] = sum_t z_k[t] x[t + l]`` and, for the 2 L - 1 lags tau from 1 - L to
+    L - 1, ``ztz[k, j, tau] = sum_t z_k[t] z_j[t + tau]``. With these, for any atoms h shared by
+    all recordings, ``|x - sum_k z_k * h_k|^2 = |x|^2 - 2 <ztx, h> + sum ztz[k, j, l - m]
+    h_k[l] h_j[m]``. Cost O(K (K + P) N log N).
+    """
+    moment = _correlate(activations, signals.values, atom_length)
+    # Moved to the right by L - 1, so that all lags count from zero.
+    moved = jnp.pad(activations, ((0, 0), (0, 0), (atom_length - 1, 0)))
+    return moment, jnp.swapaxes(
+        _correlate(activations, jnp.swapaxes(moved, 1, 2), 2 * atom_length - 1), 2, 3
+    )
+
+
+def overlapping_statistics(
+    signals: Signals,
+    activations: Float[Array, "S K V"],
+    atoms: Float[Array, "S_or_1 K L P"],
+) -> Statistics:
+    """Return statistics whose squared error is never below the true one, and equal at ``atoms``.
+
+    For any atoms h in place of the current ones g, and weights v of the samples,
+
+    ``|x - sum_k z_k * h_k|_v^2 <= const - 2 <m, h> + <w, h^2>``, with equality at h = g,
+
+    so that atoms that lower the right side lower the left one at least as much. With the
+    residual ``r = x - sum_k z_k * g_k`` and ``c[t]`` the sum of all |z| that reach sample t,
+
+    ``w[k, l] = sum_t |z_k[t]| v[t + l] c[t + l]``,
+    ``m[k, l] = sum_t z_k[t] v[t + l] r[t + l] + w[k, l] g_k[l]``:
+
+    absolute row sums exceed the coupled quadratic form. Where no supports overlap these are the
+    statistics of `segment_statistics`. There is no margin. Cost O(K (P + Q) N log N + N L).
+    """
+    seen = signals.observed
+    length = atoms.shape[2]
+    fit = superpose(activations, atoms)
+    residual = signals.values - (fit if seen is None else seen * fit)
+    size = jnp.abs(activations)
+    cover = _cover(jnp.sum(size, axis=1), length)[..., None]
+    weight = _correlate(size, cover if seen is None else seen * cover, length)
+    most = jnp.sum(size, axis=2) * jnp.max(cover, axis=1)
+    floor = ROUNDING * jnp.finfo(weight.dtype).eps * most[..., None, None]
+    weight = jnp.where(weight > floor, weight, 0)
+    slope = _correlate(activations, residual, length)
+    return Statistics(
+        moment=jnp.where(weight > 0, slope + weight * atoms, 0),
+        weight=weight,
+        count=jnp.sum(activations != 0, axis=2, dtype=jnp.int32),
+    )
+
+
+def superpose(
+    activations: Float[Array, "S K V"], atoms: Float[Array, "S_or_1 K L P"]
+) -> Float[Array, "S N P"]:
+    """Return the reconstruction ``sum_k z_k * phi_k``. Cost O(K P N log N)."""
+    n_times = activations.shape[2] + atoms.shape[2] - 1
+    activations_hat = jnp.fft.rfft(activations, n_times)[..., None]
+    atoms_hat = jnp.fft.rfft(atoms, n_times, axis=2)
+    return jnp.fft.irfft(jnp.sum(activations_hat * atoms_hat, axis=1), n_times, axis=1)
+
+
+def update_dictionary(
+    ztz: Float[np.ndarray, "K K lags"],
+    ztx: Float[np.ndarray, "K L P"],
+    dictionary: Float[np.ndarray, "K L P"],
+) -> Float[np.ndarray, "K L P"]:
+    """Return the atoms that fit best with the codes fixed: least squares, of any norm.
+
+    ``ztz`` and ``ztx`` are sums over recordings of `overlap_statistics`, in float64. The normal
+    equations of all atoms are one block-Toeplitz system. An atom without activations is kept
+    (decision 11). The squared error never rises. Cost O((K L)^3 + P (K L)^2).
+    """
+    n_atoms, length, n_channels = dictionary.shape
+    used = np.flatnonzero(ztz[np.arange(n_atoms), np.arange(n_atoms), length - 1] > 0)
+    updated = dictionary.copy()
+    if not len(used):
+        return updated
+    gram = _gram(ztz[np.ix_(used, used)])
+    right, old = (x[used].reshape(-1, n_channels) for x in (ztx, dictionary))
+    ridge = RIDGE * np.trace(gram) / len(gram)
+    # The ridge pulls towards the old atoms, at the amplitude that suits them best.
+    level = np.vdot(right, old) / max(np.vdot(old, gram @ old), np.finfo(float).tiny)
+    regular = gram + ridge * np.eye(len(gram))
+    solution = scipy.linalg.solve(regular, right + ridge * level * old, assume_a="pos")
+    updated[used] = solution.reshape(len(used), length, n_channels)
+    return updated
+
+
+def explained(
+    ztz: Float[np.ndarray, "K K lags"],
+    ztx: Float[np.ndarray, "K L P"],
+    dictionary: Float[np.ndarray, "K L P"],
+) -> float:
+    """Return how much of the energy the atoms explain with the codes fixed."""
+    atoms = dictionary.reshape(-1, dictionary.shape[2])
+    return float(2 * np.vdot(ztx, dictionary) - np.vdot(atoms, _gram(ztz) @ atoms))
+
+
+def _gram(ztz: Float[np.ndarray, "K K lags"]) -> Float[np.ndarray, "KL KL"]:
+    """Lay out the blocks ``G[k, l, j, m] = ztz[k, j, l - m]``, symmetric beyond rounding."""
+    n_atoms, length = ztz.shape[0], (ztz.shape[2] + 1) // 2
+    lag = np.subtract.outer(np.arange(length), np.arange(length)) + length - 1
+    gram = ztz[:, :, lag].transpose(0, 2, 1, 3).reshape(n_atoms * length, n_atoms * length)
+    return (gram + gram.T) / 2
+
+
+def _correlate(
+    activations: Float[Array, "S K V"], x: Float[Array, "S N P"], n_lags: int
+) -> Float[Array, "S K lags P"]:
+    """Return ``sum_t z_k[t] x[t + l]`` for the lags l from zero on; x is zero beyond its end."""
+    n_times = max(x.shape[1], activations.shape[2] + n_lags - 1)
+    activations_hat = jnp.conj(jnp.fft.rfft(activations, n_times))[..., None]
+    product = activations_hat * jnp.fft.rfft(x, n_times, axis=1)[:, None]
+    return jnp.fft.irfft(product, n_times, axis=2)[:, :, :n_lags]
+
+
+def _cover(size: Float[Array, "S V"], length: int) -> Float[Array, "S N"]:
+    """Sum, at each sample, the activations whose atoms reach it."""
+    ends = ((0, 0), (length - 1, length - 1))
+    return jax.lax.reduce_window(size, 0.0, jax.lax.add, (1, length), (1, 1), ends)
