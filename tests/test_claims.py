@@ -17,6 +17,7 @@ NAMES = {
     "gpu",
     "identities",
     "import_time",
+    "l1_coder",
     "monotone",
     "peers",
     "recovery",

@@ -22,7 +22,10 @@ V = N - L + 1
 
 fast_encode = jax.jit(encode_l1, static_argnames="signed")
 fast_bound = jax.jit(largest_useful_penalty, static_argnames="signed")
-solve = partial(in_double, fast_encode, n_steps=np.int32(20_000), tolerance=1e-10)
+# All options are always passed: a program is compiled anew for those that are not.
+solve = partial(
+    in_double, fast_encode, signed=False, n_steps=np.int32(20_000), tolerance=np.float64(1e-10)
+)
 
 
 class Case(NamedTuple):
@@ -36,15 +39,9 @@ class Case(NamedTuple):
     fractions: bool = False
 
 
-PLAIN = Case(3, 2)
+PLAIN = Case(2, 2)
 MASKED = Case(2, 2, 2, shared=True, fractions=True)
-CASES = [
-    PLAIN,
-    MASKED,
-    Case(1, 1),
-    Case(2, 1, signed=True, shared=True),
-    Case(2, 3, 1, signed=True),
-]
+CASES = [PLAIN, MASKED, Case(1, 1, signed=True, shared=True), Case(2, 3, 1, signed=True)]
 EACH = np.full(S, 0.5)
 
 
@@ -121,7 +118,7 @@ def test_code_equals_dense_lasso(case, share):
         assert_array_equal(activations[s, :, n_positions:], 0)
 
 
-@pytest.mark.parametrize("case", [Case(1, 1), MASKED])
+@pytest.mark.parametrize("case", [PLAIN, MASKED])
 def test_without_penalty_it_is_non_negative_least_squares(case):
     drawn = draw(case, seed=1)
     _, objective = solve(drawn.signals, drawn.atoms, 0 * EACH)
@@ -166,9 +163,8 @@ def test_penalties_from_the_largest_useful_one_on_leave_nothing(case):
     assert (np.count_nonzero(activations, axis=(1, 2)) > 0).all()
 
 
-@pytest.mark.parametrize("case", [PLAIN, MASKED])
-def test_single_precision_comes_within_the_tolerance(case):
-    drawn = draw(case, seed=3)
+def test_single_precision_comes_within_the_tolerance():
+    drawn = draw(MASKED, seed=3)
     signals, atoms = jax.tree.map(
         lambda x: x.astype(np.float32) if x.dtype == float else x, (drawn.signals, drawn.atoms)
     )
@@ -182,22 +178,26 @@ def test_single_precision_comes_within_the_tolerance(case):
 @pytest.mark.parametrize("tolerance", [1e-1, 1e-3])
 def test_the_gap_is_a_certificate(case, tolerance):
     drawn = draw(case, seed=4)
-    penalty = 0.1 * in_double(fast_bound, drawn.signals, drawn.atoms)
-    _, objective = solve(drawn.signals, drawn.atoms, penalty, tolerance=tolerance)
+    penalty = 0.1 * in_double(fast_bound, drawn.signals, drawn.atoms, signed=False)
+    _, objective = solve(drawn.signals, drawn.atoms, penalty, tolerance=np.float64(tolerance))
     _, best = solve(drawn.signals, drawn.atoms, penalty)
     assert (objective <= best / (1 - tolerance)).all()
 
 
-@pytest.mark.parametrize("n_steps", [0, 1, 3, 30])
-def test_a_start_is_never_made_worse(n_steps):
+@pytest.mark.parametrize("closeness", [0, 1e-1, 1e-3])
+def test_a_start_is_never_made_worse(closeness):
+    """However few the steps, and whether they begin far away or near the end."""
     drawn = draw(MASKED, seed=5)
+    code = partial(solve, drawn.signals, drawn.atoms, EACH)
     start = np.random.default_rng(6).standard_normal((S, MASKED.n_atoms, V))
-    activations, objective = solve(
-        drawn.signals, drawn.atoms, EACH, start=start, n_steps=np.int32(n_steps)
-    )
+    if closeness:
+        start, _ = code(start=start, tolerance=np.float64(closeness))
+    allowed = np.maximum(start, 0) * (np.arange(V) <= drawn.lengths[:, None, None] - L)
+    before = [drawn.cost(s, EACH[s], allowed[s]) for s in range(S)]
+    for n_steps in range(40):
+        activations, objective = code(start=start, n_steps=np.int32(n_steps))
+        assert (objective <= np.multiply(before, 1 + 1e-12)).all()
     for s in range(S):
-        allowed = np.maximum(start[s], 0) * (np.arange(V) <= drawn.lengths[s] - L)
-        assert objective[s] <= drawn.cost(s, EACH[s], allowed) * (1 + 1e-12)
         assert_allclose(drawn.cost(s, EACH[s], activations[s]), objective[s])
 
 
@@ -229,8 +229,8 @@ def test_padding_changes_nothing(case):
 def test_company_changes_nothing(case):
     """A recording beside others, harder or easier, of another penalty, gets the same code."""
     drawn, others = draw(case, seed=10), draw(case, seed=11)
-    code = partial(solve, atoms=drawn.atoms, tolerance=1e-2)
-    together, _ = code(drawn.signals, penalty=EACH)
+    tolerance = np.float64(1e-2)
+    together, _ = solve(drawn.signals, drawn.atoms, EACH, tolerance=tolerance)
     for s in range(S):
         kept = np.arange(S) == s
 
@@ -238,16 +238,9 @@ def test_company_changes_nothing(case):
             return np.where(kept.reshape(-1, *[1] * (ours.ndim - 1)), ours, theirs)
 
         mixed = jax.tree.map(mix, drawn.signals, others.signals)
-        beside, _ = code(mixed, penalty=np.where(kept, EACH, 0.01))
+        penalty = np.where(kept, EACH, 0.01)
+        beside, _ = solve(mixed, drawn.atoms, penalty, tolerance=tolerance)
         assert_allclose(beside[s], together[s], atol=1e-10)
-
-
-def test_one_penalty_for_all_is_the_same_for_each():
-    drawn = draw(PLAIN, seed=12)
-    activations, objective = solve(drawn.signals, drawn.atoms, np.float64(0.5))
-    each, each_objective = solve(drawn.signals, drawn.atoms, EACH)
-    assert_array_equal(each, activations)
-    assert_array_equal(each_objective, objective)
 
 
 @pytest.mark.parametrize("case", [PLAIN, MASKED])

@@ -200,21 +200,34 @@ def test_both_updates_agree_without_overlap():
     assert_allclose(overlap.update_dictionary(ztz, ztx, atoms[0]), stepped, rtol=1e-5, atol=1e-5)
 
 
+def test_what_the_codes_cannot_tell_apart_stays_as_it_was():
+    """Regular activations of both atoms see sums of samples only; the rest is as before."""
+    _, _, signals, _, atoms = draw(8)
+    activations = np.ones((S, K, V)) * (np.arange(V) % 2 == 0)
+    values = 3 * fast_superpose(activations, atoms[:1])
+    ztx, ztz = (
+        part.sum(0) for part in fast_exact(signals._replace(values=values), activations, L)
+    )
+    assert_allclose(overlap.update_dictionary(ztz, ztx, atoms[0]), 3 * atoms[0], rtol=1e-6)
+
+
 def test_what_is_never_seen_has_no_weight():
     """In single precision too: rounding of the FFT is no observation."""
-    _, _, signals, activations, atoms = draw(8, n_weights=1)
-    activations = np.zeros((S, K, V), np.float32)
-    activations[:, 0, 3] = 2
-    activations[:, 1, 12] = 1
-    observed = np.ones((S, N, 1), np.float32)
-    observed[:, 5] = 0
-    values = signals.values.astype(np.float32) * observed
-    seen = Signals(values, signals.lengths, observed)
-    moment, weight, count = jax.jit(overlap.overlapping_statistics)(
-        seen, activations, atoms.astype(np.float32)
-    )
-    assert_array_equal(np.asarray(weight)[:, 0, :, 0] > 0, [np.arange(L) != 2] * S)
-    assert_array_equal(np.asarray(moment)[:, 0, 2], 0)
-    assert_array_equal(count, 1)
-    _, empty, _ = jax.jit(overlap.overlapping_statistics)(seen, 0 * activations, atoms)
+    n_recordings, n_times, length, hidden = 20, 300, 25, 7
+    rng = np.random.default_rng(9)
+    onsets = [20, 120, 220]
+    activations = np.zeros((n_recordings, 1, n_times - length + 1), np.float32)
+    activations[:, :, onsets] = rng.uniform(0.1, 10, (n_recordings, 1, 3))
+    observed = np.ones((n_recordings, n_times, 1), np.float32)
+    observed[:, np.add(onsets, hidden)] = 0
+    values = observed * rng.standard_normal(observed.shape).astype(np.float32)
+    signals = Signals(values, np.full(n_recordings, n_times, np.int32), observed)
+    atoms = rng.standard_normal((1, 1, length, 1)).astype(np.float32)
+    program = jax.jit(overlap.overlapping_statistics)
+    moment, weight, _ = (np.asarray(part) for part in program(signals, activations, atoms))
+    seen = np.broadcast_to(np.arange(length) != hidden, (n_recordings, 1, length))
+    assert_array_equal(weight[..., 0] > 0, seen)
+    assert_array_equal(moment[:, :, hidden], 0)
+    _, empty, count = program(signals, 0 * activations, atoms)
     assert_array_equal(empty, 0)
+    assert_array_equal(count, 0)
