@@ -42,12 +42,22 @@ def gait(n_trials: int | None = None) -> Problem:
 
     The first atom is the first annotated cycle of the first healthy subject.
     """
+    return _walks(n_trials, ["RRY"])
+
+
+def gyroscope(n_trials: int | None = None) -> Problem:
+    """Return the gait trials: right foot, all three angular velocities, at unit power together."""
+    return _walks(n_trials, ["RRX", "RRY", "RRZ"])
+
+
+def _walks(n_trials: int | None, channels: list[str]) -> Problem:
     folder = _data_folder("gait") / "GaitData"
     about = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))[:n_trials]]
     codes = [trial["Code"] for trial in about]
-    signals = [pd.read_csv(folder / f"{c}.csv", usecols=["RRY"]).to_numpy() for c in codes]
+    signals = [pd.read_csv(folder / f"{c}.csv")[channels].to_numpy() for c in codes]
+    centred = [x - x.mean(0) for x in signals]
     cohort = Cohort.from_arrays(
-        [(x - x.mean()) / x.std() for x in signals], sfreq=100, subjects=codes, channels="RRY"
+        [x / np.sqrt(np.mean(x**2)) for x in centred], sfreq=100, subjects=codes, channels=channels
     )
     healthy = next(trial for trial in about if trial["PathologyGroup"] == "Healthy")
     onset = healthy["RightFootActivity"][0][0]

@@ -13,9 +13,10 @@ import numpy as np
 
 from benchmarks.claims._claim import Claim, at_least, at_most, beside, is_quick
 from benchmarks.cohorts import PLAIN, synthetic_options
+from benchmarks.residuals import squared_error
 from benchmarks.timing import follow
 from percdl import PerCDL, make_synthetic
-from percdl.datasets import SyntheticCohort, onset_accuracy
+from percdl.datasets import onset_accuracy
 
 SUBJECTS, COMPARED, N_SEEDS = (16, 64, 256, 1024), 64, 10
 MOST_RATIO, MOST_ERROR, LEAST_ONSETS = 1.45, 5e-4, 0.99
@@ -78,18 +79,6 @@ def _fit(n_subjects: int, seed: int, **changes: Any) -> Outcome:
     return Outcome(
         distance=data.distance_to_truth(model.dictionary_),
         floor=data.gauge_floor(),
-        error=_squared_error(model, data),
+        error=squared_error(model, data.cohort),
         onsets=onset_accuracy(model.events_, data.events, tolerance=1),
     )
-
-
-def _squared_error(model: PerCDL, data: SyntheticCohort) -> float:
-    """Return ``sum |x - x_hat|^2 / sum |x|^2`` of the fit itself, from events and atoms."""
-    rows = {subject: s for s, subject in enumerate(data.cohort.subjects)}
-    residual = [np.array(record.values, float) for record in data.cohort]
-    for event in model.events_.itertuples():
-        atom = model.personal_dictionary_[rows[event.subject], event.atom]
-        end = event.onset_sample + len(atom)
-        residual[rows[event.subject]][event.onset_sample : end] -= event.amplitude * atom
-    energy = sum(np.sum(record.values**2) for record in data.cohort)
-    return float(sum(np.sum(x**2) for x in residual) / energy)
