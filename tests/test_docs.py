@@ -1,0 +1,28 @@
+"""The code in the documentation runs, and gives what it says."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+PAGES = sorted(page.name for page in DOCS.glob("*.md") if "```python" in page.read_text("utf-8"))
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_python_runs_and_shapes_are_as_written(name, tmp_path, monkeypatch):
+    text = (DOCS / name).read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL):
+        exec(block, names)  # the page is ours
+        for expression, shape in re.findall(
+            r"^(\S+\.shape)\s+# (\([\d, ]+\))", block, re.MULTILINE
+        ):
+            assert str(eval(expression, names)) == shape
+
+
+def test_links_lead_somewhere():
+    for page in DOCS.glob("*.md"):
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+            assert (DOCS / target).exists(), f"{page.name} links to {target}, which is not there"
