@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from percdl.datasets import make_synthetic
     from percdl.estimators import IndCDL, PerCDL, PopCDL, load
     from percdl.signals import Cohort, Recording
+    from percdl.steps.csc_l1 import L1Coder
     from percdl.transforms import (
         Compose,
         Custom,
@@ -32,6 +33,7 @@ __all__ = [
     "Gain",
     "Identity",
     "IndCDL",
+    "L1Coder",
     "PerCDL",
     "PopCDL",
     "Recording",
@@ -48,6 +50,7 @@ _HOME = {
     "PopCDL": "percdl.estimators",
     "IndCDL": "percdl.estimators",
     "load": "percdl.estimators",
+    "L1Coder": "percdl.steps.csc_l1",
     "Cohort": "percdl.signals",
     "Recording": "percdl.signals",
     "TimeWarp": "percdl.transforms",

@@ -186,6 +186,7 @@ def test_altered_content_with_a_checksum_to_match(model_files, damaged):
         lambda content: content["parameters"].update(shell=1),
         lambda content: content["parameters"].update(init={"transform": "eval"}),
         lambda content: content["fitted"].pop("subjects_"),
+        lambda content: content["parameters"].update(init={"compose": [{"transform": "eval"}]}),
         lambda content: content["tables"].update(events_=None),
     ):
         forge(alter)

@@ -125,6 +125,31 @@ def test_the_update_never_raises_the_squared_error(seed, density, single, comb):
     assert after <= before * (1 + 1e-6)
 
 
+def test_atoms_too_large_are_bounded_and_still_fit_better():
+    """At the best atoms of unit norm the slope points outwards, along the atoms themselves."""
+    x, weights, signals, activations, atoms = draw(seed=4)
+    old = atoms[0] / np.linalg.norm(atoms[0], axis=(1, 2), keepdims=True)
+    ztx, ztz = (part.sum(0) for part in fast_exact(signals, activations, L))
+    unbounded = overlap.update_dictionary(ztz, ztx, old)
+    bound = 0.5 * np.linalg.norm(unbounded, axis=(1, 2)).min()
+    old = bound * old
+    for _ in range(20):
+        updated = overlap.update_dictionary(ztz, ztx, old, bound)
+        before, after = (squared_error(x, weights, activations, d[None]) for d in (old, updated))
+        assert after <= before * (1 + 1e-12)
+        old = updated
+    assert_allclose(np.linalg.norm(updated, axis=(1, 2)), bound)
+    step = 1e-6
+    for k in range(K):
+        direction = np.random.default_rng(k).standard_normal(updated.shape)
+        direction -= (direction * updated).sum((1, 2), keepdims=True) / bound**2 * updated
+        ends = [
+            squared_error(x, weights, activations, (updated + e * direction)[None])
+            for e in (step, -step)
+        ]
+        assert abs(ends[0] - ends[1]) / (2 * step) < 1e-3 * after
+
+
 def test_an_atom_without_activations_is_kept():
     _, _, signals, activations, atoms = draw(seed=3)
     activations[:, 1] = 0

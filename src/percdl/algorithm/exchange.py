@@ -28,6 +28,8 @@ class Sums:
         Activations per atom.
     moment, weight : arrays (K, L + 2R, P), (K, L + 2R, Q)
         Statistics for CDU; empty in the second phase, where structure is shared.
+    ztx, ztz : arrays (K, L, P), (K, K, 2 L - 1)
+        Statistics for CDU where activations may overlap and no sample is missing; else empty.
     gram, transported : arrays (K, G, n, n), (K, L, P)
         Statistics for PerCDU; empty in the first phase and without shared structure.
     warp, squared_displacement, inverse_warp : arrays (K, C, L)
@@ -51,6 +53,8 @@ class Sums:
     counts: np.ndarray
     moment: np.ndarray
     weight: np.ndarray
+    ztx: np.ndarray
+    ztz: np.ndarray
     gram: np.ndarray
     transported: np.ndarray
     warp: np.ndarray

@@ -165,7 +165,7 @@ class Site:
         for index, coded, proposal, old in zip(
             block.chunks, previous, proposals, block.split(before), strict=True
         ):
-            accept = _no_worse(proposal, coded, old)
+            accept = self._accept(proposal, coded, old)
             if not accept.all() or index in self._of_each_shape:
                 proposal = programs.choose(accept, proposal, coded, old.amplitude, old.explained)
             self.coded[index] = proposal
@@ -174,6 +174,12 @@ class Site:
         block.params = self._rest(jnp.where(taken, fitted.params, before.params))
         return objective
 
+    def _accept(self, proposal: Coded, previous: Coded, before: Prepared) -> np.ndarray:
+        """Whether each recording takes its new codes; those that may overlap are always better."""
+        if self.settings.overlaps:
+            return np.ones(proposal.objective.shape, bool)
+        return _no_worse(proposal, previous, before)
+
     def _statistics(self, block: Block) -> Statistics:
         return block.gather([self.coded[index].statistics for index in block.chunks])
 
@@ -181,7 +187,18 @@ class Site:
         """Add up what CDU needs of a block."""
         added = programs.add_up(self._statistics(block), dictionary, self._by_subject)
         moment, weight = (np.asarray(x, float) for x in added)
-        return replace(self._counted(block), moment=moment, weight=weight)
+        sums = replace(self._counted(block), moment=moment, weight=weight)
+        overlaps = [self.coded[index].overlap for index in block.chunks]
+        if self._by_subject or any(overlap is None for overlap in overlaps):
+            return sums
+        ztx, ztz = (
+            sum(np.asarray(part).sum(0, dtype=float) for part in parts)
+            for parts in zip(*overlaps, strict=True)
+        )
+        # Exact statistics explain the signals themselves, at the price of all amplitudes.
+        amounts = (np.abs(self.coded[index].events.amplitude) for index in block.chunks)
+        price = self.settings.penalty * sum(map(_total, amounts))
+        return replace(sums, ztx=ztx, ztz=ztz, energy=sums.signal + price)
 
     def _counted(self, block: Block) -> Sums:
         """Add up what every round reports of a block."""
@@ -193,11 +210,13 @@ class Site:
         return Sums(
             objective=objective,
             objective_fitted=objective,
-            energy=signal + self.settings.penalty * float(np.sum(counts)),
+            energy=sum(_total(c.unexplained) for c in coded),
             signal=signal,
             counts=np.sum(counts, axis=0),
             moment=nothing,
             weight=nothing,
+            ztx=nothing,
+            ztz=nothing,
             gram=nothing,
             transported=nothing,
             warp=nothing,
@@ -243,9 +262,16 @@ class Site:
             self._array(atoms),
             self._array(settings.penalty),
             None if settings.delta is None else self._array(settings.delta),
+            self._last_activations(index),
             settings.rules,
             settings.margin,
         )
+
+    def _last_activations(self, index: int) -> Values | None:
+        """Return the activations that a coding with overlap starts from, if there are any."""
+        if not self.settings.overlaps or index not in self.coded:
+            return None
+        return self.coded[index].events.amplitude
 
     @property
     def _by_subject(self) -> bool:

@@ -12,7 +12,9 @@ from jaxtyping import Array, Bool, Float
 from percdl.algorithm.settings import N_TRY_STEPS, FitOptions
 from percdl.steps.centering import invert_warps, recenter_params
 from percdl.steps.csc import CodingRules, encode
+from percdl.steps.csc_l1 import L1Coder, encode_l1
 from percdl.steps.ipu import explained_energy, gauss_newton, solve_parts
+from percdl.steps.overlap import overlap_statistics, overlapping_statistics
 from percdl.steps.polyak import polyak
 from percdl.steps.realignment import best_window, search
 from percdl.steps.robust import encode_robustly
@@ -26,6 +28,7 @@ class Coded(NamedTuple):
     """The outcome of CSC on a chunk: events, statistics, energy and objective of each recording.
 
     ``unexplained`` is what the objective would be if the activations explained nothing.
+    ``overlap`` holds the statistics ztx and ztz, where activations may overlap.
     """
 
     events: Events
@@ -33,6 +36,7 @@ class Coded(NamedTuple):
     energy: Float[Array, " S"]
     unexplained: Float[Array, " S"]
     objective: Float[Array, " S"]
+    overlap: tuple[Array, Array] | None = None
 
 
 class Prepared(NamedTuple):
@@ -85,10 +89,16 @@ def code(
     atoms: Array,
     penalty: Array,
     delta: Array | None,
-    rules: CodingRules,
+    start: Array | None,
+    rules: CodingRules | L1Coder,
     margin: int,
 ) -> Coded:
-    """CSC and statistics of a chunk (Alg. 1, lines 3 and 8), for Huber's loss with a delta."""
+    """CSC and statistics of a chunk (Alg. 1, lines 3 and 8), for Huber's loss with a delta.
+
+    ``start`` (S, K V) holds the activations that may overlap to begin with.
+    """
+    if isinstance(rules, L1Coder):
+        return _code_overlapping(signals, energy, atoms, penalty, start, rules)
     n_atoms, length = atoms.shape[1:3]
     if delta is not None:
         events, signals, energy, loss = encode_robustly(signals, atoms, penalty, delta, rules)
@@ -98,6 +108,28 @@ def code(
     price = penalty * statistics.count.sum(1)
     objective = energy - gain if delta is None else loss + price
     return Coded(events, statistics, energy, energy + price, objective)
+
+
+def _code_overlapping(signals: Signals, energy, atoms, penalty, start, coder: L1Coder) -> Coded:
+    """Code with an l1 penalty; every position of every atom is an event, most of amplitude 0."""
+    n_rows, n_times, _ = signals.values.shape
+    n_atoms, length = atoms.shape[1:3]
+    n_positions = n_times - length + 1
+    if start is not None:
+        start = start.reshape(n_rows, n_atoms, n_positions)
+    activations, objective = encode_l1(
+        signals, atoms, penalty, coder.signed, start, coder.n_steps, coder.tolerance
+    )
+    statistics = overlapping_statistics(signals, activations, atoms)
+    onset, atom = jnp.meshgrid(jnp.arange(n_positions), jnp.arange(n_atoms))
+    places = (jnp.tile(x.ravel(), (n_rows, 1)) for x in (onset, atom))
+    events = Events(*places, amplitude=activations.reshape(n_rows, -1))
+    overlap = None
+    if signals.observed is None:
+        overlap = overlap_statistics(signals, activations, length)
+    # The statistics bound the error from above, and meet it at the atoms of this coding.
+    met = jnp.sum(2 * statistics.moment * atoms - statistics.weight * atoms**2, axis=(1, 2, 3))
+    return Coded(events, statistics, energy, objective + met, objective, overlap)
 
 
 @partial(jax.jit, static_argnames=("transform",))
@@ -217,7 +249,7 @@ def choose(
 @jax.jit
 def keep(coded: Coded, amplitude: Array, explained: Array) -> Coded:
     """Return old codes at the best common amplitude (S, K) that new atoms have for them."""
-    events, statistics, energy, unexplained, _ = coded
+    events, statistics, energy, unexplained, _, overlap = coded
     scale = jnp.take_along_axis(amplitude, events.atom, axis=1)
     factor = amplitude[..., None, None]
     return Coded(
@@ -226,6 +258,7 @@ def keep(coded: Coded, amplitude: Array, explained: Array) -> Coded:
         energy,
         unexplained,
         unexplained - explained.sum(1),
+        overlap,
     )
 
 

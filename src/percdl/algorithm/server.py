@@ -10,7 +10,7 @@ import numpy as np
 
 from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.settings import Settings
-from percdl.steps import cdu, percdu
+from percdl.steps import cdu, overlap, percdu
 from percdl.steps.centering import find_gauge, smooth_warp
 from percdl.steps.windows import elect_windows, move_windows
 from percdl.transforms.base import WarpTransform
@@ -25,6 +25,10 @@ def population_update(
     sums: Sums, broadcast: Broadcast, settings: Settings
 ) -> tuple[Broadcast, float]:
     """CDU (Alg. 1, line 4): the next broadcast, and the objective after the half-step."""
+    if sums.ztz.size:
+        dictionary = overlap.update_dictionary(sums.ztz, sums.ztx, broadcast.dictionary, 1.0)
+        objective = sums.energy - overlap.explained(sums.ztz, sums.ztx, dictionary)
+        return Broadcast(cdu.normalize(dictionary), move=broadcast.move), objective
     core = _own_window(sums, settings)
     objective = sums.energy - cdu.explained(*core)
     dictionary, move = cdu.update_dictionary(sums.moment, sums.weight, broadcast.dictionary)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from percdl.steps.csc import CodingRules
+from percdl.steps.csc_l1 import L1Coder
 from percdl.transforms.base import ChannelTransform, Transform, WarpTransform
 
 Centering = Literal["refit", "paper", "off"]
@@ -43,8 +44,8 @@ class Settings:
         lambda, in squared signal units (decision 14).
     delta : float or None
         Residuals beyond it count linearly (Huber's loss); None: all count squared.
-    rules : CodingRules
-        What a code may look like.
+    rules : CodingRules or L1Coder
+        What a code may look like: exact without overlap, or with an l1 penalty.
     n_init, n_perso : int
         Rounds of the first and of the second phase.
     realign : bool
@@ -72,7 +73,7 @@ class Settings:
     n_channels: int
     penalty: float
     delta: float | None = None
-    rules: CodingRules = field(default_factory=CodingRules)
+    rules: CodingRules | L1Coder = field(default_factory=CodingRules)
     n_init: int = 5
     n_perso: int = 5
     realign: bool = True
@@ -98,6 +99,18 @@ class Settings:
         if not self.transform.shares_structure:
             return 0, total
         return self.n_init, self.n_perso
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether activations may overlap; nothing is searched then, as statistics hold nearby."""
+        return isinstance(self.rules, L1Coder)
+
+    @property
+    def disjoint_rules(self) -> CodingRules:
+        """What a code without overlap may look like, where one is needed in any case."""
+        if isinstance(self.rules, L1Coder):
+            return CodingRules(signed=self.rules.signed)
+        return self.rules
 
     @property
     def warps(self) -> bool:
@@ -127,7 +140,7 @@ class Settings:
     @property
     def margin(self) -> int:
         """R, how far the statistics reach beyond the atom on either side."""
-        if not self.realign:
+        if not self.realign or self.overlaps:
             return 0
         return max(1, round(8 * self.atom_length / REFERENCE_LENGTH))
 
@@ -140,7 +153,7 @@ class Settings:
     @property
     def shifts(self) -> tuple[int, ...]:
         """The onset shifts to try in a search."""
-        if not self.warps or self.solver != "gauss-newton":
+        if not self.warps or self.overlaps or self.solver != "gauss-newton":
             return ()
         if not self.realign:
             return (0,) if self.multistart else ()

@@ -26,6 +26,9 @@ class Shelf:
         self._chunks = chunks
         self._views: dict[int, Coded] = {}
 
+    def __contains__(self, index: int) -> bool:
+        return index in self._views
+
     def __getitem__(self, index: int) -> Coded:
         return self._views[index]
 

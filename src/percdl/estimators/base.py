@@ -35,6 +35,7 @@ class BaseCDL(TransformerMixin, BaseEstimator):
     signed: bool
     min_gap: int
     max_activations: int | None
+    coder: Any
     weighting: Any
     loss: Any
     huber_delta: float | None
@@ -198,7 +199,8 @@ class BaseCDL(TransformerMixin, BaseEstimator):
             n_channels=cohort.n_channels,
             penalty=float(self.penalty),
             delta=self.huber_delta_,
-            rules=CodingRules(bool(self.signed), int(self.min_gap), self.max_activations),
+            rules=self.coder
+            or CodingRules(bool(self.signed), int(self.min_gap), self.max_activations),
             n_init=int(self.n_init),
             n_perso=int(self.n_perso),
             realign=bool(self.realign),

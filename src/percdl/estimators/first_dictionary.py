@@ -87,7 +87,7 @@ def _from_data(cohort: Cohort, settings: Settings, rng: np.random.RandomState) -
         settings.n_atoms,
         settings.atom_length,
         settings.penalty,
-        settings.rules,
+        settings.disjoint_rules,
         generator,
     )
     return chosen.astype(float)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -23,7 +23,17 @@ from percdl.estimators.percdl import PerCDL
 from percdl.estimators.population import PopCDL
 from percdl.exceptions import ModelFileError
 from percdl.signals.coerce import SupportsArray
-from percdl.transforms import Compose, Custom, Free, Gain, Identity, Rotation, Shift, TimeWarp
+from percdl.steps.csc_l1 import L1Coder
+from percdl.transforms import (
+    Compose,
+    Free,
+    Gain,
+    Identity,
+    Rotation,
+    Shift,
+    TimeWarp,
+    Transform,
+)
 
 SCHEMA = 1
 MODELS: dict[str, type[BaseCDL]] = {m.__name__: m for m in (PerCDL, PopCDL, IndCDL)}
@@ -115,22 +125,19 @@ def _rebuild(content: dict[str, Any], arrays: dict[str, np.ndarray]) -> BaseCDL:
         }
         setattr(model, table, pd.DataFrame(data))
     for name in TEXTS:
-        value = content["fitted"].get(name)  # None where an older version did not know it
+        if name == "huber_delta_" and name not in content["fitted"]:
+            content["fitted"][name] = None  # a model of version 0.1, which had one loss only
+        value = content["fitted"][name]
         setattr(model, name, tuple(value) if isinstance(value, list) else value)
     return model
 
 
 def _encode(name: str, value: Any, arrays: dict[str, np.ndarray]) -> Any:
     """Write an argument of the constructor as JSON; arrays go among the tensors."""
-    if isinstance(value, Compose):
-        return {"compose": [_encode(name, stage, arrays) for stage in value.stages]}
-    if isinstance(value, Custom):
-        raise ModelFileError(
-            f"`{name}={value!r}` holds a function, and model files hold no code. Save "
-            "`dictionary_` and `params_` with `numpy.savez`, and the function with your code."
-        )
-    if type(value).__name__ in TRANSFORMS:
-        return {"transform": type(value).__name__, **asdict(value)}
+    if isinstance(value, Transform):
+        return _encode_transform(value)
+    if isinstance(value, L1Coder):
+        return {"l1_coder": value._asdict()}
     if isinstance(value, Motif):
         return {"motif": asdict(value)}
     if isinstance(value, (list, tuple)) and value and isinstance(value[0], Motif):
@@ -150,11 +157,28 @@ def _encode(name: str, value: Any, arrays: dict[str, np.ndarray]) -> Any:
     )
 
 
+def _encode_transform(transform: Transform) -> dict[str, Any]:
+    """Write a built-in transform, or several composed, as JSON."""
+    if isinstance(transform, Compose):
+        return {"compose": [_encode_transform(stage) for stage in transform.stages]}
+    name = type(transform).__name__
+    if name not in TRANSFORMS:
+        raise ModelFileError(
+            f"`{name}` holds code of your own, and model files hold none: they hold built-in "
+            "transforms, numbers, text and arrays only. Save `dictionary_` and `params_` with "
+            "`numpy.savez`, and the transform with your code."
+        )
+    options = {field.name: getattr(transform, field.name) for field in fields(TRANSFORMS[name])}
+    return {"transform": name, **options}
+
+
 def _decode(value: Any, arrays: dict[str, np.ndarray]) -> Any:
     if not isinstance(value, dict):
         return value
     if "array" in value:
         return arrays[value["array"]]
+    if "l1_coder" in value:
+        return L1Coder(**value["l1_coder"])
     if "motif" in value:
         return Motif(**value["motif"])
     if "motifs" in value:

@@ -10,6 +10,7 @@ import numpy as np
 from percdl.algorithm.settings import Centering, Solver, Weighting
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError
 from percdl.signals import Cohort
+from percdl.steps.csc_l1 import L1Coder
 
 MOST_NAMED = 5
 
@@ -57,6 +58,7 @@ def check_parameters(model: str, parameters: dict[str, Any]) -> None:
             raise InvalidParameterError(
                 f"`{model}({name}={value!r})` must be a finite number of at least 0."
             )
+    _check_coder(model, parameters)
     for name in ("signed", "realign", "multistart"):
         _check_choice(model, name, parameters.get(name, True), (True, False))
     for name, choices in (
@@ -65,6 +67,24 @@ def check_parameters(model: str, parameters: dict[str, Any]) -> None:
         ("dtype", ("float32", "float64")), ("progress", ("auto", True, False)),
     ):  # fmt: skip
         _check_choice(model, name, parameters.get(name, choices[0]), choices)
+
+
+def _check_coder(model: str, parameters: dict[str, Any]) -> None:
+    coder = parameters.get("coder")
+    if coder is None:
+        return
+    if not isinstance(coder, L1Coder):
+        raise InvalidParameterError(
+            f"`{model}(coder={coder!r})` must be an L1Coder, or None for the exact coder."
+        )
+    only_exact = {"signed": False, "min_gap": 0, "max_activations": None, "loss": "squared"}
+    for name, default in only_exact.items():
+        if parameters.get(name, default) != default:
+            raise InvalidParameterError(
+                f"`{model}({name}={parameters[name]!r})` belongs to the exact coder and cannot be "
+                "combined with an L1Coder. Leave out one of them; L1Coder has a `signed` of its "
+                "own."
+            )
 
 
 def _check_integer(model: str, name: str, value: Any, least: int) -> None:

@@ -15,6 +15,27 @@ from percdl.steps.types import Signals
 ROUNDING = 4
 
 
+class L1Coder(NamedTuple):
+    """Code with an l1 penalty: activations may overlap, and there may be many small ones.
+
+    For patterns that run into one another, where the exact coder without overlap must choose.
+    The penalty is then the price of a unit of amplitude, in signal units.
+
+    Attributes
+    ----------
+    signed : bool
+        Whether amplitudes may be negative.
+    n_steps : int
+        Most steps of a coding; each starts from the activations of the round before.
+    tolerance : float
+        Duality gap, relative to the objective, at which a coding ends.
+    """
+
+    signed: bool = False
+    n_steps: int = 1000
+    tolerance: float = 1e-3
+
+
 class Problem(NamedTuple):
     """The problems of a chunk, with the spectra of recordings and atoms.
 

@@ -19,6 +19,8 @@ from percdl.steps.types import Signals, Statistics
 # Activations may be too regular to tell samples of an atom from one another. A ridge, relative to
 # the mean diagonal and above the rounding of statistics in single precision, keeps them apart.
 RIDGE = 1e-6
+# Projected gradient steps; the codes change next, so that they need not converge.
+N_STEPS = 300
 # A sample whose share of the weight could be rounding of the FFT has not been seen.
 ROUNDING = 16
 
@@ -93,12 +95,15 @@ def update_dictionary(
     ztz: Float[np.ndarray, "K K lags"],
     ztx: Float[np.ndarray, "K L P"],
     dictionary: Float[np.ndarray, "K L P"],
+    most_norm: float = np.inf,
 ) -> Float[np.ndarray, "K L P"]:
-    """Return the atoms that fit best with the codes fixed: least squares, of any norm.
+    """Return the atoms of norm ``most_norm`` at most that fit best with the codes fixed.
 
     ``ztz`` and ``ztx`` are sums over recordings of `overlap_statistics`, in float64. The normal
-    equations of all atoms are one block-Toeplitz system. An atom without activations is kept
-    (decision 11). The squared error never rises. Cost O((K L)^3 + P (K L)^2).
+    equations of all atoms are one block-Toeplitz system. Where its solution is too large, as
+    codes shrunk by their penalty make it, projected gradient steps from the old atoms take its
+    place. An atom without activations is kept (decision 11). The squared error never rises if the
+    old atoms are allowed. Cost O((K L)^3 + P (K L)^2).
     """
     n_atoms, length, n_channels = dictionary.shape
     used = np.flatnonzero(ztz[np.arange(n_atoms), np.arange(n_atoms), length - 1] > 0)
@@ -112,8 +117,27 @@ def update_dictionary(
     level = np.vdot(right, old) / max(np.vdot(old, gram @ old), np.finfo(float).tiny)
     regular = gram + ridge * np.eye(len(gram))
     solution = scipy.linalg.solve(regular, right + ridge * level * old, assume_a="pos")
-    updated[used] = solution.reshape(len(used), length, n_channels)
+    found = solution.reshape(len(used), length, n_channels)
+    if (_norms(found) > most_norm).any():
+        found = _descend(gram, right, dictionary[used], most_norm)
+    updated[used] = found
     return updated
+
+
+def _descend(
+    gram: np.ndarray, right: np.ndarray, atoms: np.ndarray, most_norm: float
+) -> np.ndarray:
+    """Take projected gradient steps down the squared error, each of which lowers it."""
+    rate = 1 / np.linalg.eigvalsh(gram)[-1]
+    for _ in range(N_STEPS):
+        slope = gram @ atoms.reshape(right.shape) - right
+        atoms = atoms - rate * slope.reshape(atoms.shape)
+        atoms = atoms * np.minimum(1, most_norm / np.maximum(_norms(atoms), np.finfo(float).tiny))
+    return atoms
+
+
+def _norms(atoms: np.ndarray) -> np.ndarray:
+    return np.sqrt((atoms**2).sum((1, 2), keepdims=True))
 
 
 def explained(

@@ -1,0 +1,80 @@
+"""Activations that overlap: the same loop, with the l1 coder and its statistics."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from percdl import Cohort, IndCDL, L1Coder, PerCDL, PopCDL, TimeWarp, load
+from percdl.datasets import atom_distance, common_patterns
+from percdl.exceptions import InvalidParameterError, NoActivationWarning
+
+L, N = 30, 300
+CODER = L1Coder(n_steps=300)
+
+
+def overlapping(n_subjects, seed, missing=False):
+    """Return recordings in which each pattern starts before the one before has ended."""
+    rng, patterns = np.random.default_rng(seed), common_patterns(L)
+    recordings = []
+    for _ in range(n_subjects):
+        x = np.zeros((N, 1))
+        for onset in np.arange(5, N - 2 * L, 45) + rng.integers(0, 6):
+            first, second = rng.permutation(2)
+            x[onset : onset + L] += patterns[first]
+            x[onset + 12 : onset + 12 + L] += rng.uniform(0.7, 1.3) * patterns[second]
+        if missing:
+            x[rng.integers(0, N, 15)] = np.nan
+        recordings.append(x)
+    return Cohort.from_arrays(recordings), patterns
+
+
+def start(patterns, seed=1):
+    noise = np.random.default_rng(seed).standard_normal(patterns.shape)
+    return patterns + 0.4 * noise
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_overlapping_patterns_are_told_apart(missing):
+    cohort, patterns = overlapping(6, 0, missing)
+    first = start(patterns)
+    model = PopCDL(2, L, 0.3, coder=CODER, init=first, n_init=10).fit(cohort)
+    with warnings.catch_warnings():  # without overlap, an atom may find no place
+        warnings.simplefilter("ignore", NoActivationWarning)
+        exact = PopCDL(2, L, 1e-2, init=first, n_init=10).fit(cohort)
+    distance = atom_distance(model.dictionary_, patterns)
+    assert distance < 0.7 * atom_distance(first, patterns)
+    assert distance < 0.7 * atom_distance(exact.dictionary_, patterns)
+    gaps = model.events_.sort_values(["subject", "onset_sample"]).groupby("subject")
+    assert (gaps["onset_sample"].diff().dropna() < L).any()
+
+
+def test_the_objective_falls_and_codes_start_where_they_ended():
+    cohort, patterns = overlapping(4, 1)
+    for model in (
+        PopCDL(2, L, 0.3, coder=CODER, init=start(patterns)),
+        PerCDL(2, L, TimeWarp(1, 3), 0.3, coder=CODER, init=start(patterns), centering="off"),
+        IndCDL(2, L, 0.3, coder=CODER, init=start(patterns)),
+    ):
+        history = model.fit(cohort).history_
+        ends = history.loc[history["step"] == "CSC", "objective"].to_numpy()
+        assert ends[-1] < 0.8 * ends[0]
+        assert (np.diff(ends) < 0.02 * ends[0]).all()
+
+
+def test_models_with_the_l1_coder_are_saved(tmp_path):
+    cohort, patterns = overlapping(2, 2)
+    model = PopCDL(2, L, 0.3, coder=CODER, init=start(patterns), n_init=1, n_perso=0).fit(cohort)
+    model.save(tmp_path / "model.percdl")
+    again = load(tmp_path / "model.percdl")
+    assert again.coder == CODER
+    assert again.score(cohort) == pytest.approx(model.score(cohort))
+
+
+def test_options_of_the_exact_coder_are_refused():
+    cohort, _ = overlapping(2, 3)
+    with pytest.raises(InvalidParameterError, match=r"min_gap=3.*exact coder"):
+        PopCDL(2, L, coder=CODER, min_gap=3).fit(cohort)
+    other = PopCDL(2, L).set_params(coder="l1")
+    with pytest.raises(InvalidParameterError, match="must be an L1Coder"):
+        other.fit(cohort)
