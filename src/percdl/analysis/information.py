@@ -1,0 +1,179 @@
+"""What segments tell about the common atom and about each subject's parameters.
+
+Around a fit, a segment is linear in all that is unknown,
+``y_j = z_j g + g dz_j + z_j (J da + T dphi) + noise``, with ``g = f(phi, a)``, J its
+derivative in a and T in phi. The amplitudes are profiled out segment by segment and the
+parameters subject by subject (a Schur complement); what is left is the information about phi,
+a sum over subjects.
+
+Parameters are written ``da = root u``, where u has unit variance in the population: what the
+segments leave open is bounded by how much people differ.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from percdl.transforms.base import Transform, WarpTransform
+
+
+class Chunk(NamedTuple):
+    """B subjects: parameters, segments, and which samples of these were observed."""
+
+    params: Float[Array, "B M"]
+    values: Float[Array, "B E LP"]
+    seen: Bool[Array, "B E LP"]
+    amplitude: Float[Array, "B E"]
+
+
+class Information(NamedTuple):
+    """Sums over subjects that decide how well a common atom is known.
+
+    Attributes
+    ----------
+    atom : array (L P, L P)
+        Information about phi, parameters and amplitudes eliminated.
+    pull : array (C L, L P)
+        By how much the sum of the warps moves against phi.
+    looseness : array (C L, C L)
+        Covariance of the sum of the warps, phi held fixed.
+    """
+
+    atom: Float[Array, "LP LP"]
+    pull: Float[Array, "CL LP"]
+    looseness: Float[Array, "CL CL"]
+
+
+class Tangent(NamedTuple):
+    """A subject's personal atom, the derivatives of it and of the warp, and their weight.
+
+    ``by_params`` (L P, M) and ``warp`` (C L, M) are derivatives in u, ``by_atom`` (L P, L P) is
+    T; ``weight`` Q (L P, L P) is ``sum_j z_j^2`` over the observed samples, less what the
+    amplitudes absorb.
+    """
+
+    value: Float[Array, " LP"]
+    by_params: Float[Array, "LP M"]
+    by_atom: Float[Array, "LP LP"]
+    warp: Float[Array, "CL M"]
+    weight: Float[Array, "LP LP"]
+
+
+class Model(NamedTuple):
+    """One atom, seen as a linear model: phi, root, sigma^2."""
+
+    atom: Float[Array, "L P"]
+    root: Float[Array, "M M"]
+    variance: Float[Array, ""]
+
+
+@partial(jax.jit, static_argnames=("transform", "profile"))
+def measure_fit(transform: Transform, profile: bool, model: Model, chunk: Chunk):
+    """Return, for each subject, the squared residual and how well its parameters are seen.
+
+    The latter are the eigenvalues (B, M) of ``root^T J^T Q J root``: a direction with
+    eigenvalue e takes ``e / (e + sigma^2)`` degrees of freedom.
+    """
+
+    def one(subject: Chunk):
+        tangent = _linearize(transform, profile, model, subject)
+        fitted = subject.amplitude[:, None] * tangent.value
+        residual = jnp.sum(jnp.where(subject.seen, subject.values - fitted, 0) ** 2)
+        curvature = tangent.by_params.T @ tangent.weight @ tangent.by_params
+        return residual, jnp.linalg.eigvalsh(curvature)
+
+    return jax.lax.map(one, chunk)
+
+
+@partial(jax.jit, static_argnames=("transform", "profile"))
+def sum_information(
+    transform: Transform, profile: bool, model: Model, chunk: Chunk
+) -> Information:
+    """Add up what the subjects tell about the common atom.
+
+    With neither parameters nor amplitudes unknown (root zero, no profile), ``atom`` is
+    ``Sigma / sigma^2`` of Theorem 1.
+    """
+
+    def one(subject: Chunk) -> Information:
+        tangent = _linearize(transform, profile, model, subject)
+        own, coupling, response = _eliminate(tangent, model.variance)
+        direct = tangent.by_atom.T @ tangent.weight @ tangent.by_atom / model.variance
+        active = jnp.any(subject.amplitude != 0)
+        loose = jnp.where(active, tangent.warp @ own @ tangent.warp.T, 0)
+        return Information(direct - coupling.T @ response, tangent.warp @ response, loose)
+
+    def add(total: Information, subject: Chunk):
+        return jax.tree.map(jnp.add, total, one(subject)), None
+
+    shapes = jax.eval_shape(one, jax.tree.map(lambda x: x[0], chunk))
+    nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+    return jax.lax.scan(add, nothing, chunk)[0]
+
+
+@partial(jax.jit, static_argnames=("transform", "profile"))
+def spread_errors(
+    transform: Transform,
+    profile: bool,
+    model: Model,
+    covariance: Float[Array, "LP LP"],
+    chunk: Chunk,
+) -> tuple[Float[Array, "B LP"], Float[Array, "B CL"]]:
+    """Return the variances of personal atoms and of warps that the noise causes.
+
+    A subject's parameters err by themselves, and by following the errors of the common atom.
+    """
+
+    def one(subject: Chunk):
+        tangent = _linearize(transform, profile, model, subject)
+        own, _, response = _eliminate(tangent, model.variance)
+        follow = tangent.by_atom - tangent.by_params @ response
+        return (
+            _diagonal(tangent.by_params, own) + _diagonal(follow, covariance),
+            _diagonal(tangent.warp, own) + _diagonal(tangent.warp @ response, covariance),
+        )
+
+    return jax.lax.map(one, chunk)
+
+
+def _linearize(transform: Transform, profile: bool, model: Model, subject: Chunk) -> Tangent:
+    atom, root, _ = model
+    value = transform.apply(subject.params, atom).reshape(-1)
+    by_params = jax.jacfwd(transform.apply)(subject.params, atom)
+    by_atom = jax.jacfwd(transform.apply, argnums=1)(subject.params, atom)
+    warp = jnp.zeros((0, len(root)))
+    if isinstance(transform, WarpTransform):
+        psi = partial(transform.warp, atom_length=atom.shape[0], n_channels=atom.shape[1])
+        warp = jax.jacfwd(psi)(subject.params).reshape(-1, len(root))
+    strength = subject.amplitude**2
+    weight = jnp.diag(strength @ subject.seen)
+    if profile:
+        seen = subject.seen * value
+        power = jnp.sum(seen**2, axis=1)
+        share = jnp.where(power > 0, strength / jnp.where(power > 0, power, 1), 0)
+        weight = weight - (seen * share[:, None]).T @ seen
+    return Tangent(
+        value=value,
+        by_params=by_params.reshape(atom.size, -1) @ root,
+        by_atom=by_atom.reshape(atom.size, -1),
+        warp=warp @ root,
+        weight=weight,
+    )
+
+
+def _eliminate(tangent: Tangent, variance: Array):
+    """Return the covariance (M, M) of u given phi, its coupling to phi, and ``-du / dphi``."""
+    pull = tangent.by_params.T @ tangent.weight / variance
+    own = jnp.linalg.inv(pull @ tangent.by_params + jnp.eye(len(pull)))
+    coupling = pull @ tangent.by_atom
+    return own, coupling, own @ coupling
+
+
+def _diagonal(factor: Float[Array, "n m"], covariance: Float[Array, "m m"]) -> Float[Array, " n"]:
+    """Return the diagonal of ``factor covariance factor^T``."""
+    return jnp.einsum("im,mn,in->i", factor, covariance, factor)
