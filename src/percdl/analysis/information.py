@@ -6,8 +6,8 @@ derivative in a and T in phi. The amplitudes are profiled out segment by segment
 parameters subject by subject (a Schur complement); what is left is the information about phi,
 a sum over subjects.
 
-Parameters are written ``da = root u``, where u has unit variance in the population: what the
-segments leave open is bounded by how much people differ.
+Parameters are written ``da = root u``, where u has unit variance if the segments say nothing:
+what they leave open is bounded by how far parameters can be off at all.
 """
 
 from __future__ import annotations

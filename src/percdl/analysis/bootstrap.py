@@ -1,0 +1,126 @@
+"""Bootstrap over subjects: a second opinion on the common atoms that trusts no formula."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.optimize import linear_sum_assignment
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+
+from percdl.analysis.fitted import check_fitted_on, check_level
+from percdl.exceptions import InvalidParameterError
+from percdl.signals import Cohort, Recording
+
+if TYPE_CHECKING:
+    from percdl.estimators.base import BaseCDL
+
+
+@dataclass(frozen=True, eq=False)
+class Bootstrap:
+    """The common atoms of cohorts resampled from the subjects.
+
+    Attributes
+    ----------
+    dictionary : array (K, L, P)
+        The common atoms of the whole cohort.
+    draws : array (B, K, L, P)
+        Those of each resampled cohort, in the same order and with the same signs.
+    """
+
+    dictionary: Float[np.ndarray, "K L P"]
+    draws: Float[np.ndarray, "B K L P"]
+
+    def __repr__(self) -> str:
+        """Say how large the errors are: the arrays are long."""
+        return (
+            f"Bootstrap({len(self.draws)} draws, {len(self.dictionary)} atoms, "
+            f"mean standard error {self.atom_se.mean():.2g} of the common atoms)"
+        )
+
+    @cached_property
+    def atom_se(self) -> Float[np.ndarray, "K L P"]:
+        """Standard errors of the common atoms: how much they vary between draws."""
+        return self.draws.std(0, ddof=1)
+
+    def atom_band(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """Return the lower and the upper ends (K, L, P) of percentile bands."""
+        check_level(level)
+        lower, upper = np.quantile(self.draws, [0.5 - level / 2, 0.5 + level / 2], axis=0)
+        return lower, upper
+
+
+def bootstrap_atoms(
+    model: BaseCDL, X: Any, n_draws: int = 100, random_state: Any = None
+) -> Bootstrap:
+    """Fit the model again to subjects drawn with replacement, as many as there are.
+
+    Every fit starts from the dictionary of the model and has its settings. What varies between
+    fits is all that varies between subjects: noise, warps, amplitudes, errors of coding and
+    what the model cannot express. Cost: ``n_draws`` fits.
+
+    Parameters
+    ----------
+    model : PerCDL, PopCDL or IndCDL
+        Fitted.
+    X : Cohort or arrays
+        The recordings it was fitted on.
+    n_draws : int
+        Number of resampled cohorts; 50 are enough for standard errors, bands need hundreds.
+    random_state : int, RandomState or None
+        Decides the draws.
+
+    Examples
+    --------
+    >>> from percdl import PopCDL, make_synthetic
+    >>> truth = make_synthetic(4, random_state=0)
+    >>> model = PopCDL(2, 50, 1.0, init=truth.dictionary).fit(truth.cohort)
+    >>> bootstrap_atoms(model, truth.cohort, n_draws=2, random_state=0).draws.shape
+    (2, 2, 50, 1)
+    """
+    cohort = check_fitted_on(model, X)
+    if not isinstance(n_draws, (int, np.integer)) or n_draws < 2:
+        raise InvalidParameterError(
+            f"`bootstrap_atoms(n_draws={n_draws!r})` must be an integer of at least 2."
+        )
+    rng = check_random_state(random_state)
+    again = clone(model).set_params(init=model.dictionary_, progress=False)
+    draws = []
+    for _ in range(n_draws):
+        drawn = rng.randint(len(cohort), size=len(cohort))
+        dictionary = again.fit(resample_subjects(cohort, drawn)).dictionary_
+        draws.append(match_to(dictionary, model.dictionary_, model.signed))
+    return Bootstrap(model.dictionary_, np.stack(draws))
+
+
+def resample_subjects(cohort: Cohort, drawn: Int[np.ndarray, " S"]) -> Cohort:
+    """Return the subjects drawn; every copy has an id of its own, such as ``"Ada (2)"``."""
+    copies: dict[int, int] = {}
+    recordings = []
+    for s in map(int, drawn):
+        copies[s] = copies.get(s, 0) + 1
+        record = cohort[s]
+        recordings.append(
+            Recording(
+                record.values,
+                sfreq=record.sfreq,
+                channels=record.channels,
+                units=record.units,
+                subject=f"{record.subject} ({copies[s]})",
+                group=record.group,
+            )
+        )
+    return Cohort(recordings)
+
+
+def match_to(dictionary: np.ndarray, reference: np.ndarray, signed: bool = False) -> np.ndarray:
+    """Return atoms of unit norm in the order, and with ``signed`` the signs, of a reference."""
+    likeness = np.einsum("klp,jlp->kj", reference, dictionary)
+    strength = np.abs(likeness) if signed else likeness
+    rows, order = linear_sum_assignment(strength, maximize=True)
+    sign = np.where(signed & (likeness[rows, order] < 0), -1, 1)
+    return dictionary[order] * sign[:, None, None]

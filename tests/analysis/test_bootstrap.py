@@ -1,0 +1,66 @@
+"""The bootstrap over subjects."""
+
+import numpy as np
+import pytest
+import small_models
+
+from percdl import Cohort, PopCDL
+from percdl.analysis import bootstrap_atoms, estimate_uncertainty
+from percdl.analysis.bootstrap import match_to, resample_subjects
+from percdl.exceptions import InvalidParameterError
+
+
+def test_copies_of_a_subject_have_ids_of_their_own():
+    cohort = small_models.spaced_cohort(0)
+    drawn = resample_subjects(cohort, np.array([1, 1, 3]))
+    assert drawn.subjects == ("Bo (1)", "Bo (2)", "Di (1)")
+    np.testing.assert_array_equal(drawn[1].values, cohort["Bo"].values)
+    assert drawn.sfreq == cohort.sfreq
+
+
+def test_atoms_are_put_in_order_and_turned():
+    reference = np.eye(5)[:3, :, None]
+    mixed = np.stack([-reference[2], reference[0], reference[1]])
+    np.testing.assert_array_equal(match_to(mixed, reference, signed=True), reference)
+    kept = match_to(mixed, reference, signed=False)
+    np.testing.assert_array_equal(kept, [*reference[:2], -reference[2]])
+
+
+def test_subjects_that_are_alike_leave_nothing_to_chance():
+    one = small_models.spaced_recordings(0)[3]
+    cohort = Cohort.from_arrays([one] * 4)
+    model = small_models.make("PopCDL").fit(cohort)
+    found = bootstrap_atoms(model, cohort, n_draws=3, random_state=0)
+    assert found.draws.shape == (3, *model.dictionary_.shape)
+    assert found.atom_se.max() < 1e-5
+
+
+def test_draws_are_decided_by_the_random_state():
+    cohort = small_models.spaced_cohort(0)
+    model = small_models.make("PerCDL").fit(cohort)
+    first, second, other = (
+        bootstrap_atoms(model, cohort, n_draws=3, random_state=seed).draws for seed in (0, 0, 1)
+    )
+    np.testing.assert_array_equal(first, second)
+    assert not np.array_equal(first, other)
+
+
+def test_it_agrees_with_the_formula_where_that_holds():
+    """Without warps, what varies between subjects is the noise of Theorem 1."""
+    arrays = small_models.spaced_recordings(1, (128,) * 24, noise=0.1, bend=0.0)
+    model = small_models.make("PopCDL", chunk_rows=None).fit(arrays)
+    found = bootstrap_atoms(model, arrays, n_draws=40, random_state=0)
+    formula = estimate_uncertainty(model, arrays).atom_se
+    assert np.sqrt(np.mean(found.atom_se**2) / np.mean(formula**2)) == pytest.approx(1, abs=0.2)
+    low, high = found.atom_band(0.9)
+    inside = (low <= model.dictionary_) & (model.dictionary_ <= high)
+    assert inside.mean() > 0.8
+
+
+def test_bad_arguments_are_refused():
+    cohort = small_models.spaced_cohort(0)
+    model = PopCDL(**small_models.OPTIONS).fit(cohort)
+    with pytest.raises(InvalidParameterError, match="n_draws=1"):
+        bootstrap_atoms(model, cohort, n_draws=1)
+    with pytest.raises(InvalidParameterError, match="recordings of the fit"):
+        bootstrap_atoms(model, cohort[:2], n_draws=2)

@@ -1,0 +1,265 @@
+"""Standard errors against dense oracles, analytic cases and simulation."""
+
+import jax
+import numpy as np
+import pytest
+import scipy.linalg
+import small_models
+import toy
+from sklearn.exceptions import NotFittedError
+
+from percdl import Cohort, IndCDL, PerCDL, PopCDL, TimeWarp
+from percdl.analysis import estimate_uncertainty
+from percdl.analysis.bootstrap import resample_subjects
+from percdl.analysis.linearization import Linearization
+from percdl.exceptions import InvalidParameterError
+
+LENGTH = toy.LENGTH
+SIGMA = 0.05
+
+
+@pytest.fixture(scope="module")
+def cohort():
+    """Four subjects; some samples of the first are missing."""
+    arrays = small_models.spaced_recordings(3, noise=SIGMA)
+    arrays[0][30:34] = np.nan
+    return Cohort.from_arrays(arrays, sfreq=small_models.SFREQ, subjects=small_models.SUBJECTS)
+
+
+@pytest.fixture(scope="module")
+def model(cohort):
+    return small_models.make("PerCDL", dtype="float64").fit(cohort)
+
+
+@pytest.fixture(scope="module")
+def population(cohort):
+    return small_models.make("PopCDL", dtype="float64").fit(cohort)
+
+
+def tangents(model, s, k):
+    """Return T (L, L), J (L, M) and the derivative of the warp (L, M), in double precision."""
+    transform, atom = model._get_transform(), model.dictionary_[k]
+    params = model.params_[s, k]
+    with jax.enable_x64(True):
+        by_params, by_atom = jax.jacfwd(transform.apply, argnums=(0, 1))(params, atom)
+        warp = jax.jacfwd(lambda a: transform.warp(a, *atom.shape))(params)
+    shape = (atom.size, -1)
+    return (np.asarray(x).reshape(shape) for x in (by_atom, by_params, warp))
+
+
+class Joint:
+    """All unknowns of one atom in one dense system: phi, then everyone's parameters, then Z."""
+
+    def __init__(self, model, cohort, k, variance, root):
+        n_subjects, _, n_params = model.params_.shape
+        events = model.events_[model.events_["atom"] == k].reset_index()
+        self.n_params, size = n_params, LENGTH + n_subjects * n_params
+        self.precision = np.zeros((size + len(events),) * 2)
+        self.warp_sum = np.zeros((LENGTH, size + len(events)))
+        for s, subject in enumerate(model.subjects_):
+            by_atom, by_params, warp = tangents(model, s, k)
+            own = self.own(s)
+            self.precision[own, own] += np.linalg.inv(root @ root.T)
+            self.warp_sum[:, own] = warp
+            for e in events.index[events["subject"] == subject]:
+                onset, amplitude = events.loc[e, ["onset_sample", "amplitude"]]
+                seen = ~np.isnan(cohort[s].values[onset : onset + LENGTH, 0])
+                rows = np.zeros((LENGTH, len(self.precision)))
+                rows[:, :LENGTH], rows[:, own] = amplitude * by_atom, amplitude * by_params
+                rows[:, size + e] = model.personal_dictionary_[s, k, :, 0]
+                self.precision += rows[seen].T @ rows[seen] / variance
+        self.norm = np.zeros((1, len(self.precision)))
+        self.norm[0, :LENGTH] = model.dictionary_[k, :, 0]
+
+    def own(self, s):
+        """Return where the parameters of a subject are."""
+        return slice(LENGTH + s * self.n_params, LENGTH + (s + 1) * self.n_params)
+
+    def covariance(self, *constraints):
+        """Invert on what the constraints leave free."""
+        free = scipy.linalg.null_space(np.concatenate(constraints), rcond=1e-9)
+        return free @ np.linalg.inv(free.T @ self.precision @ free) @ free.T
+
+
+def test_given_parameters_and_activations_it_is_the_covariance_of_theorem_1(model, cohort):
+    found = estimate_uncertainty(model, cohort, conditional=True, sigma=SIGMA)
+    for k in range(2):
+        total = np.zeros((LENGTH, LENGTH))
+        for event in model.events_[model.events_["atom"] == k].itertuples():
+            s = cohort.subjects.index(event.subject)
+            operator, _, _ = tangents(model, s, k)
+            window = cohort[s].values[event.onset_sample : event.onset_sample + LENGTH, 0]
+            seen = ~np.isnan(window)
+            total += event.amplitude**2 * operator[seen].T @ operator[seen]
+        expected = SIGMA**2 * np.linalg.inv(total)
+        np.testing.assert_allclose(found.atom_covariance[k], expected, rtol=1e-6, atol=1e-12)
+    assert (found.warp_se == 0).all()
+
+
+@pytest.mark.parametrize("centred", [False, True])
+def test_noise_is_propagated_as_by_one_system_of_all_unknowns(model, cohort, centred):
+    local = Linearization(model, cohort, conditional=False)
+    local.centred = centred
+    noise = local.noise_covariance(SIGMA**2)
+    for k in range(2):
+        joint = Joint(model, cohort, k, SIGMA**2, local.roots[k])
+        constraints = (joint.norm, joint.warp_sum) if centred else (joint.norm,)
+        expected = joint.covariance(*constraints)[:LENGTH, :LENGTH]
+        np.testing.assert_allclose(noise[k], expected, rtol=1e-4, atol=1e-9)
+
+
+def test_personal_errors_are_those_of_one_system_of_all_unknowns(model, cohort):
+    local = Linearization(model, cohort, conditional=False)
+    local.centred = False
+    found = local.personal_variances(SIGMA**2, local.noise_covariance(SIGMA**2))
+    for k in range(2):
+        joint = Joint(model, cohort, k, SIGMA**2, local.roots[k])
+        covariance = joint.covariance(joint.norm)
+        for s in range(len(cohort)):
+            by_atom, by_params, warp = tangents(model, s, k)
+            moves = np.zeros((2, LENGTH, len(covariance)))
+            moves[0, :, :LENGTH], moves[:, :, joint.own(s)] = by_atom, [by_params, warp]
+            for variances, move in zip(found, moves, strict=True):
+                expected = np.diag(move @ covariance @ move.T)
+                np.testing.assert_allclose(
+                    variances[s, k].ravel(), expected, rtol=1e-5, atol=1e-12
+                )
+
+
+def test_the_gauge_adds_the_sampling_error_of_the_mean_warp(model, cohort):
+    local = Linearization(model, cohort, conditional=False)
+    spread = local.warps[:, 0, 0] - np.arange(LENGTH)
+    expected = (spread**2).sum(0) / (len(spread) * (len(spread) - 1))
+    np.testing.assert_allclose(np.diag(local.gauge_covariance(0)), expected, atol=1e-12)
+    nearly_no_noise = estimate_uncertainty(model, cohort, sigma=1e-6)
+    slope = np.gradient(model.dictionary_[0, :, 0])
+    atom = model.dictionary_[0, :, 0]
+    moved = slope * spread / np.sqrt(len(spread) * (len(spread) - 1))
+    moved -= (moved @ atom)[:, None] * atom
+    np.testing.assert_allclose(
+        nearly_no_noise.atom_se[0, :, 0], np.sqrt((moved**2).sum(0)), atol=1e-5
+    )
+
+
+def test_a_mean_of_segments_has_the_error_of_a_mean(population, cohort):
+    found = estimate_uncertainty(population, cohort[1:].concatenate([cohort]), sigma=SIGMA)
+    atom = population.dictionary_[1, :, 0]
+    events = population.events_
+    others = (events["atom"] == 1) & (events["subject"] != cohort.subjects[0])
+    assert not others.empty
+    weight = (events["amplitude"][events["atom"] == 1] ** 2).sum()
+    whole = (np.eye(LENGTH) - np.outer(atom, atom)) * SIGMA**2 / weight
+    hit = np.isnan(cohort[0].values).any()
+    assert hit
+    np.testing.assert_allclose(found.atom_covariance[1], whole, rtol=0.5, atol=1e-5)
+
+
+def test_errors_scale_with_the_noise_and_the_number_of_subjects(population, cohort):
+    once = estimate_uncertainty(population, cohort, sigma=SIGMA)
+    louder = estimate_uncertainty(population, cohort, sigma=2 * SIGMA)
+    np.testing.assert_allclose(louder.atom_covariance, 4 * once.atom_covariance, rtol=1e-6)
+    twice = resample_subjects(cohort, np.tile(np.arange(4), 2))
+    again = small_models.make("PopCDL", dtype="float64").fit(twice)
+    np.testing.assert_allclose(again.dictionary_, population.dictionary_, atol=1e-8)
+    halved = estimate_uncertainty(again, twice, sigma=SIGMA)
+    np.testing.assert_allclose(2 * halved.atom_covariance, once.atom_covariance, rtol=1e-5)
+
+
+def test_missing_samples_make_an_atom_less_certain():
+    arrays = small_models.spaced_recordings(5, noise=SIGMA)
+    model = small_models.make("PopCDL", dtype="float64").fit(arrays)
+    whole = estimate_uncertainty(model, arrays, sigma=SIGMA)
+    for event in model.events_[model.events_["atom"] == 0].iloc[1:].itertuples():
+        arrays[int(event.subject)][event.onset_sample + 5] = np.nan
+    holed = estimate_uncertainty(model, arrays, sigma=SIGMA)
+    ratio = holed.atom_se[0, :, 0] / whole.atom_se[0, :, 0]
+    assert ratio[5] > 1.5
+    assert ratio.argmax() == 5
+    np.testing.assert_array_equal(holed.atom_se[1], whole.atom_se[1])
+
+
+def many_recordings(seed, n_subjects=24):
+    return small_models.spaced_recordings(seed, lengths=(128,) * n_subjects, noise=SIGMA, bend=0.6)
+
+
+@pytest.mark.parametrize("name", ["PerCDL", "PopCDL"])
+def test_the_noise_level_is_found(name):
+    bend = 0.6 if name == "PerCDL" else 0.0
+    arrays = small_models.spaced_recordings(0, (128,) * 24, noise=SIGMA, bend=bend)
+    model = small_models.make(name, dtype="float64").fit(arrays)
+    assert estimate_uncertainty(model, arrays).sigma == pytest.approx(SIGMA, rel=0.06)
+
+
+def test_bands_of_the_population_atom_cover_in_simulation():
+    """Refit noise many times: the standard errors are those that are seen."""
+    rng = np.random.default_rng(0)
+    clean = small_models.spaced_recordings(1, (128,) * 6, noise=0.0, bend=0.0)
+    model = small_models.make("PopCDL", dtype="float64")
+    truth = toy.patterns() / np.linalg.norm(toy.patterns(), axis=(1, 2), keepdims=True)
+    covered = []
+    for _ in range(30):
+        arrays = [x + SIGMA * rng.standard_normal(x.shape) for x in clean]
+        low, high = estimate_uncertainty(model.fit(arrays), arrays).atom_band(0.95)
+        covered.append(((low <= truth) & (truth <= high)).mean())
+    assert np.mean(covered) == pytest.approx(0.95, abs=0.02)
+
+
+def test_bands_widen_with_the_level(model, cohort):
+    found = estimate_uncertainty(model, cohort)
+    for band in (found.atom_band, found.personal_band, found.warp_band):
+        (low, high), (lower, higher) = band(0.5), band(0.99)
+        assert (lower <= low).all()
+        assert (high <= higher).all()
+    np.testing.assert_allclose(sum(found.atom_band()) / 2, model.dictionary_)
+
+
+def test_every_channel_has_an_error():
+    arrays = [np.hstack([x, 2 * x]) for x in small_models.spaced_recordings(2)]
+    options = {"init": toy.first_guess(0, 2), "transform": TimeWarp(1, 3, per_channel=True)}
+    model = small_models.make("PerCDL", **options).fit(arrays)
+    found = estimate_uncertainty(model, arrays)
+    assert found.atom_se.shape == (2, LENGTH, 2)
+    assert found.warp_se.shape == (4, 2, 2, LENGTH)
+    assert np.isfinite(found.personal_se).all()
+
+
+def test_a_subject_without_the_atom_has_no_error_to_tell(model, cohort):
+    silent = Cohort.concatenate(
+        [cohort, Cohort.from_arrays([np.zeros((100, 1))], sfreq=50.0, subjects=["Eve"])]
+    )
+    with pytest.warns(UserWarning, match="Eve"):
+        fitted = small_models.make("PerCDL", dtype="float64").fit(silent)
+    found = estimate_uncertainty(fitted, silent)
+    assert np.isnan(found.personal_se[4]).all()
+    assert np.isfinite(found.personal_se[:4]).all()
+    np.testing.assert_allclose(
+        found.atom_se, estimate_uncertainty(model, cohort).atom_se, rtol=1e-6
+    )
+
+
+def test_an_unfitted_model_is_refused(cohort):
+    with pytest.raises(NotFittedError):
+        estimate_uncertainty(PerCDL(), cohort)
+
+
+def test_another_cohort_is_refused(model, cohort):
+    with pytest.raises(InvalidParameterError, match="recordings of the fit"):
+        estimate_uncertainty(model, cohort[1:])
+    short = [record.values[:40] for record in cohort]
+    with pytest.raises(InvalidParameterError, match="Ada.*recordings of the fit"):
+        estimate_uncertainty(model, Cohort.from_arrays(short, subjects=small_models.SUBJECTS))
+
+
+def test_models_without_a_likelihood_are_refused(cohort):
+    separate = IndCDL(**small_models.OPTIONS).fit(cohort)
+    with pytest.raises(InvalidParameterError, match="bootstrap_atoms"):
+        estimate_uncertainty(separate, cohort)
+    balanced = PopCDL(**small_models.OPTIONS, weighting="subjects").fit(cohort)
+    with pytest.raises(InvalidParameterError, match="weighting='amplitude'"):
+        estimate_uncertainty(balanced, cohort)
+
+
+@pytest.mark.parametrize("level", [0, 1, 95])
+def test_a_level_is_a_probability(model, cohort, level):
+    with pytest.raises(InvalidParameterError, match="between 0 and 1"):
+        estimate_uncertainty(model, cohort).atom_band(level)
