@@ -26,6 +26,7 @@ NAMES = {
     "rotations",
     "sparse_coder",
     "speed",
+    "uncertainty",
 }
 CLAIM = """
 from benchmarks.claims._claim import Claim, at_least, at_most, beside

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from percdl.exceptions import InvalidParameterError
 from percdl.plotting import (
+    plot_atom_band,
     plot_atoms,
     plot_history,
     plot_personal_atoms,
@@ -35,7 +36,10 @@ HISTORY = pd.DataFrame(
     }
 )
 
+BAND = (DICTIONARY[0] - 0.1, DICTIONARY[0] + 0.1)
+
 PLOTS = {
+    "band": lambda ax, sfreq: plot_atom_band(DICTIONARY[0], BAND, sfreq=sfreq, ax=ax),
     "atoms": lambda ax, sfreq: plot_atoms(DICTIONARY, DICTIONARY, sfreq=sfreq, ax=ax),
     "personal": lambda ax, sfreq: plot_personal_atoms(PERSONAL, DICTIONARY, sfreq=sfreq, ax=ax),
     "warps": lambda ax, sfreq: plot_warps(WARPS, sfreq=sfreq, ax=ax),
@@ -130,3 +134,11 @@ def test_colours_are_distinct_and_cycle():
 def test_pyplot_is_left_alone():
     code = "import sys, percdl.plotting; sys.exit('matplotlib.pyplot' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_band_lies_around_its_atom(ax):
+    plot_atom_band(DICTIONARY[0], BAND, DICTIONARY[0], level=0.9, ax=ax)
+    assert legend(ax) == ["90% band", "channel 0", "channel 1", "channel 2", "truth"]
+    assert len(ax.collections) == 3
+    ends = ax.collections[0].get_paths()[0].vertices[:, 1]
+    assert ends.max() == pytest.approx(BAND[1][:, 0].max())

@@ -1,11 +1,13 @@
 """Matplotlib functions: they take data and an optional Axes, and return the Axes."""
 
 from percdl.plotting.atoms import plot_atoms, plot_personal_atoms
+from percdl.plotting.bands import plot_atom_band
 from percdl.plotting.history import plot_history
 from percdl.plotting.reconstruction import plot_reconstruction
 from percdl.plotting.warps import plot_warps
 
 __all__ = [
+    "plot_atom_band",
     "plot_atoms",
     "plot_history",
     "plot_personal_atoms",
