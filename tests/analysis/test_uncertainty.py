@@ -133,17 +133,17 @@ def test_personal_errors_are_those_of_one_system_of_all_unknowns(model, cohort):
 
 def test_the_gauge_adds_the_sampling_error_of_the_mean_warp(model, cohort):
     local = Linearization(model, cohort, conditional=False)
-    spread = local.warps[:, 0, 0] - np.arange(LENGTH)
-    expected = (spread**2).sum(0) / (len(spread) * (len(spread) - 1))
+    moved = local.warps[:, 0, 0] - np.arange(LENGTH)
+    expected = moved.var(0, ddof=1) / len(moved) + moved.mean(0) ** 2
     np.testing.assert_allclose(np.diag(local.gauge_covariance(0)), expected, atol=1e-12)
     nearly_no_noise = estimate_uncertainty(model, cohort, sigma=1e-6)
-    slope = np.gradient(model.dictionary_[0, :, 0])
     atom = model.dictionary_[0, :, 0]
-    moved = slope * spread / np.sqrt(len(spread) * (len(spread) - 1))
-    moved -= (moved @ atom)[:, None] * atom
-    np.testing.assert_allclose(
-        nearly_no_noise.atom_se[0, :, 0], np.sqrt((moved**2).sum(0)), atol=1e-5
-    )
+    slope = np.gradient(atom)
+    deviations = (moved - moved.mean(0)) / np.sqrt(len(moved) * (len(moved) - 1))
+    shifts = slope * np.vstack([deviations, moved.mean(0)])
+    shifts -= (shifts @ atom)[:, None] * atom
+    expected = np.sqrt((shifts**2).sum(0))
+    np.testing.assert_allclose(nearly_no_noise.atom_se[0, :, 0], expected, atol=1e-5)
 
 
 def test_a_mean_of_segments_has_the_error_of_a_mean():

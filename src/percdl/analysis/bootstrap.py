@@ -88,7 +88,8 @@ def bootstrap_atoms(
             f"`bootstrap_atoms(n_draws={n_draws!r})` must be an integer of at least 2."
         )
     rng = check_random_state(random_state)
-    again = clone(model).set_params(init=model.dictionary_, progress=False)
+    again: BaseCDL = clone(model)  # pyright: ignore[reportAssignmentType]
+    again.set_params(init=model.dictionary_, progress=False)
     draws = []
     for _ in range(n_draws):
         drawn = rng.randint(len(cohort), size=len(cohort))

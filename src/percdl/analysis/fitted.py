@@ -24,9 +24,9 @@ def check_fitted_on(model: BaseCDL, X: Any) -> Cohort:
             f"{len(cohort)} of {cohort.n_channels}, first subject {cohort.subjects[0]!r}. Pass "
             "the recordings of the fit, in the same order."
         )
-    ends = model.events_.groupby("subject")["onset_sample"].max() + model.atom_length
-    for subject, end in ends.items():
-        n_times = cohort[str(subject)].n_times
+    onsets = model.events_[["subject", "onset_sample"]].to_numpy()
+    for subject, end in {str(name): onset + model.atom_length for name, onset in onsets}.items():
+        n_times = cohort[subject].n_times
         if end > n_times:
             raise InvalidParameterError(
                 f"The fit has an activation of subject {subject!r} up to sample {end}, but the "

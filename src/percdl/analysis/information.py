@@ -17,18 +17,23 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from percdl.transforms.base import Transform, WarpTransform
 
 
+# Compiled programs take NumPy arrays as they take JAX arrays.
+Values = Array | np.ndarray
+
+
 class Chunk(NamedTuple):
     """B subjects: parameters, segments, and which samples of these were observed."""
 
-    params: Float[Array, "B M"]
-    values: Float[Array, "B E LP"]
-    seen: Bool[Array, "B E LP"]
-    amplitude: Float[Array, "B E"]
+    params: Float[Values, "B M"]
+    values: Float[Values, "B E LP"]
+    seen: Bool[Values, "B E LP"]
+    amplitude: Float[Values, "B E"]
 
 
 class Information(NamedTuple):
@@ -44,9 +49,9 @@ class Information(NamedTuple):
         Covariance of the sum of the warps, phi held fixed.
     """
 
-    atom: Float[Array, "LP LP"]
-    pull: Float[Array, "CL LP"]
-    looseness: Float[Array, "CL CL"]
+    atom: Float[Values, "LP LP"]
+    pull: Float[Values, "CL LP"]
+    looseness: Float[Values, "CL CL"]
 
 
 class Tangent(NamedTuple):
@@ -67,9 +72,9 @@ class Tangent(NamedTuple):
 class Model(NamedTuple):
     """One atom, seen as a linear model: phi, root, sigma^2."""
 
-    atom: Float[Array, "L P"]
-    root: Float[Array, "M M"]
-    variance: Float[Array, ""]
+    atom: Float[Values, "L P"]
+    root: Float[Values, "M M"]
+    variance: Float[Values, ""] | float
 
 
 @partial(jax.jit, static_argnames=("transform", "profile"))
@@ -166,7 +171,7 @@ def _linearize(transform: Transform, profile: bool, model: Model, subject: Chunk
     )
 
 
-def _eliminate(tangent: Tangent, variance: Array):
+def _eliminate(tangent: Tangent, variance: Float[Values, ""] | float):
     """Return the covariance (M, M) of u given phi, its coupling to phi, and ``-du / dphi``."""
     pull = tangent.by_params.T @ tangent.weight / variance
     own = jnp.linalg.inv(pull @ tangent.by_params + jnp.eye(len(pull)))

@@ -107,10 +107,15 @@ class Linearization:
         return personal, warps
 
     def gauge_covariance(self, k: int) -> np.ndarray:
-        """Return the sampling covariance (C L, C L) of the mean warp of an atom."""
+        """Return the sampling covariance (C L, C L) of the mean warp of an atom.
+
+        What the fit has left of the mean warp itself counts as an error, too.
+        """
         warps = self.warps[self.active[:, k], k]
         moved = (warps - np.arange(warps.shape[-1])).reshape(len(warps), -1)
-        return moved.T @ moved / (len(moved) * max(len(moved) - 1, 1))
+        mean, spread = moved.mean(0), moved - moved.mean(0)
+        count = len(moved)
+        return spread.T @ spread / (count * max(count - 1, 1)) + np.outer(mean, mean)
 
     def atom_covariance(self, noise: np.ndarray) -> np.ndarray:
         """Return the covariances (K, L P, L P) of the atoms: noise, and the gauge's share."""
@@ -137,6 +142,9 @@ class Linearization:
         """Return the derivative (L P, C L) of ``phi o h`` in h, at the identity."""
         import jax
 
+        from percdl.transforms import WarpTransform
+
+        assert isinstance(self.transform, WarpTransform)
         atom, samples = self.model.dictionary_[k], np.arange(self.model.dictionary_.shape[1])
         identity = np.broadcast_to(samples.astype(float), self.warps.shape[2:])
         with jax.enable_x64(True):
