@@ -24,9 +24,8 @@ def check_fitted_on(model: BaseCDL, X: Any) -> Cohort:
             f"{len(cohort)} of {cohort.n_channels}, first subject {cohort.subjects[0]!r}. Pass "
             "the recordings of the fit, in the same order."
         )
-    onsets = model.events_[["subject", "onset_sample"]].to_numpy()
-    for subject, end in {str(name): onset + model.atom_length for name, onset in onsets}.items():
-        n_times = cohort[subject].n_times
+    for subject, onset in model.events_[["subject", "onset_sample"]].to_numpy():
+        end, n_times = onset + model.atom_length, cohort[str(subject)].n_times
         if end > n_times:
             raise InvalidParameterError(
                 f"The fit has an activation of subject {subject!r} up to sample {end}, but the "

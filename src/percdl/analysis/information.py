@@ -22,7 +22,6 @@ from jaxtyping import Array, Bool, Float
 
 from percdl.transforms.base import Transform, WarpTransform
 
-
 # Compiled programs take NumPy arrays as they take JAX arrays.
 Values = Array | np.ndarray
 
@@ -147,14 +146,14 @@ def spread_errors(
 
 
 def _linearize(transform: Transform, profile: bool, model: Model, subject: Chunk) -> Tangent:
-    atom, root, _ = model
-    value = transform.apply(subject.params, atom).reshape(-1)
-    by_params = jax.jacfwd(transform.apply)(subject.params, atom)
-    by_atom = jax.jacfwd(transform.apply, argnums=1)(subject.params, atom)
+    atom, root, params = (jnp.asarray(x) for x in (model.atom, model.root, subject.params))
+    value = transform.apply(params, atom).reshape(-1)
+    by_params = jax.jacfwd(transform.apply)(params, atom)
+    by_atom = jax.jacfwd(transform.apply, argnums=1)(params, atom)
     warp = jnp.zeros((0, len(root)))
     if isinstance(transform, WarpTransform):
         psi = partial(transform.warp, atom_length=atom.shape[0], n_channels=atom.shape[1])
-        warp = jax.jacfwd(psi)(subject.params).reshape(-1, len(root))
+        warp = jax.jacfwd(psi)(params).reshape(-1, len(root))
     strength = subject.amplitude**2
     weight = jnp.diag(strength @ subject.seen)
     if profile:

@@ -27,12 +27,12 @@ def cut_segments(
     cohort: Cohort, events: pd.DataFrame, atom: int, atom_length: int, rows: int
 ) -> Iterator[tuple[slice, Segments]]:
     """Yield the segments of one atom, ``rows`` subjects at a time, the last ones padded."""
-    found = events[events["atom"] == atom]
+    found: pd.DataFrame = events.loc[events["atom"] == atom]
     position = {subject: s for s, subject in enumerate(cohort.subjects)}
-    subject = found["subject"].map(position).to_numpy(int)
+    subject = np.array([position[str(name)] for name in found["subject"]], int)
     slot = found.groupby(subject).cumcount().to_numpy()
     n_slots = int(slot.max(initial=0)) + 1
-    onset, amplitude = found["onset_sample"].to_numpy(), found["amplitude"].to_numpy()
+    onset, amplitude = (np.asarray(found[name]) for name in ("onset_sample", "amplitude"))
     for start in range(0, len(cohort), rows):
         shape = (rows, n_slots, atom_length, cohort.n_channels)
         values, strength = np.zeros(shape), np.zeros(shape[:2])
