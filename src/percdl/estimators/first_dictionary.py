@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from percdl.algorithm.settings import Settings
 from percdl.estimators.motif import Motif
 from percdl.exceptions import InvalidParameterError
 from percdl.signals import Cohort
+
+if TYPE_CHECKING:
+    from percdl.steps.types import Signals
 
 # Data-driven initialization looks at this many recordings, and this many atom lengths of each.
 MOST_RECORDINGS, MOST_LENGTHS = 32, 40
@@ -67,20 +70,10 @@ def _check(dictionary: np.ndarray, settings: Settings) -> np.ndarray:
 
 
 def _from_data(cohort: Cohort, settings: Settings, rng: np.random.RandomState) -> np.ndarray:
-    """Pick segments of some recordings that explain most of them."""
+    """Pick segments that recur across some of the recordings."""
     from percdl.steps.initialization import choose_segments
 
-    picked = rng.permutation(len(cohort))[:MOST_RECORDINGS]
-    longest = MOST_LENGTHS * settings.atom_length
-    n_times = bucket_length(min(int(cohort.lengths[picked].max()), longest))
-    rows = next(size for size in (4, 16, MOST_RECORDINGS) if len(picked) <= size)
-    chunk = Chunk(picked, rows, bucket_length(int(cohort.lengths[picked].max())))
-    signals = fill(cohort, chunk, count_masks(cohort), settings.dtype)
-    signals = signals._replace(
-        values=signals.values[:, :n_times],
-        lengths=np.minimum(signals.lengths, n_times).astype(np.int32),
-        observed=None if signals.observed is None else signals.observed[:, :n_times],
-    )
+    signals = sample_signals(cohort, settings, rng)
     generator = np.random.default_rng(rng.randint(2**31))
     chosen = choose_segments(
         signals,
@@ -91,3 +84,25 @@ def _from_data(cohort: Cohort, settings: Settings, rng: np.random.RandomState) -
         generator,
     )
     return chosen.astype(float)
+
+
+def sample_signals(cohort: Cohort, settings: Settings, rng: np.random.RandomState) -> Signals:
+    """Return some recordings, cut to a length that is quick to look at."""
+    # Drawn by rank of power, so that neither the order of subjects nor units play a part.
+    ranks = np.argsort([mean_square(record.values) for record in cohort], kind="stable")
+    picked = ranks[np.sort(rng.permutation(len(cohort))[:MOST_RECORDINGS])]
+    longest = MOST_LENGTHS * settings.atom_length
+    n_times = bucket_length(min(int(cohort.lengths[picked].max()), longest))
+    rows = next(size for size in (4, 16, MOST_RECORDINGS) if len(picked) <= size)
+    chunk = Chunk(picked, rows, bucket_length(int(cohort.lengths[picked].max())))
+    signals = fill(cohort, chunk, count_masks(cohort), settings.dtype)
+    return signals._replace(
+        values=signals.values[:, :n_times],
+        lengths=np.minimum(signals.lengths, n_times).astype(np.int32),
+        observed=None if signals.observed is None else signals.observed[:, :n_times],
+    )
+
+
+def mean_square(values: np.ndarray) -> float:
+    """Return the power of a recording over its observed samples."""
+    return float(np.nanmean(np.square(values, dtype=float)))

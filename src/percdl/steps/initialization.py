@@ -1,4 +1,10 @@
-"""The first dictionary, when no motif is at hand: segments of the data that explain most of it."""
+"""The first dictionary, when no motif is at hand: the segments that recur most across people.
+
+A consensus motif is a segment of one recording that is found again, several times, in all the
+others. Candidates are the loudest windows of many recordings; each is judged by the exact code
+of every recording with it. Atoms are added one by one: the next is the candidate that explains
+most of what the earlier ones leave.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +13,13 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Int
+from scipy.signal import find_peaks
 
 from percdl.steps.csc import CodingRules, encode
 from percdl.steps.types import Signals
+
+N_CANDIDATES = 96
 
 
 def choose_segments(
@@ -19,47 +29,100 @@ def choose_segments(
     penalty: float,
     rules: CodingRules,
     rng: np.random.Generator,
-    n_candidates: int = 24,
+    chosen: np.ndarray | None = None,
 ) -> np.ndarray:
     """Pick segments of the recordings as atoms (K, L, P), greedily by what they explain.
 
-    Candidates are drawn with a probability proportional to their energy. Each is tried as
-    the next atom by coding all the recordings with it, exactly; the one that explains most
-    is kept. Cost O(K * n_candidates) codings.
+    Each candidate is tried as the next atom, beside those of ``chosen`` (fewer than K atoms to
+    start from, none by default), by coding all the recordings with it, exactly. What counts is
+    the share of a recording that is explained, averaged over recordings: a segment that recurs
+    in everybody wins over one that explains a loud recording well. At last the windows around
+    the winners are tried in the same way, so that no atom cuts its pattern. Cost O(K) times
+    ``N_CANDIDATES`` codings.
     """
-    candidates = draw_segments(signals, atom_length, n_candidates, rng)
     # Unused slots hold zero atoms, which are never activated: one program for every step.
-    chosen = np.zeros((n_atoms, *candidates.shape[1:]), candidates.dtype)
-    for k in range(n_atoms):
-        trials = np.repeat(chosen[None], len(candidates), axis=0)
-        trials[:, k] = candidates
-        gains = np.asarray(_total_gains(signals, jnp.asarray(trials), penalty, rules))
-        chosen[k] = candidates[int(np.argmax(gains))]
-    return chosen
+    shape = (n_atoms, atom_length, signals.values.shape[2])
+    dictionary = np.zeros(shape, signals.values.dtype)
+    n_given = 0 if chosen is None else len(chosen)
+    if n_given:
+        dictionary[:n_given] = chosen
+    candidates = propose_windows(signals, atom_length, rng)
+    winners = {}
+
+    def try_out(k: int, windows: np.ndarray) -> None:
+        segments = cut_segments(signals, windows, atom_length)
+        trials = np.repeat(dictionary[None], len(segments), axis=0)
+        trials[:, k] = segments
+        best = int(np.argmax(_mean_shares(signals, jnp.asarray(trials), penalty, rules)))
+        dictionary[k], winners[k] = segments[best], windows[best]
+
+    for k in range(n_given, n_atoms):
+        try_out(k, candidates)
+    for k in range(n_given, n_atoms):
+        try_out(k, _windows_around(winners[k], signals, atom_length))
+    return dictionary
 
 
-def draw_segments(
-    signals: Signals, atom_length: int, n_segments: int, rng: np.random.Generator
-) -> np.ndarray:
-    """Draw windows (n, L, P) at unit norm, the likelier the more energy they hold."""
-    values = np.asarray(signals.values)
-    power = np.cumsum(np.pad((values**2).sum(2, dtype=float), ((0, 0), (1, 0))), axis=1)
-    energy = power[:, atom_length:] - power[:, :-atom_length]
-    inside = np.arange(energy.shape[1]) <= np.asarray(signals.lengths)[:, None] - atom_length
-    energy = np.where(inside, energy, 0).clip(0)
-    flat = rng.choice(energy.size, size=n_segments, p=energy.ravel() / energy.sum())
-    rows, starts = np.unravel_index(flat, energy.shape)
-    segments = np.stack(
-        [values[r, t : t + atom_length] for r, t in zip(rows, starts, strict=True)]
-    )
-    return segments / np.sqrt((segments**2).sum((1, 2), keepdims=True))
+def propose_windows(
+    signals: Signals, atom_length: int, rng: np.random.Generator
+) -> Int[np.ndarray, "n 2"]:
+    """Draw windows, given as recording and first sample, about as many from each recording.
+
+    They lie where they hold more energy than a little earlier or later, so that a pattern is
+    in the middle of its window; louder ones are drawn with a higher probability.
+    """
+    power = (np.asarray(signals.values) ** 2).sum(2, dtype=float)
+    total = np.cumsum(np.pad(power, ((0, 0), (1, 0))), axis=1)
+    energy = (total[:, atom_length:] - total[:, :-atom_length]).clip(0)
+    n_positions = np.asarray(signals.lengths) - atom_length + 1
+    rows = [row for row, n in enumerate(n_positions) if n > 0 and energy[row, :n].max() > 0]
+    quota = -(-N_CANDIDATES // len(rows))
+    windows = []
+    for row in rows:
+        inside = energy[row, : n_positions[row]]
+        starts = _loud_windows(inside, atom_length)
+        weight = inside[starts] / inside[starts].sum()
+        drawn = rng.choice(starts, min(quota, len(starts)), replace=False, p=weight)
+        windows += [(row, start) for start in np.sort(drawn)]
+    return _resize(np.array(windows))
+
+
+def cut_segments(signals: Signals, windows: np.ndarray, atom_length: int) -> np.ndarray:
+    """Return the segments (n, L, P) of some windows, at unit norm; a silent one stays zero."""
+    rows, starts = windows.T
+    segments = np.asarray(signals.values)[rows[:, None], starts[:, None] + np.arange(atom_length)]
+    norm = np.sqrt((segments**2).sum((1, 2), keepdims=True))
+    return segments / np.where(norm > 0, norm, 1)
+
+
+def _windows_around(window: np.ndarray, signals: Signals, atom_length: int) -> np.ndarray:
+    """Return windows up to half an atom earlier and later in the same recording."""
+    row, start = window
+    reach = np.arange(start - atom_length // 2, start + atom_length // 2 + 1)
+    last = int(signals.lengths[row]) - atom_length
+    starts = reach[(reach >= 0) & (reach <= last)]
+    return _resize(np.stack([np.full_like(starts, row), starts], axis=1))
+
+
+def _resize(windows: np.ndarray) -> np.ndarray:
+    """Return ``N_CANDIDATES`` of them, evenly: programs are compiled for a number of trials."""
+    return windows[np.arange(N_CANDIDATES) * len(windows) // N_CANDIDATES]
+
+
+def _loud_windows(energy: np.ndarray, atom_length: int) -> np.ndarray:
+    """Return the starts of windows louder than their neighbours, at least one."""
+    floor = energy.max() * 1e-6
+    peaks, _ = find_peaks(np.pad(energy, 1), height=floor, distance=max(1, atom_length // 2))
+    return peaks - 1 if len(peaks) else np.array([int(energy.argmax())])
 
 
 @partial(jax.jit, static_argnames=("rules",))
-def _total_gains(signals: Signals, dictionaries, penalty, rules: CodingRules):
-    """Return what each dictionary explains of all recordings together."""
+def _mean_shares(signals: Signals, dictionaries, penalty, rules: CodingRules):
+    """Return the share of a recording that each dictionary explains, averaged over recordings."""
+    energy = jnp.sum(signals.values**2, axis=(1, 2))
 
-    def gain(dictionary):
-        return encode(signals, dictionary[None], penalty, rules)[1].sum()
+    def share(dictionary):
+        gain = encode(signals, dictionary[None], penalty, rules)[1]
+        return jnp.sum(jnp.where(energy > 0, gain / jnp.where(energy > 0, energy, 1), 0))
 
-    return jax.lax.map(gain, dictionaries)
+    return jax.lax.map(share, dictionaries) / jnp.maximum(jnp.sum(energy > 0), 1)
