@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from percdl.analysis import suggest_atom_length
     from percdl.datasets import make_synthetic
     from percdl.estimators import IndCDL, PerCDL, PopCDL, load
     from percdl.signals import Cohort, Recording
@@ -43,6 +44,7 @@ __all__ = [
     "__version__",
     "load",
     "make_synthetic",
+    "suggest_atom_length",
 ]
 
 _HOME = {
@@ -62,6 +64,7 @@ _HOME = {
     "Compose": "percdl.transforms",
     "Custom": "percdl.transforms",
     "make_synthetic": "percdl.datasets",
+    "suggest_atom_length": "percdl.analysis",
 }
 
 

@@ -45,3 +45,10 @@ class NoActivationWarning(UserWarning):
     The subject's parameters for that atom are then NaN: there is nothing to learn them
     from. A lower penalty brings activations back.
     """
+
+
+class UnclearPeriodWarning(UserWarning):
+    """Issued when an atom length is read off recordings that hardly repeat themselves.
+
+    The patterns may come at irregular times; their period is then no guide to their length.
+    """

@@ -1,4 +1,4 @@
-"""The first dictionary holds the patterns that recur, wherever they lie and whoever comes first."""
+"""The first dictionary holds the patterns that recur, whoever comes first."""
 
 from itertools import cycle
 

@@ -2,12 +2,14 @@
 
 from percdl.plotting.atoms import plot_atoms, plot_personal_atoms
 from percdl.plotting.bands import plot_atom_band
+from percdl.plotting.choosing import plot_atom_length
 from percdl.plotting.history import plot_history
 from percdl.plotting.reconstruction import plot_reconstruction
 from percdl.plotting.warps import plot_warps
 
 __all__ = [
     "plot_atom_band",
+    "plot_atom_length",
     "plot_atoms",
     "plot_history",
     "plot_personal_atoms",
