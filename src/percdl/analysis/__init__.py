@@ -2,13 +2,16 @@
 
 from percdl.analysis.atom_length import AtomLength, suggest_atom_length
 from percdl.analysis.bootstrap import Bootstrap, bootstrap_atoms
+from percdl.analysis.segmentation import Segmentation, score_segmentation
 from percdl.analysis.uncertainty import Uncertainty, estimate_uncertainty
 
 __all__ = [
     "AtomLength",
     "Bootstrap",
+    "Segmentation",
     "Uncertainty",
     "bootstrap_atoms",
     "estimate_uncertainty",
+    "score_segmentation",
     "suggest_atom_length",
 ]

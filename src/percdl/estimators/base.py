@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from percdl.estimators.automatic import Choices, choose
 from percdl.estimators.personalization import Personalization, personal_atoms
 from percdl.estimators.progress import progress_bar
 from percdl.estimators.robustness import choose_delta
@@ -29,9 +30,10 @@ if TYPE_CHECKING:
 class BaseCDL(TransformerMixin, BaseEstimator):
     """Fit, personalize, transform, reconstruct and score; leaves say which transform."""
 
-    n_atoms: int
-    atom_length: int
-    penalty: float
+    n_atoms: int | str
+    atom_length: int | str
+    penalty: float | str
+    penalty_ratio: float | None
     signed: bool
     min_gap: int
     max_activations: int | None
@@ -71,9 +73,11 @@ class BaseCDL(TransformerMixin, BaseEstimator):
 
         cohort = self._check(X)
         self.huber_delta_ = choose_delta(self.loss, self.huber_delta, cohort)
-        settings = self._settings(cohort)
+        chosen = choose(self, cohort)
+        settings = self._settings(cohort, chosen)
         outcome, history, results = self._run_restarts(cohort, settings)
         self.dictionary_ = outcome.dictionary
+        self.n_atoms_, self.atom_length_, self.penalty_ = chosen
         found = self._collect(cohort, settings, results)
         self.params_ = found.params
         vars(self).pop("personal_dictionary_", None)  # of an earlier fit
@@ -164,9 +168,7 @@ class BaseCDL(TransformerMixin, BaseEstimator):
         model = type(self).__name__
         check_parameters(model, self.get_params(deep=False))
         self._get_transform().validate()
-        cohort = as_cohort(X)
-        check_cohort(cohort, self.atom_length, model)
-        return cohort
+        return as_cohort(X)
 
     def _check_new(self, X: Any) -> Cohort:
         check_is_fitted(self)
@@ -185,19 +187,20 @@ class BaseCDL(TransformerMixin, BaseEstimator):
                 f"{cohort.sfreq:g} Hz. Resample X first; plain arrays count as 1 Hz unless "
                 f"wrapped: `Cohort.from_arrays(X, sfreq={self.sfreq_:g})`."
             )
-        check_cohort(cohort, self.atom_length, type(self).__name__)
+        check_cohort(cohort, self.atom_length_, type(self).__name__)
         return cohort
 
-    def _settings(self, cohort: Cohort) -> Settings:
+    def _settings(self, cohort: Cohort, chosen: Choices | None = None) -> Settings:
         from percdl.algorithm.settings import Settings
         from percdl.steps.csc import CodingRules
 
+        chosen = chosen or Choices(self.n_atoms_, self.atom_length_, self.penalty_)
         return Settings(
             transform=self._get_transform(),
-            atom_length=int(self.atom_length),
-            n_atoms=int(self.n_atoms),
+            atom_length=int(chosen.atom_length),
+            n_atoms=int(chosen.n_atoms),
             n_channels=cohort.n_channels,
-            penalty=float(self.penalty),
+            penalty=float(chosen.penalty),
             delta=self.huber_delta_,
             rules=self.coder
             or CodingRules(bool(self.signed), int(self.min_gap), self.max_activations),

@@ -8,6 +8,7 @@ import numpy as np
 
 from percdl.algorithm.chunks import Chunk, bucket_length, count_masks, fill
 from percdl.algorithm.settings import Settings
+from percdl.estimators.automatic import by_power
 from percdl.estimators.motif import Motif
 from percdl.exceptions import InvalidParameterError
 from percdl.signals import Cohort
@@ -88,9 +89,7 @@ def _from_data(cohort: Cohort, settings: Settings, rng: np.random.RandomState) -
 
 def sample_signals(cohort: Cohort, settings: Settings, rng: np.random.RandomState) -> Signals:
     """Return some recordings, cut to a length that is quick to look at."""
-    # Drawn by rank of power, so that neither the order of subjects nor units play a part.
-    ranks = np.argsort([mean_square(record.values) for record in cohort], kind="stable")
-    picked = ranks[np.sort(rng.permutation(len(cohort))[:MOST_RECORDINGS])]
+    picked = by_power(cohort)[np.sort(rng.permutation(len(cohort))[:MOST_RECORDINGS])]
     longest = MOST_LENGTHS * settings.atom_length
     n_times = bucket_length(min(int(cohort.lengths[picked].max()), longest))
     rows = next(size for size in (4, 16, MOST_RECORDINGS) if len(picked) <= size)
@@ -101,8 +100,3 @@ def sample_signals(cohort: Cohort, settings: Settings, rng: np.random.RandomStat
         lengths=np.minimum(signals.lengths, n_times).astype(np.int32),
         observed=None if signals.observed is None else signals.observed[:, :n_times],
     )
-
-
-def mean_square(values: np.ndarray) -> float:
-    """Return the power of a recording over its observed samples."""
-    return float(np.nanmean(np.square(values, dtype=float)))

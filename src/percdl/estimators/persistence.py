@@ -41,7 +41,7 @@ TRANSFORMS = {t.__name__: t for t in (TimeWarp, Identity, Free, Rotation, Gain, 
 ARRAYS = ("dictionary_", "params_", "n_activations_")
 TABLES = ("events_", "history_")
 TEXTS = (
-    "objective_", "stop_reason_", "huber_delta_",
+    "objective_", "stop_reason_", "huber_delta_", "n_atoms_", "atom_length_", "penalty_",
     "subjects_", "channels_", "units_", "sfreq_", "n_channels_",
 )  # fmt: skip
 

@@ -23,13 +23,16 @@ class PopCDL(BaseCDL):
     ----------
     **Problem**
 
-    n_atoms : int
-        K, the number of atoms.
-    atom_length : int
-        L, in samples.
-    penalty : float
+    n_atoms : int or "auto"
+        K, the number of atoms; "auto" adds atoms while they are worth it.
+    atom_length : int or "auto"
+        L, in samples; "auto" reads it off the periods, as `suggest_atom_length` does.
+    penalty : float or "auto"
         lambda, the price of one activation, in squared signal units, exactly as in Eq. 1;
-        nothing is rescaled.
+        nothing is rescaled. "auto" chooses it by BIC (docs/choosing.md).
+    penalty_ratio : float, optional
+        Instead of ``penalty``: a share of the largest useful one, which is what the best of all
+        activations of the first dictionary explains.
     signed : bool
         Allow negative amplitudes.
     min_gap : int
@@ -88,6 +91,8 @@ class PopCDL(BaseCDL):
         Activations per subject and atom.
     history_ : DataFrame
         Objective and seconds after each half-step: phase, round, step, objective, seconds.
+    n_atoms_, atom_length_, penalty_ : int, int, float
+        What was given, or chosen where "auto" was.
     objective_ : float
         Objective at the end.
     stop_reason_ : str
@@ -104,10 +109,11 @@ class PopCDL(BaseCDL):
 
     def __init__(
         self,
-        n_atoms: int = 1,
-        atom_length: int = 50,
-        penalty: float = 0.01,
+        n_atoms: int | str = 1,
+        atom_length: int | str = 50,
+        penalty: float | str = 0.01,
         *,
+        penalty_ratio: float | None = None,
         signed: bool = False,
         min_gap: int = 0,
         max_activations: int | None = None,
@@ -129,6 +135,7 @@ class PopCDL(BaseCDL):
         self.n_atoms = n_atoms
         self.atom_length = atom_length
         self.penalty = penalty
+        self.penalty_ratio = penalty_ratio
         self.signed = signed
         self.min_gap = min_gap
         self.max_activations = max_activations

@@ -13,6 +13,8 @@ from percdl.signals import Cohort
 from percdl.steps.csc_l1 import L1Coder
 
 MOST_NAMED = 5
+MAY_BE_AUTO = ("n_atoms", "atom_length", "penalty")
+DEFAULT_PENALTY = 0.01
 
 
 def check_cohort(cohort: Cohort, atom_length: int, model: str) -> None:
@@ -49,15 +51,8 @@ def check_parameters(model: str, parameters: dict[str, Any]) -> None:
         if parameters.get(name) is not None:
             _check_integer(model, name, parameters[name], 1)
     for name in ("penalty", "tol"):
-        value = parameters.get(name, 0)
-        if (
-            not isinstance(value, Real)
-            or isinstance(value, bool)
-            or not 0 <= float(value) < np.inf
-        ):
-            raise InvalidParameterError(
-                f"`{model}({name}={value!r})` must be a finite number of at least 0."
-            )
+        _check_number(model, name, parameters.get(name, 0))
+    _check_ratio(model, parameters.get("penalty_ratio"), parameters.get("penalty"))
     _check_coder(model, parameters)
     for name in ("signed", "realign", "multistart"):
         _check_choice(model, name, parameters.get(name, True), (True, False))
@@ -87,10 +82,43 @@ def _check_coder(model: str, parameters: dict[str, Any]) -> None:
             )
 
 
+def _is_auto(name: str, value: Any) -> bool:
+    return name in MAY_BE_AUTO and isinstance(value, str) and value == "auto"
+
+
+def _check_number(model: str, name: str, value: Any) -> None:
+    if _is_auto(name, value):
+        return
+    if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= float(value) < np.inf:
+        raise InvalidParameterError(
+            f"`{model}({name}={value!r})` must be a finite number of at least 0{_or_auto(name)}."
+        )
+
+
+def _check_ratio(model: str, ratio: Any, penalty: Any) -> None:
+    if ratio is None:
+        return
+    if not isinstance(ratio, Real) or isinstance(ratio, bool) or not 0 < float(ratio) <= 1:
+        raise InvalidParameterError(
+            f"`{model}(penalty_ratio={ratio!r})` must be a number above 0 and at most 1."
+        )
+    if penalty != DEFAULT_PENALTY:
+        raise InvalidParameterError(
+            f"`{model}(penalty={penalty!r}, penalty_ratio={ratio!r})`: both say what an "
+            "activation costs. Give one of them."
+        )
+
+
+def _or_auto(name: str) -> str:
+    return ' or "auto"' if name in MAY_BE_AUTO else ""
+
+
 def _check_integer(model: str, name: str, value: Any, least: int) -> None:
+    if _is_auto(name, value):
+        return
     if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
         raise InvalidParameterError(
-            f"`{model}({name}={value!r})` must be an integer of at least {least}."
+            f"`{model}({name}={value!r})` must be an integer of at least {least}{_or_auto(name)}."
         )
 
 

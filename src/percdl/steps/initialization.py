@@ -53,7 +53,7 @@ def choose_segments(
         segments = cut_segments(signals, windows, atom_length)
         trials = np.repeat(dictionary[None], len(segments), axis=0)
         trials[:, k] = segments
-        best = int(np.argmax(_mean_shares(signals, jnp.asarray(trials), penalty, rules)))
+        best = int(np.argmax(mean_shares(signals, jnp.asarray(trials), penalty, rules)))
         dictionary[k], winners[k] = segments[best], windows[best]
 
     for k in range(n_given, n_atoms):
@@ -117,7 +117,7 @@ def _loud_windows(energy: np.ndarray, atom_length: int) -> np.ndarray:
 
 
 @partial(jax.jit, static_argnames=("rules",))
-def _mean_shares(signals: Signals, dictionaries, penalty, rules: CodingRules):
+def mean_shares(signals: Signals, dictionaries, penalty, rules: CodingRules):
     """Return the share of a recording that each dictionary explains, averaged over recordings."""
     energy = jnp.sum(signals.values**2, axis=(1, 2))
 

@@ -81,8 +81,8 @@ def autocorrelate(values: np.ndarray) -> Float[np.ndarray, " lags"]:
 def _correlate(x: np.ndarray, y: np.ndarray, n_lags: int) -> np.ndarray:
     """Return ``sum over t of x[t] y[t + lag]``, over channels as well."""
     n = fft.next_fast_len(len(x) + n_lags, real=True)
-    x_hat, y_hat = (fft.rfft(np.asarray(a, float), n, axis=0) for a in (x, y))
-    return fft.irfft((np.conj(x_hat) * y_hat).sum(1), n)[:n_lags]
+    x_hat, y_hat = (np.asarray(fft.rfft(np.asarray(a, float), n, axis=0)) for a in (x, y))
+    return np.asarray(fft.irfft((np.conj(x_hat) * y_hat).sum(1), n))[:n_lags]
 
 
 def _propose(correlation: np.ndarray) -> float:

@@ -1,0 +1,119 @@
+"""What a model was told to choose by itself: ``"auto"`` becomes a number before the fit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from percdl.estimators.motif import Motif
+from percdl.estimators.validation import check_cohort
+from percdl.exceptions import InvalidRecordingError
+from percdl.signals import Cohort
+
+if TYPE_CHECKING:
+    from percdl.algorithm.settings import Settings
+    from percdl.estimators.base import BaseCDL
+
+SHORTEST = 3
+# Periods are read off so many recordings at most.
+MOST_PERIODS = 512
+# An atom counts if it explains at least this share of what the first one explains.
+WORTH, MOST_ATOMS = 0.25, 4
+
+
+class Choices(NamedTuple):
+    """The hyper-parameters of a fit, as numbers."""
+
+    n_atoms: int
+    atom_length: int
+    penalty: float
+
+
+def choose(model: BaseCDL, cohort: Cohort) -> Choices:
+    """Return the numbers a model works with; those not given are chosen in turn."""
+    chosen = Choices(
+        n_atoms=1 if model.n_atoms == "auto" else int(model.n_atoms),
+        atom_length=0 if model.atom_length == "auto" else int(model.atom_length),
+        penalty=0.0 if model.penalty == "auto" else float(model.penalty),
+    )
+    rng = check_random_state(model.random_state)
+    if model.atom_length == "auto":
+        check_cohort(cohort, SHORTEST, type(model).__name__)
+        chosen = chosen._replace(atom_length=choose_length(cohort, model.init))
+    check_cohort(cohort, chosen.atom_length, type(model).__name__)
+    if model.n_atoms == "auto":
+        free = model._settings(cohort, chosen._replace(penalty=0.0))
+        chosen = chosen._replace(n_atoms=choose_n_atoms(cohort, free, model.init, rng))
+    if model.penalty == "auto" or model.penalty_ratio is not None:
+        free = model._settings(cohort, chosen._replace(penalty=0.0))
+        dictionary = model._first_dictionary(cohort, free, rng)
+        price = choose_penalty(cohort, free, dictionary, model.penalty_ratio, rng)
+        chosen = chosen._replace(penalty=price)
+    return chosen
+
+
+def choose_length(cohort: Cohort, init: Any) -> int:
+    """Return the length of a given first dictionary, or one that suits the periods."""
+    from percdl.steps.period import agree_on_length, estimate_periods
+
+    if np.ndim(init) == 3:
+        return np.shape(init)[1]
+    ranks = by_power(cohort)
+    looked_at = ranks[np.linspace(0, len(ranks) - 1, min(len(ranks), MOST_PERIODS)).astype(int)]
+    length = agree_on_length(estimate_periods([cohort[i].values for i in looked_at]).period)
+    if length is None or length < SHORTEST:
+        raise InvalidRecordingError(
+            '`atom_length="auto"`: the recordings do not repeat themselves, so their period says '
+            "nothing. Set `atom_length` to the duration of the pattern, in samples."
+        )
+    return length
+
+
+def choose_n_atoms(
+    cohort: Cohort, settings: Settings, init: Any, rng: np.random.RandomState
+) -> int:
+    """Return how many atoms are given, or are worth it: the next explains too little."""
+    from percdl.estimators.first_dictionary import sample_signals
+    from percdl.steps.initialization import choose_segments, mean_shares
+
+    if not isinstance(init, str):
+        return 1 if isinstance(init, Motif) else len(init)
+    signals = sample_signals(cohort, settings, rng)
+    generator = np.random.default_rng(rng.randint(2**31))
+    found = choose_segments(
+        signals, MOST_ATOMS, settings.atom_length, settings.penalty, settings.rules, generator
+    )
+    nested = np.tril(np.ones((MOST_ATOMS, MOST_ATOMS)))[..., None, None] * found
+    shares = mean_shares(signals, nested.astype(found.dtype), settings.penalty, settings.rules)
+    added = np.diff(shares, prepend=0)
+    return int(np.argmax(np.append(added[1:] < WORTH * added[0], True))) + 1
+
+
+def choose_penalty(
+    cohort: Cohort,
+    settings: Settings,
+    dictionary: np.ndarray,
+    ratio: float | None,
+    rng: np.random.RandomState,
+) -> float:
+    """Return the penalty by BIC, or a ratio of the largest useful one."""
+    from percdl.estimators.first_dictionary import sample_signals
+    from percdl.steps import penalty
+    from percdl.steps.cdu import normalize
+
+    atoms = normalize(dictionary).astype(settings.dtype)
+    signals = sample_signals(cohort, settings, rng)
+    if ratio is None:
+        return penalty.choose_penalty(signals, atoms, settings.rules)
+    return ratio * penalty.largest_penalty(signals, atoms, settings.rules)
+
+
+def by_power(cohort: Cohort) -> np.ndarray:
+    """Return the positions of the recordings, in order of power.
+
+    Drawing by rank of power, neither the order of subjects nor units play a part.
+    """
+    power = [float(np.nanmean(np.square(r.values, dtype=float))) for r in cohort]
+    return np.argsort(power, kind="stable")

@@ -1,0 +1,91 @@
+"""The price of an activation, by BIC: docs/choosing.md derives it."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+from scipy.stats import norm as normal
+
+from percdl.steps.csc import CodingRules, correlate, encode
+from percdl.steps.types import Events, Signals
+
+# The median of |x| for a standard normal variable, so that a median measures a variance.
+MEDIAN_DEVIATION = float(normal.ppf(0.75))
+# No noise at all still needs a price, or every rounding error would be an activation: this
+# share of the largest useful one.
+LEAST_RATIO = 1e-4
+
+
+def choose_penalty(
+    signals: Signals, dictionary: Float[np.ndarray, "K L P"], rules: CodingRules
+) -> float:
+    """Return ``sigma^2 (2 log(K V) + log(L P))``, in squared signal units.
+
+    The three unknowns of an activation (which atom, where, how large) at their price by BIC,
+    with the noise variance of what a first code leaves.
+    """
+    n_atoms, length, n_channels = dictionary.shape
+    lengths = np.asarray(signals.lengths)
+    n_positions = np.median(lengths[lengths >= length]) - length + 1
+    unknowns = 2 * np.log(n_atoms * n_positions) + np.log(length * n_channels)
+    least = LEAST_RATIO * largest_penalty(signals, dictionary, rules)
+    return max(float(noise_variance(signals, dictionary, rules) * unknowns), least)
+
+
+def noise_variance(
+    signals: Signals, dictionary: Float[np.ndarray, "K L P"], rules: CodingRules
+) -> float:
+    """Return the variance of what distinguishes a cycle from the person's other cycles.
+
+    The recordings are coded at no price, and each person's segments are compared with their
+    mean: how people differ is not noise. From the median magnitude, so that the few places
+    where nothing fits count for little; the mean over channels.
+    """
+    length = dictionary.shape[1]
+    rest = np.array(signals.values, float)
+    events = _code_at_no_price(signals, dictionary, rules)
+    for x, onsets, atoms, amplitudes in zip(rest, *map(np.asarray, events), strict=True):
+        for k in np.unique(atoms[amplitudes != 0]):
+            used = (atoms == k) & (amplitudes != 0)
+            places = onsets[used, None] + np.arange(length)
+            x[places] -= _explain(x[places], amplitudes[used], dictionary[k])
+    seen = np.arange(rest.shape[1]) < np.asarray(signals.lengths)[:, None]
+    seen = seen[..., None] if signals.observed is None else np.asarray(signals.observed) > 0
+    seen = np.broadcast_to(seen, rest.shape)
+    deviation = [np.median(np.abs(rest[..., p][seen[..., p]])) for p in range(rest.shape[2])]
+    return float(np.mean(np.square(deviation)) / MEDIAN_DEVIATION**2)
+
+
+def _explain(segments: np.ndarray, amplitudes: np.ndarray, atom: np.ndarray) -> np.ndarray:
+    """Return segments (n, L, P) as multiples of their own mean shape, or of the atom if alone."""
+    scale = amplitudes[:, None, None]
+    if len(segments) > 1:
+        atom = (scale * segments).sum(0) / (amplitudes**2).sum()
+    return scale * atom
+
+
+def largest_penalty(
+    signals: Signals, dictionary: Float[np.ndarray, "K L P"], rules: CodingRules
+) -> float:
+    """Return the largest penalty that leaves an activation: what the best of all explains."""
+    return float(_largest_gain(signals, dictionary, rules))
+
+
+@partial(jax.jit, static_argnames=("rules",))
+def _code_at_no_price(signals: Signals, dictionary, rules: CodingRules) -> Events:
+    return encode(signals, dictionary[None], jnp.zeros((), dictionary.dtype), rules)[0]
+
+
+@partial(jax.jit, static_argnames=("rules",))
+def _largest_gain(signals: Signals, dictionary, rules: CodingRules):
+    projection, norm = correlate(signals, dictionary[None])
+    if not rules.signed:
+        projection = jnp.maximum(projection, 0)
+    gain = jnp.where(norm > 0, projection**2 / jnp.where(norm > 0, norm, 1), 0)
+    n_positions = signals.lengths - dictionary.shape[1] + 1
+    inside = jnp.arange(gain.shape[2]) < n_positions[:, None, None]
+    return jnp.max(jnp.where(inside, gain, 0))

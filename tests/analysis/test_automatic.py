@@ -1,0 +1,64 @@
+"""Models that choose by themselves: length, number of atoms, penalty."""
+
+import numpy as np
+import pytest
+import toy
+from numpy.testing import assert_allclose
+
+from percdl import PopCDL, load, suggest_atom_length
+from percdl.exceptions import InvalidRecordingError
+
+
+def beats(period, n_patterns, seed, n_times=256):
+    """Return (n, 1) a train of the first patterns in turn, with a little noise."""
+    rng = np.random.default_rng(seed)
+    x = 0.05 * rng.standard_normal((n_times, 1))
+    for turn, onset in enumerate(range(int(rng.integers(0, 9)), n_times - toy.LENGTH, period)):
+        x[onset : onset + toy.LENGTH] += toy.patterns()[turn % n_patterns] * rng.uniform(0.8, 1.2)
+    return x
+
+
+def automatic(**options):
+    defaults = {"n_atoms": "auto", "atom_length": "auto", "penalty": "auto", "random_state": 0}
+    return PopCDL(**{**defaults, "n_init": 2, "n_perso": 1, "chunk_rows": 4, **options})
+
+
+@pytest.mark.parametrize("n_patterns", [1, 2])
+def test_the_number_of_patterns_is_found(n_patterns):
+    recordings = [beats(22, n_patterns, seed) for seed in range(4)]
+    model = automatic(atom_length=toy.LENGTH).fit(recordings)
+    assert model.n_atoms_ == n_patterns
+    assert model.dictionary_.shape == (n_patterns, toy.LENGTH, 1)
+    assert model.score(recordings) > 0.9
+
+
+def test_the_length_is_the_suggested_one(tmp_path):
+    recordings = [beats(period, 1, period) for period in (21, 22, 23, 24)]
+    model = automatic(n_atoms=1).fit(recordings)
+    assert model.atom_length_ == suggest_atom_length(recordings).length
+    assert model.dictionary_.shape[1] == model.atom_length_
+    assert model.get_params()["atom_length"] == "auto"
+    model.save(tmp_path / "model.percdl")
+    again = load(tmp_path / "model.percdl")
+    assert (again.atom_length_, again.penalty_) == (model.atom_length_, model.penalty_)
+    assert again.score(recordings) == model.score(recordings)
+
+
+def test_choices_do_not_depend_on_order_or_units():
+    recordings = [beats(22, 2, seed) for seed in range(4)]
+    model = automatic(atom_length=toy.LENGTH).fit(recordings)
+    twin = automatic(atom_length=toy.LENGTH).fit([8 * x for x in recordings[::-1]])
+    assert twin.n_atoms_ == model.n_atoms_
+    assert_allclose(twin.penalty_, 64 * model.penalty_, rtol=1e-3)
+    assert_allclose(twin.dictionary_, model.dictionary_, atol=1e-3)
+
+
+def test_a_first_dictionary_says_length_and_number():
+    recordings = [beats(22, 2, seed) for seed in range(4)]
+    model = automatic(init=toy.first_guess(0)).fit(recordings)
+    assert (model.n_atoms_, model.atom_length_) == (2, toy.LENGTH)
+
+
+def test_recordings_without_a_period_are_refused():
+    with pytest.raises(InvalidRecordingError, match="do not repeat themselves"):
+        automatic().fit(np.tile(np.linspace(0, 1, 60), (2, 1)))
