@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from percdl.analysis import suggest_atom_length
+    from percdl.analysis import select, suggest_atom_length
     from percdl.datasets import make_synthetic
     from percdl.estimators import IndCDL, PerCDL, PopCDL, load
+    from percdl.report.path import selection_path
     from percdl.signals import Cohort, Recording
     from percdl.steps.csc_l1 import L1Coder
     from percdl.transforms import (
@@ -44,6 +45,8 @@ __all__ = [
     "__version__",
     "load",
     "make_synthetic",
+    "select",
+    "selection_path",
     "suggest_atom_length",
 ]
 
@@ -64,6 +67,8 @@ _HOME = {
     "Compose": "percdl.transforms",
     "Custom": "percdl.transforms",
     "make_synthetic": "percdl.datasets",
+    "select": "percdl.analysis",
+    "selection_path": "percdl.report.path",
     "suggest_atom_length": "percdl.analysis",
 }
 

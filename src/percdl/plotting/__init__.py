@@ -2,7 +2,7 @@
 
 from percdl.plotting.atoms import plot_atoms, plot_personal_atoms
 from percdl.plotting.bands import plot_atom_band
-from percdl.plotting.choosing import plot_atom_length
+from percdl.plotting.choosing import plot_atom_length, plot_selection
 from percdl.plotting.history import plot_history
 from percdl.plotting.reconstruction import plot_reconstruction
 from percdl.plotting.warps import plot_warps
@@ -14,5 +14,6 @@ __all__ = [
     "plot_history",
     "plot_personal_atoms",
     "plot_reconstruction",
+    "plot_selection",
     "plot_warps",
 ]

@@ -1,0 +1,36 @@
+"""A path of models in one call: the table and the picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from percdl.estimators.base import BaseCDL
+
+
+def selection_path(
+    cohort: Any,
+    grid: Mapping[str, Sequence[Any]],
+    model: BaseCDL | None = None,
+    ax: Axes | None = None,
+    **options: Any,
+) -> tuple[pd.DataFrame, Axes]:
+    """Return the held-out scores of a grid of models, as a table and as a picture.
+
+    Parameters
+    ----------
+    cohort, grid, model, **options
+        As in `percdl.select`.
+    ax : Axes, optional
+        Where to draw; a new figure by default.
+    """
+    from percdl.analysis import select
+    from percdl.plotting import plot_selection
+
+    found = select(cohort, grid, model, **options)
+    return found.table, plot_selection(found, ax)
