@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -47,10 +47,13 @@ def run_percdl(
     dictionary: np.ndarray,
     history: History,
     report: Callable[[str, int, float], None],
+    revive: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
 ) -> Outcome:
     """Run both phases of Algorithm 1 from a first dictionary (K, L, P).
 
-    ``report(phase, round, objective)`` is called after each round. One more local round
+    ``report(phase, round, objective)`` is called after each round. Between rounds of the first
+    phase, ``revive(dictionary, dead)`` may replace atoms that nobody uses (dead, array (K,));
+    that takes a look at recordings, so only a caller who has some can offer it. One more local round
     follows the last update, so that codes and parameters belong to the dictionary returned.
     """
     broadcast = Broadcast(normalize(dictionary), move=np.zeros(len(dictionary), int))
@@ -67,6 +70,9 @@ def run_percdl(
         if _settled(history, settings):
             reason = StopReason.CONVERGED
             break
+        if revive is not None and not sums.counts.all() and index < n_init - 1:
+            alive_again = revive(broadcast.dictionary, sums.counts == 0)
+            broadcast = replace(broadcast, dictionary=normalize(alive_again))
     if sums is None:  # codes to start from, without a first phase
         sums = runtime.population_round(broadcast)
     for index in range(n_perso):  # lines 6-10

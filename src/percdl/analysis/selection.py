@@ -105,7 +105,8 @@ def select(
         )
     folds = KFold(n_folds, shuffle=True, random_state=random_state)
     candidates = [{k: [v] for k, v in _arguments(point, base).items()} for point in points]
-    search = GridSearchCV(clone(base), candidates, cv=folds, refit=False, error_score="raise")
+    on_error: Any = "raise"
+    search = GridSearchCV(clone(base), candidates, cv=folds, refit=False, error_score=on_error)
     scores = search.fit(cohort).cv_results_
     table = pd.DataFrame(points)
     table["score"] = scores["mean_test_score"]
@@ -116,7 +117,7 @@ def select(
     first = int((table["score"] >= best["score"] - best["error"]).to_numpy().argmax())
     table["chosen"] = table.index == first
     chosen = points[order[first]]
-    return Selection(table, chosen, clone(base).set_params(**_arguments(chosen, base)))
+    return Selection(table, chosen, _with(base, chosen))
 
 
 def _points(grid: Mapping[str, Sequence[Any]], base: BaseCDL) -> list[dict[str, Any]]:
@@ -143,12 +144,20 @@ def _arguments(point: dict[str, Any], base: BaseCDL) -> dict[str, Any]:
     return arguments
 
 
-def _size(point: dict[str, Any], base: BaseCDL) -> tuple[float, ...]:
+def _size(point: dict[str, Any], base: BaseCDL) -> tuple[float, float, float]:
     """Return how large a model is: atoms, warp parameters, and how cheap activations are."""
-    model = clone(base).set_params(**_arguments(point, base))
+    model = _with(base, point)
     transform = model._get_transform()
     n_params = transform.depth * transform.width if isinstance(transform, TimeWarp) else 0
     price = model.penalty if model.penalty_ratio is None else model.penalty_ratio
-    return tuple(
-        float(value) if value != "auto" else 0.0 for value in (model.n_atoms, n_params)
-    ) + (0.0 if price == "auto" else -float(price),)
+    return (
+        0.0 if model.n_atoms == "auto" else float(model.n_atoms),
+        float(n_params),
+        0.0 if price == "auto" else -float(price),
+    )
+
+
+def _with(base: BaseCDL, point: dict[str, Any]) -> BaseCDL:
+    """Return the model of a point, not fitted."""
+    model: Any = clone(base)
+    return model.set_params(**_arguments(point, base))

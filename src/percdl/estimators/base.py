@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from dataclasses import asdict
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -220,18 +220,22 @@ class BaseCDL(TransformerMixin, BaseEstimator):
         """Run from each first dictionary; return the end with the lowest objective."""
         from percdl.algorithm.history import History
         from percdl.algorithm.loop import run_percdl
+        from percdl.estimators.first_dictionary import revive_atoms
         from percdl.runtimes.in_process import InProcess
 
         runtime = InProcess(cohort, settings, self.chunk_rows)
         rng = check_random_state(self.random_state)
-        n_restarts = self.n_restarts if isinstance(self.init, str) else 1
+        n_restarts, revive = 1, None  # a dictionary that was given is not meddled with
+        if isinstance(self.init, str):
+            n_restarts = self.n_restarts
+            revive = partial(revive_atoms, cohort=cohort, settings=settings, rng=rng)
         best: Any = None
         n_rounds = n_restarts * (settings.n_init + settings.n_perso)
         with progress_bar(self.progress, n_rounds) as report:
             for _ in range(n_restarts):
                 history = History()
                 start = self._first_dictionary(cohort, settings, rng)
-                outcome = run_percdl(runtime, settings, start, history, report)
+                outcome = run_percdl(runtime, settings, start, history, report, revive)
                 if best is None or outcome.sums.objective < best[0].sums.objective:
                     best = outcome, history, runtime.site.results()
         return best

@@ -87,6 +87,38 @@ def _from_data(cohort: Cohort, settings: Settings, rng: np.random.RandomState) -
     return chosen.astype(float)
 
 
+def revive_atoms(
+    dictionary: np.ndarray,
+    dead: np.ndarray,
+    cohort: Cohort,
+    settings: Settings,
+    rng: np.random.RandomState,
+) -> np.ndarray:
+    """Replace atoms that nobody uses by segments that the others leave unexplained.
+
+    Where no segment is worth its price the dictionary is returned as it was.
+    """
+    from percdl.steps.initialization import choose_segments, mean_shares
+
+    signals = sample_signals(cohort, settings, rng)
+    generator = np.random.default_rng(rng.randint(2**31))
+    order = np.argsort(dead, kind="stable")  # those alive come first
+    found = choose_segments(
+        signals,
+        settings.n_atoms,
+        settings.atom_length,
+        settings.penalty,
+        settings.rules,
+        generator,
+        dictionary[~dead],
+    )
+    revived = dictionary.copy()
+    revived[order] = found
+    both = np.stack([dictionary, revived]).astype(settings.dtype)
+    before, after = np.asarray(mean_shares(signals, both, settings.penalty, settings.rules))
+    return revived if after > before else dictionary
+
+
 def sample_signals(cohort: Cohort, settings: Settings, rng: np.random.RandomState) -> Signals:
     """Return some recordings, cut to a length that is quick to look at."""
     picked = by_power(cohort)[np.sort(rng.permutation(len(cohort))[:MOST_RECORDINGS])]
