@@ -12,6 +12,7 @@ from percdl import make_synthetic
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "benchmarks" / "claims"
 NAMES = {
+    "automatic",
     "bad_input",
     "derivatives",
     "gpu",

@@ -53,8 +53,8 @@ def run_percdl(
 
     ``report(phase, round, objective)`` is called after each round. Between rounds of the first
     phase, ``revive(dictionary, dead)`` may replace atoms that nobody uses (dead, array (K,));
-    that takes a look at recordings, so only a caller who has some can offer it. One more local round
-    follows the last update, so that codes and parameters belong to the dictionary returned.
+    that takes a look at recordings, so only a caller who has some can offer it. One more local
+    round follows the last update, so that codes and parameters belong to the dictionary returned.
     """
     broadcast = Broadcast(normalize(dictionary), move=np.zeros(len(dictionary), int))
     sums, reason = None, StopReason.ROUNDS_DONE
