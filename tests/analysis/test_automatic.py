@@ -23,13 +23,23 @@ def automatic(**options):
     return PopCDL(**{**defaults, "n_init": 2, "n_perso": 1, "chunk_rows": 4, **options})
 
 
-@pytest.mark.parametrize("n_patterns", [1, 2])
-def test_the_number_of_patterns_is_found(n_patterns):
-    recordings = [beats(22, n_patterns, seed) for seed in range(4)]
-    model = automatic(atom_length=toy.LENGTH).fit(recordings)
-    assert model.n_atoms_ == n_patterns
-    assert model.dictionary_.shape == (n_patterns, toy.LENGTH, 1)
-    assert model.score(recordings) > 0.9
+RECORDINGS = {n: [beats(22, n, seed) for seed in range(4)] for n in (1, 2)}
+
+
+@pytest.fixture(scope="module")
+def of_two():
+    """A model of recordings with two patterns."""
+    return automatic(atom_length=toy.LENGTH).fit(RECORDINGS[2])
+
+
+def test_two_patterns_are_found(of_two):
+    assert of_two.n_atoms_ == 2
+    assert of_two.dictionary_.shape == (2, toy.LENGTH, 1)
+    assert of_two.score(RECORDINGS[2]) > 0.9
+
+
+def test_one_pattern_needs_one_atom():
+    assert automatic(atom_length=toy.LENGTH).fit(RECORDINGS[1]).n_atoms_ == 1
 
 
 def test_the_length_is_the_suggested_one(tmp_path):
@@ -44,18 +54,15 @@ def test_the_length_is_the_suggested_one(tmp_path):
     assert again.score(recordings) == model.score(recordings)
 
 
-def test_choices_do_not_depend_on_order_or_units():
-    recordings = [beats(22, 2, seed) for seed in range(4)]
-    model = automatic(atom_length=toy.LENGTH).fit(recordings)
-    twin = automatic(atom_length=toy.LENGTH).fit([8 * x for x in recordings[::-1]])
-    assert twin.n_atoms_ == model.n_atoms_
-    assert_allclose(twin.penalty_, 64 * model.penalty_, rtol=1e-3)
-    assert_allclose(twin.dictionary_, model.dictionary_, atol=1e-3)
+def test_choices_do_not_depend_on_order_or_units(of_two):
+    twin = automatic(atom_length=toy.LENGTH).fit([8 * x for x in RECORDINGS[2][::-1]])
+    assert twin.n_atoms_ == of_two.n_atoms_
+    assert_allclose(twin.penalty_, 64 * of_two.penalty_, rtol=1e-3)
+    assert_allclose(twin.dictionary_, of_two.dictionary_, atol=1e-3)
 
 
 def test_a_first_dictionary_says_length_and_number():
-    recordings = [beats(22, 2, seed) for seed in range(4)]
-    model = automatic(init=toy.first_guess(0)).fit(recordings)
+    model = automatic(init=toy.first_guess(0)).fit(RECORDINGS[2])
     assert (model.n_atoms_, model.atom_length_) == (2, toy.LENGTH)
 
 

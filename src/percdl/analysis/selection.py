@@ -89,11 +89,11 @@ def select(
 
     Examples
     --------
-    >>> from percdl import PopCDL, make_synthetic
-    >>> cohort = make_synthetic(6, random_state=0).cohort
-    >>> found = select(cohort, {"n_atoms": [1, 2]}, PopCDL(atom_length=50, random_state=0))
+    >>> from percdl import PopCDL
+    >>> waves = np.sin(np.arange(600).reshape(6, 100) / 3)
+    >>> found = select(waves, {"penalty": [0.1, 5.0]}, PopCDL(atom_length=19, random_state=0))
     >>> found.chosen
-    {'n_atoms': 2}
+    {'penalty': 5.0}
     """
     base = PerCDL(random_state=0, progress=False) if model is None else model
     cohort = as_cohort(cohort)
