@@ -20,6 +20,7 @@ from small_models import (
 
 from percdl import Cohort, PerCDL, TimeWarp
 from percdl.estimators import Motif
+from percdl.estimators.automatic import Choices
 
 N_PARAMS = {"PerCDL": 3, "PopCDL": 0, "IndCDL": toy.LENGTH}
 
@@ -128,11 +129,12 @@ def test_arguments_reach_the_algorithm(cohort):
         "centering": "paper", "solver": "polyak", "n_solver_steps": 11, "dtype": "float64",
         "penalty": 0.7, "n_atoms": 3, "atom_length": 21, "transform": TimeWarp(2, 4),
     }  # fmt: skip
-    settings = make("PerCDL", tol=0.125, **chosen)._settings(cohort)
+    numbers = Choices(n_atoms=3, atom_length=21, penalty=0.7)
+    settings = make("PerCDL", tol=0.125, **chosen)._settings(cohort, numbers)
     assert {name: getattr(settings, name) for name in chosen} == chosen
     assert settings.tolerance == 0.125
     assert settings.n_channels == 1
-    assert PerCDL()._settings(cohort).transform == TimeWarp()
+    assert PerCDL()._settings(cohort, numbers).transform == TimeWarp()
 
 
 def test_without_rounds_the_first_dictionary_is_coded(cohort):

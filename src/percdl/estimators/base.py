@@ -232,18 +232,20 @@ class BaseCDL(TransformerMixin, BaseEstimator):
         best: Any = None
         n_rounds = n_restarts * (settings.n_init + settings.n_perso)
         with progress_bar(self.progress, n_rounds) as report:
-            for _ in range(n_restarts):
+            for restart in range(n_restarts):
                 history = History()
-                start = self._first_dictionary(cohort, settings, rng)
+                start = self._first_dictionary(cohort, settings, rng, restart)
                 outcome = run_percdl(runtime, settings, start, history, report, revive)
                 if best is None or outcome.sums.objective < best[0].sums.objective:
                     best = outcome, history, runtime.site.results()
         return best
 
-    def _first_dictionary(self, cohort: Cohort, settings: Settings, rng: Any) -> np.ndarray:
+    def _first_dictionary(
+        self, cohort: Cohort, settings: Settings, rng: Any, restart: int = 0
+    ) -> np.ndarray:
         from percdl.estimators.first_dictionary import first_dictionary
 
-        return first_dictionary(self.init, cohort, settings, rng)
+        return first_dictionary(self.init, cohort, settings, rng, restart)
 
     def _run_frozen(self, cohort: Cohort, settings: Settings):
         from percdl.algorithm.loop import run_frozen

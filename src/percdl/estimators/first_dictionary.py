@@ -18,14 +18,21 @@ if TYPE_CHECKING:
 
 # Data-driven initialization looks at this many recordings, and this many atom lengths of each.
 MOST_RECORDINGS, MOST_LENGTHS = 32, 40
+# Share of the candidates that a restart knows.
+RESTART_SHARE = 0.25
 
 
 def first_dictionary(
-    init: Any, cohort: Cohort, settings: Settings, rng: np.random.RandomState
+    init: Any,
+    cohort: Cohort,
+    settings: Settings,
+    rng: np.random.RandomState,
+    restart: int = 0,
 ) -> np.ndarray:
     """Return the first dictionary, array (K, L, P).
 
-    ``init`` is an array of that shape, a `Motif` (or a list of K of them), or ``"auto"``.
+    ``init`` is an array of that shape, a `Motif` (or a list of K of them), or ``"auto"``;
+    restarts of the latter know only some of the candidates, so as to begin elsewhere.
     """
     if isinstance(init, str):
         if init != "auto":
@@ -33,7 +40,7 @@ def first_dictionary(
                 f"`init={init!r}` must be 'auto', an array (n_atoms, atom_length, n_channels), "
                 "a Motif or a list of Motif."
             )
-        return _from_data(cohort, settings, rng)
+        return _from_data(cohort, settings, rng, RESTART_SHARE if restart else 1.0)
     motifs = [init] if isinstance(init, Motif) else init
     if isinstance(motifs, (list, tuple)) and motifs and all(isinstance(m, Motif) for m in motifs):
         return _check(np.stack([m.cut(cohort, settings.atom_length) for m in motifs]), settings)
@@ -70,7 +77,9 @@ def _check(dictionary: np.ndarray, settings: Settings) -> np.ndarray:
     return dictionary
 
 
-def _from_data(cohort: Cohort, settings: Settings, rng: np.random.RandomState) -> np.ndarray:
+def _from_data(
+    cohort: Cohort, settings: Settings, rng: np.random.RandomState, share: float
+) -> np.ndarray:
     """Pick segments that recur across some of the recordings."""
     from percdl.steps.initialization import choose_segments
 
@@ -83,6 +92,7 @@ def _from_data(cohort: Cohort, settings: Settings, rng: np.random.RandomState) -
         settings.penalty,
         settings.disjoint_rules,
         generator,
+        share=share,
     )
     return chosen.astype(float)
 

@@ -30,6 +30,7 @@ def choose_segments(
     rules: CodingRules,
     rng: np.random.Generator,
     chosen: np.ndarray | None = None,
+    share: float = 1.0,
 ) -> np.ndarray:
     """Pick segments of the recordings as atoms (K, L, P), greedily by what they explain.
 
@@ -37,8 +38,9 @@ def choose_segments(
     start from, none by default), by coding all the recordings with it, exactly. What counts is
     the share of a recording that is explained, averaged over recordings: a segment that recurs
     in everybody wins over one that explains a loud recording well. At last the windows around
-    the winners are tried in the same way, so that no atom cuts its pattern. Cost O(K) times
-    ``N_CANDIDATES`` codings.
+    the winners are tried in the same way, so that no atom cuts its pattern. A ``share`` of
+    the candidates, drawn at random, gives another start. Cost O(K) times ``N_CANDIDATES``
+    codings.
     """
     # Unused slots hold zero atoms, which are never activated: one program for every step.
     shape = (n_atoms, atom_length, signals.values.shape[2])
@@ -46,7 +48,7 @@ def choose_segments(
     n_given = 0 if chosen is None else len(chosen)
     if n_given:
         dictionary[:n_given] = chosen
-    candidates = propose_windows(signals, atom_length, rng)
+    candidates = propose_windows(signals, atom_length, rng, share)
     winners = {}
 
     def try_out(k: int, windows: np.ndarray) -> None:
@@ -64,7 +66,7 @@ def choose_segments(
 
 
 def propose_windows(
-    signals: Signals, atom_length: int, rng: np.random.Generator
+    signals: Signals, atom_length: int, rng: np.random.Generator, share: float = 1.0
 ) -> Int[np.ndarray, "n 2"]:
     """Draw windows, given as recording and first sample, about as many from each recording.
 
@@ -84,7 +86,8 @@ def propose_windows(
         weight = inside[starts] / inside[starts].sum()
         drawn = rng.choice(starts, min(quota, len(starts)), replace=False, p=weight)
         windows += [(row, start) for start in np.sort(drawn)]
-    return _resize(np.array(windows))
+    kept = np.sort(rng.permutation(len(windows))[: max(1, round(share * len(windows)))])
+    return _resize(np.array(windows)[kept])
 
 
 def cut_segments(signals: Signals, windows: np.ndarray, atom_length: int) -> np.ndarray:
