@@ -83,10 +83,17 @@ def choose_n_atoms(
     signals = sample_signals(cohort, settings, rng)
     generator = np.random.default_rng(rng.randint(2**31))
     found = choose_segments(
-        signals, MOST_ATOMS, settings.atom_length, settings.penalty, settings.rules, generator
+        signals,
+        MOST_ATOMS,
+        settings.atom_length,
+        settings.penalty,
+        settings.disjoint_rules,
+        generator,
     )
     nested = np.tril(np.ones((MOST_ATOMS, MOST_ATOMS)))[..., None, None] * found
-    shares = mean_shares(signals, nested.astype(found.dtype), settings.penalty, settings.rules)
+    shares = mean_shares(
+        signals, nested.astype(found.dtype), settings.penalty, settings.disjoint_rules
+    )
     added = np.diff(shares, prepend=0)
     return int(np.argmax(np.append(added[1:] < WORTH * added[0], True))) + 1
 
@@ -106,8 +113,8 @@ def choose_penalty(
     atoms = normalize(dictionary).astype(settings.dtype)
     signals = sample_signals(cohort, settings, rng)
     if ratio is None:
-        return penalty.choose_penalty(signals, atoms, settings.rules)
-    return ratio * penalty.largest_penalty(signals, atoms, settings.rules)
+        return penalty.choose_penalty(signals, atoms, settings.disjoint_rules)
+    return ratio * penalty.largest_penalty(signals, atoms, settings.disjoint_rules)
 
 
 def by_power(cohort: Cohort) -> np.ndarray:

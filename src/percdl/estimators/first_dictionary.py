@@ -118,14 +118,16 @@ def revive_atoms(
         settings.n_atoms,
         settings.atom_length,
         settings.penalty,
-        settings.rules,
+        settings.disjoint_rules,
         generator,
         dictionary[~dead],
     )
     revived = dictionary.copy()
     revived[order] = found
     both = np.stack([dictionary, revived]).astype(settings.dtype)
-    before, after = np.asarray(mean_shares(signals, both, settings.penalty, settings.rules))
+    before, after = np.asarray(
+        mean_shares(signals, both, settings.penalty, settings.disjoint_rules)
+    )
     return revived if after > before else dictionary
 
 

@@ -73,6 +73,11 @@ def _check_coder(model: str, parameters: dict[str, Any]) -> None:
             f"`{model}(coder={coder!r})` must be an L1Coder, or None for the exact coder."
         )
     only_exact = {"signed": False, "min_gap": 0, "max_activations": None, "loss": "squared"}
+    if parameters.get("penalty") == "auto" or parameters.get("penalty_ratio") is not None:
+        raise InvalidParameterError(
+            f"`{model}` chooses penalties for the exact coder only. Give `penalty` as a number "
+            "with an L1Coder, e.g. a tenth of `largest_useful_penalty` (percdl.steps.csc_l1)."
+        )
     for name, default in only_exact.items():
         if parameters.get(name, default) != default:
             raise InvalidParameterError(

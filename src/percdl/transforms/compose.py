@@ -131,7 +131,7 @@ class Compose(Transform):
         if coupling is None:
             return super().normal_equations(params, atom, moment, weight)
         mixing = self._mixing(params, atom.shape[1])
-        met = jnp.einsum("slp,spq->slq", moment, mixing)
+        met = jnp.einsum("slp,spn->sln", moment, mixing)
         warp, own = self._warp(params)
         if coupling == "none":
             return warp.normal_equations(own, atom, met, weight)
