@@ -17,7 +17,7 @@ from benchmarks.timing import follow
 from percdl import Cohort, Compose, Gain, Identity, PerCDL, Rotation, Shift, TimeWarp
 from percdl.algorithm.chunks import Chunk, bucket_length, fill
 from percdl.signals import Recording
-from percdl.steps.csc import CodingRules, encode
+from percdl.steps.csc import L0Coder, encode
 from percdl.steps.robust import rebuild
 from percdl.transforms import Transform
 
@@ -93,6 +93,6 @@ def _missed(cohort: Cohort, atoms: np.ndarray) -> tuple[float, float]:
     chunk = Chunk(np.arange(len(cohort)), len(cohort), longest)
     signals = fill(cohort, chunk, 0, "float32")
     atoms = atoms.astype(np.float32)
-    events, _ = encode(signals, atoms, np.float32(PENALTY), CodingRules())
+    events, _ = encode(signals, atoms, np.float32(PENALTY), L0Coder())
     residual = signals.values - np.asarray(rebuild(events, atoms, longest))
     return float((residual**2).sum()), float((signals.values**2).sum())

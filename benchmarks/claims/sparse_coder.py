@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.claims._claim import Claim, is_quick
 from benchmarks.claims._oracle import in_double, naive
-from percdl.steps.csc import CodingRules, encode
+from percdl.steps.csc import L0Coder, encode
 from percdl.steps.types import Signals
 
 N, L = 10, 3
@@ -24,7 +24,7 @@ class Family(NamedTuple):
     n_atoms: int
     n_channels: int
     mask: int
-    rules: CodingRules
+    rules: L0Coder
 
 
 FAMILIES = [
@@ -32,9 +32,9 @@ FAMILIES = [
     for n_atoms, n_channels in ((1, 1), (2, 1), (2, 2), (3, 2))
     for mask in sorted({0, 1, n_channels})
     for rules in (
-        CodingRules(),
-        CodingRules(signed=True, min_gap=1),
-        CodingRules(max_activations=2),
+        L0Coder(),
+        L0Coder(signed=True, min_gap=1),
+        L0Coder(max_activations=2),
     )
 ]
 
@@ -85,7 +85,7 @@ def _draw(family: Family, n_problems: int, rng: np.random.Generator):
     return x, lengths, observed, atoms
 
 
-def _is_legal(code: list, rules: CodingRules, n_times: int) -> bool:
+def _is_legal(code: list, rules: L0Coder, n_times: int) -> bool:
     """Whether a code respects its rules: a gain made by breaking them is none."""
     onsets = np.sort([onset for onset, *_ in code]).astype(int)
     inside = ((onsets >= 0) & (onsets <= n_times - L)).all()

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from percdl.estimators import IndCDL, PerCDL, PopCDL, load
     from percdl.report.path import selection_path
     from percdl.signals import Cohort, Recording
+    from percdl.steps.csc import L0Coder
     from percdl.steps.csc_l1 import L1Coder
     from percdl.transforms import (
         Compose,
@@ -35,6 +36,7 @@ __all__ = [
     "Gain",
     "Identity",
     "IndCDL",
+    "L0Coder",
     "L1Coder",
     "PerCDL",
     "PopCDL",
@@ -55,6 +57,7 @@ _HOME = {
     "PopCDL": "percdl.estimators",
     "IndCDL": "percdl.estimators",
     "load": "percdl.estimators",
+    "L0Coder": "percdl.steps.csc",
     "L1Coder": "percdl.steps.csc_l1",
     "Cohort": "percdl.signals",
     "Recording": "percdl.signals",

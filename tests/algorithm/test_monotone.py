@@ -12,7 +12,7 @@ from percdl.algorithm.history import History
 from percdl.algorithm.loop import run_percdl
 from percdl.runtimes.in_process import InProcess
 from percdl.signals import Cohort
-from percdl.steps.csc import CodingRules
+from percdl.steps.csc import L0Coder
 from percdl.transforms import Free, Identity, TimeWarp
 
 # The three cures are not descent steps: a search may lose a little when the codes follow.
@@ -44,7 +44,7 @@ CASES = {
         {
             "transform": TimeWarp(1, 4, per_channel=True),
             "n_channels": 2,
-            "rules": CodingRules(signed=True, min_gap=1, max_activations=4),
+            "rules": L0Coder(signed=True, min_gap=1, max_activations=4),
         },
         True,
     ),

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from percdl import Cohort, IndCDL, L1Coder, PerCDL, PopCDL, TimeWarp, load
+from percdl import Cohort, IndCDL, L0Coder, L1Coder, PerCDL, PopCDL, TimeWarp, load
 from percdl.datasets import atom_distance, common_patterns
 from percdl.exceptions import InvalidParameterError, NoActivationWarning
 
@@ -71,10 +71,18 @@ def test_models_with_the_l1_coder_are_saved(tmp_path):
     assert again.score(cohort) == pytest.approx(model.score(cohort))
 
 
+def test_the_exact_coder_may_be_given_by_name():
+    cohort, patterns = overlapping(2, 4)
+    options = {"penalty": 1e-2, "init": start(patterns), "n_init": 1, "n_perso": 0}
+    named = PopCDL(2, L, coder=L0Coder(min_gap=5), **options).fit(cohort)
+    plain = PopCDL(2, L, min_gap=5, **options).fit(cohort)
+    assert named.events_.equals(plain.events_)
+
+
 def test_options_of_the_exact_coder_are_refused():
     cohort, _ = overlapping(2, 3)
-    with pytest.raises(InvalidParameterError, match=r"min_gap=3.*exact coder"):
+    with pytest.raises(InvalidParameterError, match=r"min_gap=3.*says how to code"):
         PopCDL(2, L, coder=CODER, min_gap=3).fit(cohort)
     other = PopCDL(2, L).set_params(coder="l1")
-    with pytest.raises(InvalidParameterError, match="must be an L1Coder"):
+    with pytest.raises(InvalidParameterError, match="must be an L0Coder or an L1Coder"):
         other.fit(cohort)

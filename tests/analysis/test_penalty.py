@@ -9,11 +9,11 @@ import toy
 from numpy.testing import assert_allclose
 
 from percdl.exceptions import InvalidParameterError
-from percdl.steps.csc import CodingRules, encode
+from percdl.steps.csc import L0Coder, encode
 from percdl.steps.penalty import choose_penalty, largest_penalty, noise_variance
 from percdl.steps.types import Signals
 
-RULES = CodingRules()
+RULES = L0Coder()
 ATOMS = toy.patterns() / np.linalg.norm(toy.patterns(), axis=1, keepdims=True)
 
 

@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from percdl.algorithm.chunks import Chunk, fill
 from percdl.signals import Cohort
-from percdl.steps.csc import CodingRules, correlate, encode, select_disjoint
+from percdl.steps.csc import L0Coder, correlate, encode, select_disjoint
 from percdl.steps.types import Signals
 
 S, N, L = 80, 10, 3
@@ -31,19 +31,19 @@ class Case(NamedTuple):
     n_atoms: int
     n_channels: int
     mask: int
-    rules: CodingRules = CodingRules()
+    rules: L0Coder = L0Coder()
     shared: bool = False
 
 
 CASES = [
     Case(1, 1, 0),
-    Case(2, 1, 0, CodingRules(signed=True)),
-    Case(2, 2, 0, CodingRules(min_gap=2), shared=True),
-    Case(1, 1, 1, CodingRules(signed=True, min_gap=1)),
+    Case(2, 1, 0, L0Coder(signed=True)),
+    Case(2, 2, 0, L0Coder(min_gap=2), shared=True),
+    Case(1, 1, 1, L0Coder(signed=True, min_gap=1)),
     Case(2, 2, 1),
-    Case(2, 2, 2, CodingRules(signed=True)),
-    Case(2, 1, 0, CodingRules(max_activations=2)),
-    Case(1, 2, 2, CodingRules(max_activations=1, min_gap=1), shared=True),
+    Case(2, 2, 2, L0Coder(signed=True)),
+    Case(2, 1, 0, L0Coder(max_activations=2)),
+    Case(1, 2, 2, L0Coder(max_activations=1, min_gap=1), shared=True),
 ]
 SIGNED, SHARED, MASKED = CASES[1], CASES[2], CASES[5]
 

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from percdl import Cohort, make_synthetic
 from percdl.estimators.first_dictionary import first_dictionary
-from percdl.steps.csc import CodingRules
+from percdl.steps.csc import L0Coder
 from percdl.steps.initialization import choose_segments, cut_segments, propose_windows
 from percdl.steps.types import Signals
 
@@ -38,7 +38,7 @@ def as_signals(recordings):
 def choose(recordings, n_atoms, seed=0, **options):
     rng = np.random.default_rng(seed)
     signals = as_signals(recordings)
-    return choose_segments(signals, n_atoms, LENGTH, 0.1, CodingRules(), rng, **options)
+    return choose_segments(signals, n_atoms, LENGTH, 0.1, L0Coder(), rng, **options)
 
 
 def similarity(atom, pattern):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from percdl import Cohort, PerCDL, PopCDL, TimeWarp, make_synthetic
-from percdl.steps.csc import CodingRules, encode
+from percdl.steps.csc import L0Coder, encode
 from percdl.steps.robust import encode_robustly, rebuild, weigh_residual
 from percdl.steps.types import Signals
 
@@ -49,7 +49,7 @@ def test_reported_loss_and_energy_are_those_of_the_residual():
     for masked in (False, True):
         signals, atoms = problem(0, masked)
         events, weighted, energy, loss = in_double(
-            fast_encode, signals, atoms, 0.3, 0.4, CodingRules()
+            fast_encode, signals, atoms, 0.3, 0.4, L0Coder()
         )
         seen = np.ones((S, N, P)) if signals.observed is None else signals.observed
         rebuilt = in_double(fast_rebuild, events, atoms, N)
@@ -68,10 +68,8 @@ def test_reported_loss_and_energy_are_those_of_the_residual():
 
 def test_a_delta_beyond_every_residual_is_the_squared_loss():
     signals, atoms = problem(1)
-    robust = in_double(fast_encode, signals, atoms, 0.3, 1e3, CodingRules())[0]
-    plain, _ = in_double(
-        jax.jit(encode, static_argnames="rules"), signals, atoms, 0.3, CodingRules()
-    )
+    robust = in_double(fast_encode, signals, atoms, 0.3, 1e3, L0Coder())[0]
+    plain, _ = in_double(jax.jit(encode, static_argnames="rules"), signals, atoms, 0.3, L0Coder())
     jax.tree.map(assert_allclose, robust, plain)
 
 

@@ -162,10 +162,15 @@ class Site:
             for index, new in zip(block.chunks, block.split(fitted), strict=True)
         ]
         objective = sum(_total(c.unexplained) for c in previous) - _total(fitted.explained)
-        for index, coded, proposal, old in zip(
-            block.chunks, previous, proposals, block.split(before), strict=True
+        for index, coded, proposal, old, new in zip(
+            block.chunks,
+            previous,
+            proposals,
+            block.split(before),
+            block.split(fitted),
+            strict=True,
         ):
-            accept = self._accept(proposal, coded, old)
+            accept = self._accept(proposal, coded, old, new)
             if not accept.all() or index in self._of_each_shape:
                 proposal = programs.choose(accept, proposal, coded, old.amplitude, old.explained)
             self.coded[index] = proposal
@@ -174,11 +179,13 @@ class Site:
         block.params = self._rest(jnp.where(taken, fitted.params, before.params))
         return objective
 
-    def _accept(self, proposal: Coded, previous: Coded, before: Prepared) -> np.ndarray:
+    def _accept(
+        self, proposal: Coded, previous: Coded, before: Prepared, fitted: Fitted
+    ) -> np.ndarray:
         """Whether each recording takes its new codes; those that may overlap are always better."""
         if self.settings.overlaps:
             return np.ones(proposal.objective.shape, bool)
-        return _no_worse(proposal, previous, before)
+        return _no_worse(proposal, previous, before, fitted)
 
     def _statistics(self, block: Block) -> Statistics:
         return block.gather([self.coded[index].statistics for index in block.chunks])
@@ -244,7 +251,8 @@ class Site:
         sums = {name: np.asarray(x, float) for name, x in summary._asdict().items()}
         shared = settings.transform.shares_structure
         rest = self._counted(block) if shared else self._population_sums(block, dictionary)
-        return replace(rest, **sums)
+        price = float(sums.pop("price").sum())
+        return replace(rest, objective=rest.objective + price, energy=rest.energy + price, **sums)
 
     def results(self) -> Results:
         """Return what was learned of each subject, in the order of the cohort."""
@@ -263,7 +271,7 @@ class Site:
             self._array(settings.penalty),
             None if settings.delta is None else self._array(settings.delta),
             self._last_activations(index),
-            settings.rules,
+            settings.coder,
             settings.margin,
         )
 
@@ -298,13 +306,13 @@ class Site:
         return np.asarray(values, self.settings.dtype)
 
 
-def _no_worse(proposal: Coded, previous: Coded, before: Prepared) -> np.ndarray:
+def _no_worse(proposal: Coded, previous: Coded, before: Prepared, fitted: Fitted) -> np.ndarray:
     """Whether each recording's new codes are as good as the old ones at their best amplitude."""
     unexplained, energy, objective = (
         np.asarray(x) for x in (previous.unexplained, previous.energy, proposal.objective)
     )
     reached = unexplained - np.asarray(before.explained).sum(1)
-    return objective <= reached + ROUNDING * energy
+    return objective + np.asarray(fitted.price).sum(1) <= reached + ROUNDING * energy
 
 
 def _total(values) -> float:

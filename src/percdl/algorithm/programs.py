@@ -11,9 +11,9 @@ from jaxtyping import Array, Bool, Float
 
 from percdl.algorithm.settings import N_TRY_STEPS, FitOptions
 from percdl.steps.centering import invert_warps, recenter_params
-from percdl.steps.csc import CodingRules, encode
+from percdl.steps.csc import L0Coder, encode
 from percdl.steps.csc_l1 import L1Coder, encode_l1
-from percdl.steps.ipu import explained_energy, gauss_newton, solve_parts
+from percdl.steps.ipu import explained_energy, gauss_newton, solve_parts, total_price
 from percdl.steps.overlap import overlap_statistics, overlapping_statistics
 from percdl.steps.polyak import polyak
 from percdl.steps.realignment import best_window, search
@@ -43,7 +43,7 @@ class Prepared(NamedTuple):
     """Where the subjects of a block stand before IPU.
 
     The parameters of the round before, carried over to the new dictionary; what they explain
-    with the old codes rescaled by ``amplitude``; and the share of the mean segments that they
+    with the old codes rescaled by ``amplitude``, less their price; and the share of the mean segments that they
     leave unexplained. ``misplaced`` subjects would rather have another window.
     """
 
@@ -55,10 +55,11 @@ class Prepared(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """The outcome of IPU: parameters, what they explain, personal atoms."""
+    """The outcome of IPU: parameters, what they explain less their price, personal atoms."""
 
     params: Float[Array, "S K M"]
     explained: Float[Array, "S K"]
+    price: Float[Array, "S K"]
     atoms: Float[Array, "S K L P"]
 
 
@@ -72,6 +73,7 @@ class Summary(NamedTuple):
     inverse_warp: Float[Array, "K C L"]
     mixing: Float[Array, "K M"]
     n_warps: Float[Array, " K"]
+    price: Float[Array, " K"]
     votes: Float[Array, "K 3"]
     misfit: Float[Array, "K 2"]
 
@@ -90,7 +92,7 @@ def code(
     penalty: Array,
     delta: Array | None,
     start: Array | None,
-    rules: CodingRules | L1Coder,
+    rules: L0Coder | L1Coder,
     margin: int,
 ) -> Coded:
     """CSC and statistics of a chunk (Alg. 1, lines 3 and 8), for Huber's loss with a delta.
@@ -163,7 +165,7 @@ def prepare(
         misfit = 1 - explained / jnp.where(energy > 0, energy, 1)
         wish = prefer_windows(profile, (wide_weight > 0).all(-1), length)
         misplaced = wish[:, MOVES.index(0)] == 0
-        return params, explained, amplitude, misfit, misplaced
+        return params, explained - total_price(transform, params), amplitude, misfit, misplaced
 
     arrays = (statistics.moment, statistics.weight, params)
     by_atom = [jnp.moveaxis(x, 1, 0) for x in arrays]
@@ -211,7 +213,7 @@ def fit(
             shift = best_window(transform, atom, moment, weight)
         at = [at_shift(x, shift, atom.shape[0]) for x in (moment, weight)]
         params, explained = _fit(transform, options, atom, at[0], at[1], params)
-        return params, explained, transform.apply(params, atom)
+        return params, explained, total_price(transform, params), transform.apply(params, atom)
 
     arrays = (statistics.moment, statistics.weight, params, shift)
     results = jax.lax.map(one_atom, (dictionary, *(jnp.moveaxis(x, 1, 0) for x in arrays)))
@@ -228,7 +230,8 @@ def _fit(transform, options: FitOptions, atom, moment, weight, params):
     if isinstance(transform, ClosedFormTransform):
         seen = jnp.sum(weight, axis=(1, 2)) > 0
         params = jnp.where(seen[:, None], transform.solve(atom, moment, weight), params)
-        return params, explained_energy(transform.apply(params, atom), moment, weight)[0]
+        explained = explained_energy(transform.apply(params, atom), moment, weight)[0]
+        return params, explained - total_price(transform, params)
     params = solve_parts(transform, atom, moment, weight, params)
     solver = polyak if options.solver == "polyak" else gauss_newton
     return solver(transform, atom, moment, weight, params, options.n_steps)
@@ -303,7 +306,8 @@ def summarize(
             votes = active @ prefer_windows(profile, (wide_weight > 0).all(-1), length)
             energy = core(profile[..., None], length).sum()
             misfit = jnp.stack([energy - explained, energy])
-        return gram, transported, *warp_sums, mixing, active.sum(), votes, misfit
+        price = active @ total_price(transform, params)
+        return gram, transported, *warp_sums, mixing, active.sum(), price, votes, misfit
 
     moment, weight = _balance(statistics, length, by_subject)
     by_atom = [jnp.moveaxis(x, 1, 0) for x in (moment, weight, params)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from percdl.steps.csc import CodingRules
+from percdl.steps.csc import L0Coder
 from percdl.steps.csc_l1 import L1Coder
 from percdl.transforms.base import ChannelTransform, Transform, WarpTransform
 
@@ -44,7 +44,7 @@ class Settings:
         lambda, in squared signal units (decision 14).
     delta : float or None
         Residuals beyond it count linearly (Huber's loss); None: all count squared.
-    rules : CodingRules or L1Coder
+    coder : L0Coder or L1Coder
         What a code may look like: exact without overlap, or with an l1 penalty.
     n_init, n_perso : int
         Rounds of the first and of the second phase.
@@ -73,7 +73,7 @@ class Settings:
     n_channels: int
     penalty: float
     delta: float | None = None
-    rules: CodingRules | L1Coder = field(default_factory=CodingRules)
+    coder: L0Coder | L1Coder = field(default_factory=L0Coder)
     n_init: int = 5
     n_perso: int = 5
     realign: bool = True
@@ -103,14 +103,14 @@ class Settings:
     @property
     def overlaps(self) -> bool:
         """Whether activations may overlap; nothing is searched then, as statistics hold nearby."""
-        return isinstance(self.rules, L1Coder)
+        return isinstance(self.coder, L1Coder)
 
     @property
-    def disjoint_rules(self) -> CodingRules:
+    def disjoint_coder(self) -> L0Coder:
         """What a code without overlap may look like, where one is needed in any case."""
-        if isinstance(self.rules, L1Coder):
-            return CodingRules(signed=self.rules.signed)
-        return self.rules
+        if isinstance(self.coder, L1Coder):
+            return L0Coder(signed=self.coder.signed)
+        return self.coder
 
     @property
     def warps(self) -> bool:

@@ -87,12 +87,12 @@ def choose_n_atoms(
         MOST_ATOMS,
         settings.atom_length,
         settings.penalty,
-        settings.disjoint_rules,
+        settings.disjoint_coder,
         generator,
     )
     nested = np.tril(np.ones((MOST_ATOMS, MOST_ATOMS)))[..., None, None] * found
     shares = mean_shares(
-        signals, nested.astype(found.dtype), settings.penalty, settings.disjoint_rules
+        signals, nested.astype(found.dtype), settings.penalty, settings.disjoint_coder
     )
     added = np.diff(shares, prepend=0)
     return int(np.argmax(np.append(added[1:] < WORTH * added[0], True))) + 1
@@ -113,8 +113,8 @@ def choose_penalty(
     atoms = normalize(dictionary).astype(settings.dtype)
     signals = sample_signals(cohort, settings, rng)
     if ratio is None:
-        return penalty.choose_penalty(signals, atoms, settings.disjoint_rules)
-    return ratio * penalty.largest_penalty(signals, atoms, settings.disjoint_rules)
+        return penalty.choose_penalty(signals, atoms, settings.disjoint_coder)
+    return ratio * penalty.largest_penalty(signals, atoms, settings.disjoint_coder)
 
 
 def by_power(cohort: Cohort) -> np.ndarray:

@@ -192,7 +192,7 @@ class BaseCDL(TransformerMixin, BaseEstimator):
 
     def _settings(self, cohort: Cohort, chosen: Choices | None = None) -> Settings:
         from percdl.algorithm.settings import Settings
-        from percdl.steps.csc import CodingRules
+        from percdl.steps.csc import L0Coder
 
         chosen = chosen or Choices(self.n_atoms_, self.atom_length_, self.penalty_)
         return Settings(
@@ -202,8 +202,8 @@ class BaseCDL(TransformerMixin, BaseEstimator):
             n_channels=cohort.n_channels,
             penalty=float(chosen.penalty),
             delta=self.huber_delta_,
-            rules=self.coder
-            or CodingRules(bool(self.signed), int(self.min_gap), self.max_activations),
+            coder=self.coder
+            or L0Coder(bool(self.signed), int(self.min_gap), self.max_activations),
             n_init=int(self.n_init),
             n_perso=int(self.n_perso),
             realign=bool(self.realign),

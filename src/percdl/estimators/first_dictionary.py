@@ -90,7 +90,7 @@ def _from_data(
         settings.n_atoms,
         settings.atom_length,
         settings.penalty,
-        settings.disjoint_rules,
+        settings.disjoint_coder,
         generator,
         share=share,
     )
@@ -118,7 +118,7 @@ def revive_atoms(
         settings.n_atoms,
         settings.atom_length,
         settings.penalty,
-        settings.disjoint_rules,
+        settings.disjoint_coder,
         generator,
         dictionary[~dead],
     )
@@ -126,7 +126,7 @@ def revive_atoms(
     revived[order] = found
     both = np.stack([dictionary, revived]).astype(settings.dtype)
     before, after = np.asarray(
-        mean_shares(signals, both, settings.penalty, settings.disjoint_rules)
+        mean_shares(signals, both, settings.penalty, settings.disjoint_coder)
     )
     return revived if after > before else dictionary
 

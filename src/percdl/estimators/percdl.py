@@ -7,6 +7,7 @@ from typing import Any, final
 from percdl.estimators.base import BaseCDL
 from percdl.estimators.shared_name import SharedName, argument
 from percdl.exceptions import InvalidParameterError
+from percdl.steps.csc import L0Coder
 from percdl.steps.csc_l1 import L1Coder
 from percdl.transforms import TimeWarp, Transform
 
@@ -41,10 +42,10 @@ class PerCDL(BaseCDL):
         Least number of samples between two activations of a recording.
     max_activations : int, optional
         Most activations of a recording.
-    coder : L1Coder, optional
-        How activations are found: by default exactly, under a price for each and without
-        overlap; with an `L1Coder` they may overlap and ``penalty`` is the price of a unit of
-        amplitude.
+    coder : L0Coder or L1Coder, optional
+        How activations are found: by default exactly, at a price for each and without
+        overlap, as the three arguments above say; with an `L1Coder` they may overlap and
+        ``penalty`` is the price of a unit of amplitude.
     weighting : {"amplitude", "subjects"}
         Segments count by squared amplitude (the exact minimizer), or every subject once.
     loss : {"squared", "huber"}
@@ -130,7 +131,7 @@ class PerCDL(BaseCDL):
         signed: bool = False,
         min_gap: int = 0,
         max_activations: int | None = None,
-        coder: L1Coder | None = None,
+        coder: L0Coder | L1Coder | None = None,
         weighting: str = "amplitude",
         loss: str = "squared",
         huber_delta: float | None = None,

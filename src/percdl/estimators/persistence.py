@@ -23,6 +23,7 @@ from percdl.estimators.percdl import PerCDL
 from percdl.estimators.population import PopCDL
 from percdl.exceptions import ModelFileError
 from percdl.signals.coerce import SupportsArray
+from percdl.steps.csc import L0Coder
 from percdl.steps.csc_l1 import L1Coder
 from percdl.transforms import (
     Compose,
@@ -136,8 +137,8 @@ def _encode(name: str, value: Any, arrays: dict[str, np.ndarray]) -> Any:
     """Write an argument of the constructor as JSON; arrays go among the tensors."""
     if isinstance(value, Transform):
         return _encode_transform(value)
-    if isinstance(value, L1Coder):
-        return {"l1_coder": value._asdict()}
+    if isinstance(value, (L0Coder, L1Coder)):
+        return {"coder": type(value).__name__, **value._asdict()}
     if isinstance(value, Motif):
         return {"motif": asdict(value)}
     if isinstance(value, (list, tuple)) and value and isinstance(value[0], Motif):
@@ -177,8 +178,9 @@ def _decode(value: Any, arrays: dict[str, np.ndarray]) -> Any:
         return value
     if "array" in value:
         return arrays[value["array"]]
-    if "l1_coder" in value:
-        return L1Coder(**value["l1_coder"])
+    if "coder" in value:
+        options = {k: v for k, v in value.items() if k != "coder"}
+        return {"L0Coder": L0Coder, "L1Coder": L1Coder}[value["coder"]](**options)
     if "motif" in value:
         return Motif(**value["motif"])
     if "motifs" in value:

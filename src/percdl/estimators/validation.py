@@ -10,6 +10,7 @@ import numpy as np
 from percdl.algorithm.settings import Centering, Solver, Weighting
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError
 from percdl.signals import Cohort
+from percdl.steps.csc import L0Coder
 from percdl.steps.csc_l1 import L1Coder
 
 MOST_NAMED = 5
@@ -68,23 +69,31 @@ def _check_coder(model: str, parameters: dict[str, Any]) -> None:
     coder = parameters.get("coder")
     if coder is None:
         return
-    if not isinstance(coder, L1Coder):
+    if not isinstance(coder, (L0Coder, L1Coder)):
         raise InvalidParameterError(
-            f"`{model}(coder={coder!r})` must be an L1Coder, or None for the exact coder."
+            f"`{model}(coder={coder!r})` must be an L0Coder or an L1Coder, e.g. `L1Coder()`."
         )
-    only_exact = {"signed": False, "min_gap": 0, "max_activations": None, "loss": "squared"}
+    for name, default in {"signed": False, "min_gap": 0, "max_activations": None}.items():
+        if parameters.get(name, default) != default:
+            raise InvalidParameterError(
+                f"`{model}({name}={parameters[name]!r})` says how to code, and so does "
+                f"`coder={coder!r}`. Leave out one of them."
+            )
+    if isinstance(coder, L1Coder):
+        _check_l1(model, parameters)
+
+
+def _check_l1(model: str, parameters: dict[str, Any]) -> None:
+    if parameters.get("loss", "squared") != "squared":
+        raise InvalidParameterError(
+            f"`{model}(loss={parameters['loss']!r})` needs the exact coder. Leave out the L1Coder, "
+            "or the loss."
+        )
     if parameters.get("penalty") == "auto" or parameters.get("penalty_ratio") is not None:
         raise InvalidParameterError(
             f"`{model}` chooses penalties for the exact coder only. Give `penalty` as a number "
-            "with an L1Coder, e.g. a tenth of `largest_useful_penalty` (percdl.steps.csc_l1)."
+            "with an L1Coder, e.g. a tenth of `percdl.steps.csc_l1.largest_useful_penalty`."
         )
-    for name, default in only_exact.items():
-        if parameters.get(name, default) != default:
-            raise InvalidParameterError(
-                f"`{model}({name}={parameters[name]!r})` belongs to the exact coder and cannot be "
-                "combined with an L1Coder. Leave out one of them; L1Coder has a `signed` of its "
-                "own."
-            )
 
 
 def _is_auto(name: str, value: Any) -> bool:

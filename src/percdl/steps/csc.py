@@ -12,8 +12,10 @@ from jaxtyping import Array, Float, Int
 from percdl.steps.types import Events, Signals
 
 
-class CodingRules(NamedTuple):
-    """What a code may look like; hashable, so that it can be static in compiled programs.
+class L0Coder(NamedTuple):
+    """Code exactly, at a price for each activation, without overlap.
+
+    What a code may look like; hashable, so that it can be static in compiled programs.
 
     Attributes
     ----------
@@ -34,7 +36,7 @@ def encode(
     signals: Signals,
     atoms: Float[Array, "S_or_1 K L P"],
     penalty: Float[Array, ""],
-    rules: CodingRules = CodingRules(),  # noqa: B008  (a constant)
+    rules: L0Coder = L0Coder(),  # noqa: B008  (a constant)
 ) -> tuple[Events, Float[Array, " S"]]:
     """Return the best non-overlapping code of each recording and what it gains.
 

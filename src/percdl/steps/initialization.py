@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Int
 from scipy.signal import find_peaks
 
-from percdl.steps.csc import CodingRules, encode
+from percdl.steps.csc import L0Coder, encode
 from percdl.steps.types import Signals
 
 N_CANDIDATES = 96
@@ -27,7 +27,7 @@ def choose_segments(
     n_atoms: int,
     atom_length: int,
     penalty: float,
-    rules: CodingRules,
+    rules: L0Coder,
     rng: np.random.Generator,
     chosen: np.ndarray | None = None,
     share: float = 1.0,
@@ -120,7 +120,7 @@ def _loud_windows(energy: np.ndarray, atom_length: int) -> np.ndarray:
 
 
 @partial(jax.jit, static_argnames=("rules",))
-def mean_shares(signals: Signals, dictionaries, penalty, rules: CodingRules):
+def mean_shares(signals: Signals, dictionaries, penalty, rules: L0Coder):
     """Return the share of a recording that each dictionary explains, averaged over recordings."""
     energy = jnp.sum(signals.values**2, axis=(1, 2))
 

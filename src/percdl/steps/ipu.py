@@ -40,6 +40,12 @@ def explained_energy(
     return amplitude * match, amplitude, power
 
 
+def total_price(transform: Transform, params: Float[Array, "*batch M"]) -> Float[Array, "*batch"]:
+    """Return what the parameters cost, zero for most transforms."""
+    price = transform.price(params)
+    return jnp.zeros(params.shape[:-1], params.dtype) if price is None else price
+
+
 def solve_parts(
     transform: Transform,
     atom: Atom,
@@ -72,19 +78,21 @@ def gauss_newton(
     Minimizes ``<w, (c g)^2> - 2 <m, c g>``, ``g = f(atom, a)``, over ``a`` in Theta and the
     common amplitude c >= 0, which is profiled out (variable projection). Each iteration is a
     damped Gauss-Newton step projected onto Theta and kept only if it explains more, so the
-    result is never worse than the start. A subject stops once it gains less
+    result is never worse than the start. What the transform charges for the parameters is
+    taken off what they explain. A subject stops once it gains less
     than ``tolerance``, relative. Cost O(B L M^2) an iteration, independent of N.
     """
 
-    def explained_by(point):
-        return explained_energy(point.value, moment, weight)[0]
+    def explained_by(point, params):
+        return explained_energy(point.value, moment, weight)[0] - total_price(transform, params)
 
     def advance(state):
         step, params, point, explained, damping, active = state
         model = _linearize(point, transform.directions(point, step), moment, weight)
+        model = _charge(transform, model, params, step)
         trial = transform.project(transform.step(params, _step(model, damping), step))
         there = transform.evaluate(trial, atom)
-        reached = explained_by(there)
+        reached = explained_by(there, trial)
         better = active & (reached > explained)
         settled = better & (reached <= (1 + tolerance) * explained)
         factor = jnp.where(better, DAMPING_DOWN, DAMPING_UP)
@@ -108,7 +116,7 @@ def gauss_newton(
     damping = jnp.full(moment.shape[0], DAMPING_START, moment.dtype)
     active = jnp.ones(moment.shape[0], bool)
     point = transform.evaluate(params, atom)
-    start = (0, params, point, explained_by(point), damping, active)
+    start = (0, params, point, explained_by(point, params), damping, active)
     _, params, _, explained, _, _ = jax.lax.while_loop(unfinished, advance, start)
     return params, explained
 
@@ -134,6 +142,25 @@ def _linearize(point: Point, basis, moment, weight) -> Quadratic:
     sides = jnp.stack([force * inverse, leak * inverse], axis=2)
     pull, coupling = jnp.moveaxis(jnp.einsum("bcrl,bcml->bcrm", sides, scaled), 2, 0)
     return Quadratic(jnp.einsum("bcml,bcnl->bcmn", scaled, scaled), pull, coupling, power)
+
+
+def _charge(transform: Transform, fit: Quadratic, params, turn) -> Quadratic:
+    """Add the price of the parameters, quadratic or nearly so, to the model of a fit.
+
+    Prices of different warps do not meet, as their systems do not.
+    """
+    if transform.price(params) is None:
+        return fit
+    n_warps, size = fit.pull.shape[1:]
+    still = jnp.zeros((n_warps, size), params.dtype)
+
+    def price(step, params):
+        return total_price(transform, transform.step(params, step, turn))
+
+    slope = jax.vmap(jax.grad(price), (None, 0))(still, params)
+    bend = jax.vmap(jax.hessian(price), (None, 0))(still, params)
+    own = jnp.einsum("bcmcn->bcmn", bend)
+    return fit._replace(curvature=fit.curvature + own / 2, pull=fit.pull - slope / 2)
 
 
 def _per_warp(x: Float[Array, "B L P"], n_warps: int) -> Float[Array, "B C L"]:

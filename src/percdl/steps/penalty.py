@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.stats import norm as normal
 
-from percdl.steps.csc import CodingRules, correlate, encode
+from percdl.steps.csc import L0Coder, correlate, encode
 from percdl.steps.types import Events, Signals
 
 # The median of |x| for a standard normal variable, so that a median measures a variance.
@@ -21,7 +21,7 @@ LEAST_RATIO = 1e-4
 
 
 def choose_penalty(
-    signals: Signals, dictionary: Float[np.ndarray, "K L P"], rules: CodingRules
+    signals: Signals, dictionary: Float[np.ndarray, "K L P"], rules: L0Coder
 ) -> float:
     """Return ``sigma^2 (2 log(K V) + log(L P))``, in squared signal units.
 
@@ -37,7 +37,7 @@ def choose_penalty(
 
 
 def noise_variance(
-    signals: Signals, dictionary: Float[np.ndarray, "K L P"], rules: CodingRules
+    signals: Signals, dictionary: Float[np.ndarray, "K L P"], rules: L0Coder
 ) -> float:
     """Return the variance of what distinguishes a cycle from the person's other cycles.
 
@@ -69,19 +69,19 @@ def _explain(segments: np.ndarray, amplitudes: np.ndarray, atom: np.ndarray) -> 
 
 
 def largest_penalty(
-    signals: Signals, dictionary: Float[np.ndarray, "K L P"], rules: CodingRules
+    signals: Signals, dictionary: Float[np.ndarray, "K L P"], rules: L0Coder
 ) -> float:
     """Return the largest penalty that leaves an activation: what the best of all explains."""
     return float(_largest_gain(signals, dictionary, rules))
 
 
 @partial(jax.jit, static_argnames=("rules",))
-def _code_at_no_price(signals: Signals, dictionary, rules: CodingRules) -> Events:
+def _code_at_no_price(signals: Signals, dictionary, rules: L0Coder) -> Events:
     return encode(signals, dictionary[None], jnp.zeros((), dictionary.dtype), rules)[0]
 
 
 @partial(jax.jit, static_argnames=("rules",))
-def _largest_gain(signals: Signals, dictionary, rules: CodingRules):
+def _largest_gain(signals: Signals, dictionary, rules: L0Coder):
     projection, norm = correlate(signals, dictionary[None])
     if not rules.signed:
         projection = jnp.maximum(projection, 0)

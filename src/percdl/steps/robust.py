@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from percdl.steps.csc import CodingRules, encode
+from percdl.steps.csc import L0Coder, encode
 from percdl.steps.types import Events, Signals
 
 # Codings, each with the weights that the residual of the last one gives.
@@ -28,7 +28,7 @@ def encode_robustly(
     atoms: Float[Array, "S_or_1 K L P"],
     penalty: Float[Array, ""],
     delta: Float[Array, ""],
-    rules: CodingRules,
+    rules: L0Coder,
 ) -> tuple[Events, Signals, Float[Array, " S"], Float[Array, " S"]]:
     """Return codes for Huber's loss, the weighted signals, their energy and the loss.
 

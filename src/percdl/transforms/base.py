@@ -93,6 +93,10 @@ class Transform(ABC):
         """Return the parameters moved by a small step, to be projected onto Theta."""
         return params + step
 
+    def price(self, params: Params) -> Float[Array, "*batch"] | None:
+        """Return what parameters cost, to be added to the objective; None: nothing."""
+        return None
+
     def evaluate(self, params: Params, atom: Atom) -> Point:
         """Return ``f(atom, params)``, ready to be differentiated."""
         still = jnp.zeros(self.n_moves(*atom.shape), atom.dtype)

@@ -125,6 +125,12 @@ class Compose(Transform):
         steps = iter(jnp.split(step, list(accumulate(sizes))[:-1], axis=-1))
         return self._by_stage(params, lambda stage, own: stage.move(own, next(steps)))
 
+    def price(self, params: Params) -> Float[Array, "*batch"] | None:
+        """Return the sum over the stages that have a price."""
+        pairs = zip(self.stages, self._split(params), strict=True)
+        prices = [price for stage, own in pairs if (price := stage.price(own)) is not None]
+        return reduce(jnp.add, prices) if prices else None
+
     def normal_equations(self, params, atom: Atom, moment, weight):
         """Return the sums of PerCDU, with the channels unmixed where the algebra allows it."""
         coupling = self._coupling(weight.shape[-1])

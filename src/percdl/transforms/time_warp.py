@@ -57,6 +57,9 @@ class TimeWarp(WarpTransform):
         How the atom is read between its samples.
     per_channel : bool
         One warp for all channels (False), or one for each (True; M = P D W).
+    roughness : float
+        Price of bending time, in squared signal units: times the mean square of the second
+        derivative of each layer, it is added to the objective. 0, the default: none.
 
     Notes
     -----
@@ -75,6 +78,7 @@ class TimeWarp(WarpTransform):
     width: int = 10
     interpolation: interp.Interpolation = "cubic"
     per_channel: bool = False
+    roughness: float = 0.0
 
     def validate(self) -> None:
         """Raise where a hyper-parameter is out of range."""
@@ -85,6 +89,10 @@ class TimeWarp(WarpTransform):
                     f"`TimeWarp({name}={value!r})` must be an integer of at least 1."
                 )
         interp.check_interpolation("TimeWarp", self.interpolation)
+        if not 0 <= self.roughness < np.inf:
+            raise InvalidParameterError(
+                f"`TimeWarp(roughness={self.roughness!r})` must be a finite number of at least 0."
+            )
 
     def n_params(self, atom_length: int, n_channels: int) -> int:
         """Return M = D W, times P with ``per_channel``."""
@@ -98,6 +106,14 @@ class TimeWarp(WarpTransform):
         """Project each row onto the l1 ball of radius 0.99."""
         rows = params.reshape(*params.shape[:-1], -1, self.width)
         return project_rows_onto_l1_ball(rows, MAX_ROW_NORM).reshape(params.shape)
+
+    def price(self, params: Params) -> Float[Array, "*batch"] | None:
+        """Return the roughness of the layers, ``sum (w pi a_dw)^2 / 2``, at its price."""
+        if self.roughness == 0:
+            return None
+        rows = params.reshape(*params.shape[:-1], -1, self.width)
+        bends = jnp.pi * jnp.arange(1, self.width + 1, dtype=params.dtype) * rows
+        return self.roughness * jnp.sum(bends**2, axis=(-2, -1)) / 2
 
     def warp(self, params: Params, atom_length: int, n_channels: int):
         """Return psi at the sampling times, in samples: array (..., C, L)."""
