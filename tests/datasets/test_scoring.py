@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from percdl.datasets import atom_distance, match_atoms, onset_accuracy
-from percdl.datasets.scoring import _count_pairs
 from percdl.exceptions import InvalidParameterError
+from percdl.signals.matching import count_pairs
 
 
 def events(rows, subject="A"):
@@ -80,4 +80,4 @@ onsets = st.lists(st.integers(0, 12), max_size=4).map(lambda x: np.array(sorted(
 
 @given(onsets, onsets, st.integers(0, 3))
 def test_pairs_are_as_many_as_can_be(detected, true, tolerance):
-    assert _count_pairs(detected, true, tolerance) == naive_pairs(detected, true, tolerance)
+    assert count_pairs(detected, true, tolerance) == naive_pairs(detected, true, tolerance)

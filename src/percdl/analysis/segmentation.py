@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from percdl.exceptions import InvalidParameterError
+from percdl.signals.matching import count_pairs
 
 
 class Segmentation(NamedTuple):
@@ -67,23 +68,9 @@ def score_segmentation(
     n_found = n_cycles = n_detections = 0
     for subject, annotated in cycles.items():
         true, detected = np.sort(np.asarray(annotated)), onsets.get(str(subject), np.zeros(0))
-        n_found += _count_pairs(detected, true, tolerance)
+        n_found += count_pairs(detected, true, tolerance)
         n_cycles += len(true)
         n_detections += len(detected)
     if not n_cycles:
         raise InvalidParameterError("`cycles` holds no annotated cycle: there is nothing to find.")
     return Segmentation(n_found, n_cycles, n_detections)
-
-
-def _count_pairs(detected: np.ndarray, true: np.ndarray, tolerance: float) -> int:
-    """Count pairs within the tolerance, each onset used once.
-
-    Taking the earliest detection that fits is optimal, as all tolerances are equal.
-    """
-    pairs = position = 0
-    for onset in true:
-        while position < len(detected) and detected[position] < onset - tolerance:
-            position += 1
-        if position < len(detected) and detected[position] <= onset + tolerance:
-            pairs, position = pairs + 1, position + 1
-    return pairs

@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from scipy.optimize import linear_sum_assignment
 
 from percdl.exceptions import InvalidParameterError
+from percdl.signals.matching import count_pairs
 
 # (K, L, P); shapes are compared by `_distances`, which says what differs.
 Dictionary = Float[np.ndarray, "_ _ _"]
@@ -64,7 +65,7 @@ def onset_accuracy(events: pd.DataFrame, truth: pd.DataFrame, tolerance: int = 1
     for (subject, atom), onsets in true.items():
         for column, candidate in enumerate(atoms):
             detected = found.get((subject, candidate), np.zeros(0, int))
-            hits[true_atoms.index(atom), column] += _count_pairs(detected, onsets, tolerance)
+            hits[true_atoms.index(atom), column] += count_pairs(detected, onsets, tolerance)
     return float(hits[linear_sum_assignment(hits, maximize=True)].sum() / len(truth))
 
 
@@ -100,17 +101,3 @@ def _onsets(frame: pd.DataFrame) -> dict[tuple[str, int], np.ndarray]:
     for subject, atom, onset in zip(*columns, strict=True):
         onsets[str(subject), int(atom)].append(onset)
     return {key: np.sort(values) for key, values in onsets.items()}
-
-
-def _count_pairs(detected: np.ndarray, true: np.ndarray, tolerance: int) -> int:
-    """Count the pairs within the tolerance, each onset used once.
-
-    Taking the earliest detection that fits is optimal, as all tolerances are equal.
-    """
-    pairs = position = 0
-    for onset in true:
-        while position < len(detected) and detected[position] < onset - tolerance:
-            position += 1
-        if position < len(detected) and detected[position] <= onset + tolerance:
-            pairs, position = pairs + 1, position + 1
-    return pairs
