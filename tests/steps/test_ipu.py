@@ -3,6 +3,7 @@
 from functools import partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from double import in_double
@@ -216,3 +217,44 @@ def test_missing_samples_do_not_count(transform, n_channels):
     )
     total = np.sum(hole * moment**2 / weight, axis=(1, 2))
     assert np.max(np.abs(1 - energy / total)) < 2e-6
+
+
+def test_rough_warps_cost_what_they_bend():
+    """The price is the mean square of each layer's second derivative, by finite differences."""
+    warp = TimeWarp(2, 3, roughness=0.7)
+    params = np.random.default_rng(0).uniform(-0.3, 0.3, (4, 6))
+    time = np.linspace(0, 1, 4001)
+    frequency = np.pi * np.arange(1, 4)
+    layers = params.reshape(4, 2, 3, 1) * np.sin(frequency[:, None] * time) / frequency[:, None]
+    bends = np.diff(layers.sum(2), 2, axis=-1) / (time[1] - time[0]) ** 2
+    expected = 0.7 * (bends**2).mean(-1).sum(-1)
+    assert_allclose(in_double(jax.jit(warp.price), params), expected, rtol=1e-3)
+    assert TimeWarp(2, 3).price(jnp.zeros((4, 6))) is None
+
+
+def test_a_higher_price_makes_smoother_warps_of_a_penalized_optimum():
+    rng = np.random.default_rng(1)
+    time = np.linspace(0, 1, 20)
+    atom = np.stack([np.sin(5 * time), np.cos(4 * time)], axis=1)
+    moment = atom + 0.3 * rng.standard_normal((6, 20, 2))
+    weight, start = np.ones((6, 20, 1)), np.zeros((6, 8))
+    rough = []
+    for price in (0.0, 1e-3, 1e-1, 1e3):
+        warp = TimeWarp(2, 4, roughness=price)
+        fit = jax.jit(partial(gauss_newton, warp, n_steps=80, tolerance=0.0))
+        found, explained = in_double(fit, atom, moment, weight, start)
+        rough.append((np.tile(np.arange(1, 5), 2) * found) ** 2 @ np.ones(8))
+        if price:
+            # No change of the parameters does better, beyond what more steps would.
+            worth = jax.jit(partial(net, warp))
+            for seed in range(5):
+                change = 0.05 * np.random.default_rng(seed).standard_normal(found.shape)
+                rival = in_double(worth, found + change, atom, moment, weight)
+                assert (rival <= explained * (1 + 1e-4)).all()
+    assert (np.diff(np.mean(rough, axis=1)) < 0).all()
+    assert np.abs(found).max() < 1e-3
+
+
+def net(warp, params, atom, moment, weight):
+    explained = explained_energy(warp.apply(params, atom), moment, weight)[0]
+    return explained - warp.price(params)

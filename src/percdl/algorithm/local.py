@@ -157,9 +157,9 @@ class Site:
         accepted = []
         previous = [self.coded[index] for index in block.chunks]
         # All programs are begun before the first is waited for.
+        news = block.split(fitted)
         proposals = [
-            self._code(index, new.atoms)
-            for index, new in zip(block.chunks, block.split(fitted), strict=True)
+            self._code(index, new.atoms) for index, new in zip(block.chunks, news, strict=True)
         ]
         objective = sum(_total(c.unexplained) for c in previous) - _total(fitted.explained)
         for index, coded, proposal, old, new in zip(

@@ -43,8 +43,8 @@ class Prepared(NamedTuple):
     """Where the subjects of a block stand before IPU.
 
     The parameters of the round before, carried over to the new dictionary; what they explain
-    with the old codes rescaled by ``amplitude``, less their price; and the share of the mean segments that they
-    leave unexplained. ``misplaced`` subjects would rather have another window.
+    with the old codes rescaled by ``amplitude``, less their price; and the share of the mean
+    segments that they leave unexplained. ``misplaced`` subjects would rather have another window.
     """
 
     params: Float[Array, "S K M"]

@@ -86,8 +86,8 @@ def _check_coder(model: str, parameters: dict[str, Any]) -> None:
 def _check_l1(model: str, parameters: dict[str, Any]) -> None:
     if parameters.get("loss", "squared") != "squared":
         raise InvalidParameterError(
-            f"`{model}(loss={parameters['loss']!r})` needs the exact coder. Leave out the L1Coder, "
-            "or the loss."
+            f"`{model}(loss={parameters['loss']!r})` needs the exact coder. Leave out the "
+            "L1Coder, or the loss."
         )
     if parameters.get("penalty") == "auto" or parameters.get("penalty_ratio") is not None:
         raise InvalidParameterError(

@@ -65,6 +65,10 @@ class Custom(Transform):
         object.__setattr__(self, "at_rest", None if neutral is None else tuple(neutral))
         object.__setattr__(self, "is_linear", linear)
 
+    def __repr__(self) -> str:
+        """Return the call that makes it, with the name of the function."""
+        return f"Custom({getattr(self.function, '__name__', '?')}, n_params={self.size})"
+
     @property
     def linear(self) -> bool:
         """Whether ``function`` was declared linear in the atom."""
