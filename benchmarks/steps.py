@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 import jax
 
-from percdl.algorithm import local, loop, programs
+from percdl.algorithm import coding, local, loop, programs
 from percdl.estimators.base import BaseCDL
 
 # What runs beside the compiled programs: (where it is looked up, name, what it is called here).
@@ -33,8 +33,9 @@ def step_times() -> Iterator[dict[str, float]]:
     """
     spent: dict[str, float] = defaultdict(float)
     compiled = [
-        (programs, name, STEPS.get(name, name))
-        for name, value in vars(programs).items()
+        (home, name, STEPS.get(name, name))
+        for home in (coding, programs)
+        for name, value in vars(home).items()
         if isinstance(value, jax.stages.Wrapped)
     ]
     with ExitStack() as stack:

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import toy
 
-from percdl.algorithm import programs
+from percdl.algorithm import coding, programs
 from percdl.transforms import TimeWarp
 
 PROGRAMS = ("measure_energy", "code", "prepare", "fit", "choose", "summarize", "add_up")
@@ -17,7 +17,8 @@ SECOND = np.concatenate([np.arange(400, 473), np.arange(600, 677)])
 
 
 def sizes():
-    return {name: getattr(programs, name)._cache_size() for name in PROGRAMS}
+    homes = {**vars(programs), **vars(coding)}
+    return {name: homes[name]._cache_size() for name in PROGRAMS}
 
 
 def fit(lengths, seed):

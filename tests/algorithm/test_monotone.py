@@ -13,7 +13,7 @@ from percdl.algorithm.loop import run_percdl
 from percdl.runtimes.in_process import InProcess
 from percdl.signals import Cohort
 from percdl.steps.csc import L0Coder
-from percdl.transforms import Free, Identity, TimeWarp
+from percdl.transforms import Compose, Free, Gain, Identity, Rotation, TimeWarp
 
 # The three cures are not descent steps: a search may lose a little when the codes follow.
 PLAIN = {"realign": False, "multistart": False, "centering": "off"}
@@ -44,10 +44,15 @@ CASES = {
         {
             "transform": TimeWarp(1, 4, per_channel=True),
             "n_channels": 2,
-            "rules": L0Coder(signed=True, min_gap=1, max_activations=4),
+            "coder": L0Coder(signed=True, min_gap=1, max_activations=4),
         },
         True,
     ),
+    "gain, warp and rotation": (
+        {"transform": Compose(Gain(), TimeWarp(1, 4), Rotation()), "n_channels": 2},
+        False,
+    ),
+    "rough warps": ({"transform": TimeWarp(2, 4, roughness=0.05)}, False),
     "identity, gaps": ({"transform": Identity()}, True),
     "free": ({"transform": Free()}, False),
 }

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from percdl.algorithm.chunks import Shape, plan_chunks
-from percdl.algorithm.programs import Coded
+from percdl.algorithm.coding import Coded
 from percdl.algorithm.shelf import Shelf
 from percdl.steps.types import Events, Statistics
 

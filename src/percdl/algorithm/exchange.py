@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import reduce
 
 import numpy as np
+
+
+def _nothing() -> np.ndarray:
+    """Return what a round does not tell."""
+    return np.zeros(0)
 
 
 @dataclass(frozen=True)
@@ -51,19 +56,19 @@ class Sums:
     energy: float
     signal: float
     counts: np.ndarray
-    moment: np.ndarray
-    weight: np.ndarray
-    ztx: np.ndarray
-    ztz: np.ndarray
-    gram: np.ndarray
-    transported: np.ndarray
-    warp: np.ndarray
-    squared_displacement: np.ndarray
-    inverse_warp: np.ndarray
-    mixing: np.ndarray
-    n_warps: np.ndarray
-    votes: np.ndarray
-    misfit: np.ndarray
+    moment: np.ndarray = field(default_factory=_nothing)
+    weight: np.ndarray = field(default_factory=_nothing)
+    ztx: np.ndarray = field(default_factory=_nothing)
+    ztz: np.ndarray = field(default_factory=_nothing)
+    gram: np.ndarray = field(default_factory=_nothing)
+    transported: np.ndarray = field(default_factory=_nothing)
+    warp: np.ndarray = field(default_factory=_nothing)
+    squared_displacement: np.ndarray = field(default_factory=_nothing)
+    inverse_warp: np.ndarray = field(default_factory=_nothing)
+    mixing: np.ndarray = field(default_factory=_nothing)
+    n_warps: np.ndarray = field(default_factory=_nothing)
+    votes: np.ndarray = field(default_factory=_nothing)
+    misfit: np.ndarray = field(default_factory=_nothing)
 
     def __add__(self, other: Sums) -> Sums:
         """Add field by field; this is the only operation a runtime performs on sums."""

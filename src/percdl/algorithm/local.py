@@ -13,11 +13,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from percdl.algorithm import programs
+from percdl.algorithm import coding, programs
 from percdl.algorithm.blocks import Block, plan_blocks
 from percdl.algorithm.chunks import Shape, count_masks, fill, fill_on_device, plan_chunks
+from percdl.algorithm.coding import Coded
 from percdl.algorithm.exchange import Broadcast, Sums
-from percdl.algorithm.programs import Coded, Fitted, Prepared
+from percdl.algorithm.programs import Fitted, Prepared
 from percdl.algorithm.results import Results, collect_results
 from percdl.algorithm.searching import search_starts
 from percdl.algorithm.settings import Settings
@@ -28,8 +29,6 @@ from percdl.steps.types import Signals, Statistics
 # Subjects that are searched together, about: few enough to bound the memory, many enough to
 # fill the programs of the search.
 SEARCHED_ROWS = 512
-# Codes are refused only where they are worse by more than rounding, relative to the energy.
-ROUNDING = 1e-6
 # Compiled programs take host arrays as they take device arrays.
 Values = jax.Array | np.ndarray
 
@@ -122,9 +121,7 @@ class Site:
                 block, replace(broadcast, gauge=None, mixing_gauge=None), dictionary, statistics
             )
             for index, part in zip(block.chunks, block.split(moved), strict=True):
-                self.coded[index] = programs.keep(
-                    self.coded[index], part.amplitude, part.explained
-                )
+                self.coded[index] = coding.keep(self.coded[index], part.amplitude, part.explained)
         return Sums.total(self._personal_sums(block, dictionary) for block in self.blocks)
 
     def _prepare(self, block: Block, broadcast: Broadcast, dictionary, statistics) -> Prepared:
@@ -170,22 +167,15 @@ class Site:
             block.split(fitted),
             strict=True,
         ):
-            accept = self._accept(proposal, coded, old, new)
+            accept = coding.no_worse(proposal, coded, old.explained, new.price)
+            accept |= self.settings.overlaps  # then codes are always better
             if not accept.all() or index in self._of_each_shape:
-                proposal = programs.choose(accept, proposal, coded, old.amplitude, old.explained)
+                proposal = coding.choose(accept, proposal, coded, old.amplitude, old.explained)
             self.coded[index] = proposal
             accepted.append(accept)
         taken = block.gather(accepted)[:, None, None]
         block.params = self._rest(jnp.where(taken, fitted.params, before.params))
         return objective
-
-    def _accept(
-        self, proposal: Coded, previous: Coded, before: Prepared, fitted: Fitted
-    ) -> np.ndarray:
-        """Whether each recording takes its new codes; those that may overlap are always better."""
-        if self.settings.overlaps:
-            return np.ones(proposal.objective.shape, bool)
-        return _no_worse(proposal, previous, before, fitted)
 
     def _statistics(self, block: Block) -> Statistics:
         return block.gather([self.coded[index].statistics for index in block.chunks])
@@ -213,26 +203,12 @@ class Site:
         objective = sum(_total(c.objective) for c in coded)
         signal = sum(_total(c.energy) for c in coded)
         counts = [np.asarray(c.statistics.count).sum(0, dtype=float) for c in coded]
-        nothing = np.zeros(0)
         return Sums(
             objective=objective,
             objective_fitted=objective,
             energy=sum(_total(c.unexplained) for c in coded),
             signal=signal,
             counts=np.sum(counts, axis=0),
-            moment=nothing,
-            weight=nothing,
-            ztx=nothing,
-            ztz=nothing,
-            gram=nothing,
-            transported=nothing,
-            warp=nothing,
-            squared_displacement=nothing,
-            inverse_warp=nothing,
-            mixing=nothing,
-            n_warps=nothing,
-            votes=nothing,
-            misfit=nothing,
         )
 
     def _personal_sums(self, block: Block, dictionary: Values) -> Sums:
@@ -263,8 +239,8 @@ class Site:
         signals = self._signals(index)
         energy = self._energy[index]
         if energy is None:
-            energy = self._energy[index] = programs.measure_energy(signals)
-        return programs.code(
+            energy = self._energy[index] = coding.measure_energy(signals)
+        return coding.code(
             signals,
             energy,
             self._array(atoms),
@@ -304,15 +280,6 @@ class Site:
         if isinstance(values, jax.Array):
             return values
         return np.asarray(values, self.settings.dtype)
-
-
-def _no_worse(proposal: Coded, previous: Coded, before: Prepared, fitted: Fitted) -> np.ndarray:
-    """Whether each recording's new codes are as good as the old ones at their best amplitude."""
-    unexplained, energy, objective = (
-        np.asarray(x) for x in (previous.unexplained, previous.energy, proposal.objective)
-    )
-    reached = unexplained - np.asarray(before.explained).sum(1)
-    return objective + np.asarray(fitted.price).sum(1) <= reached + ROUNDING * energy
 
 
 def _total(values) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 
 from percdl.algorithm.blocks import Block
 from percdl.algorithm.chunks import Chunk
-from percdl.algorithm.programs import Coded
+from percdl.algorithm.coding import Coded
 from percdl.algorithm.shelf import Shelf
 
 

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from percdl.algorithm.chunks import Chunk
-from percdl.algorithm.programs import Coded
+from percdl.algorithm.coding import Coded
 
 
 class Shelf:

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from percdl.estimators.motif import Motif
+from percdl.estimators.robustness import choose_delta
 from percdl.estimators.validation import check_cohort
 from percdl.exceptions import InvalidRecordingError
 from percdl.signals import Cohort
@@ -29,6 +30,7 @@ class Choices(NamedTuple):
     n_atoms: int
     atom_length: int
     penalty: float
+    huber_delta: float | None = None
 
 
 def choose(model: BaseCDL, cohort: Cohort) -> Choices:
@@ -37,6 +39,7 @@ def choose(model: BaseCDL, cohort: Cohort) -> Choices:
         n_atoms=1 if model.n_atoms == "auto" else int(model.n_atoms),
         atom_length=0 if model.atom_length == "auto" else int(model.atom_length),
         penalty=0.0 if model.penalty == "auto" else float(model.penalty),
+        huber_delta=choose_delta(model.loss, model.huber_delta, cohort),
     )
     rng = check_random_state(model.random_state)
     if model.atom_length == "auto":

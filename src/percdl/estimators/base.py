@@ -17,8 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from percdl.estimators.automatic import Choices, choose
 from percdl.estimators.personalization import Personalization, personal_atoms
 from percdl.estimators.progress import progress_bar
-from percdl.estimators.robustness import choose_delta
-from percdl.estimators.validation import check_cohort, check_parameters
+from percdl.estimators.validation import check_cohort, check_parameters, warn_inactive
 from percdl.exceptions import InvalidParameterError, NoActivationWarning
 from percdl.signals import Cohort, as_cohort
 
@@ -72,12 +71,11 @@ class BaseCDL(TransformerMixin, BaseEstimator):
         from percdl.algorithm.history import StopReason
 
         cohort = self._check(X)
-        self.huber_delta_ = choose_delta(self.loss, self.huber_delta, cohort)
         chosen = choose(self, cohort)
         settings = self._settings(cohort, chosen)
         outcome, history, results = self._run_restarts(cohort, settings)
         self.dictionary_ = outcome.dictionary
-        self.n_atoms_, self.atom_length_, self.penalty_ = chosen
+        self.n_atoms_, self.atom_length_, self.penalty_, self.huber_delta_ = chosen
         found = self._collect(cohort, settings, results)
         self.params_ = found.params
         vars(self).pop("personal_dictionary_", None)  # of an earlier fit
@@ -92,7 +90,7 @@ class BaseCDL(TransformerMixin, BaseEstimator):
         self.channels_, self.units_, self.sfreq_ = cohort.channels, cohort.units, cohort.sfreq
         self.n_channels_ = cohort.n_channels
         if active:
-            self._warn_inactive(found.n_activations, cohort)
+            warn_inactive(found.n_activations, cohort)
         else:
             warnings.warn(self.stop_reason_, NoActivationWarning, stacklevel=2)
         return self
@@ -119,7 +117,7 @@ class BaseCDL(TransformerMixin, BaseEstimator):
         cohort = self._check_new(X)
         settings = self._settings(cohort)
         found = self._collect(cohort, settings, self._run_frozen(cohort, settings))
-        self._warn_inactive(found.n_activations, cohort)
+        warn_inactive(found.n_activations, cohort)
         return found
 
     def transform(self, X: Any) -> np.ndarray:
@@ -194,14 +192,16 @@ class BaseCDL(TransformerMixin, BaseEstimator):
         from percdl.algorithm.settings import Settings
         from percdl.steps.csc import L0Coder
 
-        chosen = chosen or Choices(self.n_atoms_, self.atom_length_, self.penalty_)
+        chosen = chosen or Choices(
+            self.n_atoms_, self.atom_length_, self.penalty_, self.huber_delta_
+        )
         return Settings(
             transform=self._get_transform(),
             atom_length=int(chosen.atom_length),
             n_atoms=int(chosen.n_atoms),
             n_channels=cohort.n_channels,
             penalty=float(chosen.penalty),
-            delta=self.huber_delta_,
+            delta=chosen.huber_delta,
             coder=self.coder
             or L0Coder(bool(self.signed), int(self.min_gap), self.max_activations),
             n_init=int(self.n_init),
@@ -282,22 +282,3 @@ class BaseCDL(TransformerMixin, BaseEstimator):
             atom = found.personal_dictionary[rows[subject], k]
             rebuilt[subject][onset : onset + len(atom)] += amplitude * atom
         return list(rebuilt.values())
-
-    def _warn_inactive(self, n_activations: np.ndarray, cohort: Cohort) -> None:
-        unused = np.flatnonzero(n_activations.sum(0) == 0)
-        if unused.size:
-            warnings.warn(
-                f"Atom {', '.join(map(str, unused))} is activated nowhere and was left as it "
-                "was. Lower `penalty` or `n_atoms`.",
-                NoActivationWarning,
-                stacklevel=3,
-            )
-        idle = [cohort.subjects[s] for s in np.flatnonzero(n_activations.sum(1) == 0)]
-        if idle:
-            warnings.warn(
-                f"No activation in {len(idle)} recording(s) ({', '.join(idle[:5])}"
-                f"{', ...' if len(idle) > 5 else ''}): parameters and personal atoms are NaN "
-                "there. Lower `penalty`, or look at these recordings.",
-                NoActivationWarning,
-                stacklevel=3,
-            )

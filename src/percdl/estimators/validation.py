@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from numbers import Integral, Real
 from typing import Any, get_args
 
 import numpy as np
 
 from percdl.algorithm.settings import Centering, Solver, Weighting
-from percdl.exceptions import InvalidParameterError, InvalidRecordingError
+from percdl.exceptions import (
+    InvalidParameterError,
+    InvalidRecordingError,
+    NoActivationWarning,
+)
 from percdl.signals import Cohort
 from percdl.steps.csc import L0Coder
 from percdl.steps.csc_l1 import L1Coder
@@ -63,6 +68,27 @@ def check_parameters(model: str, parameters: dict[str, Any]) -> None:
         ("dtype", ("float32", "float64")), ("progress", ("auto", True, False)),
     ):  # fmt: skip
         _check_choice(model, name, parameters.get(name, choices[0]), choices)
+
+
+def warn_inactive(n_activations: np.ndarray, cohort: Cohort) -> None:
+    """Warn of atoms that nobody uses and of subjects without activations (decision 11)."""
+    unused = np.flatnonzero(n_activations.sum(0) == 0)
+    if unused.size:
+        warnings.warn(
+            f"Atom {', '.join(map(str, unused))} is activated nowhere and was left as it "
+            "was. Lower `penalty` or `n_atoms`.",
+            NoActivationWarning,
+            stacklevel=3,
+        )
+    idle = [cohort.subjects[s] for s in np.flatnonzero(n_activations.sum(1) == 0)]
+    if idle:
+        warnings.warn(
+            f"No activation in {len(idle)} recording(s) ({', '.join(idle[:5])}"
+            f"{', ...' if len(idle) > 5 else ''}): parameters and personal atoms are NaN "
+            "there. Lower `penalty`, or look at these recordings.",
+            NoActivationWarning,
+            stacklevel=3,
+        )
 
 
 def _check_coder(model: str, parameters: dict[str, Any]) -> None:

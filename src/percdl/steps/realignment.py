@@ -17,6 +17,7 @@ from percdl.steps.alignment import align
 from percdl.steps.ipu import explained_energy, gauss_newton
 from percdl.steps.statistics import at_shift
 from percdl.transforms.base import Atom, ClosedFormTransform, WarpTransform
+from percdl.transforms.capability import require
 
 # Fits are tried at so many shifts, those whose alignment explains most.
 N_TRIES = 2
@@ -40,6 +41,8 @@ def search(
     relative to it, with ``n_steps`` Gauss-Newton iterations a try. A shift promises what the
     alignment there explains. Cost O(T B L^2) to screen, O(B L M^2) a try.
     """
+    advice = "Fit without a search: `realign=False, multistart=False`."
+    require(transform, WarpTransform, "search", advice)
     length = atom.shape[0]
     margin = (moment.shape[1] - length) // 2
     params, shift = start

@@ -3,7 +3,7 @@
 A transform is a frozen value: it carries hyper-parameters, never fitted numbers, so it can
 be hashed, compared, cloned and used as a static argument of a compiled program. What a
 transform can do is declared by the interfaces it implements; a step that needs more raises
-an error that names what is missing (`require`).
+an error that names what is missing (`capability.require`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from typing import ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
-
-from percdl.exceptions import InvalidParameterError
 
 Params = Float[Array, "*batch M"]
 Atom = Float[Array, "L P"]
@@ -296,15 +294,3 @@ class ChannelTransform(LinearTransform, ClosedFormTransform):
     def channel_part(self, atom_length: int, n_channels: int) -> tuple[ChannelTransform, slice]:
         """Return itself, and all parameters."""
         return self, slice(None)
-
-
-def require(transform: Transform, interface: type[Transform], step: str, advice: str) -> None:
-    """Raise an error that says what ``step`` misses in ``transform``."""
-    if isinstance(transform, interface):
-        return
-    needed = interface.__abstractmethods__ - Transform.__abstractmethods__
-    missing = sorted(name for name in needed if not callable(getattr(transform, name, None)))
-    raise InvalidParameterError(
-        f"`{step}` cannot use `{type(transform).__name__}`: it must subclass "
-        f"`{interface.__name__}`. Missing {', '.join(f'`{name}`' for name in missing)}. {advice}"
-    )

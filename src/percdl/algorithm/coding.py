@@ -1,0 +1,131 @@
+"""The compiled programs that code chunks of recordings, shared by all fits of a process."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from percdl.steps.csc import L0Coder, encode
+from percdl.steps.csc_l1 import L1Coder, encode_l1
+from percdl.steps.overlap import overlap_statistics, overlapping_statistics
+from percdl.steps.robust import encode_robustly
+from percdl.steps.statistics import segment_statistics
+from percdl.steps.types import Events, Signals, Statistics
+
+# Codes are refused only where they are worse by more than rounding, relative to the energy.
+ROUNDING = 1e-6
+
+
+class Coded(NamedTuple):
+    """The outcome of CSC on a chunk: events, statistics, energy and objective of each recording.
+
+    ``unexplained`` is what the objective would be if the activations explained nothing.
+    ``overlap`` holds the statistics ztx and ztz, where activations may overlap.
+    """
+
+    events: Events
+    statistics: Statistics
+    energy: Float[Array, " S"]
+    unexplained: Float[Array, " S"]
+    objective: Float[Array, " S"]
+    overlap: tuple[Array, Array] | None = None
+
+
+@jax.jit
+def measure_energy(signals: Signals) -> Array:
+    """Sum the squared samples of each recording."""
+    return jnp.einsum("snp,snp->s", signals.values, signals.values)
+
+
+@partial(jax.jit, static_argnames=("rules", "margin"))
+def code(
+    signals: Signals,
+    energy: Array,
+    atoms: Array,
+    penalty: Array,
+    delta: Array | None,
+    start: Array | None,
+    rules: L0Coder | L1Coder,
+    margin: int,
+) -> Coded:
+    """CSC and statistics of a chunk (Alg. 1, lines 3 and 8), for Huber's loss with a delta.
+
+    ``start`` (S, K V) holds the activations that may overlap to begin with.
+    """
+    if isinstance(rules, L1Coder):
+        return _code_overlapping(signals, energy, atoms, penalty, start, rules)
+    n_atoms, length = atoms.shape[1:3]
+    if delta is not None:
+        events, signals, energy, loss = encode_robustly(signals, atoms, penalty, delta, rules)
+    else:
+        events, gain = encode(signals, atoms, penalty, rules)
+    statistics = segment_statistics(signals, events, n_atoms, length, margin)
+    price = penalty * statistics.count.sum(1)
+    objective = energy - gain if delta is None else loss + price
+    return Coded(events, statistics, energy, energy + price, objective)
+
+
+def _code_overlapping(signals: Signals, energy, atoms, penalty, start, coder: L1Coder) -> Coded:
+    """Code with an l1 penalty; every position of every atom is an event, most of amplitude 0."""
+    n_rows, n_times, _ = signals.values.shape
+    n_atoms, length = atoms.shape[1:3]
+    n_positions = n_times - length + 1
+    if start is not None:
+        start = start.reshape(n_rows, n_atoms, n_positions)
+    activations, objective = encode_l1(
+        signals, atoms, penalty, coder.signed, start, coder.n_steps, coder.tolerance
+    )
+    statistics = overlapping_statistics(signals, activations, atoms)
+    onset, atom = jnp.meshgrid(jnp.arange(n_positions), jnp.arange(n_atoms))
+    places = (jnp.tile(x.ravel(), (n_rows, 1)) for x in (onset, atom))
+    events = Events(*places, amplitude=activations.reshape(n_rows, -1))
+    overlap = None
+    if signals.observed is None:
+        overlap = overlap_statistics(signals, activations, length)
+    # The statistics bound the error from above, and meet it at the atoms of this coding.
+    met = jnp.sum(2 * statistics.moment * atoms - statistics.weight * atoms**2, axis=(1, 2, 3))
+    return Coded(events, statistics, energy, objective + met, objective, overlap)
+
+
+@jax.jit
+def choose(
+    accept: Array, proposal: Coded, previous: Coded, amplitude: Array, explained: Array
+) -> Coded:
+    """Take the proposal where accepted, else the previous codes at their best amplitude."""
+
+    def pick(new, old):
+        return jnp.where(accept.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+
+    return jax.tree.map(pick, proposal, keep(previous, amplitude, explained))
+
+
+@jax.jit
+def keep(coded: Coded, amplitude: Array, explained: Array) -> Coded:
+    """Return old codes at the best common amplitude (S, K) that new atoms have for them."""
+    events, statistics, energy, unexplained, _, overlap = coded
+    scale = jnp.take_along_axis(amplitude, events.atom, axis=1)
+    factor = amplitude[..., None, None]
+    return Coded(
+        events._replace(amplitude=events.amplitude * scale),
+        Statistics(statistics.moment * factor, statistics.weight * factor**2, statistics.count),
+        energy,
+        unexplained,
+        unexplained - explained.sum(1),
+        overlap,
+    )
+
+
+def no_worse(proposal: Coded, previous: Coded, explained, price) -> np.ndarray:
+    """Whether each recording's new codes are as good as the old ones at their best amplitude.
+
+    ``explained`` (S, K) is what the old ones explain, ``price`` (S, K) what the new parameters
+    cost.
+    """
+    reached = np.asarray(previous.unexplained) - np.asarray(explained).sum(1)
+    objective = np.asarray(proposal.objective) + np.asarray(price).sum(1)
+    return objective <= reached + ROUNDING * np.asarray(previous.energy)
