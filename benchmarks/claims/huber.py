@@ -18,28 +18,32 @@ from percdl import IndCDL, PerCDL, PopCDL, TimeWarp, make_synthetic
 from percdl.estimators.base import BaseCDL
 from percdl.exceptions import NoActivationWarning
 
-RATES, COMPARED, N_SEEDS = (0.0, 0.05, 0.1, 0.15, 0.2), 0.1, 5
+RATES, COMPARED = (0.0, 0.05, 0.1, 0.15, 0.2), 0.1
+# Not those on which the default delta was chosen, 0 to 4.
+SEEDS = range(5, 10)
 MOST_RATIO, MOST_LOSS = 0.7, 1e-4
 MODELS: dict[str, type[BaseCDL]] = {"PerCDL": PerCDL, "PopCDL": PopCDL, "IndCDL": IndCDL}
 
 
 def claims() -> Iterator[Claim]:
     """Fit the three models with both losses at every rate."""
-    rates, n_seeds = ((0.0, COMPARED), 1) if is_quick() else (RATES, N_SEEDS)
-    errors = {
-        (name, rate): np.mean([_errors(name, rate, seed) for seed in range(n_seeds)], axis=0)
+    rates, seeds = ((0.0, COMPARED), SEEDS[:1]) if is_quick() else (RATES, SEEDS)
+    found = {
+        (name, rate): np.array([_errors(name, rate, seed) for seed in seeds])
         for rate in follow(rates, "share of impulses")
         for name in MODELS
     }
+    errors = {key: by_seed.mean(0) for key, by_seed in found.items()}
     for (name, rate), (squared, huber) in errors.items():
         yield beside(f"{name}, {rate:.0%} impulses", f"squared {squared:.3g}, Huber {huber:.3g}")
     for name in ("PerCDL", "IndCDL"):
         squared, huber = errors[name, COMPARED]
-        detail = f"{huber:.3g} / {squared:.3g}, {n_seeds} seeds"
+        detail = f"{huber:.3g} / {squared:.3g}, {len(seeds)} seeds"
         label = f"{name}, {COMPARED:.0%} impulses: error with Huber's / with the squared loss"
         yield at_most(label, huber / squared, MOST_RATIO, detail)
-        squared, huber = errors[name, 0.0]
-        label = f"{name}, no impulses: error that Huber's loss adds"
+        # The median: a subject stuck in a bad minimum, with either loss, outweighs all others.
+        squared, huber = np.median(found[name, 0.0], axis=0)
+        label = f"{name}, no impulses: error that Huber's loss adds, median"
         yield at_most(label, huber - squared, MOST_LOSS, f"{huber:.3g} - {squared:.3g}")
     # What one atom for all cannot explain is the same with either loss: beyond that is the noise.
     (clean, _), (squared, huber) = errors["PopCDL", 0.0], errors["PopCDL", COMPARED]

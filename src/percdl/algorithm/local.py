@@ -120,7 +120,11 @@ class Site:
             moved = self._prepare(
                 block, replace(broadcast, gauge=None, mixing_gauge=None), dictionary, statistics
             )
-            for index, part in zip(block.chunks, block.split(moved), strict=True):
+            parts = zip(block.chunks, block.split(moved), block.split(fitted), strict=True)
+            for index, part, new in parts:
+                if self.settings.overlaps:  # their price depends on amplitudes: code anew
+                    self.coded[index] = self._code(index, new.atoms)
+                    continue
                 self.coded[index] = coding.keep(self.coded[index], part.amplitude, part.explained)
         return Sums.total(self._personal_sums(block, dictionary) for block in self.blocks)
 

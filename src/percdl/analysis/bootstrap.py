@@ -89,12 +89,16 @@ def bootstrap_atoms(
         )
     rng = check_random_state(random_state)
     again: BaseCDL = clone(model)  # pyright: ignore[reportAssignmentType]
-    again.set_params(init=model.dictionary_, progress=False)
+    settings = model._settings(cohort)
+    again.set_params(
+        init=model.dictionary_, n_atoms=settings.n_atoms, atom_length=settings.atom_length,
+        penalty=settings.penalty, penalty_ratio=None, huber_delta=settings.delta, progress=False,
+    )  # fmt: skip
     draws = []
     for _ in range(n_draws):
         drawn = rng.randint(len(cohort), size=len(cohort))
         dictionary = again.fit(resample_subjects(cohort, drawn)).dictionary_
-        draws.append(match_to(dictionary, model.dictionary_, model.signed))
+        draws.append(match_to(dictionary, model.dictionary_, settings.coder.signed))
     return Bootstrap(model.dictionary_, np.stack(draws))
 
 

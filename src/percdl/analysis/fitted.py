@@ -25,7 +25,7 @@ def check_fitted_on(model: BaseCDL, X: Any) -> Cohort:
             "the recordings of the fit, in the same order."
         )
     for subject, onset in model.events_[["subject", "onset_sample"]].to_numpy():
-        end, n_times = onset + model.atom_length, cohort[str(subject)].n_times
+        end, n_times = onset + model.atom_length_, cohort[str(subject)].n_times
         if end > n_times:
             raise InvalidParameterError(
                 f"The fit has an activation of subject {subject!r} up to sample {end}, but the "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -111,7 +111,7 @@ def select(
     table = pd.DataFrame(points)
     table["score"] = scores["mean_test_score"]
     table["error"] = scores["std_test_score"] / np.sqrt(n_folds - 1)
-    order = sorted(range(len(points)), key=lambda i: _size(points[i], base))
+    order = sorted(range(len(points)), key=lambda i: _size(points[i], base, cohort.n_channels))
     table = table.iloc[order].reset_index(drop=True)
     best = table.loc[table["score"].idxmax()]
     first = int((table["score"] >= best["score"] - best["error"]).to_numpy().argmax())
@@ -138,17 +138,21 @@ def _arguments(point: dict[str, Any], base: BaseCDL) -> dict[str, Any]:
     arguments = {name: value for name, value in point.items() if name not in WARP}
     if len(arguments) < len(point):
         now = base._get_transform()
-        now = now if isinstance(now, TimeWarp) else TimeWarp()
-        depth, width = (point.get(name, getattr(now, name)) for name in WARP)
-        arguments["transform"] = TimeWarp(depth, width, now.interpolation, now.per_channel)
+        if not isinstance(now, TimeWarp):
+            raise InvalidParameterError(
+                f"`select` varies `depth` and `width` of a TimeWarp, but the transform is "
+                f"{now!r}. Vary `transform` instead, by a list of transforms."
+            )
+        changes = {name: point[name] for name in WARP if name in point}
+        arguments["transform"] = replace(now, **changes)
     return arguments
 
 
-def _size(point: dict[str, Any], base: BaseCDL) -> tuple[float, float, float]:
-    """Return how large a model is: atoms, warp parameters, and how cheap activations are."""
+def _size(point: dict[str, Any], base: BaseCDL, n_channels: int) -> tuple[float, float, float]:
+    """Return how large a model is: atoms, free parameters, and how cheap activations are."""
     model = _with(base, point)
-    transform = model._get_transform()
-    n_params = transform.depth * transform.width if isinstance(transform, TimeWarp) else 0
+    length = 0 if model.atom_length == "auto" else int(model.atom_length)
+    n_params = model._get_transform().n_moves(length, n_channels)
     price = model.penalty if model.penalty_ratio is None else model.penalty_ratio
     return (
         0.0 if model.n_atoms == "auto" else float(model.n_atoms),

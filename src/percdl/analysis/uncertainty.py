@@ -14,6 +14,8 @@ from percdl.analysis.fitted import check_fitted_on, check_level
 from percdl.analysis.linearization import Linearization
 from percdl.exceptions import InvalidParameterError
 from percdl.signals import Cohort
+from percdl.steps.csc_l1 import L1Coder
+from percdl.transforms import Compose
 
 if TYPE_CHECKING:
     from percdl.estimators.base import BaseCDL
@@ -148,6 +150,18 @@ def _check(model: BaseCDL, X: Any, sigma: float | None) -> Cohort:
         raise InvalidParameterError(
             f"`estimate_uncertainty` cannot use `{name}`: its common atom is a summary of atoms "
             "that share nothing. Use `bootstrap_atoms`."
+        )
+    part = model._get_transform().channel_part(model.atom_length_, model.n_channels_)
+    composed = isinstance(model._get_transform(), Compose)
+    if part is not None or composed:
+        raise InvalidParameterError(
+            f"`estimate_uncertainty` knows the gauge of a single warp only, not of "
+            f"{model._get_transform()!r}. Use `bootstrap_atoms`."
+        )
+    if model.loss != "squared" or isinstance(model.coder, L1Coder):
+        raise InvalidParameterError(
+            "`estimate_uncertainty` is about squared errors and activations without overlap; this "
+            f"model has loss={model.loss!r} and coder={model.coder!r}. Use `bootstrap_atoms`."
         )
     if model.weighting != "amplitude":
         raise InvalidParameterError(

@@ -126,8 +126,6 @@ def _rebuild(content: dict[str, Any], arrays: dict[str, np.ndarray]) -> BaseCDL:
         }
         setattr(model, table, pd.DataFrame(data))
     for name in TEXTS:
-        if name == "huber_delta_" and name not in content["fitted"]:
-            content["fitted"][name] = None  # a model of version 0.1, which had one loss only
         value = content["fitted"][name]
         setattr(model, name, tuple(value) if isinstance(value, list) else value)
     return model
@@ -169,7 +167,8 @@ def _encode_transform(transform: Transform) -> dict[str, Any]:
             "transforms, numbers, text and arrays only. Save `dictionary_` and `params_` with "
             "`numpy.savez`, and the transform with your code."
         )
-    options = {field.name: getattr(transform, field.name) for field in fields(TRANSFORMS[name])}
+    values = {field.name: getattr(transform, field.name) for field in fields(TRANSFORMS[name])}
+    options = {k: v.item() if isinstance(v, np.generic) else v for k, v in values.items()}
     return {"transform": name, **options}
 
 

@@ -10,7 +10,7 @@ from percdl.exceptions import InvalidParameterError
 from percdl.signals import Cohort
 
 # Of a recording's root mean square: what a good fit leaves is smaller, an artefact is larger.
-SHARE = 0.1
+SHARE = 0.3
 
 
 def choose_delta(loss: str, delta: float | None, cohort: Cohort) -> float | None:

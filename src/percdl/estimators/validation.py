@@ -106,7 +106,12 @@ def _check_coder(model: str, parameters: dict[str, Any]) -> None:
                 f"`coder={coder!r}`. Leave out one of them."
             )
     if isinstance(coder, L1Coder):
+        _check_integer("L1Coder", "n_steps", coder.n_steps, 1)
         _check_l1(model, parameters)
+        return
+    _check_integer("L0Coder", "min_gap", coder.min_gap, 0)
+    if coder.max_activations is not None:
+        _check_integer("L0Coder", "max_activations", coder.max_activations, 1)
 
 
 def _check_l1(model: str, parameters: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float
 
-from percdl.steps.ipu import explained_energy
+from percdl.steps.ipu import explained_energy, total_price
 from percdl.transforms.base import Atom, Transform
 
 # The infimum of the fit is unknown; the paper puts zero in its place. On noisy data the true
@@ -36,7 +36,8 @@ def polyak(
         scale = jnp.where(mean_energy > 0, mean_energy, 1)
 
         def unexplained(params):
-            return 1 - explained_energy(transform.apply(params, atom), moment, weight)[0] / scale
+            explained = explained_energy(transform.apply(params, atom), moment, weight)[0]
+            return 1 - (explained - total_price(transform, params)) / scale
 
         solver = optax.polyak_sgd(max_learning_rate=MAX_STEP)
 

@@ -26,6 +26,7 @@ from percdl.transforms.base import (
 from percdl.transforms.gain import Gain
 from percdl.transforms.identity import Identity
 from percdl.transforms.rotation import Rotation
+from percdl.transforms.shift import Shift
 
 #: What ``M^T M`` is, M the mixture of all channel transforms: the identity, a diagonal, or not.
 Coupling = Literal["none", "gains", "full"]
@@ -164,7 +165,8 @@ class Compose(Transform):
             if isinstance(stage, ChannelTransform):
                 return self._find(type(stage), atom_length, n_channels)
             own_warps = getattr(stage, "per_channel", False)
-            if not isinstance(stage, WarpTransform) or (own_warps and self._turns):
+            commutes = isinstance(stage, (WarpTransform, Shift, Identity))
+            if not commutes or (own_warps and self._turns):
                 return None
         return None
 

@@ -9,10 +9,14 @@ from typing import final
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float
 
 from percdl.exceptions import InvalidParameterError
 from percdl.transforms.base import Atom, Atoms, Params, Transform
+
+# How far the atom at rest may be from the atom, relative to its largest value.
+AT_REST = 1e-4
 
 
 @final
@@ -66,7 +70,7 @@ class Custom(Transform):
         object.__setattr__(self, "is_linear", linear)
 
     def __repr__(self) -> str:
-        """Return the call that makes it, with the name of the function."""
+        """Name the function and the number of parameters."""
         return f"Custom({getattr(self.function, '__name__', '?')}, n_params={self.size})"
 
     @property
@@ -96,9 +100,9 @@ class Custom(Transform):
 
     def neutral(self, atom: Atom) -> Float[Array, " M"]:
         """Return the parameters declared neutral."""
-        rest = self.at_rest or (0.0,) * self.size
-        self._check(atom, jnp.asarray(rest, atom.dtype))
-        return jnp.asarray(rest, atom.dtype)
+        rest = jnp.asarray(self.at_rest or (0.0,) * self.size, atom.dtype)
+        self._check(atom, rest)
+        return rest
 
     def apply(self, params: Params, atom: Atom) -> Atoms:
         """Return ``function(atom, a)`` for every set of parameters."""
@@ -113,10 +117,18 @@ class Custom(Transform):
         return jax.vmap(self.onto)(params.reshape(-1, self.size)).reshape(params.shape)
 
     def _check(self, atom: Atom, rest: Array) -> None:
-        """Raise where the function does not return an atom."""
+        """Raise where the function does not return an atom, or changes it at rest."""
         personal = jax.eval_shape(self.function, atom, rest)
         if personal.shape != atom.shape:
             raise InvalidParameterError(
                 f"`Custom` needs a function that returns an atom of shape {atom.shape}, the "
                 f"shape of the one it is given; it returned {personal.shape}."
+            )
+        if isinstance(atom, Tracer):
+            return  # within a compiled program there are no numbers to look at
+        change = float(jnp.abs(self.function(atom, rest) - atom).max())
+        if not change <= AT_REST * float(jnp.abs(atom).max()):
+            raise InvalidParameterError(
+                f"`Custom` needs parameters that change nothing to start from, but at "
+                f"{[float(a) for a in rest]} the function changes the atom. Pass `neutral=[...]`."
             )
