@@ -5,7 +5,16 @@ import pytest
 import small_models
 from sklearn.model_selection import GridSearchCV, KFold
 
-from percdl import TimeWarp, select, selection_path
+from percdl import (
+    Compose,
+    Identity,
+    PerCDL,
+    Rotation,
+    TimeWarp,
+    select,
+    selection_path,
+)
+from percdl.analysis import selection
 from percdl.exceptions import InvalidParameterError
 from percdl.plotting import plot_selection
 
@@ -88,3 +97,16 @@ def test_one_call_gives_table_and_picture(cohort):
     )
     assert len(table) == 2
     assert ax.get_xlabel() == "penalty"
+
+
+def test_smaller_transforms_come_first_and_others_keep_theirs():
+    warp, both = TimeWarp(2, 3), Compose(TimeWarp(2, 3), Rotation())
+    base = PerCDL(atom_length=20)
+    sizes = [selection._size({"transform": t}, base, 3) for t in (Identity(), warp, both)]
+    assert sizes == sorted(sizes)
+    assert len(set(sizes)) == 3
+    rough = PerCDL(atom_length=20, transform=TimeWarp(2, 3, roughness=0.5))
+    varied = selection._arguments({"depth": 4}, rough)["transform"]
+    assert varied == TimeWarp(4, 3, roughness=0.5)
+    with pytest.raises(InvalidParameterError, match="Vary `transform` instead"):
+        selection._arguments({"depth": 4}, PerCDL(atom_length=20, transform=both))

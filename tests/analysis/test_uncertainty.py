@@ -11,7 +11,7 @@ import small_models
 import toy
 from sklearn.exceptions import NotFittedError
 
-from percdl import Cohort, IndCDL, PerCDL, PopCDL
+from percdl import Cohort, Compose, Gain, IndCDL, PerCDL, PopCDL, TimeWarp
 from percdl.analysis import estimate_uncertainty
 from percdl.analysis.bootstrap import resample_subjects
 from percdl.analysis.linearization import Linearization
@@ -261,6 +261,20 @@ def test_models_without_a_likelihood_are_refused(cohort):
     balanced = PopCDL(**small_models.OPTIONS, weighting="subjects").fit(cohort)
     with pytest.raises(InvalidParameterError, match="weighting='amplitude'"):
         estimate_uncertainty(balanced, cohort)
+
+
+def test_models_that_the_formula_does_not_know_are_refused(cohort):
+    for changes in ({"loss": "huber"}, {"transform": Compose(TimeWarp(1, 2), Gain())}):
+        other = small_models.make("PerCDL", n_init=1, n_perso=1, **changes).fit(cohort)
+        with pytest.raises(InvalidParameterError, match="Use `bootstrap_atoms`"):
+            estimate_uncertainty(other, cohort)
+
+
+def test_models_that_chose_their_length_are_understood(cohort):
+    given = small_models.make("PopCDL", n_init=1, n_perso=0)
+    chosen = small_models.make("PopCDL", n_init=1, n_perso=0, atom_length="auto").fit(cohort)
+    expected = estimate_uncertainty(given.fit(cohort), cohort).atom_se
+    assert np.allclose(estimate_uncertainty(chosen, cohort).atom_se, expected)
 
 
 @pytest.mark.parametrize("level", [0, 1, 95])

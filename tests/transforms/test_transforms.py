@@ -450,6 +450,13 @@ def test_what_cannot_be_composed_is_refused(transform, message):
         transform.validate()
 
 
+def test_a_function_that_changes_the_atom_at_rest_is_refused():
+    scale = Custom(lambda phi, a: phi * a[0], 1)
+    with pytest.raises(InvalidParameterError, match=r"at \[0.0\] the function changes the atom"):
+        scale.neutral(jnp.asarray(an_atom()))
+    Custom(lambda phi, a: phi * a[0], 1, neutral=[1.0]).neutral(jnp.asarray(an_atom()))
+
+
 def test_a_function_that_returns_no_atom_is_refused():
     with pytest.raises(InvalidParameterError, match=r"returned \(2, 11\)"):
         Custom(lambda phi, a: phi.T, 1).neutral(jnp.asarray(an_atom()))

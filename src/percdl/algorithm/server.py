@@ -155,7 +155,9 @@ def _center(
             dictionary = np.asarray(_resample(warp[0], dictionary, gauge))
         if mixer is not None and mixing is not None:
             pairs = zip(mixing, dictionary, strict=True)
-            dictionary = np.stack([mixer[0].apply(jnp.asarray(a), atom) for a, atom in pairs])
+            dictionary = np.stack(
+                [mixer[0].apply(jnp.asarray(a), jnp.asarray(atom)) for a, atom in pairs]
+            )
     return dictionary
 
 
