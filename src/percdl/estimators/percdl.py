@@ -52,7 +52,7 @@ class PerCDL(BaseCDL):
         How residuals count: squared, as in the paper, or linearly beyond ``huber_delta``, so
         that impulses and artefacts do not bend the atoms.
     huber_delta : float, optional
-        In signal units; by default 0.3 of the recordings' median root mean square.
+        In signal units; by default the recordings' median root mean square.
 
     **Algorithm**
 

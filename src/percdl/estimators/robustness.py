@@ -9,14 +9,15 @@ import numpy as np
 from percdl.exceptions import InvalidParameterError
 from percdl.signals import Cohort
 
-# Of a recording's root mean square: what a good fit leaves is smaller, an artefact is larger.
-SHARE = 0.3
+# Of a recording's root mean square. A residual as large as the signal itself is an artefact;
+# smaller shares take the misfit of the first rounds for artefacts, too.
+SHARE = 1.0
 
 
 def choose_delta(loss: str, delta: float | None, cohort: Cohort) -> float | None:
     """Return the delta of Huber's loss, in signal units; None for the squared loss.
 
-    By default a share of the median, over the recordings, of their root mean square: a few
+    By default `SHARE` of the median, over the recordings, of their root mean square: a few
     recordings full of artefacts do not change it, and it scales with the signals.
     """
     if loss != "huber":
