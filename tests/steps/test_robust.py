@@ -73,15 +73,19 @@ def test_a_delta_beyond_every_residual_is_the_squared_loss():
     jax.tree.map(assert_allclose, robust, plain)
 
 
-def test_the_objective_falls_in_every_exact_half_step():
+def test_the_objective_falls_in_every_round_and_exact_half_step():
+    """Only from IPU to CSC it may rise a little: coding with weights of its own is a search."""
     truth = make_synthetic(6, impulse_rate=0.1, impulse_subjects=0.5, random_state=0)
     model = PerCDL(
         2, 50, TimeWarp(2, 4), 1e-2, loss="huber", init=truth.personal_dictionary[0],
         realign=False, multistart=False, centering="off", dtype="float64",
     )  # fmt: skip
     history = model.fit(truth.cohort).history_
-    fall = np.diff(history["objective"]) / history["objective"].iloc[0]
-    assert fall.max() <= 1e-6
+    objective, step = history["objective"].to_numpy(), history["step"].to_numpy()
+    rise = np.diff(objective) / objective[0]
+    searched = (step[:-1] == "IPU") & (step[1:] == "CSC")
+    assert rise[~searched].max() <= 1e-6
+    assert (np.diff(objective[step == "CSC"]) <= 1e-6 * objective[0]).all()
 
 
 def test_impulses_do_not_bend_the_atoms():

@@ -32,8 +32,9 @@ def encode_robustly(
 ) -> tuple[Events, Signals, Float[Array, " S"], Float[Array, " S"]]:
     """Return codes for Huber's loss, the weighted signals, their energy and the loss.
 
-    The energy is what the weighted problem would leave if nothing were explained. Cost as of
-    `N_CODINGS` codings.
+    The energy is what the weighted problem would leave if nothing were explained. Weights and
+    codes are found in turn, which is a search: better codes may exist. Cost as of `N_CODINGS`
+    codings.
     """
     seen = _seen(signals)
 
