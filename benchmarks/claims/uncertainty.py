@@ -96,7 +96,10 @@ def _error_given_truth(data: SyntheticCohort) -> float:
         weight[rows[event.subject], event.atom] += event.amplitude**2
     with jax.enable_x64(True):
         equations = jax.jit(data.transform.normal_equations)
-        sums = [equations(data.params[:, k], moment[:, k], weight[:, k]) for k in range(n_atoms)]
+        sums = [
+            equations(data.params[:, k], data.dictionary[k], moment[:, k], weight[:, k])
+            for k in range(n_atoms)
+        ]
     gram, transported = (np.stack(parts) for parts in zip(*sums, strict=True))
     estimate = update_dictionary(gram, transported, data.dictionary)
     return float(np.linalg.norm(estimate - data.dictionary, axis=(1, 2)).mean())
