@@ -78,21 +78,13 @@ def choose_n_atoms(
     cohort: Cohort, settings: Settings, init: Any, rng: np.random.RandomState
 ) -> int:
     """Return how many atoms are given, or are worth it: the next explains too little."""
-    from percdl.estimators.first_dictionary import sample_signals
-    from percdl.steps.initialization import choose_segments, mean_shares
+    from percdl.estimators.first_dictionary import find_segments, sample_signals
+    from percdl.steps.initialization import mean_shares
 
     if not isinstance(init, str):
         return 1 if isinstance(init, Motif) else len(init)
     signals = sample_signals(cohort, settings, rng)
-    generator = np.random.default_rng(rng.randint(2**31))
-    found = choose_segments(
-        signals,
-        MOST_ATOMS,
-        settings.atom_length,
-        settings.penalty,
-        settings.disjoint_coder,
-        generator,
-    )
+    found = find_segments(signals, MOST_ATOMS, settings, rng)
     nested = np.tril(np.ones((MOST_ATOMS, MOST_ATOMS)))[..., None, None] * found
     shares = mean_shares(
         signals, nested.astype(found.dtype), settings.penalty, settings.disjoint_coder

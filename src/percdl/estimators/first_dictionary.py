@@ -81,20 +81,19 @@ def _from_data(
     cohort: Cohort, settings: Settings, rng: np.random.RandomState, share: float
 ) -> np.ndarray:
     """Pick segments that recur across some of the recordings."""
+    signals = sample_signals(cohort, settings, rng)
+    return find_segments(signals, settings.n_atoms, settings, rng, share=share).astype(float)
+
+
+def find_segments(
+    signals: Signals, n_atoms: int, settings: Settings, rng: np.random.RandomState, **options: Any
+) -> np.ndarray:
+    """Return segments (K, L, P) that recur, as the settings of a fit would use them."""
     from percdl.steps.initialization import choose_segments
 
-    signals = sample_signals(cohort, settings, rng)
     generator = np.random.default_rng(rng.randint(2**31))
-    chosen = choose_segments(
-        signals,
-        settings.n_atoms,
-        settings.atom_length,
-        settings.penalty,
-        settings.disjoint_coder,
-        generator,
-        share=share,
-    )
-    return chosen.astype(float)
+    length, coder = settings.atom_length, settings.disjoint_coder
+    return choose_segments(signals, n_atoms, length, settings.penalty, coder, generator, **options)
 
 
 def revive_atoms(
@@ -108,20 +107,11 @@ def revive_atoms(
 
     Where no segment is worth its price the dictionary is returned as it was.
     """
-    from percdl.steps.initialization import choose_segments, mean_shares
+    from percdl.steps.initialization import mean_shares
 
     signals = sample_signals(cohort, settings, rng)
-    generator = np.random.default_rng(rng.randint(2**31))
     order = np.argsort(dead, kind="stable")  # those alive come first
-    found = choose_segments(
-        signals,
-        settings.n_atoms,
-        settings.atom_length,
-        settings.penalty,
-        settings.disjoint_coder,
-        generator,
-        dictionary[~dead],
-    )
+    found = find_segments(signals, settings.n_atoms, settings, rng, chosen=dictionary[~dead])
     revived = dictionary.copy()
     revived[order] = found
     both = np.stack([dictionary, revived]).astype(settings.dtype)

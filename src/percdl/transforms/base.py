@@ -205,12 +205,8 @@ class LinearTransform(Transform):
         channels (G = P) or channels mix (G = 1, of size L P). Cost O(S n^3), as one product.
         """
         operators = self.operator(params, *atom.shape)
-        if operators.shape[-1] == atom.size:
-            operators = operators[:, 0]
-            weights = jnp.broadcast_to(weight, moment.shape).reshape(len(params), -1, 1)
-            gram = jnp.einsum("snm,snk->mk", operators * weights, operators)[None]
-            right = jnp.einsum("snm,sn->m", operators, moment.reshape(len(params), -1))
-            return gram, right.reshape(atom.shape)
+        if operators.shape[-1] != atom.shape[0]:  # channels mix: nothing to gain from structure
+            return super().normal_equations(params, atom, moment, weight)
         weights = jnp.swapaxes(weight, 1, 2)[..., None]
         gram = jnp.einsum("sglm,sgln->gmn", operators * weights, operators)
         subscripts = "splm,slp->mp" if operators.shape[1] > 1 else "sclm,slp->mp"
