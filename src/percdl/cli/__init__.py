@@ -12,6 +12,7 @@ import typer
 from percdl import __version__
 from percdl.cli.demo import demo
 from percdl.cli.errors import fail
+from percdl.cli.reproduce import reproduce
 from percdl.exceptions import PerCDLError
 
 app = typer.Typer(
@@ -21,6 +22,7 @@ app = typer.Typer(
     add_completion=False,
 )
 app.command()(demo)
+app.command()(reproduce)
 
 
 def _show_version(asked: bool) -> bool:

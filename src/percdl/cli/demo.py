@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from percdl.cli.errors import fail, prepare_folder
+from percdl.cli.errors import fail, prepare_folder, require_packages
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,7 +38,7 @@ def demo(
     from rich.console import Console
 
     prepare_folder(out, "--out")
-    _require_plotting()
+    require_packages(("matplotlib", "jinja2"), "plot", "the demo draws pictures")
     console = Console()
     comparison = _compare(subjects, seed, console)
     page = _write(comparison, out)
@@ -52,17 +52,6 @@ def demo(
     console.print(f"Page: {page}", highlight=False, soft_wrap=True)
     if open_page:
         typer.launch(page.resolve().as_uri())
-
-
-def _require_plotting() -> None:
-    from importlib.util import find_spec
-
-    missing = [name for name in ("matplotlib", "jinja2") if find_spec(name) is None]
-    if missing:
-        fail(
-            f"the demo draws pictures and needs {' and '.join(missing)}. "
-            "Install them with: pip install 'percdl[plot]'"
-        )
 
 
 def _compare(n_subjects: int, seed: int, console: Console) -> Comparison:

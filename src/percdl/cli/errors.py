@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 
@@ -25,3 +26,13 @@ def prepare_folder(folder: Path, option: str) -> None:
             pass
     except OSError as error:
         fail(f"cannot write to {folder} ({error.strerror}). Choose another folder with {option}.")
+
+
+def require_packages(packages: tuple[str, ...], extra: str, why: str) -> None:
+    """Leave, saying what to install, where a command lacks packages."""
+    missing = [name for name in packages if find_spec(name) is None]
+    if missing:
+        fail(
+            f"{why} and needs {' and '.join(missing)}. "
+            f"Install them with: pip install 'percdl[{extra}]'"
+        )

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 from dataclasses import dataclass
-from importlib.resources import files
 
-import jinja2
-
-from percdl import __version__
+from percdl.report.pages import as_data_uri, render
 
 MODELS = {
     "PopCDL": "One dictionary for everybody. It cannot follow individual timing, so the atom is "
@@ -59,7 +55,7 @@ class Outcome:
     @property
     def inline_picture(self) -> str:
         """The picture as a data URI."""
-        return "data:image/png;base64," + base64.b64encode(self.picture).decode("ascii")
+        return as_data_uri(self.picture)
 
 
 @dataclass(frozen=True)
@@ -88,9 +84,4 @@ class Comparison:
 
 def render_page(comparison: Comparison) -> str:
     """Return the page as HTML, pictures included; it needs no network."""
-    source = files("percdl.report").joinpath("demo.html.j2").read_text(encoding="utf-8")
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    template = environment.from_string(source)
-    return template.render(comparison=comparison, models=MODELS, version=__version__)
+    return render("demo.html.j2", comparison=comparison, models=MODELS)

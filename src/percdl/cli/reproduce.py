@@ -1,0 +1,102 @@
+"""``percdl reproduce``: figures and tables of the paper, from data to picture."""
+
+from __future__ import annotations
+
+import logging
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from percdl.cli.errors import fail, prepare_folder, require_packages
+from percdl.exceptions import PerCDLError
+from percdl.experiments.result import Scale
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.status import Status
+
+    from percdl.experiments.catalog import Entry
+
+
+def reproduce(
+    labels: Annotated[
+        list[str], typer.Argument(metavar="LABEL...", help="Labels of the paper, or `all`.")
+    ],
+    scale: Annotated[
+        Scale, typer.Option(help="Minutes on two cores, or the size of the paper.")
+    ] = Scale.SMALL,
+    out: Annotated[Path, typer.Option(help="Folder for figures, numbers and the page.")] = Path(
+        "percdl-results"
+    ),
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Measure again what is already in the folder.")
+    ] = False,
+) -> None:
+    """Reproduce figures and tables of the paper.
+
+    Each label gets a folder with its figure (PNG, SVG), its numbers (CSV, JSON) and lines
+    `paper | ours | settings`. A page holds all labels found in the folder. Labels finished
+    before are kept, and an interrupted one goes on where it stopped.
+    """
+    from rich.console import Console
+
+    from percdl.experiments.catalog import CATALOG, find
+    from percdl.experiments.results_page import write_page
+
+    entries = list(CATALOG) if "all" in labels else [find(label) for label in labels]
+    prepare_folder(out, "--out")
+    require_packages(("matplotlib", "jinja2"), "reproduce", "reproduce draws pictures")
+    console = Console()
+    failed = [entry.label for entry in entries if not _one(entry, scale, out, fresh, console)]
+    page = write_page(out, f"percdl reproduce {' '.join(labels)} --scale {scale.value}")
+    console.print(f"Page: {page}", highlight=False, soft_wrap=True)
+    if failed:
+        fail(f"not reproduced: {', '.join(failed)}. The reasons are above.")
+
+
+def _one(entry: Entry, scale: Scale, out: Path, fresh: bool, console: Console) -> bool:
+    """Reproduce one label and show its lines; False where it could not be done."""
+    from percdl.experiments.archive import is_finished, read, write
+    from percdl.experiments.ledger import Ledger
+    from percdl.experiments.result import Study
+
+    console.print(f"[bold]{entry.label}[/bold]  {entry.title}", highlight=False)
+    if is_finished(entry, scale, out) and not fresh:
+        stored = read(entry, out)
+    else:
+        ledger = out / entry.module / f"{scale.value}.partial.jsonl"
+        if fresh:
+            ledger.unlink(missing_ok=True)
+        started = time.perf_counter()
+        try:
+            with console.status("starting") as status, _Following(status):
+                result = entry.load()(Study(scale, Ledger(ledger)))
+        except (PerCDLError, ImportError) as error:
+            console.print(f"  cannot be reproduced here: {error}", highlight=False, markup=False)
+            return False
+        stored = write(entry, scale, result, time.perf_counter() - started, out)
+        ledger.unlink(missing_ok=True)
+    for line in stored.lines:
+        console.print(f"  {line}", highlight=False, markup=False, soft_wrap=True)
+    return True
+
+
+class _Following(logging.Handler):
+    """Shows the progress of an experiment in a status line while it lasts."""
+
+    def __init__(self, status: Status) -> None:
+        super().__init__(logging.INFO)
+        self._status = status
+        self._logger = logging.getLogger("percdl.experiments")
+
+    def __enter__(self) -> None:
+        self._logger.addHandler(self)
+        self._logger.setLevel(logging.INFO)
+
+    def __exit__(self, *_: object) -> None:
+        self._logger.removeHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._status.update(record.getMessage())

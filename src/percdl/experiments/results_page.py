@@ -1,0 +1,67 @@
+"""The page of all results: once for browsers, self-contained, once for code hosts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from percdl import __version__
+from percdl.experiments.archive import Stored, read_all
+from percdl.experiments.catalog import CATALOG
+from percdl.report.pages import as_data_uri, render
+
+
+def write_page(out: Path, command: str) -> Path:
+    """Write index.html and README.md of all results in a folder; return the former."""
+    results = read_all(out)
+    pictures = {
+        result.entry.module: [as_data_uri(path.read_bytes()) for path in result.figures]
+        for result in results
+    }
+    page = out / "index.html"
+    page.write_text(
+        render(
+            "results.html.j2",
+            results=results,
+            pictures=pictures,
+            n_labels=len(CATALOG),
+            command=command,
+        ),
+        encoding="utf-8",
+    )
+    (out / "README.md").write_text(_markdown(results, command), encoding="utf-8")
+    return page
+
+
+def _markdown(results: list[Stored], command: str) -> str:
+    heading = (
+        "# The paper, reproduced\n\n"
+        f"{len(results)} of {len(CATALOG)} figures and tables, percdl {__version__}. "
+        f"Made by `{command}`; the numbers behind each picture are beside it as CSV and JSON.\n"
+    )
+    return "\n".join([heading, *map(_section, results)])
+
+
+def _section(result: Stored) -> str:
+    folder = result.entry.module
+    rows = [
+        f"| {' | '.join(_cell(text) for text in (x.quantity, x.paper, x.ours, x.settings))} |"
+        for x in result.lines
+    ]
+    return "\n".join(
+        [
+            f"## {result.entry.title}",
+            "",
+            f"`{result.entry.label}`, scale {result.scale.value}, {result.seconds:.0f} s. "
+            + result.reading,
+            "",
+            "| | paper | ours | settings |",
+            "|---|---|---|---|",
+            *rows,
+            "",
+            *(f"![{result.entry.title}]({folder}/{path.name})\n" for path in result.figures),
+        ]
+    )
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")

@@ -1,0 +1,172 @@
+"""The way from a label to its files, with experiments that take no time."""
+
+import json
+
+import pytest
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("jinja2")
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from typer.testing import CliRunner
+
+from percdl import experiments
+from percdl.cli import app
+from percdl.exceptions import InvalidParameterError, PerCDLError
+from percdl.experiments import CATALOG, Ledger, Line, Result, Scale, Study, archive, find
+from percdl.experiments.results_page import write_page
+
+ENTRY, OTHER = CATALOG[0], CATALOG[1]
+WIDE = {"COLUMNS": "200", "TERM": "dumb", "NO_COLOR": "1"}
+
+
+def a_result(value=0.25):
+    figure = Figure()
+    figure.add_subplot().plot([0, 1])
+    table = pd.DataFrame({"x": [1, 2], "y": [value, np.nan]})
+    lines = [Line("distance", "0.5", f"{value}", "S = 3 | N = 4")]
+    return Result(lines, {"numbers": table}, {"picture": figure}, "Smaller than the paper's.")
+
+
+@pytest.fixture
+def offered(monkeypatch):
+    """Let every label run a function of ours; return the list of studies it was asked."""
+    asked = []
+
+    def put(function):
+        def load(entry):
+            return lambda study: (asked.append((entry.label, study)), function(study))[1]
+
+        monkeypatch.setattr(experiments.catalog.Entry, "load", load)
+        return asked
+
+    return put
+
+
+def reproduce(*arguments):
+    return CliRunner().invoke(app, ["reproduce", *map(str, arguments)], env=WIDE)
+
+
+def test_labels_and_modules_are_unique():
+    assert len({entry.label for entry in CATALOG}) == len(CATALOG)
+    assert len({entry.module for entry in CATALOG}) == len(CATALOG)
+
+
+def test_an_unknown_label_is_answered_with_the_known_ones():
+    with pytest.raises(InvalidParameterError, match=r"'fig:none'.*fig:conv"):
+        find("fig:none")
+
+
+def test_an_alias_leads_to_the_label_with_the_same_numbers():
+    assert find("tab:app:gait_segmentation") == find("tab:gait_segmentation")
+
+
+def test_the_scale_decides_the_setting():
+    assert Study(Scale.SMALL).pick(1, 2) == 1
+    assert Study(Scale.PAPER).pick(1, 2) == 2
+
+
+def test_a_result_is_written_whole_and_read_back(tmp_path):
+    stored = archive.write(ENTRY, Scale.PAPER, a_result(), 1.5, tmp_path)
+    folder = tmp_path / ENTRY.module
+    assert {p.name for p in folder.iterdir()} == {
+        "picture.png", "picture.svg", "numbers.csv", f"{ENTRY.module}.json"
+    }  # fmt: skip
+    assert stored == archive.read(ENTRY, tmp_path)
+    assert (stored.scale, stored.lines) == (Scale.PAPER, a_result().lines)
+    assert pd.read_csv(stored.tables[0]).equals(a_result().tables["numbers"])
+    summary = json.loads((folder / f"{ENTRY.module}.json").read_text())
+    assert summary["tables"]["numbers.csv"][1] == {"x": 2, "y": None}
+
+
+def test_a_result_of_another_scale_or_version_does_not_count_as_finished(tmp_path, monkeypatch):
+    assert not archive.is_finished(ENTRY, Scale.SMALL, tmp_path)
+    archive.write(ENTRY, Scale.SMALL, a_result(), 0, tmp_path)
+    assert archive.is_finished(ENTRY, Scale.SMALL, tmp_path)
+    assert not archive.is_finished(ENTRY, Scale.PAPER, tmp_path)
+    monkeypatch.setattr(archive, "__version__", "99")
+    assert not archive.is_finished(ENTRY, Scale.SMALL, tmp_path)
+
+
+def test_the_page_holds_all_results_and_needs_nothing_else(tmp_path):
+    for entry in (OTHER, ENTRY):
+        archive.write(entry, Scale.SMALL, a_result(), 0, tmp_path)
+    page = write_page(tmp_path, "percdl reproduce all").read_text()
+    assert page.index(ENTRY.title) < page.index(OTHER.title)
+    assert page.count("data:image/png;base64,") == 2
+    assert "http" not in page.replace('lang="en"', "")
+    text = (tmp_path / "README.md").read_text()
+    assert "| distance | 0.5 | 0.25 | S = 3 \\| N = 4 |" in text
+    assert (tmp_path / f"{ENTRY.module}/picture.png").is_file()
+    assert f"]({ENTRY.module}/picture.png)" in text
+
+
+def test_the_command_writes_what_it_shows(tmp_path, offered):
+    asked = offered(lambda study: a_result())
+    outcome = reproduce(ENTRY.label, "--scale", "paper", "--out", tmp_path)
+    assert outcome.exit_code == 0, outcome.output
+    assert "distance: 0.5 | 0.25 | S = 3" in outcome.output
+    assert [(label, study.scale) for label, study in asked] == [(ENTRY.label, Scale.PAPER)]
+    assert (tmp_path / "index.html").is_file()
+
+
+def test_finished_labels_are_kept_unless_asked(tmp_path, offered):
+    asked = offered(lambda study: a_result())
+    reproduce(ENTRY.label, "--out", tmp_path)
+    reproduce(ENTRY.label, "--out", tmp_path)
+    assert len(asked) == 1
+    reproduce(ENTRY.label, "--out", tmp_path, "--fresh")
+    assert len(asked) == 2
+
+
+def test_an_interrupted_study_goes_on(tmp_path, offered):
+    measured = []
+
+    def two_rows(study):
+        for seed in range(2):
+            if seed == 1 and not measured[1:]:
+                measured.append("interrupted")
+                raise KeyboardInterrupt
+            study.ledger.row({"seed": seed}, lambda n=seed: measured.append(n) or {"y": 1})
+        return a_result()
+
+    offered(two_rows)
+    reproduce(ENTRY.label, "--out", tmp_path)
+    assert measured == [0, "interrupted"]
+    assert reproduce(ENTRY.label, "--out", tmp_path).exit_code == 0
+    assert measured == [0, "interrupted", 1]
+    assert not list(tmp_path.rglob("*.partial.jsonl"))
+
+
+def test_one_label_that_fails_does_not_stop_the_others(tmp_path, offered):
+    def fail_first(study, calls=[]):  # noqa: B006
+        calls.append(1)
+        if len(calls) == 1:
+            raise PerCDLError("no recordings here [set PERCDL_DATA]")
+        return a_result()
+
+    offered(fail_first)
+    outcome = reproduce(ENTRY.label, OTHER.label, "--out", tmp_path)
+    assert outcome.exit_code != 0
+    assert "no recordings here [set PERCDL_DATA]" in outcome.output
+    assert f"not reproduced: {ENTRY.label}" in outcome.output
+    assert archive.is_finished(OTHER, Scale.SMALL, tmp_path)
+
+
+def test_a_ledger_measures_a_line_cut_short_again(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    first = Ledger(path)
+    first.row({"seed": 0}, lambda: {"y": np.float32(0.5), "curve": np.arange(2)})
+    first.row({"seed": 1}, lambda: {"y": 2})
+    path.write_text(path.read_text()[:-9])
+    again = Ledger(path)
+    assert again.row({"seed": 0}, dict) == {"seed": 0, "y": 0.5, "curve": [0, 1]}
+    assert again.row({"seed": 1}, lambda: {"y": 3})["y"] == 3
+    assert Ledger(path).row({"seed": 1}, dict)["y"] == 3
+
+
+def test_a_ledger_refuses_what_it_cannot_keep():
+    with pytest.raises(TypeError, match="numbers, text and arrays"):
+        Ledger().row({}, lambda: {"x": object()})
