@@ -20,7 +20,7 @@ from percdl import Cohort, PerCDL, TimeWarp, make_synthetic
 from percdl.analysis import bootstrap_atoms, estimate_uncertainty
 from percdl.datasets import SyntheticCohort, atom_distance
 from percdl.datasets.warping import personalize
-from percdl.steps.percdu import update_dictionary
+from percdl.experiments.theorem_convergence import error_given_truth
 
 NOISE, PENALTY, N_REPETITIONS = 0.1, 1.0, 3
 # S p runs over two decades, from 30 to 3000.
@@ -41,7 +41,7 @@ def _rates(sizes: Sequence[int], n_seeds: int) -> Iterator[Claim]:
     given, whole, paper = [], [], []
     for n_subjects in follow(sizes, "S ="):
         data = [_paper_cohort(n_subjects, seed) for seed in range(n_seeds)]
-        given.append(np.mean([_error_given_truth(d) for d in data]))
+        given.append(np.mean([error_given_truth(d) for d in data]))
         few = data[: min(n_seeds, N_FITTED_SEEDS)]
         paper.append(np.mean([d.distance_to_truth(_fit_paper(d).dictionary_) for d in few]))
         whole.append(np.mean([_whole_error(n_subjects, seed) for seed in range(n_seeds)]))
@@ -82,27 +82,6 @@ def _fit_paper(data: SyntheticCohort) -> PerCDL:
     start = data.personal_dictionary[0]
     model = PerCDL(2, 50, data.transform, PENALTY, init=start, progress=False)
     return model.fit(data.cohort)
-
-
-def _error_given_truth(data: SyntheticCohort) -> float:
-    """Return the mean distance to the true atoms of the estimate of Theorem 1."""
-    n_atoms, length, _ = data.dictionary.shape
-    rows = {subject: s for s, subject in enumerate(data.cohort.subjects)}
-    moment = np.zeros(data.personal_dictionary.shape)
-    weight = np.zeros((*moment.shape[:3], 1))
-    for event in data.events.itertuples():
-        window = data.cohort[event.subject].values[event.onset_sample :][:length]
-        moment[rows[event.subject], event.atom] += event.amplitude * window
-        weight[rows[event.subject], event.atom] += event.amplitude**2
-    with jax.enable_x64(True):
-        equations = jax.jit(data.transform.normal_equations)
-        sums = [
-            equations(data.params[:, k], data.dictionary[k], moment[:, k], weight[:, k])
-            for k in range(n_atoms)
-        ]
-    gram, transported = (np.stack(parts) for parts in zip(*sums, strict=True))
-    estimate = update_dictionary(gram, transported, data.dictionary)
-    return float(np.linalg.norm(estimate - data.dictionary, axis=(1, 2)).mean())
 
 
 def _coverage(n_seeds: int) -> Iterator[Claim]:
