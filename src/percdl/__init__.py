@@ -11,7 +11,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from percdl.analysis import select, suggest_atom_length
-    from percdl.datasets import make_synthetic
+    from percdl.datasets import load_gait, load_ptbxl, make_synthetic
     from percdl.estimators import IndCDL, PerCDL, PopCDL, load
     from percdl.report.path import selection_path
     from percdl.signals import Cohort, Recording
@@ -46,6 +46,8 @@ __all__ = [
     "TimeWarp",
     "__version__",
     "load",
+    "load_gait",
+    "load_ptbxl",
     "make_synthetic",
     "select",
     "selection_path",
@@ -70,6 +72,8 @@ _HOME = {
     "Compose": "percdl.transforms",
     "Custom": "percdl.transforms",
     "make_synthetic": "percdl.datasets",
+    "load_gait": "percdl.datasets",
+    "load_ptbxl": "percdl.datasets",
     "select": "percdl.analysis",
     "selection_path": "percdl.report.path",
     "suggest_atom_length": "percdl.analysis",

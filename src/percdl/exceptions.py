@@ -39,6 +39,21 @@ class ModelFileError(PerCDLError, ValueError):
     """
 
 
+class DatasetError(PerCDLError, OSError):
+    """Raised when a public dataset cannot be used as it lies on the disk.
+
+    It is in none of the folders looked at, a file is missing or damaged, or a download does
+    not have the checksum it should. The message names the file and says what to do.
+    """
+
+
+class MissingExtraError(PerCDLError, ImportError):
+    """Raised when something needs a library that is not installed.
+
+    The message names the library and the extra of PerCDL that brings it.
+    """
+
+
 class NoActivationWarning(UserWarning):
     """Issued when an atom is found nowhere in a subject's recording.
 

@@ -1,14 +1,24 @@
-"""Data to learn from: synthetic cohorts whose truth is known."""
+"""Data to learn from: synthetic cohorts whose truth is known, public recordings."""
 
+from percdl.datasets.gait import GaitData, load_gait
 from percdl.datasets.handwriting import common_letters, make_handwriting
+from percdl.datasets.ptbxl import PTBXL, find_ptbxl, load_ptbxl
+from percdl.datasets.ptbxl_archive import load_ptbxl_archive, load_ptbxl_balanced
 from percdl.datasets.scoring import atom_distance, match_atoms, onset_accuracy
 from percdl.datasets.synthetic import SyntheticCohort, common_patterns, make_synthetic
 
 __all__ = [
+    "PTBXL",
+    "GaitData",
     "SyntheticCohort",
     "atom_distance",
     "common_letters",
     "common_patterns",
+    "find_ptbxl",
+    "load_gait",
+    "load_ptbxl",
+    "load_ptbxl_archive",
+    "load_ptbxl_balanced",
     "make_handwriting",
     "make_synthetic",
     "match_atoms",

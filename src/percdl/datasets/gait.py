@@ -1,0 +1,227 @@
+"""Walks of 230 persons with a sensor on each foot, every step annotated (Truong et al., 2019)."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Int
+
+from percdl.datasets.folders import find_dataset
+from percdl.exceptions import DatasetError, InvalidParameterError
+from percdl.signals import Cohort, Recording
+from percdl.signals.labels import as_names
+from percdl.signals.recording import abbreviate
+
+Foot = Literal["left", "right"]
+Swings = Mapping[Foot, Int[np.ndarray, "n 2"]]
+
+SFREQ = 100.0
+GROUPS = ("Healthy", "Orthopedic", "Neurological")
+# Foot, quantity, axis: V is vertical, X, Y and Z are those of the sensor.
+CHANNELS = tuple(f"{foot}{kind}{axis}" for foot in "LR" for kind in "AR" for axis in "VXYZ")
+# The description gives no unit of acceleration; feet in motion reach 3 to 6 here, so it is g.
+UNITS = {"A": "g", "R": "deg/s"}
+ACTIVITY: Mapping[Foot, str] = {"left": "LeftFootActivity", "right": "RightFootActivity"}
+NUMBERS = ("Subject", "Trial", "Age", "Height", "Weight", "BMI", "WalkedDistance", "WalkingSpeed")
+UNKNOWN = "NC"
+
+
+@dataclass(frozen=True, eq=False)
+class GaitData:
+    """Walks and what is known about them.
+
+    Attributes
+    ----------
+    cohort : Cohort
+        One recording per trial: values as distributed, 100 Hz, the trial's code such as
+        ``"10-5"`` (participant 10, trial 5) as subject, the pathology group as group.
+    metadata : DataFrame
+        Indexed by code: Subject, Trial, Age, Gender, Height (m), Weight (kg), BMI, Laterality,
+        Sensor, WalkedDistance (m), WalkingSpeed, PathologyGroup, IsControl. What was not
+        noted down is missing.
+    swings : dict of code to foot to array (n, 2)
+        Expert annotation: first and last sample of each period in which a foot is off the
+        ground.
+    """
+
+    cohort: Cohort
+    metadata: pd.DataFrame
+    swings: Mapping[str, Swings]
+
+    @property
+    def cycles(self) -> dict[str, Int[np.ndarray, " n"]]:
+        """First sample of each gait cycle of the right foot: where its swing starts."""
+        return self.onsets("right")
+
+    def onsets(self, foot: Foot) -> dict[str, Int[np.ndarray, " n"]]:
+        """Return the first sample of each swing of a foot, for each trial."""
+        return {code: swings[foot][:, 0] for code, swings in self.swings.items()}
+
+
+def load_gait(
+    data_home: str | os.PathLike[str] | None = None,
+    *,
+    channels: str | Iterable[str] = ("RRY",),
+    trials: Iterable[str] | None = None,
+    subjects: Iterable[int] | None = None,
+    download: bool = True,
+) -> GaitData:
+    """Load walks with inertial sensors on both feet, and their annotated steps.
+
+    Each walk is: stand still, 10 m ahead, turn, back, stop. The whole set has 1,020 trials of
+    230 participants. Licence CC BY-NC-SA; cite Truong et al., "A Data Set for the Study of
+    Human Locomotion with Inertial Measurements Units", Image Processing On Line 9 (2019),
+    https://doi.org/10.5201/ipol.2019.265.
+
+    Parameters
+    ----------
+    data_home : path, optional
+        Folder that holds ``GaitData/<code>.csv`` and ``.json``, the ``GaitData`` folder itself,
+        or the one above (with ``gait/`` in it). By default ``PERCDL_DATA``, then the user's
+        cache.
+    channels : list of str, default=("RRY",)
+        Columns to read: foot (L or R), acceleration (A, in g) or angular velocity (R, in
+        deg/s), axis (V, X, Y or Z). The paper's is RRY: right foot, sagittal plane.
+    trials : list of str, optional
+        Codes of the trials wanted, in that order. By default all trials, sorted by code.
+    subjects : list of int, optional
+        Participants whose trials are wanted.
+    download : bool, default=True
+        Fetch the dataset (200 MB) when it is in none of the folders.
+
+    Returns
+    -------
+    GaitData
+        The cohort, its metadata and the annotation.
+    """
+    names = _known_channels(channels)
+    folder = find_dataset("gait", _find, data_home, _fetch if download else None)
+    about = {code: _read_metadata(folder, code) for code in _wanted(folder, trials, subjects)}
+    cohort = Cohort(
+        Recording(
+            _read_values(folder / f"{code}.csv", names),
+            sfreq=SFREQ,
+            channels=names,
+            units=[UNITS[name[1]] for name in names],
+            subject=code,
+            group=record["PathologyGroup"],
+        )
+        for code, record in about.items()
+    )
+    return GaitData(
+        cohort,
+        _tabulate(about),
+        {code: _swings(record, folder / f"{code}.json") for code, record in about.items()},
+    )
+
+
+def _find(folder: Path) -> Path | None:
+    for candidate in (folder / "GaitData", folder):
+        if next(candidate.glob("*-*.json"), None):
+            return candidate
+    return None
+
+
+def _fetch(folder: Path) -> None:
+    from percdl.datasets.downloads import GAIT, fetch
+
+    fetch(GAIT, folder)
+
+
+def _known_channels(channels: str | Iterable[str]) -> tuple[str, ...]:
+    names = as_names(channels)
+    for name in names:
+        if name not in CHANNELS:
+            raise InvalidParameterError(
+                f"`load_gait(channels=...)` asks for {name!r}. Channels: {', '.join(CHANNELS)}."
+            )
+    return names
+
+
+def _wanted(
+    folder: Path, trials: Iterable[str] | None, subjects: Iterable[int] | None
+) -> list[str]:
+    """Return the codes of the trials asked for; their files are there, in pairs."""
+    signals, notes = ({p.stem for p in folder.glob(f"*-*.{end}")} for end in ("csv", "json"))
+    codes = sorted(signals | notes) if trials is None else list(trials)
+    if subjects is not None:
+        asked = {str(subject) for subject in subjects}
+        codes = [code for code in codes if code.partition("-")[0] in asked]
+    for code in codes:
+        if code not in signals | notes:
+            raise InvalidParameterError(
+                f"No trial {code!r} among the {len(signals | notes)} in {folder}. Codes are "
+                f"participant-trial: {abbreviate(sorted(signals))}."
+            )
+        if code not in signals & notes:
+            missing = folder / f"{code}.{'json' if code in signals else 'csv'}"
+            raise DatasetError(
+                f"{missing} is missing, but its twin is there. Copy or download the dataset again."
+            )
+    if not codes:
+        raise InvalidParameterError(
+            f"`load_gait(trials={trials}, subjects={subjects})` leaves no trial of {folder}."
+        )
+    return codes
+
+
+def _read_values(path: Path, channels: tuple[str, ...]) -> np.ndarray:
+    try:
+        frame = pd.read_csv(path)
+    except (ValueError, pd.errors.ParserError) as error:
+        raise DatasetError(f"{path} is not a table of comma-separated numbers: {error}") from error
+    missing = [name for name in channels if name not in frame]
+    if missing:
+        raise DatasetError(
+            f"{path} has no column {', '.join(missing)}; it has {abbreviate(frame.columns, 16)}."
+        )
+    try:
+        return frame[list(channels)].to_numpy(float)
+    except ValueError as error:
+        raise DatasetError(f"{path} holds a cell that is not a number: {error}") from error
+
+
+def _read_metadata(folder: Path, code: str) -> dict[str, Any]:
+    path = folder / f"{code}.json"
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DatasetError(f"{path} is not valid JSON: {error}") from error
+    missing = {"PathologyGroup", *ACTIVITY.values()} - set(record)
+    if missing:
+        raise DatasetError(
+            f"{path} has no entry {', '.join(sorted(missing))}. Copy or download it again."
+        )
+    return record
+
+
+def _swings(record: dict[str, Any], path: Path) -> dict[Foot, np.ndarray]:
+    swings: dict[Foot, np.ndarray] = {}
+    for foot, key in ACTIVITY.items():
+        try:
+            swings[foot] = np.array(record[key], dtype=np.int64).reshape(-1, 2)
+        except (TypeError, ValueError) as error:
+            raise DatasetError(
+                f"{path}: {key} is not a list of [start, end] samples: {error}"
+            ) from error
+    return swings
+
+
+def _tabulate(about: Mapping[str, dict[str, Any]]) -> pd.DataFrame:
+    rows = {
+        code: {key: value for key, value in record.items() if key not in ACTIVITY.values()}
+        for code, record in about.items()
+    }
+    frame = pd.DataFrame.from_dict(rows, orient="index").rename_axis("code")
+    frame = frame.replace(UNKNOWN, None)
+    present = [name for name in NUMBERS if name in frame]
+    return frame.drop(columns="Code", errors="ignore").assign(
+        **{name: pd.to_numeric(frame[name], errors="coerce") for name in present}
+    )

@@ -1,0 +1,223 @@
+"""PTB-XL: 21,799 clinical 12-lead ECGs with diagnoses and official folds (Wagner et al., 2020)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Bool, Float, Int
+
+from percdl.datasets.folders import find_dataset
+from percdl.datasets.ptbxl_tables import (
+    SUPERCLASSES,
+    read_catalogue,
+    sole_superclass,
+)
+from percdl.exceptions import DatasetError, InvalidParameterError
+from percdl.signals import Cohort
+from percdl.signals.extras import require
+
+# Folders and columns of the official layout, by sampling rate.
+RATES = {100: "filename_lr", 500: "filename_hr"}
+UNIT = "mV"
+
+
+@dataclass(frozen=True, eq=False)
+class PTBXL:
+    """ECGs and their diagnoses, rows in the order of the cohort.
+
+    Attributes
+    ----------
+    cohort : Cohort
+        Twelve leads in mV; subject = ``str(ecg_id)``, group = the diagnostic superclass of
+        records that have exactly one.
+    metadata : DataFrame
+        Indexed by ecg_id: the columns of ``ptbxl_database.csv``, as far as they are known.
+    labels : DataFrame
+        Indexed by ecg_id, one Boolean column per superclass: NORM, MI, STTC, CD, HYP.
+    folds : Series
+        Official stratified fold, 1 to 10, by ecg_id; all records of a patient share one.
+        Folds 9 and 10 were validated by a cardiologist and serve for validation and test.
+    """
+
+    cohort: Cohort
+    metadata: pd.DataFrame
+    labels: pd.DataFrame
+    folds: pd.Series
+
+    @property
+    def superclass(self) -> pd.Series:
+        """Superclass of the records that have exactly one, missing for the others."""
+        return sole_superclass(self.labels)
+
+    @property
+    def split(self) -> pd.Series:
+        """Official use of each record: train (folds 1 to 8), val (9) or test (10)."""
+        return self.folds.map({9: "val", 10: "test"}).fillna("train").rename("split")
+
+    def take(self, rows: Int[np.ndarray, " n"] | Bool[np.ndarray, " S"]) -> PTBXL:
+        """Return the records at these positions, or where a mask is True."""
+        rows = np.arange(len(self.cohort))[rows]
+        stacked = self.cohort.stacked
+        cohort = self.cohort[rows] if stacked is None else as_leads(
+            stacked[rows], self.cohort.channels, self.cohort.sfreq, self.labels.iloc[rows]
+        )  # fmt: skip
+        return PTBXL(
+            cohort, self.metadata.iloc[rows], self.labels.iloc[rows], self.folds.iloc[rows]
+        )
+
+    def single(self) -> PTBXL:
+        """Return the records with exactly one superclass."""
+        return self.take(self.superclass.notna().to_numpy())
+
+    def balanced(self, n_per_class: int, random_state: int = 0) -> PTBXL:
+        """Draw as many single-superclass records of each superclass, in the present order."""
+        return self.take(draw_balanced(self.superclass, n_per_class, random_state))
+
+
+def load_ptbxl(
+    data_home: str | os.PathLike[str] | None = None,
+    *,
+    sfreq: int = 100,
+    records: Iterable[int] | None = None,
+    superclasses: Iterable[str] | None = None,
+    folds: Iterable[int] | None = None,
+    download: bool = True,
+) -> PTBXL:
+    """Load 12-lead ECGs of ten seconds and their diagnostic superclasses.
+
+    Version 1.0.3, https://doi.org/10.13026/kfzx-aw45, licence CC BY 4.0; cite Wagner et al.,
+    "PTB-XL, a large publicly available electrocardiography dataset", Scientific Data 7 (2020).
+
+    A record has a superclass when one of its SCP codes is a diagnostic statement of that class
+    in ``scp_statements.csv``, whatever the likelihood beside the code: a likelihood of 0 means
+    that none was stated, not that the diagnosis is ruled out. This is how the authors' own
+    example aggregates them. A record can have several superclasses, or none.
+
+    Parameters
+    ----------
+    data_home : path, optional
+        Folder with ``ptbxl_database.csv``, ``scp_statements.csv`` and ``records100/``, or the
+        one above it (with ``ptbxl/`` in it). By default ``PERCDL_DATA``, then the user's cache.
+    sfreq : {100, 500}, default=100
+        Which version of the recordings to read: ``records100`` or ``records500``.
+    records : list of int, optional
+        ecg_id of the records wanted, in that order; all of them by default.
+    superclasses : list of str, optional
+        Keep the records with at least one of these superclasses.
+    folds : list of int, optional
+        Keep the records of these official folds.
+    download : bool, default=True
+        Fetch the dataset (1.8 GB) when it is in none of the folders.
+
+    Returns
+    -------
+    PTBXL
+        The cohort, its metadata, labels and folds.
+    """
+    if sfreq not in RATES:
+        raise InvalidParameterError(
+            f"`load_ptbxl(sfreq={sfreq})`: PTB-XL is distributed at 100 and at 500 Hz. "
+            "Pass one of them and resample."
+        )
+    folder = find_ptbxl(data_home, download=download)
+    chosen = read_catalogue(folder).select(records, superclasses, folds)
+    names: pd.Series = chosen.metadata[RATES[sfreq]]
+    values, leads = _read_records(folder, names, sfreq)
+    cohort = as_leads(values, leads, sfreq, chosen.labels)
+    return PTBXL(cohort, chosen.metadata, chosen.labels, chosen.folds)
+
+
+def find_ptbxl(data_home: str | os.PathLike[str] | None = None, *, download: bool = False) -> Path:
+    """Return the folder of PTB-XL, see `load_ptbxl` for where it is looked for."""
+    return find_dataset("ptbxl", _find, data_home, _fetch if download else None)
+
+
+def draw_balanced(
+    superclass: pd.Series, n_per_class: int, random_state: int
+) -> Int[np.ndarray, " n"]:
+    """Draw positions, ``n_per_class`` of each superclass, in increasing order."""
+    counts = superclass.value_counts().reindex(SUPERCLASSES, fill_value=0)
+    if not 1 <= n_per_class <= counts.min():
+        raise InvalidParameterError(
+            f"Cannot draw {n_per_class} record(s) of each superclass: there are "
+            f"{', '.join(f'{n} of {name}' for name, n in counts.items())} with one superclass."
+        )
+    rng = np.random.default_rng(random_state)
+    names = superclass.to_numpy()
+    drawn = [
+        rng.choice(np.flatnonzero(names == name), n_per_class, replace=False)
+        for name in SUPERCLASSES
+    ]
+    return np.sort(np.concatenate(drawn))
+
+
+def as_leads(
+    values: Float[np.ndarray, "S N P"], leads: Iterable[str], sfreq: float, labels: pd.DataFrame
+) -> Cohort:
+    """Return records in mV as a cohort, named by ecg_id, grouped by sole superclass."""
+    return Cohort.from_arrays(
+        values,
+        sfreq=sfreq,
+        subjects=labels.index.astype(str),
+        groups=[None if pd.isna(name) else name for name in sole_superclass(labels)],
+        channels=leads,
+        units=UNIT,
+    )
+
+
+def _find(folder: Path) -> Path | None:
+    # PhysioNet's archive unpacks into a folder of a long name.
+    for candidate in (folder, *sorted(folder.glob("ptb-xl-*"))):
+        if (candidate / "ptbxl_database.csv").is_file():
+            return candidate
+    return None
+
+
+def _fetch(folder: Path) -> None:
+    from percdl.datasets.downloads import PTB_XL, fetch
+
+    fetch(PTB_XL, folder)
+
+
+def _read_records(
+    folder: Path, names: pd.Series, sfreq: int
+) -> tuple[Float[np.ndarray, "S N P"], tuple[str, ...]]:
+    """Return the values of records (S, N, P) in mV, and the names of their leads."""
+    wfdb = require("wfdb", "data", "Reading PTB-XL")
+    first = _read_record(wfdb, folder / str(names.iloc[0]), f"Record {names.index[0]}")
+    values = np.empty((len(names), first.sig_len, first.n_sig), np.float32)
+    for row, (ecg_id, name) in enumerate(names.items()):
+        record = _read_record(wfdb, folder / str(name), f"Record {ecg_id}")
+        if _shape(record) != (first.sig_len, tuple(first.sig_name), {UNIT}, sfreq):
+            raise DatasetError(
+                f"Record {ecg_id} ({name}) has {record.sig_len} samples at {record.fs:g} Hz, "
+                f"leads {', '.join(record.sig_name)} in {', '.join(sorted(set(record.units)))}; "
+                f"expected are {sfreq} Hz, {UNIT}, and length and leads of the first record."
+            )
+        values[row] = record.p_signal
+    return values, tuple(first.sig_name)
+
+
+def _shape(record: Any) -> tuple[int, tuple[str, ...], set[str], float]:
+    return record.sig_len, tuple(record.sig_name), set(record.units), record.fs
+
+
+def _read_record(wfdb: Any, path: Path, who: str) -> Any:
+    for end in (".hea", ".dat"):
+        if not path.with_suffix(end).is_file():
+            raise DatasetError(
+                f"{who}: {path.with_suffix(end)} is missing. Copy or download it again, or leave "
+                "that record out with `records`."
+            )
+    try:
+        return wfdb.rdrecord(str(path))
+    except Exception as error:  # wfdb raises whatever its parsing of a broken file runs into
+        raise DatasetError(
+            f"{who}: {path.with_suffix('.dat')} cannot be read, it may be cut short: {error}"
+        ) from error
