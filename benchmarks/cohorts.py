@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import os
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
-import pandas as pd
 
 from benchmarks import Absent
-from percdl import Cohort, PerCDL, TimeWarp, make_synthetic
+from percdl import Cohort, PerCDL, TimeWarp, load_gait, make_synthetic
+from percdl.datasets import load_ptbxl_balanced
+from percdl.exceptions import DatasetError
 
-ROOT = Path(__file__).resolve().parents[1]
+Data = TypeVar("Data")
 # The paper's algorithm, without the three additions.
 PLAIN = {"realign": False, "multistart": False, "centering": "paper"}
 # Density of the paper's synthetic recordings: three repetitions of each pattern in 500 samples.
@@ -51,17 +50,18 @@ def gyroscope(n_trials: int | None = None) -> Problem:
 
 
 def _walks(n_trials: int | None, channels: list[str]) -> Problem:
-    folder = _data_folder("gait") / "GaitData"
-    about = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))[:n_trials]]
-    codes = [trial["Code"] for trial in about]
-    signals = [pd.read_csv(folder / f"{c}.csv")[channels].to_numpy() for c in codes]
-    centred = [x - x.mean(0) for x in signals]
+    data = present(load_gait, channels=channels)
+    walks = data.cohort[:n_trials]
+    centred = [walk.values - walk.values.mean(0) for walk in walks]
     cohort = Cohort.from_arrays(
-        [x / np.sqrt(np.mean(x**2)) for x in centred], sfreq=100, subjects=codes, channels=channels
+        [x / np.sqrt(np.mean(x**2)) for x in centred],
+        sfreq=walks.sfreq,
+        subjects=walks.subjects,
+        channels=channels,
     )
-    healthy = next(trial for trial in about if trial["PathologyGroup"] == "Healthy")
-    onset = healthy["RightFootActivity"][0][0]
-    start = cohort[healthy["Code"]].values[None, onset : onset + 100]
+    healthy = walks.subjects[walks.groups.index("Healthy")]
+    onset = data.cycles[healthy][0]
+    start = cohort[healthy].values[None, onset : onset + 100]
     options = {"n_atoms": 1, "atom_length": 100, "transform": TimeWarp(4, 15), "penalty": 0.01}
     return Problem("gait", cohort, {**options, "init": start})
 
@@ -71,16 +71,13 @@ def ecg(n_records: int | None = None) -> Problem:
 
     The first atom is the loudest beat of the first normal record.
     """
-    path = _data_folder("ptbxl") / "ptbxl100_balanced_2650.npz"
-    if not path.is_file():
-        raise Absent(f"no {path.name} in {path.parent}")
-    with np.load(path) as stored:
-        values = stored["X"][:n_records].astype(np.float32)
-        classes, leads = stored["y"][:n_records].astype(str), stored["leads"].astype(str)
+    data = present(load_ptbxl_balanced)
+    assert data.cohort.stacked is not None  # records are all of one length
+    values = np.array(data.cohort.stacked[:n_records])
     values /= np.sqrt(np.mean(values**2, axis=(1, 2), keepdims=True))
-    normal = int(np.argmax(classes == "NORM"))
+    normal = data.cohort.groups.index("NORM")
     start = _around_peak(values[normal], BEAT_LENGTH)
-    return Problem("ECG", _twelve_leads(values, leads), _beat_options(start))
+    return Problem("ECG", _twelve_leads(values, data.cohort.channels), _beat_options(start))
 
 
 def beats(n_records: int = N_BEAT_RECORDS, n_times: int = 1000) -> Problem:
@@ -113,12 +110,12 @@ def synthetic_options(start: np.ndarray) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _data_folder(name: str) -> Path:
-    """Return a folder of real recordings: in ``PERCDL_DATA``, or ``shared/data`` beside us."""
-    folder = Path(os.environ.get("PERCDL_DATA") or ROOT.parent / "shared" / "data") / name
-    if not folder.is_dir():
-        raise Absent(f"no {name} recordings in {folder.parent}; set PERCDL_DATA to their folder")
-    return folder
+def present(load: Callable[..., Data], **options: Any) -> Data:
+    """Load a public dataset that is at hand; nothing is downloaded to be measured."""
+    try:
+        return load(download=False, **options)
+    except DatasetError as error:
+        raise Absent(str(error)) from error
 
 
 def _twelve_leads(values: np.ndarray, leads: Any) -> Cohort:

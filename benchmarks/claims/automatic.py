@@ -9,7 +9,6 @@ by hand; the period behind it is held against the median RR interval itself.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 import numpy as np
@@ -17,8 +16,8 @@ import pandas as pd
 from scipy.signal import butter, find_peaks, sosfiltfilt
 
 from benchmarks.claims._claim import Claim, at_least, at_most, beside, is_quick
-from benchmarks.cohorts import Problem, _data_folder, ecg, gait
-from percdl import PerCDL, suggest_atom_length
+from benchmarks.cohorts import Problem, ecg, gait, present
+from percdl import PerCDL, load_gait, suggest_atom_length
 from percdl.analysis import Segmentation, score_segmentation
 
 MOST_OFF, MOST_LOST = 0.15, 0.01
@@ -35,11 +34,7 @@ def claims() -> Iterator[Claim]:
 
 def _gait() -> Iterator[Claim]:
     problem = gait(20 if is_quick() else None)
-    folder = _data_folder("gait") / "GaitData"
-    cycles = {
-        s: np.array(json.loads((folder / f"{s}.json").read_text())["RightFootActivity"])[:, 0]
-        for s in problem.cohort.subjects
-    }
+    cycles = present(load_gait, trials=problem.cohort.subjects).cycles
     period = float(np.median([np.median(np.diff(onsets)) for onsets in cycles.values()]))
     yield from _compare(problem, cycles, TOLERANCE, period, "median annotated cycle")
 

@@ -54,6 +54,10 @@ class MissingExtraError(PerCDLError, ImportError):
     """
 
 
+class DatasetLicenceWarning(UserWarning):
+    """Issued before a public dataset is downloaded: its size, its licence, whom to cite."""
+
+
 class NoActivationWarning(UserWarning):
     """Issued when an atom is found nowhere in a subject's recording.
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
+from percdl.datasets.downloads import Source, fetch
 from percdl.exceptions import DatasetError
 
 ENVIRONMENT_VARIABLE = "PERCDL_DATA"
@@ -20,13 +21,20 @@ def cache_folder() -> Path:
     return user_cache_path("percdl", appauthor=False) / "datasets"
 
 
+def shared_folder() -> Path | None:
+    """Return ``shared/data`` beside a checkout of the repository, if we run from one."""
+    repository = Path(__file__).resolve().parents[3]
+    folder = repository.parent / "shared" / "data"
+    return folder if (repository / "pyproject.toml").is_file() and folder.is_dir() else None
+
+
 def find_dataset(
     name: str,
     find: Finder,
     data_home: str | os.PathLike[str] | None,
-    fetch: Callable[[Path], None] | None,
+    source: Source | None,
 ) -> Path:
-    """Return the folder of a dataset: named, in ``PERCDL_DATA``, cached, or fetched now.
+    """Return the folder of a dataset: named, in ``PERCDL_DATA``, shared, cached, or fetched now.
 
     Parameters
     ----------
@@ -36,8 +44,8 @@ def find_dataset(
         Tells whether a folder holds the dataset, and where exactly.
     data_home : path, optional
         Looked at alone, when given: the dataset's own folder, or the one above it.
-    fetch : function of a folder, optional
-        Downloads the dataset into a folder; without it a missing dataset is an error.
+    source : Source, optional
+        Where to download it from; without it a missing dataset is an error.
     """
     homes = [_existing(data_home, "data_home")] if data_home else _usual_homes()
     for home in homes:
@@ -45,13 +53,13 @@ def find_dataset(
             if (found := find(folder)) is not None:
                 return found
     looked = " or ".join(str(home) for home in homes)
-    if fetch is None:
+    if source is None:
         raise DatasetError(
             f"No {name} recordings in {looked}. Pass `data_home` or set {ENVIRONMENT_VARIABLE} "
             f"to the folder that holds {name}/, or pass download=True."
         )
     target = homes[-1] / name
-    fetch(target)
+    fetch(source, target)
     found = find(target)
     if found is None:
         raise DatasetError(
@@ -63,7 +71,9 @@ def find_dataset(
 
 def _usual_homes() -> list[Path]:
     named = os.environ.get(ENVIRONMENT_VARIABLE)
-    return ([_existing(named, ENVIRONMENT_VARIABLE)] if named else []) + [cache_folder()]
+    homes = [_existing(named, ENVIRONMENT_VARIABLE)] if named else []
+    beside = shared_folder()
+    return [*homes, *([beside] if beside else []), cache_folder()]
 
 
 def _existing(folder: str | os.PathLike[str], source: str) -> Path:

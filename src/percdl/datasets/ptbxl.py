@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Int
 
+from percdl.datasets.downloads import Source
 from percdl.datasets.folders import find_dataset
 from percdl.datasets.ptbxl_tables import (
     SUPERCLASSES,
@@ -25,6 +26,21 @@ from percdl.signals.extras import require
 # Folders and columns of the official layout, by sampling rate.
 RATES = {100: "filename_lr", 500: "filename_hr"}
 UNIT = "mV"
+# PhysioNet publishes the checksums of the files, not that of the archive.
+SOURCE = Source(
+    name="PTB-XL 1.0.3",
+    size="1.8 GB",
+    licence="CC BY 4.0",
+    citation="Wagner et al. (2020), PTB-XL, a large publicly available electrocardiography "
+    "dataset, Scientific Data 7; version 1.0.3, https://doi.org/10.13026/kfzx-aw45; Goldberger "
+    "et al. (2000), PhysioBank, PhysioToolkit, and PhysioNet, Circulation 101",
+    archive="ptb-xl-1.0.3.zip",
+    urls=(
+        "https://physionet.org/static/published-projects/ptb-xl/"
+        "ptb-xl-a-large-publicly-available-electrocardiography-dataset-1.0.3.zip",
+    ),
+    manifest_url="https://physionet.org/files/ptb-xl/1.0.3/SHA256SUMS.txt",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +129,9 @@ def load_ptbxl(
     folds : list of int, optional
         Keep the records of these official folds.
     download : bool, default=True
-        Fetch the dataset (1.8 GB) when it is in none of the folders.
+        Fetch the dataset (1.8 GB) from PhysioNet when it is in none of the folders, into
+        ``data_home`` or the user's cache. Each file is compared with the SHA-256 sums that
+        PhysioNet publishes; the archive as a whole with that of the first download.
 
     Returns
     -------
@@ -127,7 +145,7 @@ def load_ptbxl(
         )
     folder = find_ptbxl(data_home, download=download)
     chosen = read_catalogue(folder).select(records, superclasses, folds)
-    names: pd.Series = chosen.metadata[RATES[sfreq]]
+    names = pd.Series(chosen.metadata[RATES[sfreq]])
     values, leads = _read_records(folder, names, sfreq)
     cohort = as_leads(values, leads, sfreq, chosen.labels)
     return PTBXL(cohort, chosen.metadata, chosen.labels, chosen.folds)
@@ -135,7 +153,7 @@ def load_ptbxl(
 
 def find_ptbxl(data_home: str | os.PathLike[str] | None = None, *, download: bool = False) -> Path:
     """Return the folder of PTB-XL, see `load_ptbxl` for where it is looked for."""
-    return find_dataset("ptbxl", _find, data_home, _fetch if download else None)
+    return find_dataset("ptbxl", _find, data_home, SOURCE if download else None)
 
 
 def draw_balanced(
@@ -177,12 +195,6 @@ def _find(folder: Path) -> Path | None:
         if (candidate / "ptbxl_database.csv").is_file():
             return candidate
     return None
-
-
-def _fetch(folder: Path) -> None:
-    from percdl.datasets.downloads import PTB_XL, fetch
-
-    fetch(PTB_XL, folder)
 
 
 def _read_records(
