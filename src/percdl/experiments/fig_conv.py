@@ -114,7 +114,7 @@ def _lines(table: pd.DataFrame, settings: str) -> list[Line]:
 
 
 def _read(table: pd.DataFrame) -> str:
-    largest = int(table["S"].max())
+    largest = max(table["S"].tolist())
     at_end = {m: mean_distances(table, m)[largest] for m in (*MODELS, FLOOR)}
     ranking = sorted(MODELS, key=lambda method: at_end[method])
     return (

@@ -62,7 +62,7 @@ def _unit(atoms: np.ndarray) -> np.ndarray:
 
 def draw(atoms: pd.DataFrame, sizes: Sequence[int]) -> Figure:
     """Draw one column per size and one row per pattern, the truth in black."""
-    truth = _unit(common_patterns(int(atoms["sample"].max()) + 1))
+    truth = _unit(common_patterns(atoms["sample"].nunique()))
     figure = Figure(figsize=(2.3 * len(sizes), 4.2), layout="constrained")
     axes = figure.subplots(len(truth), len(sizes), sharex=True, sharey="row", squeeze=False)
     for column, size in enumerate(sizes):
@@ -93,7 +93,7 @@ def _line(table: pd.DataFrame, method: str, settings: str) -> Line:
 
 
 def _read(table: pd.DataFrame) -> str:
-    largest = int(table["S"].max())
+    largest = max(table["S"].tolist())
     at_end = {m: fig_conv.mean_distances(table, m)[largest] for m in (*METHODS, fig_conv.FLOOR)}
     nearest = min(METHODS, key=lambda method: at_end[method])
     return (

@@ -93,11 +93,12 @@ def error_given_truth(data: SyntheticCohort) -> float:
 def gather(data: SyntheticCohort) -> tuple[np.ndarray, np.ndarray]:
     """Return moments (S, K, L, P) and weights (S, K, L, 1) of the true activations."""
     rows = {subject: s for s, subject in enumerate(data.cohort.subjects)}
-    moment = np.zeros(data.personal_dictionary.shape)
-    weight = np.zeros((*moment.shape[:3], 1))
+    n_subjects, n_atoms, length, n_channels = data.personal_dictionary.shape
+    moment = np.zeros((n_subjects, n_atoms, length, n_channels))
+    weight = np.zeros((n_subjects, n_atoms, length, 1))
     events = data.events[["subject", "atom", "onset_sample", "amplitude"]]
     for subject, atom, onset, amplitude in events.itertuples(index=False, name=None):
-        window = data.cohort[subject].values[onset:][: moment.shape[2]]
+        window = data.cohort[subject].values[onset:][:length]
         moment[rows[subject], atom] += amplitude * window
         weight[rows[subject], atom] += amplitude**2
     return moment, weight
