@@ -62,7 +62,7 @@ def _unit(atoms: np.ndarray) -> np.ndarray:
 
 def draw(atoms: pd.DataFrame, sizes: Sequence[int]) -> Figure:
     """Draw one column per size and one row per pattern, the truth in black."""
-    truth = _unit(common_patterns(atoms["sample"].nunique()))
+    truth = _unit(common_patterns(len(atoms["sample"].unique())))
     figure = Figure(figsize=(2.3 * len(sizes), 4.2), layout="constrained")
     axes = figure.subplots(len(truth), len(sizes), sharex=True, sharey="row", squeeze=False)
     for column, size in enumerate(sizes):
