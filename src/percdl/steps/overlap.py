@@ -11,9 +11,9 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.linalg
 from jaxtyping import Array, Float
 
+from percdl.steps.ridge import solve_towards
 from percdl.steps.types import Signals, Statistics
 
 # Activations may be too regular to tell samples of an atom from one another. A ridge, relative to
@@ -113,10 +113,7 @@ def update_dictionary(
     gram = _gram(ztz[np.ix_(used, used)])
     right, old = (x[used].reshape(-1, n_channels) for x in (ztx, dictionary))
     ridge = RIDGE * np.trace(gram) / len(gram)
-    # The ridge pulls towards the old atoms, at the amplitude that suits them best.
-    level = np.vdot(right, old) / max(np.vdot(old, gram @ old), np.finfo(float).tiny)
-    regular = gram + ridge * np.eye(len(gram))
-    solution = scipy.linalg.solve(regular, right + ridge * level * old, assume_a="pos")
+    solution = solve_towards(gram, right, old, ridge)
     found = solution.reshape(len(used), length, n_channels)
     if (_norms(found) > most_norm).any():
         found = _descend(gram, right, dictionary[used], most_norm)

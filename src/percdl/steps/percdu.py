@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy.linalg
+
+from percdl.steps.ridge import solve_towards
 
 # Sigma_k loses rank where no subject's warp visits a sample (assumption H1 of the paper fails);
 # a ridge relative to its mean diagonal keeps the old atom there.
@@ -28,7 +29,7 @@ def update_dictionary(
             continue
         parts = (_columns(x, systems) for x in (right, old, new))
         for system, b, before, after in zip(systems, *parts, strict=True):
-            _solve(system, b, before, after, ridge * scale)
+            after[:] = solve_towards(system, b, before, ridge * scale)
     return updated
 
 
@@ -39,16 +40,6 @@ def explained(gram: np.ndarray, transported: np.ndarray, dictionary: np.ndarray)
         for system, columns in zip(systems, _columns(atom, systems), strict=True):
             total -= np.vdot(columns, system @ columns)
     return float(total)
-
-
-def _solve(
-    system: np.ndarray, right: np.ndarray, old: np.ndarray, new: np.ndarray, ridge: float
-) -> None:
-    """Solve one system into ``new``; the ridge pulls to the old atom, as loud as the new one."""
-    power = np.einsum("ip,ij,jp->", old, system, old)
-    level = np.vdot(right, old) / max(power, np.finfo(float).tiny)
-    target = right + ridge * level * old
-    new[:] = scipy.linalg.solve(system + ridge * np.eye(len(system)), target, assume_a="pos")
 
 
 def _columns(atom: np.ndarray, systems: np.ndarray) -> list[np.ndarray]:
