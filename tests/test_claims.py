@@ -14,6 +14,7 @@ FOLDER = ROOT / "benchmarks" / "claims"
 NAMES = {
     "automatic",
     "bad_input",
+    "convergence",
     "derivatives",
     "gpu",
     "gyroscope",

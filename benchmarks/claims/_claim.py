@@ -60,6 +60,12 @@ def at_least(name: str, value: float, least: float, detail: str = "") -> Claim:
     return Claim(name, f">= {least:g}", _figure(value, detail), bool(value >= least))
 
 
+def between(name: str, value: float, least: float, most: float, detail: str = "") -> Claim:
+    """Claim that a figure lies between two others."""
+    target = f"{least:g} to {most:g}"
+    return Claim(name, target, _figure(value, detail), bool(least <= value <= most))
+
+
 def skipped(name: str, reason: object) -> Claim:
     """Say that a claim could not be looked at here, and why."""
     return Claim(name, "as documented", str(reason))
