@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from percdl import Cohort
+from percdl.analysis import normalized_reconstruction_error
 from percdl.estimators.base import BaseCDL
 
 
@@ -21,6 +22,4 @@ def rebuild(model: BaseCDL, cohort: Cohort) -> list[np.ndarray]:
 
 def squared_error(model: BaseCDL, cohort: Cohort, clean: Cohort | None = None) -> float:
     """Return ``sum |x - x_hat|^2 / sum |x|^2`` of a fit, against clean recordings if given."""
-    truth = [record.values for record in clean or cohort]
-    missed = sum(np.sum((x - y) ** 2) for x, y in zip(truth, rebuild(model, cohort), strict=True))
-    return float(missed / sum(np.sum(x**2) for x in truth))
+    return normalized_reconstruction_error(clean or cohort, rebuild(model, cohort))

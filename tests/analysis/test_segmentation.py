@@ -41,3 +41,43 @@ def test_bad_tables_are_named():
         score_segmentation(pd.DataFrame({"subject": ["A"]}), {"A": [1]}, 5)
     with pytest.raises(InvalidParameterError, match="no annotated cycle"):
         score_segmentation(events([1]), {"A": []}, 5)
+
+
+def test_timing_is_that_of_the_nearest_maximal_matching():
+    score = score_segmentation(events([12, 95, 210]), {"A": [10, 100, 200]}, tolerance=20)
+    assert sorted(score.timing_errors) == [-5, 2, 10]
+    assert score.timing_bias == pytest.approx(7 / 3)
+    assert score.timing_error == pytest.approx(17 / 3)
+    assert score.median_timing_error == 5
+    # Two pairs beat one, even if the one were nearer.
+    score = score_segmentation(events([10, 20]), {"A": [0, 10]}, tolerance=10)
+    assert score.timing_errors.tolist() == [10, 10]
+    # Both detections could stand for the cycle: the nearer one does.
+    score = score_segmentation(events([4, 11]), {"A": [10]}, tolerance=10)
+    assert score.timing_errors.tolist() == [1]
+
+
+def test_a_lag_common_to_all_is_bias_alone():
+    onsets = np.array([10, 110, 230])
+    exact, late = (
+        score_segmentation(events(onsets + lag), {"A": onsets}, tolerance=30) for lag in (0, 7)
+    )
+    assert (exact.timing_bias, exact.timing_error, exact.timing_spread) == (0, 0, 0)
+    assert (late.timing_bias, late.timing_error, late.timing_spread) == (7, 7, 0)
+
+
+def test_nothing_found_has_no_timing():
+    score = score_segmentation(events([900]), {"A": [10]}, 5)
+    assert np.isnan([score.timing_bias, score.timing_error, score.timing_spread]).all()
+
+
+def test_subjects_and_rows_may_come_in_any_order():
+    rng = np.random.default_rng(0)
+    cycles = {name: np.sort(rng.integers(0, 900, 9)) for name in "ABC"}
+    found = pd.concat([events(rng.integers(0, 900, 8), subject=name) for name in "ABC"])
+    first = score_segmentation(found, cycles, 40)
+    again = score_segmentation(
+        found.sample(frac=1, random_state=0), dict(reversed(cycles.items())), 40
+    )
+    assert (first.sensitivity, first.false_positives) == (again.sensitivity, again.false_positives)
+    assert first.timing_error == pytest.approx(again.timing_error)

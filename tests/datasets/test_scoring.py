@@ -1,14 +1,16 @@
-from itertools import combinations, product
+import sys
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from percdl.datasets import atom_distance, match_atoms, onset_accuracy
-from percdl.exceptions import InvalidParameterError
-from percdl.signals.matching import count_pairs
+from percdl.datasets import (
+    atom_distance,
+    match_atoms,
+    onset_accuracy,
+    personal_atom_distance,
+)
+from percdl.exceptions import InvalidParameterError, MissingExtraError
 
 
 def events(rows, subject="A"):
@@ -64,20 +66,49 @@ def test_frames_are_checked():
         onset_accuracy(events([(0, 1)]), events([]))
 
 
-def naive_pairs(detected, true, tolerance):
-    """Try every set of pairs and keep the largest in which nothing is used twice."""
-    close = [(d, t) for d, t in product(range(len(detected)), range(len(true)))
-             if abs(detected[d] - true[t]) <= tolerance]  # fmt: skip
-    for size in range(min(len(detected), len(true)), 0, -1):
-        for pairs in combinations(close, size):
-            if all(len(set(side)) == size for side in zip(*pairs, strict=True)):
-                return size
-    return 0
+def test_warped_atoms_are_nearer_under_time_warping():
+    pytest.importorskip("tslearn")
+    time = np.linspace(0, 1, 40)
+    atom, warped = (np.sin(2 * np.pi * t)[None, :, None] for t in (time, time**1.3))
+    euclidean, dtw = (atom_distance(warped, atom, metric) for metric in ("euclidean", "dtw"))
+    assert 0 < dtw < 0.5 * euclidean
+    assert atom_distance(3 * atom, atom, "dtw") == pytest.approx(0)
 
 
-onsets = st.lists(st.integers(0, 12), max_size=4).map(lambda x: np.array(sorted(x), int))
+def test_time_warping_never_adds_distance_and_does_not_see_the_order():
+    pytest.importorskip("tslearn")
+    rng = np.random.default_rng(0)
+    atoms, truth = rng.normal(size=(2, 3, 12, 2))
+    assert atom_distance(atoms, truth, "dtw") <= atom_distance(atoms, truth)
+    assert atom_distance(atoms[::-1], truth, "dtw") == pytest.approx(
+        atom_distance(atoms, truth, "dtw")
+    )
 
 
-@given(onsets, onsets, st.integers(0, 3))
-def test_pairs_are_as_many_as_can_be(detected, true, tolerance):
-    assert count_pairs(detected, true, tolerance) == naive_pairs(detected, true, tolerance)
+@pytest.mark.parametrize("metric", ["euclidean", "dtw"])
+def test_an_atom_never_found_is_silence(metric):
+    pytest.importorskip("tslearn")
+    truth = np.random.default_rng(0).normal(size=(1, 9, 2))
+    for silent in (np.full_like(truth, np.nan), np.zeros_like(truth)):
+        assert atom_distance(silent, truth, metric) == pytest.approx(1)
+
+
+def test_personal_atoms_are_matched_subject_by_subject():
+    truth = np.random.default_rng(0).normal(size=(3, 2, 9, 1))
+    mixed = np.stack([truth[0], truth[1][::-1], truth[2]])
+    assert personal_atom_distance(mixed, truth) == pytest.approx(0)
+    far = personal_atom_distance(truth[[1, 2, 0]], truth)
+    assert far == pytest.approx(
+        np.mean([atom_distance(truth[(s + 1) % 3], truth[s]) for s in range(3)])
+    )
+    with pytest.raises(InvalidParameterError, match=r"2 subject.*3"):
+        personal_atom_distance(truth[:2], truth)
+
+
+def test_the_metric_and_its_library_are_named(monkeypatch):
+    atoms = np.ones((1, 3, 1))
+    with pytest.raises(InvalidParameterError, match="euclidean, dtw"):
+        atom_distance(atoms, atoms, "manhattan")
+    monkeypatch.setitem(sys.modules, "tslearn", None)
+    with pytest.raises(MissingExtraError, match=r"needs tslearn.*percdl\[reproduce\]"):
+        atom_distance(atoms, atoms, "dtw")

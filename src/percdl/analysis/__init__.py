@@ -2,19 +2,29 @@
 
 from percdl.analysis.atom_length import AtomLength, suggest_atom_length
 from percdl.analysis.bootstrap import Bootstrap, bootstrap_atoms
+from percdl.analysis.classification import FeatureAUC, feature_auc, paper_classifier
 from percdl.analysis.segmentation import Segmentation, score_segmentation
 from percdl.analysis.selection import Selection, select
+from percdl.analysis.trade_off import relative_amplitude, sensitivity_at, trace_trade_off
 from percdl.analysis.uncertainty import Uncertainty, estimate_uncertainty
+from percdl.signals.reconstruction import normalized_reconstruction_error
 
 __all__ = [
     "AtomLength",
     "Bootstrap",
+    "FeatureAUC",
     "Segmentation",
     "Selection",
     "Uncertainty",
     "bootstrap_atoms",
     "estimate_uncertainty",
+    "feature_auc",
+    "normalized_reconstruction_error",
+    "paper_classifier",
+    "relative_amplitude",
     "score_segmentation",
     "select",
+    "sensitivity_at",
     "suggest_atom_length",
+    "trace_trade_off",
 ]

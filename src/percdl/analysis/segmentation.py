@@ -1,24 +1,39 @@
-"""How well activations find annotated cycles."""
+"""How well activations find annotated cycles, and how well they time them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from percdl.exceptions import InvalidParameterError
-from percdl.signals.matching import count_pairs
+from percdl.signals.matching import match_onsets
 
 
-class Segmentation(NamedTuple):
-    """Annotated cycles found, cycles in all, and detections in all, over the subjects."""
+@dataclass(frozen=True, eq=False)
+class Segmentation:
+    """Detections held against annotated cycles, all subjects together.
 
-    n_found: int
+    Attributes
+    ----------
+    timing_errors : array (n_found,)
+        Detected minus annotated onset of each cycle that was found, in samples.
+    n_cycles, n_detections : int
+        Annotated cycles and detections in all.
+    """
+
+    timing_errors: Float[np.ndarray, " n_found"]
     n_cycles: int
     n_detections: int
+
+    @property
+    def n_found(self) -> int:
+        """Annotated cycles that were found."""
+        return len(self.timing_errors)
 
     @property
     def sensitivity(self) -> float:
@@ -30,6 +45,30 @@ class Segmentation(NamedTuple):
         """Detections that match no cycle, per annotated cycle."""
         return (self.n_detections - self.n_found) / self.n_cycles
 
+    @property
+    def timing_bias(self) -> float:
+        """Mean of detected minus annotated onset, in samples: a lag common to all."""
+        return float(np.mean(self.timing_errors)) if self.n_found else np.nan
+
+    @property
+    def timing_error(self) -> float:
+        """Mean distance of matched onsets, in samples."""
+        return float(np.mean(np.abs(self.timing_errors))) if self.n_found else np.nan
+
+    @property
+    def median_timing_error(self) -> float:
+        """Median distance of matched onsets, in samples."""
+        return float(np.median(np.abs(self.timing_errors))) if self.n_found else np.nan
+
+    @property
+    def timing_spread(self) -> float:
+        """Mean distance of matched onsets once the median lag is removed, in samples.
+
+        An atom may start anywhere in the cycle; that lag says nothing about the detections.
+        """
+        centred = self.timing_errors - np.median(self.timing_errors) if self.n_found else np.nan
+        return float(np.mean(np.abs(centred)))
+
 
 def score_segmentation(
     events: pd.DataFrame,
@@ -39,12 +78,14 @@ def score_segmentation(
 ) -> Segmentation:
     """Match detected onsets with annotated ones, one to one, as many as possible.
 
+    Among the ways to match as many, the one with the least timing errors counts.
+
     Parameters
     ----------
     events : DataFrame
         Such as ``model.events_``: columns subject, onset_sample, amplitude.
     cycles : mapping of subject to onsets
-        The first sample of each annotated cycle.
+        The first sample of each annotated cycle. Events of other subjects are not looked at.
     tolerance : float
         Largest distance of two onsets that match, in samples.
     least_amplitude : float
@@ -53,24 +94,32 @@ def score_segmentation(
     Examples
     --------
     >>> events = pd.DataFrame({"subject": "A", "onset_sample": [9, 55], "amplitude": 1.0})
-    >>> score_segmentation(events, {"A": [10, 110]}, tolerance=5).sensitivity
-    0.5
+    >>> score = score_segmentation(events, {"A": [10, 110]}, tolerance=5)
+    >>> score.sensitivity, score.false_positives, score.timing_error
+    (0.5, 0.5, 1.0)
     """
-    missing = {"subject", "onset_sample", "amplitude"} - set(events.columns)
+    check_columns(events, {"subject", "onset_sample", "amplitude"})
+    magnitude = events["amplitude"].abs()
+    kept = events[magnitude >= least_amplitude * magnitude.mean()] if len(events) else events
+    onsets = {str(s): x.to_numpy() for s, x in kept.groupby("subject")["onset_sample"]}
+    errors, n_cycles, n_detections = [], 0, 0
+    for subject, annotated in cycles.items():
+        true = np.asarray(annotated, float)
+        detected = np.asarray(onsets.get(str(subject), ()), float)
+        pairs = match_onsets(detected, true, tolerance)
+        errors.append(detected[pairs[:, 0]] - true[pairs[:, 1]])
+        n_cycles += len(true)
+        n_detections += len(detected)
+    if not n_cycles:
+        raise InvalidParameterError("`cycles` holds no annotated cycle: there is nothing to find.")
+    return Segmentation(np.concatenate(errors), n_cycles, n_detections)
+
+
+def check_columns(events: pd.DataFrame, needed: set[str]) -> None:
+    """Raise where a frame of events lacks a column."""
+    missing = needed - set(events.columns)
     if missing:
         raise InvalidParameterError(
             f"`events` has no column {', '.join(sorted(missing))}; it has "
             f"{', '.join(map(str, events.columns))}. Pass a frame such as `model.events_`."
         )
-    magnitude = events["amplitude"].abs()
-    kept = events[magnitude >= least_amplitude * magnitude.mean()] if len(events) else events
-    onsets = {str(s): np.sort(x.to_numpy()) for s, x in kept.groupby("subject")["onset_sample"]}
-    n_found = n_cycles = n_detections = 0
-    for subject, annotated in cycles.items():
-        true, detected = np.sort(np.asarray(annotated)), onsets.get(str(subject), np.zeros(0))
-        n_found += count_pairs(detected, true, tolerance)
-        n_cycles += len(true)
-        n_detections += len(detected)
-    if not n_cycles:
-        raise InvalidParameterError("`cycles` holds no annotated cycle: there is nothing to find.")
-    return Segmentation(n_found, n_cycles, n_detections)

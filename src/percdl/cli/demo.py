@@ -91,8 +91,7 @@ def _compare(n_subjects: int, seed: int, console: Console) -> Comparison:
 
 def _measure(model: Any, data: SyntheticCohort) -> Outcome:
     """Fit one model and hold it against the truth."""
-    import numpy as np
-
+    from percdl.analysis import normalized_reconstruction_error
     from percdl.datasets import onset_accuracy
     from percdl.report.demo_page import Outcome
     from percdl.report.demo_pictures import draw_model
@@ -102,12 +101,10 @@ def _measure(model: Any, data: SyntheticCohort) -> Outcome:
     model.fit(data.cohort)
     seconds = time.perf_counter() - started
     rebuilt = model.reconstruct(data.cohort)
-    recordings = [recording.values for recording in data.cohort]
-    missed = sum(np.sum((x - y) ** 2) for x, y in zip(recordings, rebuilt, strict=True))
     return Outcome(
         name=type(model).__name__,
         distance=data.distance_to_truth(model.dictionary_),
-        error=float(missed / sum(np.sum(x**2) for x in recordings)),
+        error=normalized_reconstruction_error(data.cohort, rebuilt),
         onsets=onset_accuracy(model.events_, data.events, tolerance=1),
         seconds=seconds,
         picture=draw_model(model, data, rebuilt),

@@ -4,7 +4,12 @@ from percdl.datasets.gait import GaitData, load_gait
 from percdl.datasets.handwriting import common_letters, make_handwriting
 from percdl.datasets.ptbxl import PTBXL, find_ptbxl, load_ptbxl
 from percdl.datasets.ptbxl_archive import load_ptbxl_archive, load_ptbxl_balanced
-from percdl.datasets.scoring import atom_distance, match_atoms, onset_accuracy
+from percdl.datasets.scoring import (
+    atom_distance,
+    match_atoms,
+    onset_accuracy,
+    personal_atom_distance,
+)
 from percdl.datasets.synthetic import SyntheticCohort, common_patterns, make_synthetic
 
 __all__ = [
@@ -23,4 +28,5 @@ __all__ = [
     "make_synthetic",
     "match_atoms",
     "onset_accuracy",
+    "personal_atom_distance",
 ]

@@ -10,36 +10,70 @@ from jaxtyping import Float, Int
 from scipy.optimize import linear_sum_assignment
 
 from percdl.exceptions import InvalidParameterError
-from percdl.signals.matching import count_pairs
+from percdl.signals.extras import require
+from percdl.signals.matching import match_onsets
 
+METRICS = ("euclidean", "dtw")
 # (K, L, P); shapes are compared by `_distances`, which says what differs.
 Dictionary = Float[np.ndarray, "_ _ _"]
 
 
-def match_atoms(dictionary: Dictionary, truth: Dictionary) -> Int[np.ndarray, " K"]:
+def match_atoms(
+    dictionary: Dictionary, truth: Dictionary, metric: str = "euclidean"
+) -> Int[np.ndarray, " K"]:
     """Return, for each true atom, the index of the learned atom that stands for it.
 
-    The assignment is one-to-one and has the least total distance. Cost O(K^2 L P + K^3).
+    The assignment is one-to-one and has the least total distance, see `atom_distance`. Cost
+    O(K^2 L P + K^3), with L^2 in place of L under time warping.
 
     >>> truth = np.eye(3)[:2, :, None]
     >>> match_atoms(truth[::-1], truth)
     array([1, 0])
     """
-    return linear_sum_assignment(_distances(dictionary, truth))[1]
+    return linear_sum_assignment(_distances(dictionary, truth, metric))[1]
 
 
-def atom_distance(dictionary: Dictionary, truth: Dictionary) -> float:
-    """Return the mean Euclidean distance between unit-norm atoms, after the best assignment.
+def atom_distance(dictionary: Dictionary, truth: Dictionary, metric: str = "euclidean") -> float:
+    """Return the mean distance between unit-norm atoms, after the best assignment.
 
-    0 for equal shapes, sqrt(2) for orthogonal ones, 2 at most; the scale of either side
-    plays no part.
+    The scale of either side plays no part. An atom of NaN, one never found, counts as silence.
 
+    Parameters
+    ----------
+    dictionary, truth : array (K, L, P)
+        Learned atoms, and those to hold them against.
+    metric : {"euclidean", "dtw"}, default="euclidean"
+        "euclidean": 0 for equal shapes, 1 for silence, sqrt(2) for orthogonal ones, 2 at most.
+        "dtw": dynamic time warping, the least Euclidean distance over all monotone alignments
+        of the samples, never more than "euclidean"; by tslearn, of the extra ``reproduce``.
+
+    Examples
+    --------
     >>> truth = np.eye(3)[:2, :, None]
     >>> atom_distance(5 * truth[::-1], truth)
     0.0
     """
-    distances = _distances(dictionary, truth)
+    distances = _distances(dictionary, truth, metric)
     return float(distances[linear_sum_assignment(distances)].mean())
+
+
+def personal_atom_distance(
+    personal: Float[np.ndarray, "_ _ _ _"],
+    truth: Float[np.ndarray, "_ _ _ _"],
+    metric: str = "euclidean",
+) -> float:
+    """Return the mean over subjects of the distance of their atoms (S, K, L, P) to the true ones.
+
+    Which learned atom stands for which true one is decided for each subject, since atoms learned
+    subject by subject come in any order. See `atom_distance`.
+    """
+    if len(personal) != len(truth) or not len(truth):
+        raise InvalidParameterError(
+            f"There are atoms of {len(personal)} subject(s), and true ones of {len(truth)}. "
+            "Pass arrays (S, K, L, P) of the same subjects, in the same order."
+        )
+    pairs = zip(personal, truth, strict=True)
+    return float(np.mean([atom_distance(atoms, true, metric) for atoms, true in pairs]))
 
 
 def onset_accuracy(events: pd.DataFrame, truth: pd.DataFrame, tolerance: int = 1) -> float:
@@ -65,24 +99,31 @@ def onset_accuracy(events: pd.DataFrame, truth: pd.DataFrame, tolerance: int = 1
     for (subject, atom), onsets in true.items():
         for column, candidate in enumerate(atoms):
             detected = found.get((subject, candidate), np.zeros(0, int))
-            hits[true_atoms.index(atom), column] += count_pairs(detected, onsets, tolerance)
+            hits[true_atoms.index(atom), column] += len(match_onsets(detected, onsets, tolerance))
     return float(hits[linear_sum_assignment(hits, maximize=True)].sum() / len(truth))
 
 
-def _distances(dictionary: np.ndarray, truth: np.ndarray) -> np.ndarray:
+def _distances(dictionary: np.ndarray, truth: np.ndarray, metric: str) -> np.ndarray:
     """Return the distance of each learned atom (column) to each true one (row)."""
     if dictionary.ndim != 3 or dictionary.shape != truth.shape:
         raise InvalidParameterError(
             f"The dictionary has shape {dictionary.shape}, the truth {truth.shape}. "
             "Both must be (K, L, P): as many atoms, of the same length and channels."
         )
-    gaps = _unit(dictionary)[None] - _unit(truth)[:, None]
-    return np.sqrt((gaps**2).sum((2, 3)))
+    if metric not in METRICS:
+        raise InvalidParameterError(
+            f"metric={metric!r} is not known. Choose among {', '.join(METRICS)}."
+        )
+    learned, true = _unit(dictionary), _unit(truth)
+    if metric == "dtw":
+        return require("tslearn.metrics", "reproduce", "The DTW distance").cdist_dtw(true, learned)
+    return np.sqrt(((learned[None] - true[:, None]) ** 2).sum((2, 3)))
 
 
 def _unit(dictionary: np.ndarray) -> np.ndarray:
-    norm = np.sqrt((dictionary**2).sum((1, 2), keepdims=True))
-    return dictionary / np.where(norm > 0, norm, 1)
+    atoms = np.nan_to_num(np.asarray(dictionary, float))
+    norm = np.sqrt((atoms**2).sum((1, 2), keepdims=True))
+    return atoms / np.where(norm > 0, norm, 1)
 
 
 def _check_events(frame: pd.DataFrame, name: str) -> None:

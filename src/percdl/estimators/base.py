@@ -20,6 +20,7 @@ from percdl.estimators.progress import progress_bar
 from percdl.estimators.validation import check_cohort, check_parameters, warn_inactive
 from percdl.exceptions import InvalidParameterError, NoActivationWarning
 from percdl.signals import Cohort, as_cohort
+from percdl.signals.reconstruction import normalized_reconstruction_error
 
 if TYPE_CHECKING:
     from percdl.algorithm.settings import Settings
@@ -137,8 +138,7 @@ class BaseCDL(TransformerMixin, BaseEstimator):
         """
         cohort = self._check_new(X)
         rebuilt = self._rebuild(cohort, self.personalize(cohort))
-        missed = sum(np.nansum((r.values - x) ** 2) for r, x in zip(cohort, rebuilt, strict=True))
-        return 1 - float(missed / sum(np.nansum(np.square(r.values)) for r in cohort))
+        return 1 - normalized_reconstruction_error(cohort, rebuilt)
 
     def save(self, path: Any) -> None:
         """Write the model to one file: safetensors with JSON metadata, no pickle, no code."""

@@ -12,13 +12,15 @@ def require(module: str, extra: str, purpose: str) -> ModuleType:
     >>> require("json", "data", "reading JSON").__name__
     'json'
     """
+    package = module.partition(".")[0]
     try:
-        return import_module(module)
+        import_module(package)
     except ModuleNotFoundError as error:
-        if error.name != module.partition(".")[0]:
+        if error.name != package:
             raise  # the library is there; it is broken for a reason of its own
         raise MissingExtraError(
-            f"{purpose} needs {error.name}, which is not installed. "
+            f"{purpose} needs {package}, which is not installed. "
             f"Install it with: pip install 'percdl[{extra}]'",
-            name=error.name,
+            name=package,
         ) from error
+    return import_module(module)
