@@ -17,6 +17,22 @@ class InvalidRecordingError(PerCDLError, ValueError):
     """
 
 
+class UnreadableFileError(PerCDLError, ValueError):
+    """Raised when a file of recordings does not hold what it should.
+
+    A missing column, a row with too few cells, text where a number belongs, a gap of the
+    clock, a file cut short. The message names the file and the line or record. Nothing is
+    loaded: recordings come all or none.
+    """
+
+
+class MissingPackageError(PerCDLError, ImportError):
+    """Raised when a file format needs a package that is not installed.
+
+    The message says what to install.
+    """
+
+
 class InvalidParameterError(PerCDLError, ValueError):
     """Raised when an argument has a value the method cannot work with.
 
@@ -70,4 +86,11 @@ class UnclearPeriodWarning(UserWarning):
     """Issued when an atom length is read off recordings that hardly repeat themselves.
 
     The patterns may come at irregular times; their period is then no guide to their length.
+    """
+
+
+class ProcessingWarning(UserWarning):
+    """Issued when a model meets recordings that were processed otherwise than those it learned.
+
+    A z-scored cohort, say, and a model fitted on raw ones: amplitudes and shapes do not compare.
     """

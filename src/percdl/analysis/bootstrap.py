@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 
 from percdl.analysis.fitted import check_fitted_on, check_level
 from percdl.exceptions import InvalidParameterError
-from percdl.signals import Cohort, Recording
+from percdl.signals import Cohort
 
 if TYPE_CHECKING:
     from percdl.estimators.base import BaseCDL
@@ -109,16 +109,7 @@ def resample_subjects(cohort: Cohort, drawn: Int[np.ndarray, " S"]) -> Cohort:
     for s in map(int, drawn):
         copies[s] = copies.get(s, 0) + 1
         record = cohort[s]
-        recordings.append(
-            Recording(
-                record.values,
-                sfreq=record.sfreq,
-                channels=record.channels,
-                units=record.units,
-                subject=f"{record.subject} ({copies[s]})",
-                group=record.group,
-            )
-        )
+        recordings.append(replace(record, subject=f"{record.subject} ({copies[s]})"))
     return Cohort(recordings)
 
 

@@ -17,7 +17,12 @@ from sklearn.utils.validation import check_is_fitted
 from percdl.estimators.automatic import Choices, choose
 from percdl.estimators.personalization import Personalization, personal_atoms
 from percdl.estimators.progress import progress_bar
-from percdl.estimators.validation import check_cohort, check_parameters, warn_inactive
+from percdl.estimators.validation import (
+    check_cohort,
+    check_parameters,
+    warn_inactive,
+    warn_processing,
+)
 from percdl.exceptions import InvalidParameterError, NoActivationWarning
 from percdl.signals import Cohort, as_cohort
 from percdl.signals.reconstruction import normalized_reconstruction_error
@@ -89,7 +94,7 @@ class BaseCDL(TransformerMixin, BaseEstimator):
         self.stop_reason_ = reason.value
         self.subjects_ = cohort.subjects
         self.channels_, self.units_, self.sfreq_ = cohort.channels, cohort.units, cohort.sfreq
-        self.n_channels_ = cohort.n_channels
+        self.n_channels_, self.processing_ = cohort.n_channels, cohort.processing
         if active:
             warn_inactive(found.n_activations, cohort)
         else:
@@ -115,20 +120,16 @@ class BaseCDL(TransformerMixin, BaseEstimator):
         -------
         Personalization
         """
-        cohort = self._check_new(X)
-        settings = self._settings(cohort)
-        found = self._collect(cohort, settings, self._run_frozen(cohort, settings))
-        warn_inactive(found.n_activations, cohort)
-        return found
+        return self._personalize(self._check_new(X))
 
     def transform(self, X: Any) -> np.ndarray:
         """Return each subject's parameters as features, array (S, K M); NaN where unknown."""
-        return self._features(self.personalize(X))
+        return self._features(self._personalize(self._check_new(X)))
 
     def reconstruct(self, X: Any) -> list[np.ndarray]:
         """Return the recordings as the model sees them, one array (n_times, P) each."""
         cohort = self._check_new(X)
-        return self._rebuild(cohort, self.personalize(cohort))
+        return self._rebuild(cohort, self._personalize(cohort))
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the share of the signals' energy that the model explains (decision 12).
@@ -137,7 +138,7 @@ class BaseCDL(TransformerMixin, BaseEstimator):
         the observed samples; higher is better, 1 is perfect.
         """
         cohort = self._check_new(X)
-        rebuilt = self._rebuild(cohort, self.personalize(cohort))
+        rebuilt = self._rebuild(cohort, self._personalize(cohort))
         return 1 - normalized_reconstruction_error(cohort, rebuilt)
 
     def save(self, path: Any) -> None:
@@ -186,7 +187,14 @@ class BaseCDL(TransformerMixin, BaseEstimator):
                 f"wrapped: `Cohort.from_arrays(X, sfreq={self.sfreq_:g})`."
             )
         check_cohort(cohort, self.atom_length_, type(self).__name__)
+        warn_processing(type(self).__name__, self.processing_, cohort)
         return cohort
+
+    def _personalize(self, cohort: Cohort) -> Personalization:
+        settings = self._settings(cohort)
+        found = self._collect(cohort, settings, self._run_frozen(cohort, settings))
+        warn_inactive(found.n_activations, cohort)
+        return found
 
     def _settings(self, cohort: Cohort, chosen: Choices | None = None) -> Settings:
         from percdl.algorithm.settings import Settings

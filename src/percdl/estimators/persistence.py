@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 import pandas as pd
@@ -23,6 +21,7 @@ from percdl.estimators.percdl import PerCDL
 from percdl.estimators.population import PopCDL
 from percdl.exceptions import ModelFileError
 from percdl.signals.coerce import SupportsArray
+from percdl.signals.writers.files import replace_file
 from percdl.steps.csc import L0Coder
 from percdl.steps.csc_l1 import L1Coder
 from percdl.transforms import (
@@ -43,7 +42,7 @@ ARRAYS = ("dictionary_", "params_", "n_activations_")
 TABLES = ("events_", "history_")
 TEXTS = (
     "objective_", "stop_reason_", "huber_delta_", "n_atoms_", "atom_length_", "penalty_",
-    "subjects_", "channels_", "units_", "sfreq_", "n_channels_",
+    "subjects_", "channels_", "units_", "sfreq_", "n_channels_", "processing_",
 )  # fmt: skip
 
 
@@ -73,7 +72,7 @@ def save(model: BaseCDL, path: Any) -> None:
         "content": json.dumps(content),
     }
     metadata["checksum"] = _checksum(arrays, metadata["content"])
-    _replace(Path(path), to_bytes(arrays, metadata=metadata))
+    replace_file(Path(path), to_bytes(arrays, metadata=metadata))
 
 
 def load(path: Any) -> Any:
@@ -125,8 +124,10 @@ def _rebuild(content: dict[str, Any], arrays: dict[str, np.ndarray]) -> BaseCDL:
             for column, texts in content["tables"][table].items()
         }
         setattr(model, table, pd.DataFrame(data))
+    # Files from before processing was recorded do not know of it.
+    fitted = {"processing_": None, **content["fitted"]}
     for name in TEXTS:
-        value = content["fitted"][name]
+        value = fitted[name]
         setattr(model, name, tuple(value) if isinstance(value, list) else value)
     return model
 
@@ -198,20 +199,3 @@ def _checksum(arrays: dict[str, np.ndarray], content: str) -> str:
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
-
-
-def _replace(path: Path, payload: bytes) -> None:
-    """Write beside the target, flush to disk, then rename: the old file or the new, never half."""
-    # Not a file of `tempfile`, which nobody else may read, even after it has been renamed.
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"There is no folder {path.parent} to write {path.name} to.")
-    temporary = path.with_name(f".{path.name}.{uuid4().hex}")
-    try:
-        with open(temporary, "xb") as file:
-            file.write(payload)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise

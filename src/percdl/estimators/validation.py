@@ -13,8 +13,10 @@ from percdl.exceptions import (
     InvalidParameterError,
     InvalidRecordingError,
     NoActivationWarning,
+    ProcessingWarning,
 )
 from percdl.signals import Cohort
+from percdl.signals.processing import in_words, lasting_steps
 from percdl.steps.csc import L0Coder
 from percdl.steps.csc_l1 import L1Coder
 
@@ -89,6 +91,23 @@ def warn_inactive(n_activations: np.ndarray, cohort: Cohort) -> None:
             NoActivationWarning,
             stacklevel=3,
         )
+
+
+def warn_processing(model: str, fitted: tuple[str, ...] | None, cohort: Cohort) -> None:
+    """Warn where a cohort was processed otherwise than the one a model was fitted on.
+
+    Resampling aside: rates must agree, and which rate a device had before does not matter.
+    Model files of early versions do not say what was done (None).
+    """
+    if fitted is None or lasting_steps(fitted) == lasting_steps(cohort.processing):
+        return
+    warnings.warn(
+        f"`{model}` was fitted on recordings that were {in_words(fitted)}, but X was "
+        f"{in_words(cohort.processing)}. Atoms and amplitudes may not fit: process X in the same "
+        "way, e.g. with `Cohort.resample`, `Cohort.bandpass` and `Cohort.zscore`.",
+        ProcessingWarning,
+        stacklevel=4,
+    )
 
 
 def _check_coder(model: str, parameters: dict[str, Any]) -> None:

@@ -12,16 +12,19 @@ from percdl.exceptions import InvalidParameterError
 from percdl.signals.consistency import check_consistent, common_sfreq, unknown_subject
 from percdl.signals.construct import recordings_from_arrays
 from percdl.signals.frames import recordings_from_frame
+from percdl.signals.from_files import FromFiles
 from percdl.signals.labels import Label
 from percdl.signals.recording import Arrays, Recording, abbreviate
 from percdl.signals.selection import as_ids, draw_test, positions
+from percdl.signals.treatable import Treatable
 
 
 @final
-class Cohort(Sequence[Recording]):
-    """Recordings of several subjects, with the same channels and units.
+class Cohort(FromFiles, Treatable, Sequence[Recording]):
+    """Recordings of several subjects, with the same channels, units and processing.
 
-    Lengths may differ, and so may sampling rates until a method needs a common one.
+    Lengths may differ, and so may sampling rates until a method needs a common one
+    (`Cohort.resample`).
 
     Parameters
     ----------
@@ -281,4 +284,6 @@ class Cohort(Sequence[Recording]):
         if any(group is not None for group in self.groups):
             counts = Counter(str(group) for group in self.groups)
             parts.append("groups " + abbreviate(f"{name}: {n}" for name, n in counts.items()))
+        if self.processing:
+            parts.append(f"processed: {'; '.join(self.processing)}")
         return f"Cohort({', '.join(parts)})"

@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from percdl.exceptions import InvalidRecordingError
+from percdl.signals.processing import check_same_processing
 from percdl.signals.recording import Recording, abbreviate
 
 
@@ -30,6 +31,7 @@ def check_consistent(recordings: Sequence[Any]) -> None:
     _check_unique_subjects(recordings)
     for other in recordings[1:]:
         _check_same_channels(recordings[0], other)
+    check_same_processing(recordings)
 
 
 def common_sfreq(recordings: Sequence[Recording]) -> float:
@@ -40,7 +42,7 @@ def common_sfreq(recordings: Sequence[Recording]) -> float:
             raise InvalidRecordingError(
                 f"Subject {first.subject!r} was sampled at {first.sfreq:g} Hz and subject "
                 f"{other.subject!r} at {other.sfreq:g} Hz, but one rate is needed. "
-                "Resample the recordings to a common rate first."
+                f"Resample first, e.g. `cohort.resample({min(first.sfreq, other.sfreq):g})`."
             )
     return first.sfreq
 

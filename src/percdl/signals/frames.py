@@ -9,12 +9,9 @@ import pandas as pd
 from jaxtyping import Float
 
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError
+from percdl.signals.clock import first_gap, has_drifted, mean_rate
 from percdl.signals.labels import as_label, as_names
 from percdl.signals.recording import Recording
-
-# Steps of a uniform time column may differ by this share of their mean: far above the rounding
-# of floats, far below a lost sample.
-_UNIFORM = 1e-3
 
 
 def recordings_from_frame(
@@ -135,26 +132,28 @@ def _rate(seconds: Float[np.ndarray, " n_times"], subject: str) -> float:
             f"Subject {subject!r} has one sample, so its sampling rate cannot be read from time. "
             "Pass sfreq, or drop that subject."
         )
-    step = steps.mean()
-    if np.abs(steps - step).max() > _UNIFORM * step:
+    if first_gap(seconds) is not None:
         raise InvalidRecordingError(
             f"Subject {subject!r}: time is not uniform, steps range from {steps.min():g} to "
             f"{steps.max():g} s. Resample, insert rows of NaN where samples were lost, or pass "
             "sfreq if the times are only rounded."
         )
-    # Seven digits: rounded times must not give two subjects two different rates.
-    return float(f"{1 / step:.7g}")
+    return mean_rate(seconds)
 
 
 def _agree(seconds: Float[np.ndarray, " n_times"], sfreq: float, subject: str) -> float:
     """Check that consecutive rows are about one sampling period apart."""
-    periods = np.diff(seconds) * sfreq
-    wrong = np.flatnonzero((periods < 0.5) | (periods > 1.5))
-    if wrong.size:
-        at = wrong[0]
+    at = first_gap(seconds, sfreq)
+    if at is not None:
         raise InvalidRecordingError(
             f"Subject {subject!r}: rows {at} and {at + 1} are {seconds[at + 1] - seconds[at]:g} s "
             f"apart, but sfreq={sfreq:g} means {1 / sfreq:g} s. Insert rows of NaN where samples "
             "were lost, give time in seconds, or leave time out to take the rows as they come."
+        )
+    if has_drifted(seconds, sfreq):
+        raise InvalidRecordingError(
+            f"Subject {subject!r}: {len(seconds)} rows span {seconds[-1] - seconds[0]:g} s, which "
+            f"is {mean_rate(seconds):g} Hz, but sfreq={sfreq:g}. Leave sfreq out to read it from "
+            "time, or leave time out to take the rows as they come."
         )
     return sfreq

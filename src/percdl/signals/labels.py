@@ -65,6 +65,13 @@ def channel_units(units: str | Iterable[str] | None, n_channels: int, who: str) 
     return tuple(str(unit) for unit in named)
 
 
+def as_steps(processing: str | Iterable[str], who: str) -> tuple[str, ...]:
+    """Return the steps of processing as a tuple; a lone string is one step."""
+    steps = as_names(processing)
+    _check_texts(steps, "processing", who)
+    return tuple(str(step) for step in steps)
+
+
 def _check_texts(names: tuple[str, ...], what: str, who: str) -> None:
     for name in names:
         if not isinstance(name, str):

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
 
 from percdl.exceptions import InvalidRecordingError
-from percdl.signals.labels import Label, as_label, channel_names, channel_units
+from percdl.signals.labels import Label, as_label, as_steps, channel_names, channel_units
 
 # Not ArrayLike alone: run-time type checkers do not see that it covers tuples.
 Arrays = ArrayLike | Sequence[Any]
@@ -36,6 +36,9 @@ class Recording:
         Who was recorded; needed as soon as the recording joins a `Cohort`.
     group : str or int, optional
         A label such as ``"control"``, used to stratify and to compare.
+    processing : list of str, optional
+        What was done to the samples since they were recorded, in order; `Cohort.resample`,
+        `Cohort.bandpass` and `Cohort.zscore` write it themselves.
 
     Attributes
     ----------
@@ -43,6 +46,8 @@ class Recording:
         A read-only view of the samples.
     channels, units : tuple of str
         One entry per channel.
+    processing : tuple of str
+        One entry per step, the first step first.
 
     Examples
     --------
@@ -56,6 +61,7 @@ class Recording:
     units: tuple[str, ...]
     subject: str | None
     group: str | None
+    processing: tuple[str, ...]
 
     def __init__(
         self,
@@ -66,6 +72,7 @@ class Recording:
         units: str | Iterable[str] | None = None,
         subject: Label | None = None,
         group: Label | None = None,
+        processing: str | Iterable[str] = (),
     ) -> None:
         who = "A recording without subject" if subject is None else f"Subject {str(subject)!r}"
         array = _as_values(values, who)
@@ -77,6 +84,7 @@ class Recording:
                 "units": channel_units(units, array.shape[1], who),
                 "subject": None if subject is None else as_label(subject, "subject", who),
                 "group": None if group is None else as_label(group, "group", who),
+                "processing": as_steps(processing, who),
             }
         )
 
@@ -84,7 +92,8 @@ class Recording:
         # Also called by pickle and copy, which would otherwise hand back writable values.
         values = state["values"].view()
         values.flags.writeable = False
-        for name, value in {**state, "values": values}.items():
+        # Older pickles know of no processing.
+        for name, value in {"processing": (), **state, "values": values}.items():
             object.__setattr__(self, name, value)
 
     @property
@@ -120,7 +129,9 @@ class Recording:
         )
 
     def _labels(self) -> tuple[object, ...]:
-        return (self.sfreq, self.channels, self.units, self.subject, self.group)
+        return (
+            self.sfreq, self.channels, self.units, self.subject, self.group, self.processing
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         parts = [] if self.subject is None else [f"subject={self.subject!r}"]
@@ -134,6 +145,8 @@ class Recording:
             parts.append(f"group={self.group!r}")
         if self.has_missing:
             parts.append(f"{np.isnan(self.values).sum()} missing")
+        if self.processing:
+            parts.append(f"processed: {'; '.join(self.processing)}")
         return f"Recording({', '.join(parts)})"
 
 

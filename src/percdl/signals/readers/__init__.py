@@ -1,0 +1,1 @@
+"""Files of recordings, one module per format: all recordings or a clear refusal, never half."""

@@ -1,0 +1,105 @@
+"""EDF and EDF+ files, read by edfio."""
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from percdl.exceptions import UnreadableFileError
+from percdl.signals.readers.files import require
+from percdl.signals.readers.table import missing_column
+from percdl.signals.recording import Recording, abbreviate
+
+SUFFIXES = (".edf",)
+# Where the fixed part of an EDF header ends, and where it says how many data records follow.
+_HEADER_BYTES = 256
+_N_RECORDS = slice(236, 244)
+
+
+def read_edf(path: Path, channels: dict[str, str] | None, subject: str) -> Iterator[Recording]:
+    """Yield the recording of an EDF file; see `Cohort.from_edf`."""
+    edf = _open(path)
+    signals = _signals(path, edf, channels)
+    rates = [signal.sampling_frequency for signal in signals]
+    if len(set(rates)) > 1:
+        listed = [f"{s.label} {rate:g} Hz" for s, rate in zip(signals, rates, strict=True)]
+        raise UnreadableFileError(
+            f"{path}: signals have different sampling rates ({abbreviate(listed, shown=20)}). "
+            "Name those of one rate with channels=[...]."
+        )
+    names = [signal.label for signal in signals] if channels is None else list(channels.values())
+    yield Recording(
+        np.column_stack([signal.data for signal in signals]),
+        sfreq=rates[0],
+        channels=names,
+        units=[signal.physical_dimension for signal in signals],
+        subject=subject,
+    )
+
+
+def _open(path: Path) -> Any:
+    edfio = require("edfio", "Reading EDF files")
+    # At once and not through a memory map: the file may change, and its size is checked here.
+    content = path.read_bytes()
+    try:
+        if len(content) < _HEADER_BYTES:
+            raise ValueError(f"it has {len(content)} bytes, a header alone has {_HEADER_BYTES}")
+        announced = int(content[_N_RECORDS])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of files cut short, refused below
+            edf = edfio.read_edf(content)
+        present = edf.num_data_records
+    except (ValueError, KeyError, IndexError, TypeError, ZeroDivisionError, UnicodeError) as error:
+        raise UnreadableFileError(
+            f"{path} is not a whole EDF file: {error}. Export it again."
+        ) from error
+    if present < announced or announced < 0:
+        expected = "an unknown number of" if announced < 0 else announced
+        raise UnreadableFileError(
+            f"{path} ends within data record {present + 1}: its header announces {expected} data "
+            f"records, {present} are there. The file was cut short; copy or export it again."
+        )
+    if not edf.is_continuous:
+        _refuse_gaps(path, edf)
+    return edf
+
+
+def _signals(path: Path, edf: Any, channels: dict[str, str] | None) -> list[Any]:
+    """Return the signals wanted, annotations left out."""
+    labels = [signal.label for signal in edf.signals]
+    if not labels:
+        raise UnreadableFileError(f"{path} holds annotations but no signal.")
+    if channels is None:
+        return list(edf.signals)
+    for label in channels:
+        if label not in labels:
+            raise missing_column(str(path), label, labels, "signal")
+        if labels.count(label) > 1:
+            raise UnreadableFileError(
+                f"{path}: {labels.count(label)} signals are called {label!r}. Rename them in the "
+                "file, one of them cannot be told from the other."
+            )
+    return [edf.signals[labels.index(label)] for label in channels]
+
+
+def _refuse_gaps(path: Path, edf: Any) -> None:
+    """Say where an EDF+D file is interrupted."""
+    starts = _record_starts(edf)
+    ends = starts + edf.data_record_duration
+    at = int(np.argmax(np.abs(starts[1:] - ends[:-1]) > 1e-9)) if len(starts) > 1 else 0
+    raise UnreadableFileError(
+        f"{path}, data record {at + 2}: the recording is interrupted, record {at + 1} ends at "
+        f"{ends[at]:g} s and this one starts at {starts[at + 1]:g} s. Export the parts as files "
+        "of their own."
+    )
+
+
+def _record_starts(edf: Any) -> np.ndarray:
+    """Return when each data record starts, in seconds: the first of its time-stamped lists."""
+    keeper = next(iter(edf._annotation_signals))
+    records = keeper.digital.tobytes()
+    size = len(records) // edf.num_data_records
+    stamps = (records[i : i + size].split(b"\x14")[0] for i in range(0, len(records), size))
+    return np.array([float(stamp.lstrip(b"\x00")) for stamp in stamps])

@@ -1,0 +1,1 @@
+"""Recordings and events out, one module per format."""

@@ -1,0 +1,22 @@
+"""Files that are written whole or not at all."""
+
+import os
+from pathlib import Path
+from uuid import uuid4
+
+
+def replace_file(path: Path, payload: bytes) -> None:
+    """Write beside the target, flush to disk, then rename: the old file or the new, never half."""
+    # Not a file of `tempfile`, which nobody else may read, even after it has been renamed.
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"There is no folder {path.parent} to write {path.name} to.")
+    temporary = path.with_name(f".{path.name}.{uuid4().hex}")
+    try:
+        with open(temporary, "xb") as file:
+            file.write(payload)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
