@@ -195,7 +195,7 @@ class FromFiles(ABC):
         metadata_subject: str | None = None,
         subject_of: SubjectOf | None = None,
     ) -> C:
-        """Read EDF and EDF+ files, one recording each; rates and units are those of the file.
+        """Read EDF and EDF+ files, one recording each, in the units they state.
 
         Annotations are left out. Signals read together must have one sampling rate: choose
         them with ``channels``. Interrupted recordings (EDF+D) are refused. Needs edfio
@@ -221,7 +221,7 @@ class FromFiles(ABC):
         metadata_subject: str | None = None,
         subject_of: SubjectOf | None = None,
     ) -> C:
-        """Read WFDB records (PhysioNet) by their .hea files; rates and units are those of the file.
+        """Read WFDB records (PhysioNet) by their .hea files, in the units they state.
 
         Only local files are read. Signals read together must have one sampling rate: choose
         them with ``channels``. Needs wfdb (``pip install 'percdl[data]'``). Other arguments:

@@ -1,6 +1,7 @@
 """Band-pass filtering: Butterworth, forwards and backwards, hence without delay."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -18,8 +19,8 @@ def bandpass(
     _check_band(recording, low, high, order)
     kind = "highpass" if high is None else "lowpass" if low is None else "bandpass"
     edges = [edge for edge in (low, high) if edge is not None]
-    sections = butter(order, edges if len(edges) > 1 else edges[0], kind, fs=recording.sfreq,
-                      output="sos")  # fmt: skip
+    band = edges if len(edges) > 1 else edges[0]
+    sections: Any = butter(order, band, kind, fs=recording.sfreq, output="sos")
     filtered = [
         _filter_runs(channel, sections, recording, name)
         for channel, name in zip(recording.values.T, recording.channels, strict=True)

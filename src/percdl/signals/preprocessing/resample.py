@@ -72,7 +72,7 @@ def _touched(
     missing: Bool[np.ndarray, " n_times"], ratio: Fraction, n_new: int
 ) -> Bool[np.ndarray, " n_new"]:
     """Tell which new samples are computed from a missing one."""
-    reach = _REACH * max(1, 1 / ratio)
+    reach = _REACH * max(1.0, float(1 / ratio))
     centre = np.arange(n_new) / float(ratio)
     n_before = np.concatenate([[0], np.cumsum(missing)])
     first = np.clip(np.ceil(centre - reach), 0, len(missing)).astype(int)

@@ -176,14 +176,16 @@ def _refuse_gap(
     before, after = (str(value) for value in table.column(str(columns.time)).iloc[rows])
     if columns.sfreq is None:
         usual = f"{np.median(np.diff(seconds)):g} s elsewhere"
+        way_out = "pass sfreq= if times are rounded"
     else:
         usual = f"{1 / columns.sfreq:g} s at sfreq={columns.sfreq:g}"
+        way_out = "leave time= out to take the rows as they come"
     step = around[1] - around[0]
     kind = "goes back" if step < 0 else "stands still" if step == 0 else "leaps"
     raise UnreadableFileError(
         f"{table.name}, {table.place(int(rows[1]))}: the clock {kind} from {before} to {after} "
         f"(column {columns.time!r}), a step of {step:g} s against {usual}. Insert rows of NaN "
-        "where samples were lost, cut the recording there, or pass sfreq= if times are rounded."
+        f"where samples were lost, cut the recording there, or {way_out}."
     )
 
 
@@ -199,8 +201,8 @@ def _seconds(
         cell = cells.iloc[at]
         found = "is empty" if pd.isna(cell) else f"holds {str(cell)!r}, which is no time"
         raise UnreadableFileError(
-            f"{table.name}, {table.place(int(rows[at]))}: column {column!r} {found}. Give seconds, "
-            "dates or durations such as 00:00:01.25, the same in all rows."
+            f"{table.name}, {table.place(int(rows[at]))}: column {column!r} {found}. Give "
+            "seconds, dates or durations such as 00:00:01.25, the same in all rows."
         )
     if times.dtype.kind == "M":
         times = times - times.iloc[0]
@@ -217,6 +219,6 @@ def _as_times(cells: pd.Series, decimal: str) -> pd.Series:
     if decimal != ".":
         texts = texts.str.replace(decimal, ".", regex=False)
     for read in (pd.to_numeric, pd.to_timedelta):
-        if not pd.isna(read(texts.iloc[:1], errors="coerce").iloc[0]):
-            return read(texts, errors="coerce")
-    return pd.to_datetime(texts, errors="coerce", format="ISO8601")
+        if pd.Series(read(texts.iloc[:1], errors="coerce")).notna().all():
+            return pd.Series(read(texts, errors="coerce"))
+    return pd.Series(pd.to_datetime(texts, errors="coerce", format="ISO8601"))

@@ -1,6 +1,7 @@
 """Which files are meant, and which packages read them."""
 
 import glob
+import warnings
 from collections.abc import Iterable
 from importlib import import_module
 from os import PathLike
@@ -53,7 +54,10 @@ def has_suffix(file: Path, suffixes: tuple[str, ...]) -> bool:
 def require(package: str, purpose: str) -> Any:
     """Import a package that only some formats need."""
     try:
-        return import_module(package)
+        with warnings.catch_warnings():
+            # Deprecations in the package are for its authors, not for whoever reads a file.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            return import_module(package)
     except ImportError as error:
         raise MissingPackageError(
             f"{purpose} needs the package `{package}`, which cannot be imported ({error}). "

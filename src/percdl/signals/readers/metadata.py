@@ -47,9 +47,9 @@ class Metadata:
             raise InvalidParameterError(
                 _mismatch("recorded, but not in the table", absent)
                 + _mismatch("in the table, but not recorded", extra)
-                + f"The subjects of {table.name} must be those of the files. Complete the table or the "
-                "folder, or pass a DataFrame with the rows that are meant; ids are compared letter "
-                "by letter."
+                + f"The subjects of {table.name} must be those of the files, letter by letter. "
+                "Complete the table or the folder, or pass a DataFrame with the rows that are "
+                "meant."
             )
         column = self._group_column(table)
         if column is None:

@@ -69,7 +69,8 @@ class Table:
         points = texts.where(~blank, None)
         if self.decimal != ".":
             points = points.str.replace(self.decimal, ".", regex=False)
-        numbers = pd.to_numeric(points, errors="coerce").to_numpy(np.float64, na_value=np.nan)
+        parsed = pd.Series(pd.to_numeric(points, errors="coerce"))
+        numbers = parsed.to_numpy(np.float64, na_value=np.nan)
         wrong = np.flatnonzero(np.isnan(numbers) & ~blank)
         if wrong.size:
             self._refuse(name, int(wrong[0]), "is not a number")

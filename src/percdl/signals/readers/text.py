@@ -224,7 +224,6 @@ class _Text:
             keep_default_na=False,
             skipinitialspace=True,
             skip_blank_lines=False,
-            float_precision="round_trip",
         )
 
     def line_of(self, row: int) -> int:

@@ -16,83 +16,106 @@ SUFFIXES = (".hea",)
 
 def read_wfdb(path: Path, channels: dict[str, str] | None, subject: str) -> Iterator[Recording]:
     """Yield the recording of a WFDB header; see `Cohort.from_wfdb`."""
-    header = _header(path)
-    for segment in getattr(header, "segments", None) or [header]:
-        _check_signal_files(path, segment)
-    record = _record(path, header)
+    record, signals, rates = _read(path)
     wanted = _wanted(path, record.sig_name, channels)
-    signals = [np.asarray(record.e_p_signal[index]) for index in wanted]
-    per_frame = [record.samps_per_frame[index] for index in wanted]
-    if len(set(per_frame)) > 1:
-        listed = [
-            f"{record.sig_name[i]} {record.fs * n:g} Hz"
-            for i, n in zip(wanted, per_frame, strict=True)
-        ]
+    if len({rates[index] for index in wanted}) > 1:
+        listed = [f"{record.sig_name[index]} {rates[index]:g} Hz" for index in wanted]
         raise UnreadableFileError(
             f"{path}: signals have different sampling rates ({abbreviate(listed, shown=20)}). "
             "Name those of one rate with channels=[...]."
         )
     names = [record.sig_name[index] for index in wanted]
     yield Recording(
-        np.column_stack(signals),
-        sfreq=record.fs * per_frame[0],
+        np.column_stack([signals[index] for index in wanted]),
+        sfreq=rates[wanted[0]],
         channels=names if channels is None else list(channels.values()),
         units=[record.units[index] or "" for index in wanted],
         subject=subject,
     )
 
 
-def _header(path: Path) -> Any:
-    """Read a header; it must name signals."""
+def _read(path: Path) -> tuple[Any, list[np.ndarray], list[float]]:
+    """Return a record, its signals in physical units, and the rate of each."""
     wfdb = require("wfdb", "Reading WFDB records")
-    if path.suffix != ".hea":
+    in_segments = _check_header(path)
+    try:
+        # Segments can only be joined at the rate of the frames, which `_refuse` looks after.
+        record = wfdb.rdrecord(str(path.absolute().with_suffix("")), smooth_frames=in_segments)
+        if not record.n_sig:
+            raise UnreadableFileError(f"{path}: the record has no signal.")
+        if in_segments:
+            return record, list(record.p_signal.T), [record.fs] * record.n_sig
+        rates = [record.fs * n for n in record.samps_per_frame]
+        return record, [np.asarray(signal) for signal in record.e_p_signal], rates
+    except UnreadableFileError:
+        raise
+    except Exception as error:  # wfdb raises whatever a malformed line or too few bytes lead to
+        raise _explain(path, error) from error
+
+
+def _check_header(path: Path) -> bool:
+    """Refuse what is no header, or points elsewhere; return whether the record is in segments."""
+    if path.suffix.lower() not in SUFFIXES:
         raise UnreadableFileError(
             f"{path} is not a WFDB header. Pass the .hea file of the record."
         )
-    try:
-        header = wfdb.rdheader(str(path.absolute().with_suffix("")), rd_segments=True)
-    except Exception as error:  # wfdb raises whatever a malformed line leads to
+    text = path.read_bytes().decode("latin-1")
+    lines = [line.split() for line in text.splitlines() if line.strip() and line[0] != "#"]
+    if not lines:
+        raise UnreadableFileError(f"{path} is empty. A WFDB header has a line for the record.")
+    if any("://" in line[0] or "::" in line[0] for line in lines):
+        raise UnreadableFileError(f"{path} names a file on the network. Only local ones are read.")
+    if "/" in lines[0][0]:
+        _check_segments(path)
+        return True
+    n_signals = int(lines[0][1]) if len(lines[0]) > 1 and lines[0][1].isdigit() else 0
+    if len(lines) - 1 < n_signals:
         raise UnreadableFileError(
-            f"{path} is not a WFDB header, or a part of it is missing: "
-            f"{type(error).__name__}: {error}. See the format at physionet.org, or copy the "
-            "record again."
-        ) from error
-    if not header.n_sig:
-        raise UnreadableFileError(f"{path}: the record has no signal.")
-    n_described = len(header.sig_name or ())
-    if n_described < header.n_sig:
-        raise UnreadableFileError(
-            f"{path}: the first line announces {header.n_sig} signals, but {n_described} are "
+            f"{path}: the first line announces {n_signals} signal(s), but {len(lines) - 1} are "
             "described. The header was cut short; copy it again."
         )
-    return header
+    return False
 
 
-def _check_signal_files(path: Path, header: Any) -> None:
-    """Refuse a record whose signal files are absent; wfdb would look for them elsewhere."""
-    if header is None or header.sig_len == 0:
-        return
-    for name in dict.fromkeys(header.file_name):
-        if not (path.parent / name).is_file():
+def _check_segments(path: Path) -> None:
+    """Refuse segments that are absent, or that hold a signal more often than others."""
+    wfdb = require("wfdb", "Reading WFDB records")
+    try:
+        header = wfdb.rdheader(str(path.absolute().with_suffix("")), rd_segments=True)
+    except Exception as error:
+        raise UnreadableFileError(
+            f"{path}: a segment of the record cannot be read: {error}. Copy the record again."
+        ) from error
+    for segment in header.segments:
+        if segment is not None and set(segment.samps_per_frame or [1]) != {1}:
             raise UnreadableFileError(
-                f"{path}: its signal file {name!r} is not beside it. Copy it there; a WFDB record "
-                "is a .hea file and the files it names."
+                f"{path}: segment {segment.record_name!r} has signals of several sampling rates, "
+                "which are not read in segments. Pass the segments as files of their own."
             )
 
 
-def _record(path: Path, header: Any) -> Any:
-    """Read the samples, in physical units, each signal at its own rate."""
+def _explain(path: Path, error: Exception) -> UnreadableFileError:
+    """Say what is wrong with a record that wfdb cannot read."""
     wfdb = require("wfdb", "Reading WFDB records")
     try:
-        return wfdb.rdrecord(str(path.absolute().with_suffix("")), smooth_frames=False)
-    except Exception as error:  # wfdb raises whatever too few bytes lead to
-        files = getattr(header, "file_name", None) or []
-        sizes = [f"{n} has {(path.parent / n).stat().st_size} bytes" for n in dict.fromkeys(files)]
-        raise UnreadableFileError(
-            f"{path}: the header announces {header.sig_len} samples of {header.n_sig} signal(s), "
-            f"which cannot be read ({'; '.join(sizes) or 'several segments'}; {error}). A file "
-            "was probably cut short; copy the record again."
-        ) from error
+        header = wfdb.rdheader(str(path.absolute().with_suffix("")))
+        names = list(dict.fromkeys(getattr(header, "file_name", None) or ()))
+    except Exception:
+        return UnreadableFileError(
+            f"{path} is not a WFDB header ({type(error).__name__}: {error}). Copy it again."
+        )
+    for name in names:
+        if not (path.parent / name).is_file():
+            return UnreadableFileError(
+                f"{path}: its signal file {name!r} is not beside it. Copy it there; a WFDB record "
+                "is a .hea file and the files it names."
+            )
+    sizes = [f"{name} has {(path.parent / name).stat().st_size} bytes" for name in names]
+    return UnreadableFileError(
+        f"{path}: the header announces {header.sig_len} samples of {header.n_sig} signal(s), "
+        f"which cannot be read ({'; '.join(sizes) or 'several segments'}; {error}). A file was "
+        "probably cut short; copy the record again."
+    )
 
 
 def _wanted(path: Path, known: list[str], channels: dict[str, str] | None) -> list[int]:

@@ -5,6 +5,7 @@ import json
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +28,8 @@ def write_npz(recordings: Sequence[Recording], path: str | PathLike[str]) -> Non
         for recording in recordings
     ]
     description = json.dumps({"schema": SCHEMA, "recordings": described})
-    arrays = {entry_name(i): recording.values for i, recording in enumerate(recordings)}
+    arrays: dict[str, Any] = {DESCRIPTION: np.array(description)}
+    arrays |= {entry_name(i): recording.values for i, recording in enumerate(recordings)}
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, **{DESCRIPTION: np.array(description)}, **arrays)
+    np.savez_compressed(buffer, **arrays)
     replace_file(Path(path).expanduser(), buffer.getvalue())
