@@ -2,7 +2,8 @@
 
 import glob
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from os import PathLike
 from pathlib import Path
@@ -54,12 +55,18 @@ def has_suffix(file: Path, suffixes: tuple[str, ...]) -> bool:
 def require(package: str, purpose: str) -> Any:
     """Import a package that only some formats need."""
     try:
-        with warnings.catch_warnings():
-            # Deprecations in the package are for its authors, not for whoever reads a file.
-            warnings.simplefilter("ignore", DeprecationWarning)
+        with hushed():
             return import_module(package)
     except ImportError as error:
         raise MissingPackageError(
             f"{purpose} needs the package `{package}`, which cannot be imported ({error}). "
             "Install it with `pip install 'percdl[data]'`."
         ) from error
+
+
+@contextmanager
+def hushed() -> Iterator[None]:
+    """Silence the deprecations of other packages: they are for their authors."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield

@@ -50,23 +50,27 @@ def read_npz(path: Path, entries: Entries, subject: str) -> Iterator[Recording]:
 
 def _load(path: Path) -> dict[str, np.ndarray]:
     """Read all entries; a damaged one is named."""
-    entry = None
+    entry, arrays = None, {}
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {}
+        # Opened here, so that it is closed even where it turns out to be no archive.
+        with open(path, "rb") as file:
+            archive = np.load(file, allow_pickle=False)
+            if isinstance(archive, np.ndarray):
+                raise UnreadableFileError(
+                    f"{path} holds one array without a name. Write it with "
+                    "numpy.savez(path, values=...)."
+                )
             for entry in archive.files:
                 arrays[entry] = archive[entry]
-            return arrays
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, TypeError) as error:
+    except UnreadableFileError:
+        raise
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         where = "" if entry is None else f", entry {entry!r}"
         raise UnreadableFileError(
             f"{path}{where} is not a whole NPZ archive of plain arrays: {error}. "
             "Write it again, with numpy.savez and without objects."
         ) from error
-    except AttributeError as error:  # a lone array has no entries
-        raise UnreadableFileError(
-            f"{path} holds one array without a name. Write it with numpy.savez(path, values=...)."
-        ) from error
+    return arrays
 
 
 def _single(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from percdl.exceptions import UnreadableFileError
-from percdl.signals.readers.files import require
+from percdl.signals.readers.files import hushed, require
 from percdl.signals.readers.table import missing_column
 from percdl.signals.recording import Recording, abbreviate
 
@@ -39,8 +39,9 @@ def _read(path: Path) -> tuple[Any, list[np.ndarray], list[float]]:
     wfdb = require("wfdb", "Reading WFDB records")
     in_segments = _check_header(path)
     try:
-        # Segments can only be joined at the rate of the frames, which `_refuse` looks after.
-        record = wfdb.rdrecord(str(path.absolute().with_suffix("")), smooth_frames=in_segments)
+        # Segments can only be joined at the rate of the frames; `_check_segments` sees to it.
+        with hushed():
+            record = wfdb.rdrecord(str(path.absolute().with_suffix("")), smooth_frames=in_segments)
         if not record.n_sig:
             raise UnreadableFileError(f"{path}: the record has no signal.")
         if in_segments:

@@ -15,7 +15,7 @@ import pandas as pd
 
 from percdl.exceptions import InvalidParameterError
 from percdl.signals.labels import Label
-from percdl.signals.readers.files import require
+from percdl.signals.readers.files import hushed, require
 from percdl.signals.writers.files import replace_file
 
 COLUMNS = ("subject", "atom", "onset_sample", "onset_seconds", "amplitude")
@@ -148,19 +148,20 @@ def events_to_wfdb(
     root.mkdir(parents=True, exist_ok=True)
     written = []
     for subject, rows in _by_subject(checked):
-        wfdb.wrann(
-            subject,
-            extension,
-            rows["onset_sample"].to_numpy(np.int64),
-            symbol=[symbol] * len(rows),
-            num=rows["atom"].to_numpy(np.int64),
-            aux_note=[
-                f"atom={atom} amplitude={amplitude:.9g}"
-                for atom, amplitude in zip(rows["atom"], rows["amplitude"], strict=True)
-            ],
-            fs=float(sfreq),
-            write_dir=str(root),
-        )
+        with hushed():
+            wfdb.wrann(
+                subject,
+                extension,
+                rows["onset_sample"].to_numpy(np.int64),
+                symbol=[symbol] * len(rows),
+                num=rows["atom"].to_numpy(np.int64),
+                aux_note=[
+                    f"atom={atom} amplitude={amplitude:.9g}"
+                    for atom, amplitude in zip(rows["atom"], rows["amplitude"], strict=True)
+                ],
+                fs=float(sfreq),
+                write_dir=str(root),
+            )
         written.append(root / f"{subject}.{extension}")
     return written
 
