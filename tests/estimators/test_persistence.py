@@ -194,6 +194,21 @@ def test_altered_content_with_a_checksum_to_match(model_files, damaged):
             percdl.load(damaged)
 
 
+def test_files_from_before_processing_was_recorded(model_files, damaged, cohort):
+    arrays = load_file(model_files["PopCDL"])
+
+    def forget(metadata):
+        content = json.loads(metadata["content"])
+        assert content["fitted"].pop("processing_") == []
+        metadata["content"] = json.dumps(content)
+        metadata["checksum"] = persistence._checksum(arrays, metadata["content"])
+
+    rewrite(model_files["PopCDL"], damaged, forget)
+    older = percdl.load(damaged)
+    assert older.processing_ is None
+    older.personalize(cohort.zscore())  # what is unknown is no reason for a warning
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_truncated_file(name, model_files, damaged):
     whole = model_files[name].read_bytes()

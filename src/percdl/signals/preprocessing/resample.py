@@ -62,7 +62,11 @@ def _resample_channel(
     samples = np.arange(len(channel))
     # Stand-ins keep the filter finite; whatever they touch is masked again below.
     held = np.interp(samples, samples[~missing], channel[~missing].astype(np.float64))
-    resampled = resample_poly(held, up, down, padtype="line")
+    # The line from end to end is resampled exactly by itself; what is left begins and ends at
+    # zero, as the filter takes for granted.
+    start, slope = held[0], (held[-1] - held[0]) / max(1, len(held) - 1)
+    resampled = resample_poly(held - (start + slope * samples), up, down)
+    resampled += start + slope * np.arange(len(resampled)) / float(ratio)
     if missing.any():
         resampled[_touched(missing, ratio, len(resampled))] = np.nan
     return resampled

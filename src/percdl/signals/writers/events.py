@@ -114,7 +114,7 @@ def events_to_wfdb(
     *,
     sfreq: float,
     extension: str = "percdl",
-    symbol: str = '"',
+    symbol: str = "(",
 ) -> list[Path]:
     """Write events as WFDB annotations: one file per subject, ``<subject>.<extension>``.
 
@@ -130,8 +130,8 @@ def events_to_wfdb(
         Samples per second, ``model.sfreq_``.
     extension : str, default="percdl"
         Letters only.
-    symbol : str, default='"'
-        Kind of annotation: ``'"'`` is a comment, ``"N"`` a normal beat.
+    symbol : str, default="("
+        Kind of annotation: ``"("`` is the onset of a waveform, ``"N"`` a normal beat.
 
     Returns
     -------
@@ -143,7 +143,8 @@ def events_to_wfdb(
         raise InvalidParameterError(
             f"extension={extension!r} must consist of letters, e.g. 'atr'."
         )
-    _check_wfdb(checked := _checked(events))
+    checked = _checked(events)
+    _check_wfdb(checked, symbol)
     root = Path(folder).expanduser()
     root.mkdir(parents=True, exist_ok=True)
     written = []
@@ -189,7 +190,7 @@ def _check_duration(duration: float) -> None:
         )
 
 
-def _check_wfdb(events: pd.DataFrame) -> None:
+def _check_wfdb(events: pd.DataFrame, symbol: str) -> None:
     """Refuse before anything is written what the format cannot hold."""
     names = events["subject"].astype(str).unique()
     odd = [name for name in names if not re.fullmatch(r"[-\w]+", name, re.ASCII)]
@@ -202,6 +203,11 @@ def _check_wfdb(events: pd.DataFrame) -> None:
     if (atoms > 127).any() or (onsets < 0).any():
         raise InvalidParameterError(
             "WFDB annotations hold atoms up to 127 and onsets from 0 on. Leave the others out."
+        )
+    if symbol == '"' and (onsets == 0).any():
+        raise InvalidParameterError(
+            "Comments (symbol='\"') at sample 0 are taken for definitions by whoever reads WFDB "
+            "annotations, and lost. Pass another symbol, e.g. '('."
         )
 
 
