@@ -95,6 +95,8 @@ class IndCDL(BaseCDL):
         Objective at the end.
     stop_reason_ : str
         Why the fit ended, as a sentence.
+    processing_ : tuple of str
+        What had been done to the recordings, see `Cohort.processing`.
 
     Examples
     --------
