@@ -9,7 +9,7 @@ PEERS  := $(VENV)/.peers
 ONLY   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench claims clean
+.PHONY: help demo test lint format bench claims results clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ bench: $(STAMP)  ## time the library
 claims: $(PEERS)  ## check the claims of the documentation (ONLY=... for some of them)
 	$(BIN)/python -m benchmarks.claims $(ONLY)
 
+results: $(STAMP)  ## reproduce every figure and table of the paper at its own size (hours)
+	$(BIN)/percdl reproduce all --scale paper --out docs/results
+
 clean:  ## remove the environment, the caches and the build outputs
-	rm -rf $(VENV) build dist percdl-demo .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist percdl-demo percdl-results .pytest_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
