@@ -49,6 +49,7 @@ def test_given_folds():
     assert feature_auc(features, LABELS, splits=positions).mean == result.mean
 
 
+@pytest.mark.filterwarnings("ignore:The `probability` parameter:FutureWarning")
 def test_nothing_is_learned_from_the_test_part():
     """The ranking of a test part does not change when another person joins it."""
     features = 0.1 * CENTRES + NOISE
