@@ -27,7 +27,7 @@ class UnreadableFileError(PerCDLError, ValueError):
 
 
 class MissingPackageError(PerCDLError, ImportError):
-    """Raised when a file format needs a package that is not installed.
+    """Raised when a file format, a dataset or a metric needs a package that is not installed.
 
     The message says what to install.
     """
@@ -60,13 +60,6 @@ class DatasetError(PerCDLError, OSError):
 
     It is in none of the folders looked at, a file is missing or damaged, or a download does
     not have the checksum it should. The message names the file and says what to do.
-    """
-
-
-class MissingExtraError(PerCDLError, ImportError):
-    """Raised when something needs a library that is not installed.
-
-    The message names the library and the extra of PerCDL that brings it.
     """
 
 

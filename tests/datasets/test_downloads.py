@@ -14,7 +14,7 @@ import pytest
 from percdl.datasets import folders, gait, load_gait
 from percdl.datasets.downloads import Source, fetch
 from percdl.datasets.resuming import CHUNK
-from percdl.exceptions import DatasetError, DatasetLicenceWarning, MissingExtraError
+from percdl.exceptions import DatasetError, DatasetLicenceWarning, MissingPackageError
 
 pytest.importorskip("pooch")
 ABOUT = {"PathologyGroup": "Healthy", "LeftFootActivity": [], "RightFootActivity": [[1, 2]]}
@@ -242,5 +242,5 @@ def test_a_damaged_archive_is_not_kept(site, source, tmp_path):
 
 def test_without_pooch_the_extra_is_named(source, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pooch", None)
-    with pytest.raises(MissingExtraError, match=r"needs pooch.*percdl\[data\]"):
+    with pytest.raises(MissingPackageError, match=r"needs the package `pooch`.*percdl\[data\]"):
         fetch(source, tmp_path)

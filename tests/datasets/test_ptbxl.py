@@ -9,7 +9,7 @@ import pytest
 
 from percdl.datasets import load_ptbxl, load_ptbxl_archive, load_ptbxl_balanced
 from percdl.datasets.ptbxl_tables import SUPERCLASSES
-from percdl.exceptions import DatasetError, InvalidParameterError, MissingExtraError
+from percdl.exceptions import DatasetError, InvalidParameterError, MissingPackageError
 
 wfdb = pytest.importorskip("wfdb")
 # Writing headers, which only these tests do, wfdb uses what pandas is about to drop.
@@ -168,7 +168,7 @@ def test_damaged_tables_are_named(ecgs):
 
 def test_without_wfdb_the_extra_is_named(ecgs, monkeypatch):
     monkeypatch.setitem(sys.modules, "wfdb", None)
-    with pytest.raises(MissingExtraError, match=r"needs wfdb.*percdl\[data\]"):
+    with pytest.raises(MissingPackageError, match=r"needs the package `wfdb`.*percdl\[data\]"):
         load(ecgs)
 
 

@@ -10,7 +10,7 @@ from percdl.datasets import (
     onset_accuracy,
     personal_atom_distance,
 )
-from percdl.exceptions import InvalidParameterError, MissingExtraError
+from percdl.exceptions import InvalidParameterError, MissingPackageError
 
 
 def events(rows, subject="A"):
@@ -110,5 +110,7 @@ def test_the_metric_and_its_library_are_named(monkeypatch):
     with pytest.raises(InvalidParameterError, match="euclidean, dtw"):
         atom_distance(atoms, atoms, "manhattan")
     monkeypatch.setitem(sys.modules, "tslearn", None)
-    with pytest.raises(MissingExtraError, match=r"needs tslearn.*percdl\[reproduce\]"):
+    with pytest.raises(
+        MissingPackageError, match=r"needs the package `tslearn`.*percdl\[reproduce\]"
+    ):
         atom_distance(atoms, atoms, "dtw")

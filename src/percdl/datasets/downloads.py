@@ -47,7 +47,7 @@ def fetch(source: Source, folder: Path) -> None:
     archive's SHA-256 sum is noted down in the folder the first time, and compared from then on;
     each unpacked file is compared with the publisher's manifest, where there is one.
     """
-    pooch = require("pooch", "data", f"Downloading {source.name}")
+    pooch = require("pooch", f"Downloading {source.name}")
     warnings.warn(
         f"Downloading {source.name} ({source.size}) to {folder}. Licence: {source.licence}. "
         f"Please cite: {source.citation}",

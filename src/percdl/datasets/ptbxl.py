@@ -201,7 +201,7 @@ def _read_records(
     folder: Path, names: pd.Series, sfreq: int
 ) -> tuple[Float[np.ndarray, "S N P"], tuple[str, ...]]:
     """Return the values of records (S, N, P) in mV, and the names of their leads."""
-    wfdb = require("wfdb", "data", "Reading PTB-XL")
+    wfdb = require("wfdb", "Reading PTB-XL")
     first = _read_record(wfdb, folder / str(names.iloc[0]), f"Record {names.index[0]}")
     values = np.empty((len(names), first.sig_len, first.n_sig), np.float32)
     for row, (ecg_id, name) in enumerate(names.items()):

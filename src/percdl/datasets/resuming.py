@@ -29,7 +29,7 @@ class ResumingDownloader:
 
     def __call__(self, url: str, output_file: Any, pooch: Any) -> None:
         """Download a file over HTTP."""
-        requests = require("requests", "data", "Downloading")
+        requests = require("requests", "Downloading")
         while True:
             before = self._size()
             try:

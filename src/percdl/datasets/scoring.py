@@ -116,7 +116,7 @@ def _distances(dictionary: np.ndarray, truth: np.ndarray, metric: str) -> np.nda
         )
     learned, true = _unit(dictionary), _unit(truth)
     if metric == "dtw":
-        return require("tslearn.metrics", "reproduce", "The DTW distance").cdist_dtw(true, learned)
+        return require("tslearn.metrics", "The DTW distance", "reproduce").cdist_dtw(true, learned)
     return np.sqrt(((learned[None] - true[:, None]) ** 2).sum((2, 3)))
 
 

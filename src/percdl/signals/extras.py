@@ -1,26 +1,35 @@
-"""Libraries that only some installations have."""
+"""Packages that only some installations have."""
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
-from types import ModuleType
+from typing import Any
 
-from percdl.exceptions import MissingExtraError
+from percdl.exceptions import MissingPackageError
 
 
-def require(module: str, extra: str, purpose: str) -> ModuleType:
-    """Import a library of an extra, or say in words how to install it.
+def require(module: str, purpose: str, extra: str = "data") -> Any:
+    """Import a package of an extra, or say in words how to install it.
 
-    >>> require("json", "data", "reading JSON").__name__
+    >>> require("json", "Reading JSON").__name__
     'json'
     """
-    package = module.partition(".")[0]
     try:
-        import_module(package)
-    except ModuleNotFoundError as error:
-        if error.name != package:
-            raise  # the library is there; it is broken for a reason of its own
-        raise MissingExtraError(
-            f"{purpose} needs {package}, which is not installed. "
-            f"Install it with: pip install 'percdl[{extra}]'",
-            name=package,
+        with hushed():
+            import_module(module.partition(".")[0])
+            return import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise MissingPackageError(
+            f"{purpose} needs the package `{package}`, which cannot be imported ({error}). "
+            f"Install it with `pip install 'percdl[{extra}]'`."
         ) from error
-    return import_module(module)
+
+
+@contextmanager
+def hushed() -> Iterator[None]:
+    """Silence the deprecations of other packages: they are for their authors."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield

@@ -1,15 +1,11 @@
-"""Which files are meant, and which packages read them."""
+"""Which files are meant."""
 
 import glob
-import warnings
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from importlib import import_module
+from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
-from percdl.exceptions import InvalidParameterError, MissingPackageError
+from percdl.exceptions import InvalidParameterError
 
 Paths = str | PathLike[str] | Iterable[str | PathLike[str]]
 
@@ -50,23 +46,3 @@ def _expand(path: Path, suffixes: tuple[str, ...]) -> list[Path]:
 def has_suffix(file: Path, suffixes: tuple[str, ...]) -> bool:
     """Whether a visible file has one of these endings, in small or capital letters."""
     return file.is_file() and file.suffix.lower() in suffixes and not file.name.startswith(".")
-
-
-def require(package: str, purpose: str) -> Any:
-    """Import a package that only some formats need."""
-    try:
-        with hushed():
-            return import_module(package)
-    except ImportError as error:
-        raise MissingPackageError(
-            f"{purpose} needs the package `{package}`, which cannot be imported ({error}). "
-            "Install it with `pip install 'percdl[data]'`."
-        ) from error
-
-
-@contextmanager
-def hushed() -> Iterator[None]:
-    """Silence the deprecations of other packages: they are for their authors."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        yield

@@ -6,8 +6,8 @@ from pathlib import Path
 import pandas as pd
 
 from percdl.exceptions import UnreadableFileError
+from percdl.signals.extras import require
 from percdl.signals.readers.columns import Columns, recordings_in
-from percdl.signals.readers.files import require
 from percdl.signals.readers.table import Table, missing_column
 from percdl.signals.recording import Recording
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from percdl.exceptions import UnreadableFileError
-from percdl.signals.readers.files import hushed, require
+from percdl.signals.extras import hushed, require
 from percdl.signals.readers.table import missing_column
 from percdl.signals.recording import Recording, abbreviate
 

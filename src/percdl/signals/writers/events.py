@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 
 from percdl.exceptions import InvalidParameterError
+from percdl.signals.extras import hushed, require
 from percdl.signals.labels import Label
-from percdl.signals.readers.files import hushed, require
 from percdl.signals.writers.files import replace_file
 
 COLUMNS = ("subject", "atom", "onset_sample", "onset_seconds", "amplitude")
