@@ -69,7 +69,7 @@ def test_the_scale_decides_the_setting():
 
 
 def test_a_result_is_written_whole_and_read_back(tmp_path):
-    stored = archive.write(ENTRY, Scale.PAPER, a_result(), 1.5, tmp_path)
+    stored = archive.write(ENTRY, Scale.PAPER, a_result(), tmp_path)
     folder = tmp_path / ENTRY.module
     assert {p.name for p in folder.iterdir()} == {
         "picture.png", "picture.svg", "numbers.csv", f"{ENTRY.module}.json"
@@ -83,7 +83,7 @@ def test_a_result_is_written_whole_and_read_back(tmp_path):
 
 def test_a_result_of_another_scale_or_version_does_not_count_as_finished(tmp_path, monkeypatch):
     assert not archive.is_finished(ENTRY, Scale.SMALL, tmp_path)
-    archive.write(ENTRY, Scale.SMALL, a_result(), 0, tmp_path)
+    archive.write(ENTRY, Scale.SMALL, a_result(), tmp_path)
     assert archive.is_finished(ENTRY, Scale.SMALL, tmp_path)
     assert not archive.is_finished(ENTRY, Scale.PAPER, tmp_path)
     monkeypatch.setattr(archive, "__version__", "99")
@@ -92,7 +92,7 @@ def test_a_result_of_another_scale_or_version_does_not_count_as_finished(tmp_pat
 
 def test_the_page_holds_all_results_and_needs_nothing_else(tmp_path):
     for entry in (OTHER, ENTRY):
-        archive.write(entry, Scale.SMALL, a_result(), 0, tmp_path)
+        archive.write(entry, Scale.SMALL, a_result(), tmp_path)
     page = write_page(tmp_path, "percdl reproduce all").read_text()
     assert page.index(ENTRY.title) < page.index(OTHER.title)
     assert page.count("data:image/png;base64,") == 2

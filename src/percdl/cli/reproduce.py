@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -69,14 +68,13 @@ def _one(entry: Entry, scale: Scale, out: Path, fresh: bool, console: Console) -
         ledger = out / entry.module / f"{scale.value}.partial.jsonl"
         if fresh:
             ledger.unlink(missing_ok=True)
-        started = time.perf_counter()
         try:
             with console.status("starting") as status, _Following(status):
                 result = entry.load()(Study(scale, Ledger(ledger)))
         except (PerCDLError, ImportError) as error:
             console.print(f"  cannot be reproduced here: {error}", highlight=False, markup=False)
             return False
-        stored = write(entry, scale, result, time.perf_counter() - started, out)
+        stored = write(entry, scale, result, out)
         ledger.unlink(missing_ok=True)
     for line in stored.lines:
         console.print(f"  {line}", highlight=False, markup=False, soft_wrap=True)

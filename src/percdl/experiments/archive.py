@@ -11,7 +11,7 @@ from percdl import __version__
 from percdl.experiments.catalog import CATALOG, Entry
 from percdl.experiments.result import Line, Result, Scale
 
-DPI = 150
+DPI = 120
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,6 @@ class Stored:
         The label.
     scale : Scale
         How large the experiment was.
-    seconds : float
-        How long it took.
     lines : list of Line
         The paper's values beside ours.
     reading : str
@@ -38,7 +36,6 @@ class Stored:
 
     entry: Entry
     scale: Scale
-    seconds: float
     lines: list[Line]
     reading: str
     figures: list[Path]
@@ -50,7 +47,7 @@ def folder_of(entry: Entry, out: Path) -> Path:
     return out / entry.module
 
 
-def write(entry: Entry, scale: Scale, result: Result, seconds: float, out: Path) -> Stored:
+def write(entry: Entry, scale: Scale, result: Result, out: Path) -> Stored:
     """Write figures (PNG and SVG), numbers (CSV) and, when all are there, the summary (JSON)."""
     folder = folder_of(entry, out)
     folder.mkdir(parents=True, exist_ok=True)
@@ -63,7 +60,6 @@ def write(entry: Entry, scale: Scale, result: Result, seconds: float, out: Path)
         "label": entry.label,
         "title": entry.title,
         "scale": scale.value,
-        "seconds": round(seconds, 1),
         "percdl": __version__,
         "reading": result.reading,
         "lines": [asdict(line) for line in result.lines],
@@ -93,7 +89,6 @@ def read(entry: Entry, out: Path) -> Stored:
     return Stored(
         entry=entry,
         scale=Scale(summary["scale"]),
-        seconds=summary["seconds"],
         lines=[Line(**line) for line in summary["lines"]],
         reading=summary["reading"],
         figures=[folder / name for name in summary["figures"]],

@@ -51,8 +51,7 @@ def _section(result: Stored) -> str:
         [
             f"## {result.entry.title}",
             "",
-            f"`{result.entry.label}`, scale {result.scale.value}, {result.seconds:.0f} s. "
-            + result.reading,
+            f"`{result.entry.label}`, scale {result.scale.value}. {result.reading}",
             "",
             "| | paper | ours | settings |",
             "|---|---|---|---|",

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Mapping
 from functools import partial
 
 import jax
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
 from percdl.datasets import make_synthetic
 from percdl.estimators.base import BaseCDL
-from percdl.experiments import ecg_fits, gait_fits, synthetic_fits
+from percdl.experiments import synthetic_fits
 from percdl.experiments.progress import follow
 from percdl.experiments.result import Line, Result, Study
-from percdl.plotting.style import add_legend, label, make_axes
 
 METHODS = ("IndCDL", "PopCDL", "PerCDL")
 # Seconds in the paper's appendix, in the order of `METHODS`; its ECG study timed 4,465 records.
