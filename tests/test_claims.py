@@ -24,6 +24,7 @@ NAMES = {
     "l1_coder",
     "monotone",
     "peers",
+    "readers",
     "recovery",
     "rotations",
     "sparse_coder",

@@ -226,6 +226,16 @@ def test_truncated_edf(edf, n_bytes, message):
         Cohort.from_edf(path)
 
 
+def test_a_recording_under_way_is_no_whole_edf(edf):
+    path = edf()
+    content = path.read_bytes()
+    path.write_bytes(content[:236] + b"-1      " + content[244:])
+    with pytest.raises(
+        UnreadableFileError, match=r"A\.edf: its header announces -1 .*3 are there"
+    ):
+        Cohort.from_edf(path)
+
+
 def test_text_is_no_edf(edf):
     path = edf()
     path.write_text("not a recording " * 100)

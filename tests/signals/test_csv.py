@@ -135,6 +135,9 @@ def test_what_is_written_is_read_back(tmp_path_factory, values, signs, quoted):
 BAD = {
     "missing column": (GOOD.replace("RRY", "RRZ"), {}, r"line 1: no column 'RRY'.*mean 'RRZ'"),
     "wrong delimiter": (GOOD.replace(",", ";"), {}, r"line 1: .* Pass delimiter=';'"),
+    "wrong delimiter, all columns": (
+        GOOD.replace(",", ";"), {"channels": None}, r"line 2: '0.00;1;2' .*delimiter=';'",
+    ),
     "short row": (GOOD.replace("0.01,3,4", "0.01,3"), {}, r"line 3 has 2 cell.* 3 column"),
     "long row": (GOOD.replace("0.02,5,6", "0.02,5,6,7"), {}, r"line 4 has 4 cell.* 3 column"),
     "trailing comma": (GOOD.replace("0.00,1,2", "0.00,1,2,"), {}, r"line 2 has 4 cell"),

@@ -55,11 +55,15 @@ def _open(path: Path) -> Any:
         raise UnreadableFileError(
             f"{path} is not a whole EDF file: {error}. Export it again."
         ) from error
-    if present < announced or announced < 0:
-        expected = "an unknown number of" if announced < 0 else announced
+    if present < announced:
         raise UnreadableFileError(
-            f"{path} ends within data record {present + 1}: its header announces {expected} data "
+            f"{path} ends within data record {present + 1}: its header announces {announced} data "
             f"records, {present} are there. The file was cut short; copy or export it again."
+        )
+    if present > announced:
+        raise UnreadableFileError(
+            f"{path}: its header announces {announced} data records (-1 stands for a recording "
+            f"under way), {present} are there. Export it again once the recording is closed."
         )
     if not edf.is_continuous:
         _refuse_gaps(path, edf)

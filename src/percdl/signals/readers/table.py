@@ -77,15 +77,16 @@ class Table:
         return numbers
 
     def _refuse(self, name: str, row: int, what: str) -> None:
-        cell = self.frame[name].iloc[row]
-        comma = isinstance(cell, str) and cell.replace(",", "", 1).lstrip("+-").isdigit()
-        hint = (
-            "If commas are decimal signs, pass decimal=','."
-            if comma and "," in cell
-            else "Correct it, or leave the cell empty where the sample is missing."
-        )
+        cell = str(self.frame[name].iloc[row])
+        between = next((mark for mark in ";\t|" if mark in cell), None)
+        if between is not None:
+            hint = f"If {between!r} separates cells, pass delimiter={between!r}."
+        elif "," in cell and cell.replace(",", "", 1).lstrip("+-").isdigit():
+            hint = "If commas are decimal signs, pass decimal=','."
+        else:
+            hint = "Correct it, or leave the cell empty where the sample is missing."
         raise UnreadableFileError(
-            f"{self.name}, {self.place(row)}: {str(cell)!r} in column {name!r} {what}. {hint}"
+            f"{self.name}, {self.place(row)}: {cell!r} in column {name!r} {what}. {hint}"
         )
 
 
