@@ -376,6 +376,50 @@ def test_real_electrocardiograms(shared_data):
 # All formats
 
 
+def damage(whole, rng):
+    """Cut bytes short, change some, or leave some out."""
+    changed = bytearray(whole)
+    kind = rng.integers(3)
+    if kind == 0:
+        return bytes(changed[: rng.integers(len(changed))])
+    if kind == 1:
+        for place in rng.integers(len(changed), size=rng.choice([1, 3, 20])):
+            changed[place] = rng.choice([0, 10, 32, 34, 44, 255])
+        return bytes(changed)
+    place = rng.integers(len(changed))
+    del changed[place : place + rng.integers(1, 20)]
+    return bytes(changed)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["edf", "hea", "dat", "npz", "parquet", "csv"])
+def test_damaged_files_are_read_or_refused_by_name(request, tmp_path, walks, kind):
+    path = tmp_path / f"A.{kind}"
+    if kind == "edf":
+        request.getfixturevalue("edf")(annotations=[(0.5, "step")])
+    elif kind in ("hea", "dat"):
+        request.getfixturevalue("record")(n_times=50)
+    elif kind == "npz":
+        walks.to_npz(path)
+    else:
+        rows = request.getfixturevalue("parquet")(t=np.arange(30.0), x=np.arange(30.0))
+        pd.read_parquet(rows).to_csv(tmp_path / "A.csv", index=False)
+    whole = path.read_bytes()
+    door = "wfdb" if kind in ("hea", "dat") else kind
+    options = {"time": "t"} if kind in ("parquet", "csv") else {}
+    rng = np.random.default_rng(0)
+    messages = []
+    for _ in range(60):
+        path.write_bytes(damage(whole, rng))
+        try:
+            read = path.with_suffix(".hea") if kind == "dat" else path
+            getattr(Cohort, f"from_{door}")(read, **options)
+        except UnreadableFileError as error:
+            messages.append(str(error))
+    assert len(messages) >= 20
+    assert all(str(path.with_suffix("")) in message for message in messages)
+
+
 @pytest.mark.parametrize(
     ("reader", "package", "suffix"),
     [

@@ -13,9 +13,11 @@ from percdl.signals.readers.table import missing_column
 from percdl.signals.recording import Recording, abbreviate
 
 SUFFIXES = (".edf",)
-# Where the fixed part of an EDF header ends, and where it says how many data records follow.
+# Where the fixed part of an EDF header ends, and where it counts data records and signals.
 _HEADER_BYTES = 256
 _N_RECORDS = slice(236, 244)
+_N_SIGNALS = slice(252, 256)
+_ANNOTATIONS = b"EDF Annotations"
 
 
 def read_edf(path: Path, channels: dict[str, str] | None, subject: str) -> Iterator[Recording]:
@@ -51,6 +53,7 @@ def _open(path: Path) -> Any:
             warnings.simplefilter("ignore")  # of files cut short, refused below
             edf = edfio.read_edf(content)
         present = edf.num_data_records
+        starts = _record_starts(content, present)
     except (ValueError, KeyError, IndexError, TypeError, ZeroDivisionError, UnicodeError) as error:
         raise UnreadableFileError(
             f"{path} is not a whole EDF file: {error}. Export it again."
@@ -65,8 +68,7 @@ def _open(path: Path) -> Any:
             f"{path}: its header announces {announced} data records (-1 stands for a recording "
             f"under way), {present} are there. Export it again once the recording is closed."
         )
-    if not edf.is_continuous:
-        _refuse_gaps(path, edf)
+    _check_continuous(path, edf, starts)
     return edf
 
 
@@ -88,22 +90,40 @@ def _signals(path: Path, edf: Any, channels: dict[str, str] | None) -> list[Any]
     return [edf.signals[labels.index(label)] for label in channels]
 
 
-def _refuse_gaps(path: Path, edf: Any) -> None:
-    """Say where an EDF+D file is interrupted."""
-    starts = _record_starts(edf)
+def _check_continuous(path: Path, edf: Any, starts: np.ndarray | None) -> None:
+    """Refuse an interrupted recording (EDF+D): a data record must start where another ends."""
+    if starts is None or not edf.signals:
+        return
     ends = starts + edf.data_record_duration
-    at = int(np.argmax(np.abs(starts[1:] - ends[:-1]) > 1e-9)) if len(starts) > 1 else 0
-    raise UnreadableFileError(
-        f"{path}, data record {at + 2}: the recording is interrupted, record {at + 1} ends at "
-        f"{ends[at]:g} s and this one starts at {starts[at + 1]:g} s. Export the parts as files "
-        "of their own."
-    )
+    half_a_sample = 0.5 / max(signal.sampling_frequency for signal in edf.signals)
+    apart = np.flatnonzero(np.abs(starts[1:] - ends[:-1]) > half_a_sample)
+    if apart.size:
+        at = int(apart[0])
+        raise UnreadableFileError(
+            f"{path}, data record {at + 2}: the recording is interrupted, record {at + 1} ends at "
+            f"{ends[at]:g} s and this one starts at {starts[at + 1]:g} s. Export the parts as "
+            "files of their own."
+        )
 
 
-def _record_starts(edf: Any) -> np.ndarray:
-    """Return when each data record starts, in seconds: the first of its time-stamped lists."""
-    keeper = next(iter(edf._annotation_signals))
-    records = keeper.digital.tobytes()
-    size = len(records) // edf.num_data_records
-    stamps = (records[i : i + size].split(b"\x14")[0] for i in range(0, len(records), size))
-    return np.array([float(stamp.lstrip(b"\x00")) for stamp in stamps])
+def _record_starts(content: bytes, n_records: int) -> np.ndarray | None:
+    """Return when each data record starts, in seconds; None where the file does not say.
+
+    EDF+ opens the annotations of each record with its time, followed by the byte 20.
+    """
+    n_signals = int(content[_N_SIGNALS])
+    labels = [label.strip() for label in _fields(content, 256, 16, n_signals)]
+    if _ANNOTATIONS not in labels:
+        return None
+    # The number of samples comes after 216 bytes of other fields per signal.
+    sizes = [2 * int(n) for n in _fields(content, 256 + 216 * n_signals, 8, n_signals)]
+    keeper = labels.index(_ANNOTATIONS)
+    begin = 256 * (n_signals + 1) + sum(sizes[:keeper])
+    places = range(begin, begin + n_records * sum(sizes), sum(sizes))
+    stamps = (content[place : place + sizes[keeper]].split(b"\x14")[0] for place in places)
+    return np.array([float(stamp) for stamp in stamps])
+
+
+def _fields(content: bytes, start: int, width: int, count: int) -> list[bytes]:
+    """Return fields of equal width that lie one after the other."""
+    return [content[start + width * i : start + width * (i + 1)] for i in range(count)]

@@ -64,7 +64,9 @@ def _load(path: Path) -> dict[str, np.ndarray]:
                 arrays[entry] = archive[entry]
     except UnreadableFileError:
         raise
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except (
+        ValueError, OSError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error
+    ) as error:  # fmt: skip
         where = "" if entry is None else f", entry {entry!r}"
         raise UnreadableFileError(
             f"{path}{where} is not a whole NPZ archive of plain arrays: {error}. "

@@ -17,18 +17,19 @@ SUFFIXES = (".hea",)
 def read_wfdb(path: Path, channels: dict[str, str] | None, subject: str) -> Iterator[Recording]:
     """Yield the recording of a WFDB header; see `Cohort.from_wfdb`."""
     record, signals, rates = _read(path)
-    wanted = _wanted(path, record.sig_name, channels)
+    # A header need not describe its signals.
+    names = [name or f"signal{index}" for index, name in enumerate(record.sig_name)]
+    wanted = _wanted(path, names, channels)
     if len({rates[index] for index in wanted}) > 1:
-        listed = [f"{record.sig_name[index]} {rates[index]:g} Hz" for index in wanted]
+        listed = [f"{names[index]} {rates[index]:g} Hz" for index in wanted]
         raise UnreadableFileError(
             f"{path}: signals have different sampling rates ({abbreviate(listed, shown=20)}). "
             "Name those of one rate with channels=[...]."
         )
-    names = [record.sig_name[index] for index in wanted]
     yield Recording(
         np.column_stack([signals[index] for index in wanted]),
         sfreq=rates[wanted[0]],
-        channels=names if channels is None else list(channels.values()),
+        channels=[names[index] for index in wanted] if channels is None else channels.values(),
         units=[record.units[index] or "" for index in wanted],
         subject=subject,
     )
