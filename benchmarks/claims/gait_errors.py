@@ -1,0 +1,45 @@
+"""Gait at the size of the paper: reconstruction errors, and atoms nearest to the true cycles.
+
+150 walks, z-scored; all models from one first dictionary, in equally many rounds. That PerCDL is
+near IndCDL is claimed for both first dictionaries, the one chosen from the data and the cycle of
+a healthy participant, as the paper's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from benchmarks.claims._claim import Claim, at_least, at_most, beside, is_quick
+from percdl.datasets.gait import GROUPS
+from percdl.experiments import Study, gait_errors, tab_personalization
+from percdl.experiments.gait_cycles import PERSONAL
+from percdl.experiments.gait_fits import FROM_CYCLE, FROM_DATA
+
+N_MEMBERS = 50
+MOST_ERROR, MOST_RATIO = 0.075, 1.12
+
+
+def claims() -> Iterator[Claim]:
+    """Claim the error of PerCDL, its ratio to IndCDL's, and who is nearest to true cycles."""
+    n_members = 5 if is_quick() else N_MEMBERS
+    study = Study()
+    numbers = gait_errors.measure(study, n_members)
+    for start in (FROM_DATA, FROM_CYCLE):
+        case = numbers, start, gait_errors.DEFAULT
+        error = gait_errors.error(numbers, "PerCDL", start, gait_errors.DEFAULT)
+        detail = f"{3 * n_members} walks, first atom: {start}"
+        yield at_most("gait, error of PerCDL", error, MOST_ERROR, detail)
+        yield at_most("gait, PerCDL / IndCDL", gait_errors.ratio(*case), MOST_RATIO, detail)
+        plain = gait_errors.ratio(numbers, start, gait_errors.PRINTED)
+        yield beside("gait, PerCDL / IndCDL, as printed", f"{plain:.3f} ({start})")
+    people = tab_personalization.measure(study, n_members)
+    table, shares = tab_personalization.summarize(people), tab_personalization.share_nearest(people)
+    for group in GROUPS:
+        others = table[group].drop(PERSONAL)
+        yield at_least(
+            f"gait, {group}: distance of the next best atom / of the personalized atom",
+            others.min() / table.loc[PERSONAL, group],
+            1.0,
+            f"{table.loc[PERSONAL, group]:.3f}; {others.idxmin()} {others.min():.3f}; "
+            f"own atom nearest for {shares[group]:.0%}",
+        )

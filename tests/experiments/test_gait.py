@@ -1,0 +1,113 @@
+"""Gait: cutting cycles, naming phases, and all labels on a few real walks."""
+
+import pytest
+
+pytest.importorskip("matplotlib")
+
+import numpy as np
+import pandas as pd
+
+from percdl.experiments import Study, find, gait_fits
+from percdl.experiments.gait_cycles import OFFSETS, place_atom
+from percdl.experiments.gait_phases import find_humps, judge, name_place, paper_statements
+
+PHASES = {"heel off": 20.0, "toe off": 31.0, "heel on": 79.0, "foot flat": 92.0}
+LABELS = [
+    "gait:errors", "fig:gait", "fig:IndCDL_PopCDL", "fig:app:gait_comp_indcdl",
+    "fig:app:gait_personalization", "tab:app:personalization",
+]  # fmt: skip
+
+
+def a_walk(offset, n_cycles=6, period=120, length=40, seed=0):
+    """Return an atom, a walk that repeats it at different sizes, and annotated starts."""
+    rng = np.random.default_rng(seed)
+    atom = np.sin(np.linspace(0, 7, length)) * np.hanning(length)
+    walk = np.zeros((n_cycles + 1) * period)
+    onsets = 80 + period * np.arange(n_cycles)
+    for onset in onsets:
+        walk[onset : onset + length] = rng.uniform(1, 5) * atom
+    return atom, walk, onsets + offset
+
+
+@pytest.mark.parametrize("offset", [OFFSETS[0], 0, 17, OFFSETS[-1]])
+def test_an_atom_is_put_where_its_cycles_are_whatever_their_size(offset):
+    atom, walk, starts = a_walk(offset)
+    placed = place_atom(3 * atom, walk, starts)
+    assert placed.offset == offset
+    assert placed.distance == pytest.approx(0, abs=1e-7)
+    np.testing.assert_allclose(np.linalg.norm(placed.cycles, axis=1), 1)
+
+
+def test_cycles_that_reach_beyond_the_recording_do_not_count():
+    atom, walk, starts = a_walk(0)
+    more = np.concatenate([[3], starts, [len(walk) - 5]])
+    assert len(place_atom(atom, walk, more).cycles) == len(starts)
+
+
+def test_humps_come_highest_first_and_ripples_do_not_count():
+    curve = np.zeros(100)
+    curve[[10, 11, 50, 99]] = 0.3, 0.05, 1.0, 0.4
+    assert find_humps(curve) == [50, 99, 10]
+    assert find_humps(-np.ones(10)) == []
+
+
+def test_places_are_named_by_the_phases_around_them():
+    names = [name_place(sample, PHASES) for sample in (3, 22, 55, 85, 99)]
+    assert names == [
+        "before heel off", "at heel off", "between toe off and heel on", "at heel on",
+        "after foot flat",
+    ]  # fmt: skip
+
+
+def test_a_statement_holds_where_the_humps_are():
+    curve = np.zeros(100)
+    curve[[25, 75]] = 1.0, 0.5
+    humps = find_humps(curve)
+    verdicts = [judge(humps, curve, meant) for meant in paper_statements(PHASES).values()]
+    assert verdicts == ["no", "yes, the highest", "yes, 50% of the highest"]
+
+
+@pytest.fixture(scope="module")
+def few_walks(shared_data):
+    """Let every gait label take three walks a group and few rounds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PERCDL_DATA", str(shared_data))
+        patch.setitem(gait_fits.ROUNDS, "n_init", 2)
+        patch.setitem(gait_fits.ROUNDS, "n_perso", 2)
+        patch.setattr(Study, "pick", lambda self, small, paper: 3)
+        yield
+        for cached in ("load_walks", "fit", "fit_in_place", "fit_group", "first_dictionary"):
+            getattr(gait_fits, cached).cache_clear()
+
+
+def test_walks_are_of_one_trial_each_and_z_scored(few_walks):
+    walks = gait_fits.load_walks(3)
+    assert pd.Series(walks.groups).value_counts().tolist() == [3, 3, 3]
+    assert len({code.split("-")[0] for code in walks.cohort.subjects}) == 9
+    for record in walks.cohort:
+        np.testing.assert_allclose([record.values.mean(), record.values.std()], [0, 1], atol=1e-5)
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_a_label_says_what_was_found(few_walks, label):
+    result = find(label).load()(Study())
+    assert result.lines
+    assert result.reading
+    assert all(line.ours and line.settings for line in result.lines)
+    assert all(np.isfinite(t.select_dtypes("number")).any(axis=None) for t in result.tables.values())
+    for figure in result.figures.values():
+        assert all(ax.get_legend_handles_labels()[1] or ax.lines for ax in figure.axes)
+
+
+def test_group_atoms_are_compared_under_time_warping(few_walks):
+    pytest.importorskip("tslearn")
+    result = find("tab:app:group_popcdl").load()(Study())
+    numbers = result.tables["tab_group_popcdl"]
+    assert (numbers["dtw"] <= numbers["euclidean"] + 1e-9).all()
+
+
+def test_free_atoms_explain_most_at_given_onsets(few_walks):
+    numbers = find("gait:errors").load()(Study()).tables["gait_errors"]
+    table = numbers.pivot(index=["start", "algorithm"], columns="model", values="error")
+    assert (table["best free atoms"] < table["PerCDL"]).all()
+    assert (table["PerCDL"] < table["PopCDL"]).all()
