@@ -1,0 +1,123 @@
+"""The library's steps on a synthetic cohort of which all but one of Phi, A and Z is known.
+
+In double precision, so that what is left is what the step misses and not rounding.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+
+from percdl.datasets import SyntheticCohort
+from percdl.steps import percdu
+from percdl.steps.csc import encode
+from percdl.steps.realignment import search
+from percdl.steps.statistics import segment_statistics
+from percdl.steps.types import Events, Signals, Statistics
+from percdl.transforms.base import WarpTransform
+
+# As many steps as the paper takes; Gauss-Newton stops by itself long before.
+N_STEPS = 250
+SETTINGS = "S = 3, N = 500, K = 2, L = 50, r = 3, D = 3, W = 10"
+
+
+class Codes(NamedTuple):
+    """Activations in order of onset, arrays (S, E); empty slots have amplitude 0."""
+
+    onset: np.ndarray
+    atom: np.ndarray
+    amplitude: np.ndarray
+
+
+def true_codes(data: SyntheticCohort) -> Codes:
+    """Return the activations that the recordings were made from."""
+    n_subjects = len(data.cohort)
+    ordered = data.events  # by subject, onsets increasing
+    columns = ("onset_sample", "atom", "amplitude")
+    return Codes(*(ordered[name].to_numpy().reshape(n_subjects, -1) for name in columns))
+
+
+def find_codes(data: SyntheticCohort, penalty: float) -> Codes:
+    """Return the activations found by CSC with the true personal atoms."""
+    with jax.enable_x64(True):
+        events, _ = jax.jit(encode)(
+            _signals(data), jnp.asarray(data.personal_dictionary), jnp.asarray(penalty)
+        )
+        return Codes(*(np.asarray(x) for x in events))
+
+
+def find_atoms(data: SyntheticCohort) -> np.ndarray:
+    """Return the common atoms (K, L, P) found by PerCDU from the first subject's atoms."""
+    start = data.personal_dictionary[0]
+    with jax.enable_x64(True):
+        moment, weight, _ = _statistics(data)
+        systems = [
+            data.transform.normal_equations(
+                jnp.asarray(data.params[:, k]), jnp.asarray(atom), moment[:, k], weight[:, k]
+            )
+            for k, atom in enumerate(start)
+        ]
+        gram, transported = (
+            np.stack([np.asarray(x) for x in sums]) for sums in zip(*systems, strict=True)
+        )
+    return percdu.update_dictionary(gram, transported, start)
+
+
+def find_params(data: SyntheticCohort, transform: WarpTransform) -> np.ndarray:
+    """Return the parameters (S, K, M) found by IPU from zero, the true atoms and codes known."""
+    with jax.enable_x64(True):
+        moment, weight, _ = _statistics(data)
+        found = [
+            np.asarray(_fit(transform, jnp.asarray(atom), moment[:, k], weight[:, k]))
+            for k, atom in enumerate(data.dictionary)
+        ]
+    return np.stack(found, axis=1)
+
+
+def rebuild(codes: Codes, personal: np.ndarray, n_times: int) -> np.ndarray:
+    """Return the signals (S, N, P) that codes and personal atoms (S, K, L, P) stand for."""
+    n_subjects, _, length, n_channels = personal.shape
+    signals = np.zeros((n_subjects, n_times, n_channels))
+    for s, e in zip(*np.nonzero(codes.amplitude), strict=True):
+        onset, atom = codes.onset[s, e], personal[s, codes.atom[s, e]]
+        signals[s, onset : onset + length] += codes.amplitude[s, e] * atom
+    return signals
+
+
+def as_events(codes: Codes, data: SyntheticCohort) -> pd.DataFrame:
+    """Return codes as the frame that `onset_accuracy` and the plots take."""
+    rows, slots = np.nonzero(codes.amplitude)
+    return pd.DataFrame(
+        {
+            "subject": np.asarray(data.cohort.subjects)[rows],
+            "atom": codes.atom[rows, slots],
+            "onset_sample": codes.onset[rows, slots],
+            "amplitude": codes.amplitude[rows, slots],
+        }
+    )
+
+
+@partial(jax.jit, static_argnames="transform")
+def _fit(transform, atom, moment, weight):
+    """Fit from zero and from a monotone alignment, onsets fixed; keep what explains more."""
+    zero = jnp.tile(transform.neutral(atom), (len(moment), 1))
+    still = jnp.zeros(len(moment), jnp.int32)
+    start = zero, still
+    return search(transform, atom, moment, weight, start, still[:1], True, N_STEPS)[0]
+
+
+def _signals(data: SyntheticCohort) -> Signals:
+    values = jnp.stack([jnp.asarray(record.values) for record in data.cohort])
+    return Signals(values, jnp.full(len(values), values.shape[1]), None)
+
+
+def _statistics(data: SyntheticCohort) -> Statistics:
+    n_atoms, length, _ = data.dictionary.shape
+    onset, atom, amplitude = (jnp.asarray(x) for x in true_codes(data))
+    events = Events(onset, atom, amplitude)
+    return segment_statistics(_signals(data), events, n_atoms, length, 0)

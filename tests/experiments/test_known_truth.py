@@ -1,0 +1,72 @@
+"""Two of atoms, warps and activations are known; the library's step finds the third."""
+
+import pytest
+
+pytest.importorskip("matplotlib")
+
+import numpy as np
+
+from percdl import make_synthetic
+from percdl.experiments import (
+    Study,
+    fig_activations,
+    fig_perso,
+    fig_sensitivity,
+    fig_validation_common,
+)
+from percdl.experiments.known_truth import find_params, rebuild, true_codes
+from percdl.transforms import TimeWarp
+
+SEEDS = (0, 1)
+
+
+def test_truth_rebuilds_the_recordings():
+    data = make_synthetic(3, random_state=0)
+    rebuilt = rebuild(true_codes(data), data.personal_dictionary, 500)
+    np.testing.assert_allclose(rebuilt, [record.values for record in data.cohort], atol=1e-12)
+
+
+def test_activations_are_found_exactly():
+    rows = fig_activations.measure(Study(), SEEDS)
+    assert (rows["onsets_exact"] == 1).all()
+    assert (rows["n_extra"] == 0).all()
+    assert (rows["amplitude_error"] < 1e-9).all()
+
+
+def test_common_atoms_are_found():
+    rows = fig_validation_common.measure(Study(), SEEDS)
+    assert (rows["distance"] < 1e-6).all()
+    assert (rows["start_distance"] > 0.1).all()
+    assert (rows["error"] < 1e-12).all()
+
+
+def test_warps_are_found():
+    rows = fig_perso.measure(Study(), SEEDS)
+    assert (rows["warps_recovered"] == 1).all()
+    assert (rows["atom_distance"] < 0.05).all()
+
+
+def test_a_warp_of_the_true_shape_does_better_than_a_poor_one():
+    rows = fig_sensitivity.measure(Study(), (1, 3), (2, 10), (0,))
+    table = fig_sensitivity.summarize(rows)
+    error = table.set_index(["depth", "width"])["error"]
+    assert error[3, 10] < 0.2 * error[1, 2]
+    assert error[3, 10] < 0.1
+    spread = fig_sensitivity.spread_over_widths(table)
+    assert spread[1] == pytest.approx(abs(error[1, 2] - error[1, 10]) / 2)
+    reading = fig_sensitivity._read(table, {1: 0.3, 3: 0.1})
+    assert "falls at every step" in reading and "which agrees with" in reading
+    assert "does not agree with" in fig_sensitivity._read(table, {1: 0.1, 3: 0.3})
+    assert fig_sensitivity.draw(table, 1).axes
+
+
+def test_pictures_are_drawn_of_what_was_found():
+    result = fig_perso.run(Study())
+    assert set(result.figures) == {"fig_perso", "fig_perso_reconstruction"}
+    assert "recovered" in result.reading
+
+
+def test_recovered_parameters_stay_in_theta():
+    data = make_synthetic(3, random_state=2)
+    rows = find_params(data, TimeWarp(3, 10)).reshape(3, 2, 3, 10)
+    assert np.abs(rows).sum(-1).max() <= 0.99 + 1e-9

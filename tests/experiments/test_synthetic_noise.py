@@ -1,0 +1,77 @@
+"""The two noise experiments at a tiny size: rows, a resumed ledger, honest sentences."""
+
+import pytest
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("tslearn")
+
+import numpy as np
+
+from percdl import make_synthetic
+from percdl.experiments import Ledger, Study, fig_noise
+from percdl.experiments.synthetic_fits import fit
+from percdl.experiments.synthetic_scores import personal_distances, reconstruction_error
+
+SIZES = {"n_subjects": 4, "n_times": 320}
+
+
+@pytest.fixture(scope="module")
+def noise_rows(tmp_path_factory):
+    path = tmp_path_factory.mktemp("noise") / "ledger.jsonl"
+    return fig_noise.measure(Study(ledger=Ledger(path)), (0.0, 0.2), (0,), **SIZES), path
+
+
+def test_truth_has_no_distance_and_scale_plays_no_part():
+    truth = make_synthetic(3, random_state=0).personal_dictionary
+    assert personal_distances(5 * truth[:, ::-1], truth) == pytest.approx((0, 0), abs=1e-6)
+
+
+def test_a_missing_atom_counts_as_zero():
+    truth = make_synthetic(2, random_state=0).personal_dictionary
+    missing = truth.copy()
+    missing[0, 0] = np.nan
+    euclidean, dtw = personal_distances(missing, truth)
+    assert euclidean == pytest.approx(1 / 4)
+    assert 0 < dtw <= 1 / 4 + 1e-9
+
+
+def test_the_error_is_that_of_the_model_itself():
+    data = make_synthetic(4, 320, random_state=0)
+    model = fit("PerCDL", data)
+    mine = reconstruction_error(model, data.cohort, data.cohort)
+    energy = sum(np.sum(r.values**2) for r in data.cohort)
+    # The objective is the squared error and the price of the activations.
+    assert mine * energy + model.penalty_ * len(model.events_) == pytest.approx(
+        model.objective_, rel=1e-3, abs=1e-4
+    )
+
+
+def test_every_method_and_loss_is_measured_once(noise_rows):
+    rows, path = noise_rows
+    assert len(rows) == 2 * 2 * 3 == len(path.read_text().splitlines())
+    clean = rows[rows["rate"] == 0]
+    np.testing.assert_array_equal(clean["error_clean"], clean["error_given"])
+    assert (rows[["error_clean", "error_given"]] >= 0).all(axis=None)
+
+
+def test_impulses_do_harm(noise_rows):
+    rows, _ = noise_rows
+    worse = rows.groupby("rate")["error_given"].mean()
+    assert worse[0.2] > worse[0.0]
+
+
+def test_an_interrupted_study_measures_nothing_twice(noise_rows, monkeypatch):
+    rows, path = noise_rows
+    monkeypatch.setattr(fig_noise, "_errors", lambda **key: pytest.fail("measured again"))
+    again = fig_noise.measure(Study(ledger=Ledger(path)), (0.0, 0.2), (0,), **SIZES)
+    assert again.equals(rows)
+
+
+def test_the_reading_follows_the_numbers(noise_rows):
+    rows, _ = noise_rows
+    better = rows["method"].map({"PerCDL": 0.1, "PopCDL": 0.2, "IndCDL": 0.3})
+    table = fig_noise.summarize(rows.assign(error_clean=better))
+    assert "at every share of impulses, as the paper says" in fig_noise._read(table)
+    table = fig_noise.summarize(rows.assign(error_clean=-better))
+    assert "except at 0 % (IndCDL), 20 % (IndCDL)" in fig_noise._read(table)
+    assert fig_noise.draw(table, 1).axes
