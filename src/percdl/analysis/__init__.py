@@ -3,6 +3,7 @@
 from percdl.analysis.atom_length import AtomLength, suggest_atom_length
 from percdl.analysis.bootstrap import Bootstrap, bootstrap_atoms
 from percdl.analysis.classification import FeatureAUC, feature_auc, paper_classifier
+from percdl.analysis.rhythm import judge_events
 from percdl.analysis.segmentation import Segmentation, score_segmentation
 from percdl.analysis.selection import Selection, select
 from percdl.analysis.trade_off import relative_amplitude, sensitivity_at, trace_trade_off
@@ -19,6 +20,7 @@ __all__ = [
     "bootstrap_atoms",
     "estimate_uncertainty",
     "feature_auc",
+    "judge_events",
     "normalized_reconstruction_error",
     "paper_classifier",
     "relative_amplitude",
