@@ -16,6 +16,7 @@ NAMES = {
     "bad_input",
     "convergence",
     "derivatives",
+    "gait_segmentation",
     "gpu",
     "gyroscope",
     "huber",

@@ -69,7 +69,7 @@ def count(events: pd.DataFrame, cycles: Cycles) -> pd.DataFrame:
     detections = {str(walk): part for walk, part in events.groupby("subject")}
     rows = {}
     for walk, onsets in cycles.items():
-        score = score_segmentation(detections.get(walk, events[:0]), {walk: onsets}, TOLERANCE)
+        score = score_segmentation(detections.get(walk, events.head(0)), {walk: onsets}, TOLERANCE)
         rows[walk] = score.n_found, score.n_cycles, score.n_detections
     columns = ["n_found", "n_cycles", "n_detections"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("walk")

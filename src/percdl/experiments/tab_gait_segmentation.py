@@ -30,7 +30,8 @@ from percdl.experiments.gait_segmentation import (
     trace,
 )
 from percdl.experiments.result import Line, Result, Study
-from percdl.plotting.style import COLORS, FAINT, OBSERVED, SHARED, add_legend, label, make_axes
+from percdl.plotting.style import COLORS, FAINT, SHARED, add_legend, label, make_axes
+from percdl.signals.matching import match_onsets
 
 PAPER, VOISARD = (0.988, 0.033), (0.959, 0.004)
 # The paper drops activations below this share of the mean of all.
@@ -118,32 +119,37 @@ def draw(curves: pd.DataFrame, score: Segmentation) -> Figure:
 
 
 def draw_turn(walks: Walks, events: pd.DataFrame, half_width: int = 500) -> Figure:
-    """Draw the walk around the weakest step that was kept, with everything that was judged."""
+    """Draw the walk around the weakest annotated step that was kept, and all that was judged."""
     judged = judge_events(events)
-    kept = judged.loc[judged["probability"] > PROBABILITY]
-    weakest = kept.iloc[int(np.argmin(relative_amplitude(kept)))]
-    walk, onset = str(weakest["subject"]), int(weakest["onset_sample"])
+    walk, onset = _weakest_step(judged.assign(share=relative_amplitude(events)), walks)
+    start, stop = max(onset - half_width, 0), onset + half_width
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     ax = make_axes(figure.add_subplot())
-    start, stop = max(onset - half_width, 0), onset + half_width
     values = walks.cohort[walk].values[start:stop, 0]
-    ax.plot(
-        (start + np.arange(len(values))) / SFREQ,
-        values,
-        color=OBSERVED,
-        lw=1,
-        label=f"walk {walk}",
-    )
-    for i, (first, last) in enumerate(walks.swings[walk]):
-        if start <= first < stop:
-            name = None if i else "annotated swing"
-            ax.axvspan(first / SFREQ, last / SFREQ, color=COLORS[5], alpha=0.25, lw=0, label=name)
-    around = (judged["subject"] == walk) & judged["onset_sample"].between(start, stop)
+    time = (start + np.arange(len(values))) / SFREQ
+    ax.plot(time, values, color=SHARED, lw=1, label=f"walk {walk}")
+    name = "annotated swing"
+    for first, last in walks.swings[walk] / SFREQ:
+        if time[0] <= first and last <= time[-1]:
+            ax.axvspan(first, last, color=COLORS[5], alpha=0.25, lw=0, label=name)
+            name = None
+    around = (judged["subject"] == walk) & judged["onset_sample"].between(start, stop - LENGTH)
     _mark(ax, judged.loc[around])
-    ax.set_xlim(start / SFREQ, (start + len(values)) / SFREQ)
+    ax.set_xlim(time[0], time[-1])
     label(ax, "time (s)", "angular velocity (z-scored)")
-    add_legend(ax, headroom=0.45, n_columns=4)
+    add_legend(ax, headroom=0.3, n_columns=4)
     return figure
+
+
+def _weakest_step(judged: pd.DataFrame, walks: Walks) -> tuple[str, int]:
+    """Return the walk and the onset of the weakest annotated step that was kept."""
+    best = np.inf, "", 0
+    for walk, part in judged.loc[judged["probability"] > PROBABILITY].groupby("subject"):
+        onsets, shares = part["onset_sample"].to_numpy(), part["share"].to_numpy()
+        matched = match_onsets(onsets, walks.swings[str(walk)][:, 0], TOLERANCE)[:, 0]
+        for i in matched:
+            best = min(best, (shares[i], str(walk), int(onsets[i])))
+    return best[1:]
 
 
 def _mark(ax: Axes, judged: pd.DataFrame) -> None:
@@ -227,8 +233,8 @@ def _read(curves, score, counts, halves) -> str:
         "one before the stop; false detections are mostly foot movements of that kind that "
         f"the annotation leaves out. The rhythm takes the sensitivity at {VOISARD[1]} "
         f"false positives from {sensitivity_at(plain, VOISARD[1]):.4f} to "
-        f"{sensitivity_at(curve, VOISARD[1]):.4f}, and a shorter atom finds the cycles of fast walkers, "
-        "since atoms do not overlap. The setting itself reaches, on the halves not chosen on, "
-        f"{halves['sensitivity_of_setting'].mean():.4f} at "
+        f"{sensitivity_at(curve, VOISARD[1]):.4f}, and a shorter atom finds the cycles of fast "
+        "walkers, since atoms do not overlap. The setting itself reaches, on the halves not "
+        f"chosen on, {halves['sensitivity_of_setting'].mean():.4f} at "
         f"{halves['false_positives_of_setting'].mean():.4f}."
     )
