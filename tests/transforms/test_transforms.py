@@ -26,6 +26,7 @@ from percdl.transforms import (
     Gain,
     Identity,
     LinearTransform,
+    Modulation,
     Rotation,
     Shift,
     TimeWarp,
@@ -64,6 +65,7 @@ TRANSFORMS = [
     Rotation(),
     Rotation(allow_reflections=False),
     Gain(),
+    Modulation(3),
     Custom(tilt, 1, within, linear=True),
     Custom(bend, 2, within),
     Compose(TimeWarp(2, 3), Rotation(), Gain()),
@@ -71,7 +73,7 @@ TRANSFORMS = [
     Compose(TimeWarp(2, 3), Custom(bend, 1, within)),
 ]
 LINEAR = [t for t in TRANSFORMS if isinstance(t, LinearTransform)]
-CONVEX = [t for t in TRANSFORMS if not isinstance(t, (Free, Rotation, Compose))]
+CONVEX = [t for t in TRANSFORMS if not isinstance(t, (Free, Rotation, Modulation, Compose))]
 SHARING = [t for t in TRANSFORMS if t.shares_structure and t.n_params(L, P)]
 MIXERS = [t for t in TRANSFORMS if isinstance(t, ChannelTransform)]
 WARPS = [t for t in TRANSFORMS if isinstance(t, WarpTransform)]
@@ -443,6 +445,7 @@ def fast_newton(transform, atom, moment, weight, start):
         (Custom(tilt, 0), r"`Custom\(n_params=0\)`"),
         (Custom(tilt, 2, neutral=[0]), "has 1 numbers, but n_params is 2"),
         (Shift(most=0), r"`Shift\(most=0\)`"),
+        (Modulation(knots=0), r"`Modulation\(knots=0\)`"),
     ],
 )
 def test_what_cannot_be_composed_is_refused(transform, message):

@@ -29,6 +29,7 @@ from percdl.transforms import (
     Free,
     Gain,
     Identity,
+    Modulation,
     Rotation,
     Shift,
     TimeWarp,
@@ -37,7 +38,7 @@ from percdl.transforms import (
 
 SCHEMA = 1
 MODELS: dict[str, type[BaseCDL]] = {m.__name__: m for m in (PerCDL, PopCDL, IndCDL)}
-TRANSFORMS = {t.__name__: t for t in (TimeWarp, Identity, Free, Rotation, Gain, Shift)}
+TRANSFORMS = {t.__name__: t for t in (TimeWarp, Identity, Free, Rotation, Gain, Modulation, Shift)}
 ARRAYS = ("dictionary_", "params_", "n_activations_")
 TABLES = ("events_", "history_")
 TEXTS = (

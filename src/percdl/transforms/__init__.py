@@ -13,6 +13,7 @@ from percdl.transforms.custom import Custom
 from percdl.transforms.free import Free
 from percdl.transforms.gain import Gain
 from percdl.transforms.identity import Identity
+from percdl.transforms.modulation import Modulation
 from percdl.transforms.rotation import Rotation
 from percdl.transforms.shift import Shift
 from percdl.transforms.time_warp import TimeWarp
@@ -26,6 +27,7 @@ __all__ = [
     "Gain",
     "Identity",
     "LinearTransform",
+    "Modulation",
     "Rotation",
     "Shift",
     "TimeWarp",
