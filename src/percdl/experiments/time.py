@@ -5,18 +5,25 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 import jax
 import numpy as np
 import pandas as pd
 
 from percdl.datasets import make_synthetic
+from percdl.estimators import IndCDL, PerCDL, PopCDL
 from percdl.estimators.base import BaseCDL
 from percdl.experiments import synthetic_fits
 from percdl.experiments.progress import follow
 from percdl.experiments.result import Line, Result, Study
 
 METHODS = ("IndCDL", "PopCDL", "PerCDL")
+ECG_MODELS: dict[str, tuple[type[BaseCDL], dict[str, Any]]] = {
+    "IndCDL": (IndCDL, {}),
+    "PopCDL": (PopCDL, {}),
+    "PerCDL": (PerCDL, {"transform": ecg_fits.WARP}),
+}
 # Seconds in the paper's appendix, in the order of `METHODS`; its ECG study timed 4,465 records.
 PAPER: Mapping[str, tuple[float, float, float]] = {
     "synthetic, S = 2": (0.29, 0.17, 5.86),
@@ -60,11 +67,67 @@ def measure(study: Study) -> pd.DataFrame:
 
 
 def _cases(study: Study) -> dict[str, Callable[[str], BaseCDL]]:
-    """Return, for each case, a function that fits a method of that name."""
+    """Return, for each case, a function that fits the method of a name."""
     cases: dict[str, Callable[[str], BaseCDL]] = {}
     for size in study.pick((2, 16), (2, 16, 128, 1024)):
         data = make_synthetic(size, random_state=0)
         cases[f"synthetic, S = {size}"] = partial(synthetic_fits.fit, data=data)
-    cases["gait"] = partial(_fit_gait, study)
-    cases["ECG"] = partial(_fit_ecg, study)
+    cases["gait"] = partial(_fit_gait, n_members=gait_fits.n_per_group(study))
+    cases["ECG"] = partial(_fit_ecg, n_members=ecg_fits.n_per_class(study))
     return cases
+
+
+def _fit_gait(name: str, n_members: int) -> BaseCDL:
+    start = gait_fits.first_dictionary(n_members, gait_fits.FROM_DATA)
+    return gait_fits.build(name, start).fit(gait_fits.load_walks(n_members).cohort)
+
+
+def _fit_ecg(name: str, n_members: int) -> BaseCDL:
+    cohort = ecg_fits.prepare(n_members, ecg_fits.RAW)
+    kind, options = ECG_MODELS[name]
+    return ecg_fits.build(kind, ecg_fits.first_beat(cohort), **options).fit(cohort)
+
+
+def _time(fit: Callable[[str], BaseCDL], method: str) -> dict[str, float]:
+    """Return the seconds of a first fit, which may have to compile, and of a second."""
+    seconds = []
+    for _ in range(2):
+        started = time.perf_counter()
+        model = fit(method)
+        seconds.append(time.perf_counter() - started)
+    return {"subjects": len(model.subjects_), "first": seconds[0], "again": seconds[1]}
+
+
+def draw(rows: pd.DataFrame) -> Figure:
+    """Draw the seconds of both machines, on a logarithmic axis."""
+    figure = Figure(figsize=(9, 4.2), layout="constrained")
+    axes = figure.subplots(1, len(METHODS), sharey=True)
+    for ax, method in zip(axes, METHODS, strict=True):
+        part = rows[rows["method"] == method]
+        place = np.arange(len(part))
+        make_axes(ax)
+        ax.barh(place + 0.2, part["paper"], 0.38, color=OBSERVED, label="paper, M3 Max")
+        ax.barh(place - 0.2, part["again"], 0.38, color=color(0), label="here")
+        ax.plot(part["first"], place - 0.2, "|", color=SHARED, ms=9, label="here, the first time")
+        ax.set_xscale("log")
+        ax.set_yticks(place, part["case"])
+        ax.set_title(method)
+        ax.set_xlabel("seconds")
+    axes[0].invert_yaxis()
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return figure
+
+
+def _read(rows: pd.DataFrame) -> str:
+    known = rows[rows["paper"].notna()]
+    faster = known["paper"] / known["again"]
+    slower = known[faster < 1]
+    text = (
+        f"Once compiled, fits are {faster.median():.0f} times faster than the paper's on the "
+        f"median, {faster.min():.1f} to {faster.max():.0f} times. The paper's laptop is another "
+        "machine, so factors say little about algorithms; its ECG study timed 4,465 records."
+    )
+    if len(slower):
+        cases = (f"{case}, {m}" for case, m in zip(slower["case"], slower["method"], strict=True))
+        text += f" Slower here: {'; '.join(cases)}."
+    return text
