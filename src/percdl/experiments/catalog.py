@@ -56,7 +56,7 @@ CATALOG = (
     Entry("ecg:classification", "ecg_classification", "ECG: diagnosis from personalization"),
     Entry("fig:app:ecg_atoms", "fig_ecg_atoms", "ECG: atoms of the superclasses"),
     Entry("fig:app:ecg_recon", "fig_ecg_recon", "ECG: three reconstructions"),
-    Entry("time", "time", "Computation times"),
+    Entry("time", "computation_time", "Computation times"),
 )
 # Labels of the paper that show the same numbers as another one.
 ALIASES = {

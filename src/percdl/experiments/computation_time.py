@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -10,13 +11,15 @@ from typing import Any
 import jax
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 
 from percdl.datasets import make_synthetic
 from percdl.estimators import IndCDL, PerCDL, PopCDL
 from percdl.estimators.base import BaseCDL
-from percdl.experiments import synthetic_fits
+from percdl.experiments import ecg_fits, gait_fits, synthetic_fits
 from percdl.experiments.progress import follow
 from percdl.experiments.result import Line, Result, Study
+from percdl.plotting.style import OBSERVED, SHARED, color, make_axes
 
 METHODS = ("IndCDL", "PopCDL", "PerCDL")
 ECG_MODELS: dict[str, tuple[type[BaseCDL], dict[str, Any]]] = {
@@ -49,8 +52,8 @@ def run(study: Study) -> Result:
             )
             for row in rows.to_dict("records")
         ],
-        tables={"time": rows},
-        figures={"time": draw(rows)},
+        tables={"computation_time": rows},
+        figures={"computation_time": draw(rows)},
         reading=_read(rows),
     )
 
@@ -119,11 +122,11 @@ def draw(rows: pd.DataFrame) -> Figure:
 
 
 def _read(rows: pd.DataFrame) -> str:
-    known = rows[rows["paper"].notna()]
-    faster = known["paper"] / known["again"]
+    known = rows.dropna(subset=["paper"])
+    faster = known["paper"].to_numpy() / known["again"].to_numpy()
     slower = known[faster < 1]
     text = (
-        f"Once compiled, fits are {faster.median():.0f} times faster than the paper's on the "
+        f"Once compiled, fits are {np.median(faster):.0f} times faster than the paper's on the "
         f"median, {faster.min():.1f} to {faster.max():.0f} times. The paper's laptop is another "
         "machine, so factors say little about algorithms; its ECG study timed 4,465 records."
     )
