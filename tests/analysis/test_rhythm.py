@@ -125,6 +125,12 @@ def test_a_single_activation_has_no_rhythm():
     assert_allclose(judge_events(frame([5], [3.0]))["probability"], 1 / (1 + 0.07**2))
 
 
+def test_an_amplitude_of_zero_is_no_event():
+    judged = judge_events(frame(np.arange(5) * 100, [1.0, 1.0, 0.0, 1.0, 1.0]))
+    assert judged["probability"][2] == 0
+    assert (judged["probability"].drop(2) > 0.9).all()
+
+
 def test_negative_amplitudes_count_by_magnitude():
     events = walkers(1)
     signs = np.where(np.arange(len(events)) % 2, 1, -1)

@@ -16,6 +16,8 @@ from percdl.exceptions import InvalidParameterError
 TYPICAL_SHARE = 0.5
 # The median distance from the median of a normal variable, in standard deviations.
 NORMAL_MAD = 0.6745
+# An amplitude of zero has a logarithm too.
+LEAST_SHARE = np.finfo(float).tiny
 # Rhythm says nothing beyond so many spreads: all intervals there count as breaks.
 REACH = 8.0
 
@@ -81,8 +83,7 @@ def judge_events(
         rows = rows[np.argsort(onsets[rows], kind="stable")]
         onset, share = onsets[rows], shares[rows]
         period, own_spread = measure_rhythm(onset[share >= TYPICAL_SHARE])
-        with np.errstate(divide="ignore"):
-            strength = 2 * np.log(share / even_share)
+        strength = 2 * np.log(np.maximum(share, LEAST_SHARE) / even_share)
         # Without two typical activations there is no rhythm to keep.
         breaks = break_rate if np.isfinite(period) else 1.0
         odds = chain_log_odds(strength, onset / period, max(spread, own_spread), breaks)
