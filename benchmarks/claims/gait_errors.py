@@ -33,7 +33,10 @@ def claims() -> Iterator[Claim]:
         plain = gait_errors.ratio(numbers, start, gait_errors.PRINTED)
         yield beside("gait, PerCDL / IndCDL, as printed", f"{plain:.3f} ({start})")
     people = tab_personalization.measure(study, n_members)
-    table, shares = tab_personalization.summarize(people), tab_personalization.share_nearest(people)
+    table, shares = (
+        tab_personalization.summarize(people),
+        tab_personalization.share_nearest(people),
+    )
     for group in GROUPS:
         others = table[group].drop(PERSONAL)
         yield at_least(

@@ -29,13 +29,23 @@ def a_walk(offset, n_cycles=6, period=120, length=40, seed=0):
     return atom, walk, onsets + offset
 
 
+@pytest.mark.parametrize("one_offset", [False, True])
 @pytest.mark.parametrize("offset", [OFFSETS[0], 0, 17, OFFSETS[-1]])
-def test_an_atom_is_put_where_its_cycles_are_whatever_their_size(offset):
+def test_an_atom_is_put_where_its_cycles_are_whatever_their_size(offset, one_offset):
     atom, walk, starts = a_walk(offset)
-    placed = place_atom(3 * atom, walk, starts)
-    assert placed.offset == offset
+    placed = place_atom(3 * atom, walk, starts, one_offset)
+    assert (placed.offsets == offset).all()
     assert placed.distance == pytest.approx(0, abs=1e-7)
     np.testing.assert_allclose(np.linalg.norm(placed.cycles, axis=1), 1)
+
+
+def test_a_careless_annotation_is_undone_for_each_cycle():
+    atom, walk, starts = a_walk(10)
+    careless = starts + np.array([0, 3, -2, 4, -5, 1])
+    each, one = (place_atom(atom, walk, careless, x) for x in (False, True))
+    assert each.distance == pytest.approx(0, abs=1e-7)
+    np.testing.assert_array_equal(careless - each.offsets, starts - 10)
+    assert one.distance > 0.1
 
 
 def test_cycles_that_reach_beyond_the_recording_do_not_count():
@@ -44,10 +54,14 @@ def test_cycles_that_reach_beyond_the_recording_do_not_count():
     assert len(place_atom(atom, walk, more).cycles) == len(starts)
 
 
+def bumps(**heights):
+    """Return a curve with bumps at samples given as ``at10=0.5``."""
+    samples = np.arange(100)
+    return sum(h * np.exp(-(((samples - int(at[2:])) / 3) ** 2)) for at, h in heights.items())
+
+
 def test_humps_come_highest_first_and_ripples_do_not_count():
-    curve = np.zeros(100)
-    curve[[10, 11, 50, 99]] = 0.3, 0.05, 1.0, 0.4
-    assert find_humps(curve) == [50, 99, 10]
+    assert find_humps(bumps(at10=0.4, at50=1.0, at70=0.1, at99=0.6)) == [50, 99, 10]
     assert find_humps(-np.ones(10)) == []
 
 
@@ -59,12 +73,13 @@ def test_places_are_named_by_the_phases_around_them():
     ]  # fmt: skip
 
 
-def test_a_statement_holds_where_the_humps_are():
-    curve = np.zeros(100)
-    curve[[25, 75]] = 1.0, 0.5
-    humps = find_humps(curve)
-    verdicts = [judge(humps, curve, meant) for meant in paper_statements(PHASES).values()]
-    assert verdicts == ["no", "yes, the highest", "yes, 50% of the highest"]
+def test_a_statement_holds_where_the_excess_is():
+    curve = bumps(at22=1.0, at75=0.5)
+    swing, stance, end = (judge(curve, meant) for meant in paper_statements(PHASES).values())
+    assert (swing.agrees, stance.agrees, end.agrees) == (False, True, True)
+    assert (stance.has_highest, end.has_highest) == (True, False)
+    assert stance.excess + end.excess == pytest.approx(1, abs=0.05)
+    assert str(swing).startswith("no: no hump")
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +109,9 @@ def test_a_label_says_what_was_found(few_walks, label):
     assert result.lines
     assert result.reading
     assert all(line.ours and line.settings for line in result.lines)
-    assert all(np.isfinite(t.select_dtypes("number")).any(axis=None) for t in result.tables.values())
+    assert all(
+        np.isfinite(t.select_dtypes("number")).any(axis=None) for t in result.tables.values()
+    )
     for figure in result.figures.values():
         assert all(ax.get_legend_handles_labels()[1] or ax.lines for ax in figure.axes)
 

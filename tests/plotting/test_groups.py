@@ -28,4 +28,9 @@ def test_moments_are_named_once():
     ax = plot_group_band(np.zeros(4), np.ones(4), "x")
     mark_moments({"toe off": 1.0, "heel on": 2.0}, ax)
     assert [text.get_text() for text in ax.texts] == ["toe off", "heel on"]
-    assert mark_moments({"toe off": 1.0}, plot_group_band(curve := np.ones(3), curve, "y"), named=False).texts[:] == []
+    assert (
+        mark_moments(
+            {"toe off": 1.0}, plot_group_band(curve := np.ones(3), curve, "y"), named=False
+        ).texts[:]
+        == []
+    )

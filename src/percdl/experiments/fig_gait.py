@@ -8,10 +8,10 @@ from matplotlib.figure import Figure
 
 from percdl.experiments.gait_fits import (
     HEALTHY,
+    KEPT,
     LENGTH,
-    SETTINGS,
     SFREQ,
-    fit,
+    fit_in_place,
     load_walks,
     n_per_group,
     unit,
@@ -36,7 +36,7 @@ def run(study: Study) -> Result:
     common, groups = measure(n_members)
     table = tabulate(groups).assign(common_atom=common)
     judged = compare_with_paper(groups)
-    settings = f"{3 * n_members} walks, {SETTINGS}; personal atoms at unit norm"
+    settings = f"{3 * n_members} walks, {KEPT}; atoms at unit norm"
     lines = [
         Line(f"{row.group} differs at the {row.paper}", "yes", str(row.ours), settings)
         for row in judged.itertuples()
@@ -57,7 +57,7 @@ def run(study: Study) -> Result:
 
 def measure(n_members: int) -> tuple[np.ndarray, GroupStudy]:
     """Return PerCDL's common atom (L,) and what it says of the groups."""
-    model = fit("PerCDL", n_members)
+    model = fit_in_place("PerCDL", n_members)
     return model.dictionary_[0, :, 0], study_groups(model, load_walks(n_members))
 
 
@@ -73,16 +73,18 @@ def phase_table(groups: GroupStudy) -> pd.DataFrame:
 
 
 def _read(judged: pd.DataFrame, apart: float) -> str:
-    sentences = [
-        f"{group}: the standard deviation exceeds Healthy's {part['ours_varies'].iloc[0]}; the "
-        + "; ".join(f"paper's '{row.paper}': {row.ours}" for row in part.itertuples())
-        + "."
-        for group, part in judged.groupby("group", sort=False)
-    ]
-    agree = judged["ours"].str.startswith("yes").sum()
+    sentences = []
+    for group, part in judged.groupby("group", sort=False):
+        seen = "; ".join(f"{row.paper}, {row.ours}" for row in part.itertuples())
+        where = part["ours_varies"].iloc[0]
+        sentences.append(
+            f"{group} varies more than Healthy, highest first, {where}; where the paper sees it: "
+            f"{seen}."
+        )
+    agree = judged["agrees"].sum()
     return (
         f"The common atom is at {apart:.2f} of Healthy's mean (unit norms). {' '.join(sentences)} "
-        f"In all {agree} of {len(judged)} statements of the paper are found here."
+        f"Of the paper's {len(judged)} statements {agree} hold here."
     )
 
 

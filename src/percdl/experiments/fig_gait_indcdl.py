@@ -7,9 +7,8 @@ from matplotlib.figure import Figure
 
 from percdl.datasets.gait import GROUPS
 from percdl.experiments.gait_fits import (
-    SETTINGS,
+    KEPT,
     SFREQ,
-    fit,
     fit_in_place,
     load_walks,
     n_per_group,
@@ -32,7 +31,7 @@ def run(study: Study) -> Result:
     n_members = n_per_group(study)
     individual, personal = measure(n_members)
     ends = compare_ends(individual, personal)
-    settings = f"{3 * n_members} walks, {SETTINGS}; first and last {N_ENDS / SFREQ:g} s"
+    settings = f"{3 * n_members} walks, {KEPT}; first and last {N_ENDS / SFREQ:g} s"
     return Result(
         lines=[
             Line(
@@ -50,9 +49,9 @@ def run(study: Study) -> Result:
 
 
 def measure(n_members: int) -> tuple[GroupStudy, GroupStudy]:
-    """Return what IndCDL, its windows kept, and PerCDL say of the groups."""
+    """Return what IndCDL and PerCDL say of the groups."""
     walks = load_walks(n_members)
-    models = fit_in_place(n_members), fit("PerCDL", n_members)
+    models = (fit_in_place(name, n_members) for name in ("IndCDL", "PerCDL"))
     individual, personal = (study_groups(model, walks) for model in models)
     return individual, personal
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from percdl.datasets.gait import GROUPS
 from percdl.experiments.gait_cycles import COHORT, PERSONAL, Placed, atoms_of, place_all
-from percdl.experiments.gait_fits import LENGTH, SETTINGS, SFREQ, load_walks, n_per_group, unit
+from percdl.experiments.gait_fits import KEPT, LENGTH, SFREQ, load_walks, n_per_group, unit
 from percdl.experiments.gait_looks import GROUP_COLORS, VELOCITY, WINDOW
 from percdl.experiments.result import Line, Result, Study
 from percdl.plotting.style import FAINT, SHARED, add_legend, label, make_axes
@@ -37,7 +37,7 @@ def run(study: Study) -> Result:
     """Choose a participant of each group, and draw."""
     n_members = n_per_group(study)
     examples = measure(n_members)
-    settings = f"{3 * n_members} walks, {SETTINGS}; distances of cycles at unit norm"
+    settings = f"{3 * n_members} walks, {KEPT}; distances of cycles at unit norm"
     return Result(
         lines=[
             Line(
@@ -55,7 +55,7 @@ def run(study: Study) -> Result:
 
 
 def measure(n_members: int) -> list[Example]:
-    """Return the participant of each group whose own atom is at median distance, an usual one."""
+    """Return the participant of each group whose own atom is at median distance, a usual one."""
     walks, atoms = load_walks(n_members), atoms_of(n_members)
     placed = place_all(n_members, PERSONAL)
     examples = []

@@ -8,10 +8,9 @@ from matplotlib.figure import Figure
 
 from percdl.datasets.gait import GROUPS
 from percdl.experiments.gait_fits import (
+    KEPT,
     LENGTH,
-    SETTINGS,
     SFREQ,
-    fit_group,
     fit_in_place,
     load_walks,
     n_per_group,
@@ -23,16 +22,13 @@ from percdl.experiments.result import Line, Result, Study
 from percdl.plotting.groups import mark_moments, plot_group_band
 from percdl.plotting.style import SHARED, add_legend, label, make_axes
 
-# PopCDL of one group may have moved its window against that of all groups by so much.
-MOST_SHIFT = 16
-
 
 def run(study: Study) -> Result:
     """Compare both models in each group."""
     n_members = n_per_group(study)
     groups, atoms = measure(n_members)
     distances = compare(groups, atoms)
-    settings = f"{n_members} walks a group, {SETTINGS}; unit norms, windows of IndCDL kept"
+    settings = f"{n_members} walks a group, {KEPT}; unit norms"
     return Result(
         lines=[
             Line(
@@ -54,37 +50,17 @@ def run(study: Study) -> Result:
 
 def measure(n_members: int) -> tuple[GroupStudy, dict[str, np.ndarray]]:
     """Return IndCDL's groups, and PopCDL's atom of each group in the same window."""
-    groups = study_groups(fit_in_place(n_members), load_walks(n_members))
-    atoms = {g: fit_group(n_members, g).dictionary_[0, :, 0] for g in GROUPS}
-    return groups, {g: move(atom, groups.curves[g].mean[:, 0]) for g, atom in atoms.items()}
-
-
-def move(atom: np.ndarray, reference: np.ndarray) -> np.ndarray:
-    """Return an atom moved by the whole number of samples that brings it nearest.
-
-    What comes in from outside its window is not known, hence NaN.
-
-    >>> move(np.array([1.0, 2.0, 0.0]), np.array([0.0, 1.0, 2.0]))
-    array([nan,  1.,  2.])
-    """
-    options = []
-    reach = min(MOST_SHIFT, len(atom) // 2)
-    for shift in range(-reach, reach + 1):
-        moved = np.full(len(atom), np.nan)
-        inner = slice(max(shift, 0), len(atom) + min(shift, 0))
-        moved[inner] = atom[max(-shift, 0) : len(atom) - max(shift, 0)]
-        options.append((float(np.nanmean((moved - reference) ** 2)), abs(shift), moved))
-    return min(options, key=lambda option: option[:2])[2]
+    groups = study_groups(fit_in_place("IndCDL", n_members), load_walks(n_members))
+    atoms = {g: fit_in_place("PopCDL", n_members, g).dictionary_[0, :, 0] for g in GROUPS}
+    return groups, atoms
 
 
 def compare(groups: GroupStudy, atoms: dict[str, np.ndarray]) -> pd.DataFrame:
-    """Return the distance of both curves in each group, where both are known."""
+    """Return the distance of both curves in each group, at unit norm."""
     rows = []
     for group, atom in atoms.items():
-        known = ~np.isnan(atom)
-        mean = groups.curves[group].mean[:, 0]
-        apart = np.linalg.norm(unit(mean[known]) - unit(atom[known]))
-        rows.append({"group": group, "distance": float(apart), "n_samples": int(known.sum())})
+        apart = np.linalg.norm(unit(groups.curves[group].mean[:, 0]) - unit(atom))
+        rows.append({"group": group, "distance": float(apart)})
     return pd.DataFrame(rows)
 
 

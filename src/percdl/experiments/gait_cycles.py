@@ -1,9 +1,9 @@
 """True gait cycles, cut at the annotation, and how far atoms are from them.
 
 An annotated interval starts when the heel rises; an atom's window starts some samples before.
-How many is not the same for all walkers, so each atom is put where it fits a walker's cycles
-best: one offset per walker and atom, the same for all the walker's cycles. All atoms are treated
-alike, and none of the model's own onsets is used.
+How many differs between walkers, and, since annotators are human, between cycles. So each atom
+is put where it fits best, all atoms alike: onto every cycle on its own, or, more strictly, onto
+all cycles of a walker with the same offset. None of the model's own onsets is used.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from percdl.experiments.gait_fits import (
-
     fit,
+    fit_in_place,
     load_walks,
     personal_atoms,
     unit,
@@ -37,51 +37,57 @@ class Placed:
     ----------
     distance : float
         Mean Euclidean distance between the atom and the cycles, all at unit norm.
-    offset : int
-        Samples between the start of the atom and the annotated start.
+    offsets : array (n,)
+        Samples between the start of the atom and the annotated start of each cycle.
     cycles : array (n, L)
         The cycles, at unit norm.
     """
 
     distance: float
-    offset: int
+    offsets: Int[np.ndarray, " n"]
     cycles: Float[np.ndarray, "n L"]
 
 
 def place_atom(
-    atom: Float[np.ndarray, " L"], walk: Float[np.ndarray, " N"], starts: np.ndarray
+    atom: Float[np.ndarray, " L"],
+    walk: Float[np.ndarray, " N"],
+    starts: Int[np.ndarray, " n"],
+    one_offset: bool = False,
 ) -> Placed:
-    """Put an atom where it is nearest to a walker's cycles, on average.
+    """Put an atom where it is nearest to a walker's cycles.
 
-    Cycles whose window would leave the recording at some offset count at no offset.
+    ``one_offset`` takes the same offset for all cycles, the one of least mean distance. Cycles
+    whose window would leave the recording at some offset count at no offset.
     """
-    inside = (starts >= OFFSETS[-1]) & (starts - OFFSETS[0] + len(atom) <= len(walk))
-    kept, shape = starts[inside], unit(atom)
-    options = []
-    for offset in OFFSETS:
-        cycles = unit(walk[np.add.outer(kept - offset, np.arange(len(atom)))])
-        distance = float(np.linalg.norm(cycles - shape, axis=1).mean())
-        options.append(Placed(distance, offset, cycles))
-    return min(options, key=lambda placed: placed.distance)
+    tried = np.array(OFFSETS)
+    inside = (starts >= tried[-1]) & (starts - tried[0] + len(atom) <= len(walk))
+    onsets = starts[inside] - tried[:, None]
+    cycles = unit(walk[np.add.outer(onsets, np.arange(len(atom)))])  # (T, n, L)
+    distances = np.linalg.norm(cycles - unit(atom), axis=2)
+    best = distances.argmin(axis=0)
+    if one_offset:
+        best = np.full_like(best, distances.mean(axis=1).argmin())
+    each = np.arange(inside.sum())
+    return Placed(float(distances[best, each].mean()), tried[best], cycles[best, each])
 
 
 def atoms_of(n_members: int) -> dict[str, Float[np.ndarray, "S L"]]:
     """Return the four kinds of atoms that are compared, one row per walker."""
-    walks, personal = load_walks(n_members), personal_atoms(fit("PerCDL", n_members))
+    walks, model = load_walks(n_members), fit_in_place("PerCDL", n_members)
+    personal, population = personal_atoms(model), fit("PopCDL", n_members)
     means = {g: np.nanmean(personal[walks.groups == g], axis=0) for g in set(walks.groups)}
-    shared = {
-        name: np.broadcast_to(fit(model, n_members).dictionary_[0, :, 0], personal.shape)
-        for name, model in ((COMMON, "PerCDL"), (POPULATION, "PopCDL"))
+    return {
+        PERSONAL: personal,
+        COHORT: np.stack([means[group] for group in walks.groups]),
+        COMMON: np.broadcast_to(model.dictionary_[0, :, 0], personal.shape),
+        POPULATION: np.broadcast_to(population.dictionary_[0, :, 0], personal.shape),
     }
-    return {PERSONAL: personal, COHORT: np.stack([means[g] for g in walks.groups]), **shared}
 
 
-def place_all(n_members: int, kind: str) -> list[Placed]:
+def place_all(n_members: int, kind: str, one_offset: bool = False) -> list[Placed]:
     """Put an atom of this kind onto the cycles of every walker, in the order of the cohort."""
     walks = load_walks(n_members)
     return [
-        place_atom(atom, record.values[:, 0], walks.swings[str(record.subject)][:, 0])
+        place_atom(atom, record.values[:, 0], walks.swings[str(record.subject)][:, 0], one_offset)
         for atom, record in zip(atoms_of(n_members)[kind], walks.cohort, strict=True)
     ]
-
-

@@ -15,6 +15,7 @@ from percdl.experiments.gait_fits import HEALTHY, LENGTH, SFREQ, Walks, personal
 from percdl.experiments.gait_looks import GROUP_COLORS, VARIABILITY_COLOR, VELOCITY, WINDOW
 from percdl.experiments.gait_phases import (
     Phases,
+    annotated_window,
     find_humps,
     find_phases,
     judge,
@@ -26,7 +27,7 @@ from percdl.plotting.style import label
 
 PATIENTS = GROUPS[1:]
 # Samples at each end of the atom that count as its ends.
-N_ENDS = 10
+N_ENDS = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,10 +52,11 @@ class GroupStudy:
 def study_groups(model: BaseCDL, walks: Walks) -> GroupStudy:
     """Summarize the personal atoms of a fitted model by group."""
     curves = summarize_groups(personal_atoms(model)[..., None], list(walks.groups))
+    annotated = annotated_window(model, walks)
     return GroupStudy(
         curves,
         {g: relative_variability(curves[g], curves[HEALTHY])[:, 0] for g in PATIENTS},
-        {g: find_phases(model, walks, curves[g].mean[:, 0], g) for g in GROUPS},
+        {g: find_phases(curves[g].mean[:, 0], annotated[walks.groups == g]) for g in GROUPS},
     )
 
 
@@ -81,7 +83,8 @@ def compare_with_paper(study: GroupStudy) -> pd.DataFrame:
                 "paper": words,
                 "from_s": meant[0] / SFREQ,
                 "to_s": meant[1] / SFREQ,
-                "ours": judge(humps, variability, meant),
+                "agrees": judge(variability, meant).agrees,
+                "ours": str(judge(variability, meant)),
                 "ours_varies": where or "nowhere more than Healthy",
             }
             for (of, words), meant in paper_statements(phases).items()

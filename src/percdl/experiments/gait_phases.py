@@ -8,14 +8,16 @@ of the swing, the heel touches it at the deepest trough after.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
+from scipy.ndimage import gaussian_filter1d
 from scipy.signal import find_peaks
 
 from percdl.estimators.base import BaseCDL
-from percdl.experiments.gait_fits import LENGTH, Walks
+from percdl.experiments.gait_fits import Walks
 
 HEEL_OFF, TOE_OFF, HEEL_ON, FOOT_FLAT = "heel off", "toe off", "heel on", "foot flat"
 # Onsets farther from every annotated start than this belong to none.
@@ -24,25 +26,19 @@ FARTHEST = 50
 NEAR = 5
 # Peaks that rise less above their surroundings, relative to the highest, are ripples.
 LEAST_PROMINENCE = 0.2
+# Standard deviation of the Gaussian that humps are looked for through, in samples.
+SMOOTHING = 2.0
 
 Phases = Mapping[str, float]
 
 
-def find_phases(
-    model: BaseCDL, walks: Walks, curve: Float[np.ndarray, " L"], group: str | None = None
-) -> Phases:
-    """Return the four moments on the window of a model's atoms, in samples.
+def find_phases(curve: Float[np.ndarray, " L"], annotated: Float[np.ndarray, "S 2"]) -> Phases:
+    """Return the four moments on a curve, in samples; those outside its window are left out.
 
-    ``curve`` is the common atom or the mean of a group, whose troughs are read; of the
-    annotation the mean over the participants (of the group) of each one's median.
+    ``annotated`` are starts and ends in the same window, one row per person, see
+    `annotated_window`; their mean over people counts.
     """
-    wanted = walks.groups == group if group else np.ones(len(walks.cohort), bool)
-    placed = [
-        _annotated(model, walks, str(record.subject))
-        for record, is_wanted in zip(walks.cohort, wanted, strict=True)
-        if is_wanted
-    ]
-    start, end = np.nanmean(placed, axis=0)
+    start, end = np.nanmean(annotated, axis=0)
     top = int(np.argmax(curve))
     moments = {
         HEEL_OFF: float(start),
@@ -50,34 +46,39 @@ def find_phases(
         HEEL_ON: float(top + np.argmin(curve[top:])),
         FOOT_FLAT: float(end),
     }
-    return {name: at for name, at in moments.items() if 0 <= at < LENGTH}
+    return {name: at for name, at in moments.items() if 0 <= at < len(curve)}
 
 
-def _annotated(model: BaseCDL, walks: Walks, subject: str) -> tuple[float, float]:
-    """Return a person's median annotated start and end, in samples after the onset."""
-    onsets = model.events_.loc[model.events_["subject"] == subject, "onset_sample"].to_numpy()
-    swings = walks.swings[subject]
-    if not len(onsets):
-        return np.nan, np.nan
-    own = onsets[np.abs(np.subtract.outer(swings[:, 0], onsets)).argmin(axis=1)]
-    relative = swings - own[:, None]
+def annotated_window(model: BaseCDL, walks: Walks) -> Float[np.ndarray, "S 2"]:
+    """Return everyone's median annotated start and end, in samples after the model's onsets."""
+    onsets = dict(iter(model.events_.groupby("subject")["onset_sample"]))
+    nobody = np.full(2, np.nan)
+    return np.stack(
+        [
+            _median_window(onsets[s].to_numpy(), walks.swings[s]) if s in onsets else nobody
+            for s in walks.cohort.subjects
+        ]
+    )
+
+
+def _median_window(onsets: np.ndarray, swings: np.ndarray) -> np.ndarray:
+    nearest = onsets[np.abs(np.subtract.outer(swings[:, 0], onsets)).argmin(axis=1)]
+    relative = swings - nearest[:, None]
     close = np.abs(relative[:, 0]) <= FARTHEST
-    start, end = np.median(relative[close], axis=0) if close.any() else (np.nan, np.nan)
-    return float(start), float(end)
+    return np.median(relative[close], axis=0) if close.any() else np.full(2, np.nan)
 
 
 def find_humps(variability: Float[np.ndarray, " L"]) -> list[int]:
     """Return the samples where a group varies most beyond the reference, highest first.
 
-    >>> find_humps(np.array([0.0, 0.2, 1.0, 0.2, 0.0, 0.5, 0.0]))
-    [2, 5]
+    >>> find_humps(np.repeat([0.0, 1.0, 0.0, 0.5, 0.0], 20))
+    [29, 69]
     """
-    highest = variability.max()
-    if highest <= 0:
+    smooth = np.pad(gaussian_filter1d(variability, SMOOTHING, mode="nearest"), 1)
+    if smooth.max() <= 0:
         return []
-    padded = np.pad(variability, 1, constant_values=min(0.0, variability.min()))
-    peaks, _ = find_peaks(padded, height=0, prominence=LEAST_PROMINENCE * highest)
-    return sorted((int(p) - 1 for p in peaks), key=lambda p: -variability[p])
+    peaks, _ = find_peaks(smooth, height=0, prominence=LEAST_PROMINENCE * smooth.max())
+    return sorted((int(p) - 1 for p in peaks), key=lambda p: -smooth[p + 1])
 
 
 def name_place(sample: int, phases: Phases) -> str:
@@ -116,13 +117,45 @@ def paper_statements(phases: Phases) -> dict[tuple[str, str], tuple[float, float
     }  # fmt: skip
 
 
-def judge(
-    humps: Sequence[int], variability: Float[np.ndarray, " L"], meant: tuple[float, float]
-) -> str:
-    """Say whether humps of variability lie where the paper says: yes, yes but smaller, or no."""
-    inside = [hump for hump in humps if meant[0] <= hump <= meant[1]]
-    if not inside:
-        return "no"
-    if inside[0] == humps[0]:
-        return "yes, the highest"
-    return f"yes, {variability[inside[0]] / variability[humps[0]]:.0%} of the highest"
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a group varies more than the reference where the paper says.
+
+    Attributes
+    ----------
+    has_hump, has_highest : bool
+        Whether one of the humps, or the highest of them, lies there.
+    excess, time : float
+        Which share of all variability beyond the reference lies there, and which share of the
+        window that is.
+    """
+
+    has_hump: bool
+    has_highest: bool
+    excess: float
+    time: float
+
+    @property
+    def agrees(self) -> bool:
+        """A hump, and more than the share that chance would give."""
+        return self.has_hump and self.excess > self.time
+
+    def __str__(self) -> str:
+        hump = "the highest hump" if self.has_highest else "a hump" if self.has_hump else "no hump"
+        return (
+            f"{'yes' if self.agrees else 'no'}: {hump}, {self.excess:.0%} of the excess in "
+            f"{self.time:.0%} of the window"
+        )
+
+
+def judge(variability: Float[np.ndarray, " L"], meant: tuple[float, float]) -> Verdict:
+    """Hold the variability of a group against a stretch of samples that the paper names."""
+    humps, samples = find_humps(variability), np.arange(len(variability))
+    inside = (samples >= meant[0]) & (samples <= meant[1])
+    excess = np.maximum(variability, 0)
+    return Verdict(
+        any(inside[hump] for hump in humps),
+        bool(humps) and bool(inside[humps[0]]),
+        float(excess[inside].sum() / max(excess.sum(), np.finfo(float).tiny)),
+        float(inside.mean()),
+    )

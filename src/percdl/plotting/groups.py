@@ -94,7 +94,7 @@ def mark_moments(moments: Mapping[str, float], ax: Axes, *, named: bool = True) 
                 name,
                 (moment, 1),
                 xycoords=("data", "axes fraction"),
-                xytext=(0, 2),
+                xytext=(0, 2 + 9 * (index % 2)),  # neighbours on two levels
                 textcoords="offset points",
                 ha="center",
                 va="bottom",
