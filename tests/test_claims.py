@@ -16,6 +16,7 @@ NAMES = {
     "bad_input",
     "convergence",
     "derivatives",
+    "gait_errors",
     "gait_segmentation",
     "gpu",
     "gyroscope",

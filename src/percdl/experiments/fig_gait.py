@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from percdl.experiments.gait_fits import (
@@ -38,8 +39,8 @@ def run(study: Study) -> Result:
     judged = compare_with_paper(groups)
     settings = f"{3 * n_members} walks, {KEPT}; atoms at unit norm"
     lines = [
-        Line(f"{row.group} differs at the {row.paper}", "yes", str(row.ours), settings)
-        for row in judged.itertuples()
+        Line(f"{group} differs at the {words}", "yes", ours, settings)
+        for group, words, ours in judged[["group", "paper", "ours"]].to_numpy()
     ]
     apart = distance_to_healthy(common, groups)
     lines.append(
@@ -75,7 +76,7 @@ def phase_table(groups: GroupStudy) -> pd.DataFrame:
 def _read(judged: pd.DataFrame, apart: float) -> str:
     sentences = []
     for group, part in judged.groupby("group", sort=False):
-        seen = "; ".join(f"{row.paper}, {row.ours}" for row in part.itertuples())
+        seen = "; ".join(f"{words}, {ours}" for words, ours in part[["paper", "ours"]].to_numpy())
         where = part["ours_varies"].iloc[0]
         sentences.append(
             f"{group} varies more than Healthy, highest first, {where}; where the paper sees it: "
@@ -89,24 +90,32 @@ def _read(judged: pd.DataFrame, apart: float) -> str:
 
 
 def draw(common: np.ndarray, groups: GroupStudy) -> Figure:
-    """Draw the common atom with Healthy on the left, the patients on the right."""
-    figure = Figure(figsize=(12, 4.6), layout="constrained")
-    grid = figure.add_gridspec(2, 3, height_ratios=(2.2, 1))
-    left = make_axes(figure.add_subplot(grid[0, 0]))
+    """Draw the common atom with Healthy on the left, the patients on the right.
+
+    Below: Healthy's standard deviation, and how much the patients' exceeds it, in one unit.
+    """
+    figure = Figure(figsize=(12, 5), layout="constrained")
+    axes = figure.subplots(2, 3, sharex=True, sharey="row", height_ratios=(2.4, 1))
+    _draw_healthy(make_axes(axes[0, 0]), make_axes(axes[1, 0]), common, groups)
+    for (top, bottom), group in zip(axes.T[1:], PATIENTS, strict=True):
+        draw_patients(make_axes(top), make_axes(bottom), groups, group, "personalized atom")
+    for ax in axes[0]:
+        add_legend(ax, headroom=0.4)
+    return figure
+
+
+def _draw_healthy(top: Axes, bottom: Axes, common: np.ndarray, groups: GroupStudy) -> None:
     healthy = groups.curves[HEALTHY]
-    time = np.arange(LENGTH) / SFREQ
+    moments = {name: at / SFREQ for name, at in groups.phases[HEALTHY].items()}
     plot_group_band(
         healthy.mean[:, 0], healthy.sd[:, 0], "Healthy, mean personalized atom",
-        color=GROUP_COLORS[HEALTHY], sfreq=SFREQ, ax=left,
+        color=GROUP_COLORS[HEALTHY], sfreq=SFREQ, ax=top,
     )  # fmt: skip
-    left.plot(time, unit(common), color=SHARED, lw=2, label="common atom")
-    mark_moments({name: at / SFREQ for name, at in groups.phases[HEALTHY].items()}, left)
-    label(left, WINDOW, VELOCITY)
-    add_legend(left, headroom=0.3, n_columns=1)
-    below = None
-    for column, group in enumerate(PATIENTS, start=1):
-        top = make_axes(figure.add_subplot(grid[0, column], sharex=left, sharey=left))
-        below = make_axes(figure.add_subplot(grid[1, column], sharex=left, sharey=below))
-        draw_patients(top, below, groups, group, "personalized atom")
-        add_legend(top, n_columns=1)
-    return figure
+    time = np.arange(LENGTH) / SFREQ
+    top.plot(time, unit(common), color=SHARED, lw=1.5, label="common atom")
+    relative = healthy.sd[:, 0] / healthy.sd.max()
+    bottom.plot(time, relative, color=GROUP_COLORS[HEALTHY], label="Healthy's own sd")
+    mark_moments(moments, top)
+    mark_moments(moments, bottom, named=False)
+    label(top, "", VELOCITY)
+    label(bottom, WINDOW, "sd of Healthy\n(largest = 1)")

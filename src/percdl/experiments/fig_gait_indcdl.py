@@ -35,12 +35,12 @@ def run(study: Study) -> Result:
     return Result(
         lines=[
             Line(
-                f"{row.group}: sd at the ends over sd elsewhere",
+                f"{group}: sd at the ends over sd elsewhere",
                 "IndCDL's ends vary more (picture)",
-                f"IndCDL {row.IndCDL:.2f}, PerCDL {row.PerCDL:.2f}",
+                f"IndCDL {individuals:.2f}, PerCDL {persons:.2f}",
                 settings,
             )
-            for row in ends.itertuples()
+            for group, individuals, persons in ends.to_numpy()
         ],
         tables={"fig_gait_indcdl": tabulate(individual), "fig_gait_indcdl_ends": ends},
         figures={"fig_gait_indcdl": draw(individual)},

@@ -32,10 +32,10 @@ def run(study: Study) -> Result:
     return Result(
         lines=[
             Line(
-                f"{row.group}: IndCDL mean to PopCDL atom", "similar (picture)",
-                f"{row.distance:.3f}", settings,
+                f"{group}: IndCDL mean to PopCDL atom", "similar (picture)",
+                f"{distance:.3f}", settings,
             )
-            for row in distances.itertuples()
+            for group, distance in distances.to_numpy()
         ],
         tables={
             "fig_indcdl_popcdl": tabulate(groups).assign(
@@ -65,7 +65,7 @@ def compare(groups: GroupStudy, atoms: dict[str, np.ndarray]) -> pd.DataFrame:
 
 
 def _read(distances: pd.DataFrame) -> str:
-    largest = distances["distance"].max()
+    largest = distances["distance"].to_numpy().max()
     return (
         f"The mean of the individual atoms and PopCDL's atom are {largest:.2f} apart at most "
         f"(two shapes of unit norm with nothing in common: 1.41), "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -23,7 +25,7 @@ from percdl.experiments.gait_fits import (
 from percdl.experiments.progress import follow
 from percdl.experiments.residuals import error_of_fit
 from percdl.experiments.result import Line, Result, Study
-from percdl.plotting.style import COLORS, SHARED, add_legend, label, make_axes
+from percdl.plotting.style import COLORS, SHARED, label, make_axes
 
 BARYCENTER, BEST, KEPT = "IndCDL barycenter", "best free atoms", "windows kept"
 PAPER = {"IndCDL": 0.055, "PopCDL": 0.109, "PerCDL": 0.063, BARYCENTER: 0.116}
@@ -160,20 +162,23 @@ def _read(numbers: pd.DataFrame) -> str:
 
 def draw(numbers: pd.DataFrame) -> Figure:
     """Draw the errors of each model as points, the paper's among them."""
-    figure = Figure(figsize=(7.5, 3.6), layout="constrained")
+    figure = Figure(figsize=(10, 3.8), layout="constrained")
     ax = make_axes(figure.add_subplot())
     places = dict(zip(PAPER, range(len(PAPER)), strict=True))
     ax.plot(list(PAPER.values()), list(places.values()), "D", color=SHARED, ms=7, label="paper")
     for index, (start, kind) in enumerate(CASES):
-        looks = {"marker": "os^"[index // 2], "fillstyle": "none" if kind == PRINTED else "full"}
+        looks: dict[str, Any] = {
+            "marker": "os^"[index // 2],
+            "fillstyle": "none" if kind == PRINTED else "full",
+        }
         y = [place + 0.12 * (index + 1) for place in places.values()]
         x = [error(numbers, name, start, kind) for name in places]
         tint = COLORS[index // 2]
-        ax.plot(x, y, ls="", color=tint, ms=6, label=f"{kind}, {start}", **looks)
+        ax.plot(x, y, ls="", color=tint, ms=6, label=f"{kind},\n{start}", **looks)
     ax.set_yticks(list(places.values()), list(places))
     ax.invert_yaxis()
     ax.set_xlim(left=0)
     ax.grid(axis="x", color="0.9")
     label(ax, "normalized reconstruction error (share of the signals' energy)", "")
-    add_legend(ax)
+    figure.legend(loc="outside right center", fontsize="small", frameon=False)
     return figure

@@ -10,7 +10,8 @@ the paper's do.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections import Counter
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -71,24 +72,16 @@ def load_walks(n_members: int) -> Walks:
     data = load_gait(data_home())
     people = data.metadata.drop_duplicates("Subject")
     chosen = people.groupby("PathologyGroup", sort=False).head(n_members)
-    counts = chosen["PathologyGroup"].value_counts()
+    counts = Counter(chosen["PathologyGroup"])
     for group in GROUPS:
-        if counts.get(group, 0) < n_members:
+        if counts[group] < n_members:
             raise DatasetError(
-                f"The gait recordings hold {counts.get(group, 0)} participants of group {group}; "
+                f"The gait recordings hold {counts[group]} participants of group {group}; "
                 f"{n_members} are needed. Set PERCDL_DATA to the folder of the whole dataset."
             )
     codes = [str(code) for code in chosen.index]
-    cohort = zscore(data.cohort.select(codes))
+    cohort = data.cohort.select(codes).zscore()
     return Walks(cohort, {code: data.swings[code]["right"] for code in codes})
-
-
-def zscore(cohort: Cohort) -> Cohort:
-    """Return the recordings at mean zero and unit standard deviation."""
-    return Cohort(
-        replace(r, values=(r.values - r.values.mean(0)) / r.values.std(0), units=None)
-        for r in cohort
-    )
 
 
 @cache
@@ -145,9 +138,10 @@ def personal_atoms(model: BaseCDL) -> Float[np.ndarray, "S L"]:
 
 
 def unit(curves: Float[np.ndarray, "... L"]) -> Float[np.ndarray, "... L"]:
-    """Return curves at unit norm.
+    """Return curves at unit norm; silence stays silent.
 
     >>> unit(np.array([3.0, 4.0]))
     array([0.6, 0.8])
     """
-    return curves / np.linalg.norm(curves, axis=-1, keepdims=True)
+    norms = np.linalg.norm(curves, axis=-1, keepdims=True)
+    return curves / np.where(norms > 0, norms, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from percdl.analysis import normalized_reconstruction_error
 from percdl.estimators.base import BaseCDL
 from percdl.signals import Cohort
 
@@ -21,6 +22,4 @@ def rebuild(model: BaseCDL, cohort: Cohort) -> list[np.ndarray]:
 
 def error_of_fit(model: BaseCDL, cohort: Cohort) -> float:
     """Return the normalized reconstruction error of a fit (decision 12)."""
-    rebuilt = rebuild(model, cohort)
-    missed = sum(np.sum((r.values - x) ** 2) for r, x in zip(cohort, rebuilt, strict=True))
-    return float(missed / sum(np.sum(np.square(r.values)) for r in cohort))
+    return normalized_reconstruction_error(cohort, rebuild(model, cohort))

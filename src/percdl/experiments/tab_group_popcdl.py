@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from percdl.datasets import atom_distance
 from percdl.datasets.gait import GROUPS
 from percdl.experiments.gait_fits import KEPT, SFREQ, fit_in_place, n_per_group
 from percdl.experiments.gait_looks import GROUP_COLORS, VELOCITY
@@ -46,10 +47,8 @@ def measure(study: Study, n_members: int) -> pd.DataFrame:
 
 
 def _pair(n_members: int, a: str, b: str) -> dict[str, float]:
-    from tslearn.metrics import dtw
-
-    first, second = (fit_in_place("PopCDL", n_members, group).dictionary_[0] for group in (a, b))
-    return {"dtw": dtw(first, second), "euclidean": float(np.linalg.norm(first - second))}
+    one, other = (fit_in_place("PopCDL", n_members, group).dictionary_ for group in (a, b))
+    return {metric: atom_distance(one, other, metric) for metric in ("dtw", "euclidean")}
 
 
 def atoms(n_members: int) -> pd.DataFrame:
