@@ -3,6 +3,7 @@
 from percdl.analysis.atom_length import AtomLength, suggest_atom_length
 from percdl.analysis.bootstrap import Bootstrap, bootstrap_atoms
 from percdl.analysis.classification import FeatureAUC, feature_auc, paper_classifier
+from percdl.analysis.groups import GroupCurve, relative_variability, summarize_groups
 from percdl.analysis.rhythm import judge_events
 from percdl.analysis.segmentation import Segmentation, score_segmentation
 from percdl.analysis.selection import Selection, select
@@ -14,6 +15,7 @@ __all__ = [
     "AtomLength",
     "Bootstrap",
     "FeatureAUC",
+    "GroupCurve",
     "Segmentation",
     "Selection",
     "Uncertainty",
@@ -24,9 +26,11 @@ __all__ = [
     "normalized_reconstruction_error",
     "paper_classifier",
     "relative_amplitude",
+    "relative_variability",
     "score_segmentation",
     "select",
     "sensitivity_at",
     "suggest_atom_length",
+    "summarize_groups",
     "trace_trade_off",
 ]

@@ -39,7 +39,7 @@ def run(study: Study) -> Result:
     judged = compare_with_paper(groups)
     settings = f"{3 * n_members} walks, {KEPT}; atoms at unit norm"
     lines = [
-        Line(f"{group} differs at the {words}", "yes", ours, settings)
+        Line(f"{group} differs most at: {words}", "yes", ours, settings)
         for group, words, ours in judged[["group", "paper", "ours"]].to_numpy()
     ]
     apart = distance_to_healthy(common, groups)
@@ -84,7 +84,7 @@ def _read(judged: pd.DataFrame, apart: float) -> str:
         )
     agree = judged["agrees"].sum()
     return (
-        f"The common atom is at {apart:.2f} of Healthy's mean (unit norms). {' '.join(sentences)} "
+        f"The common atom is {apart:.2f} away from Healthy's mean (unit norms). {' '.join(sentences)} "
         f"Of the paper's {len(judged)} statements {agree} hold here."
     )
 
@@ -118,4 +118,4 @@ def _draw_healthy(top: Axes, bottom: Axes, common: np.ndarray, groups: GroupStud
     mark_moments(moments, top)
     mark_moments(moments, bottom, named=False)
     label(top, "", VELOCITY)
-    label(bottom, WINDOW, "sd of Healthy\n(largest = 1)")
+    label(bottom, WINDOW, "sd of Healthy\n(of its max.)")

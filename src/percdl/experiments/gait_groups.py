@@ -117,4 +117,4 @@ def draw_patients(top: Axes, bottom: Axes, study: GroupStudy, group: str, what: 
     mark_moments(moments, top)
     mark_moments(moments, bottom, named=False)
     label(top, "", VELOCITY)
-    label(bottom, WINDOW, "relative variability\n(Healthy's largest sd)")
+    label(bottom, WINDOW, "relative\nvariability")

@@ -2,8 +2,8 @@
 
 Two moments come from the annotation, whose intervals start when the foot begins to turn (the
 heel rises) and end when it is at rest again (the foot is flat). Two come from the curve, as is
-usual for a gyroscope on a foot: the toes leave the ground at the deepest trough before the peak
-of the swing, the heel touches it at the deepest trough after.
+usual for a gyroscope on a foot: the toes leave the ground at the deepest dip before the peak
+of the swing, the heel touches it at the deepest dip after.
 """
 
 from __future__ import annotations
