@@ -84,8 +84,8 @@ def _read(judged: pd.DataFrame, apart: float) -> str:
         )
     agree = judged["agrees"].sum()
     return (
-        f"The common atom is {apart:.2f} away from Healthy's mean (unit norms). {' '.join(sentences)} "
-        f"Of the paper's {len(judged)} statements {agree} hold here."
+        f"The common atom is {apart:.2f} away from Healthy's mean (unit norms). "
+        f"{' '.join(sentences)} Of the paper's {len(judged)} statements {agree} hold here."
     )
 
 
