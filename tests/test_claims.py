@@ -25,6 +25,7 @@ NAMES = {
     "import_time",
     "l1_coder",
     "monotone",
+    "noise",
     "peers",
     "readers",
     "recovery",
@@ -32,6 +33,7 @@ NAMES = {
     "sparse_coder",
     "speed",
     "uncertainty",
+    "validation",
 }
 CLAIM = """
 from benchmarks.claims._claim import Claim, at_least, at_most, beside

@@ -6,9 +6,10 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("tslearn")
 
 import numpy as np
+import pandas as pd
 
 from percdl import make_synthetic
-from percdl.experiments import Ledger, Study, fig_noise
+from percdl.experiments import Ledger, Study, fig_gaussian_noise, fig_noise
 from percdl.experiments.synthetic_fits import fit
 from percdl.experiments.synthetic_scores import personal_distances, reconstruction_error
 
@@ -75,3 +76,39 @@ def test_the_reading_follows_the_numbers(noise_rows):
     table = fig_noise.summarize(rows.assign(error_clean=-better))
     assert "except at 0 % (IndCDL), 20 % (IndCDL)" in fig_noise._read(table)
     assert fig_noise.draw(table, 1).axes
+
+
+@pytest.fixture(scope="module")
+def gaussian_rows():
+    return fig_gaussian_noise.measure(Study(), (0, 30), (0,), **SIZES)
+
+
+def test_noise_hides_the_personal_atoms(gaussian_rows):
+    rows = gaussian_rows
+    assert len(rows) == 2 * 2 * 3
+    for quantity in ("euclidean", "dtw", "error_given"):
+        by_level = rows.groupby("snr_db")[quantity].mean()
+        assert by_level[0] > by_level[30]
+    # A path of any slope is never longer than the straight one.
+    assert (rows["dtw"] <= rows["euclidean"] + 1e-9).all()
+
+
+def test_an_automatic_penalty_follows_the_noise(gaussian_rows):
+    fixed = gaussian_rows.query("penalty == '0.01'")["penalty_used"]
+    assert (fixed == 0.01).all()
+    auto = gaussian_rows.query("penalty == 'auto'").groupby("snr_db")["penalty_used"].min()
+    assert auto[0] > auto[30]
+
+
+def test_the_reading_of_gaussian_noise_follows_the_numbers(gaussian_rows):
+    values = gaussian_rows["method"].map({"PerCDL": 0.1, "PopCDL": 0.4, "IndCDL": 0.3})
+    twice = pd.concat([gaussian_rows, gaussian_rows.assign(seed=1)])
+    for name in fig_gaussian_noise.QUANTITIES:
+        twice[name] = [*values, *values]
+    table = fig_gaussian_noise.summarize(twice)
+    assert fig_gaussian_noise.levels_won(table, "dtw", "PerCDL") == ([0], [])
+    assert fig_gaussian_noise.levels_won(table, "dtw", "PopCDL") == ([], [0])
+    reading = fig_gaussian_noise._read(table)
+    assert "DTW distance to the personal atoms, PerCDL below IndCDL at all" in reading
+    assert "DTW distance to the personal atoms, PopCDL below IndCDL at none" in reading
+    assert fig_gaussian_noise.draw(table, 2).axes

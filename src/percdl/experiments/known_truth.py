@@ -45,9 +45,7 @@ def true_codes(data: SyntheticCohort) -> Codes:
 def find_codes(data: SyntheticCohort, penalty: float) -> Codes:
     """Return the activations found by CSC with the true personal atoms."""
     with jax.enable_x64(True):
-        events, _ = jax.jit(encode)(
-            _signals(data), jnp.asarray(data.personal_dictionary), jnp.asarray(penalty)
-        )
+        events, _ = _encode(_signals(data), data.personal_dictionary, penalty)
         return Codes(*(np.asarray(x) for x in events))
 
 
@@ -57,9 +55,7 @@ def find_atoms(data: SyntheticCohort) -> np.ndarray:
     with jax.enable_x64(True):
         moment, weight, _ = _statistics(data)
         systems = [
-            data.transform.normal_equations(
-                jnp.asarray(data.params[:, k]), jnp.asarray(atom), moment[:, k], weight[:, k]
-            )
+            _equations(data.transform, data.params[:, k], atom, moment[:, k], weight[:, k])
             for k, atom in enumerate(start)
         ]
         gram, transported = (
@@ -73,7 +69,7 @@ def find_params(data: SyntheticCohort, transform: WarpTransform) -> np.ndarray:
     with jax.enable_x64(True):
         moment, weight, _ = _statistics(data)
         found = [
-            np.asarray(_fit(transform, jnp.asarray(atom), moment[:, k], weight[:, k]))
+            np.asarray(_fit(transform, atom, moment[:, k], weight[:, k]))
             for k, atom in enumerate(data.dictionary)
         ]
     return np.stack(found, axis=1)
@@ -102,6 +98,16 @@ def as_events(codes: Codes, data: SyntheticCohort) -> pd.DataFrame:
     )
 
 
+# Compiled, since operation by operation a first call would take seconds.
+_encode = jax.jit(encode)
+_count = jax.jit(segment_statistics, static_argnums=(2, 3, 4))
+
+
+@partial(jax.jit, static_argnames="transform")
+def _equations(transform, params, atom, moment, weight):
+    return transform.normal_equations(params, atom, moment, weight)
+
+
 @partial(jax.jit, static_argnames="transform")
 def _fit(transform, atom, moment, weight):
     """Fit from zero and from a monotone alignment, onsets fixed; keep what explains more."""
@@ -112,12 +118,13 @@ def _fit(transform, atom, moment, weight):
 
 
 def _signals(data: SyntheticCohort) -> Signals:
-    values = jnp.stack([jnp.asarray(record.values) for record in data.cohort])
-    return Signals(values, jnp.full(len(values), values.shape[1]), None)
+    values = np.stack([record.values for record in data.cohort])
+    lengths = np.full(len(values), values.shape[1])
+    return Signals(jnp.asarray(values), jnp.asarray(lengths), None)
 
 
 def _statistics(data: SyntheticCohort) -> Statistics:
+    """Return the statistics of the true segments, on the host."""
     n_atoms, length, _ = data.dictionary.shape
-    onset, atom, amplitude = (jnp.asarray(x) for x in true_codes(data))
-    events = Events(onset, atom, amplitude)
-    return segment_statistics(_signals(data), events, n_atoms, length, 0)
+    events = Events(*(jnp.asarray(x) for x in true_codes(data)))
+    return jax.tree.map(np.asarray, _count(_signals(data), events, n_atoms, length, 0))
