@@ -21,7 +21,8 @@ def claims() -> Iterator[Claim]:
     seeds = range(2 if is_quick() else N_SEEDS)
     codes = fig_activations.measure(Study(), seeds)
     detail = f"{len(seeds)} cohorts"
-    yield at_least("CSC: onsets found to the sample", np.mean(codes["onsets_exact"]), 1, detail)
+    exact = float(np.mean(codes["onsets_exact"]))
+    yield at_least("CSC: onsets found to the sample", exact, 1, detail)
     yield at_most("CSC: activations that are not there", np.sum(codes["n_extra"]), 0, detail)
     yield at_most("CSC: largest error of an amplitude", np.max(codes["amplitude_error"]), 1e-9)
     atoms = fig_validation_common.measure(Study(), seeds)
@@ -29,6 +30,6 @@ def claims() -> Iterator[Claim]:
     yield at_most(name, np.max(atoms["distance"]), MOST_DISTANCE, detail)
     warps = fig_perso.measure(Study(), seeds)
     name = f"IPU: warps nowhere off by more than {fig_perso.TOLERANCE:g} samples"
-    yield at_least(name, np.mean(warps["warps_recovered"]), LEAST_WARPS, detail)
+    yield at_least(name, float(np.mean(warps["warps_recovered"])), LEAST_WARPS, detail)
     name = "IPU: largest normalized reconstruction error"
     yield at_most(name, np.max(warps["error"]), MOST_ERROR, detail)

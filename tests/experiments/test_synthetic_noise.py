@@ -10,8 +10,9 @@ import pandas as pd
 
 from percdl import make_synthetic
 from percdl.experiments import Ledger, Study, fig_gaussian_noise, fig_noise
+from percdl.experiments.residuals import rebuild
 from percdl.experiments.synthetic_fits import fit
-from percdl.experiments.synthetic_scores import personal_distances, reconstruction_error
+from percdl.signals.reconstruction import normalized_reconstruction_error
 
 SIZES = {"n_subjects": 4, "n_times": 320}
 
@@ -22,24 +23,10 @@ def noise_rows(tmp_path_factory):
     return fig_noise.measure(Study(ledger=Ledger(path)), (0.0, 0.2), (0,), **SIZES), path
 
 
-def test_truth_has_no_distance_and_scale_plays_no_part():
-    truth = make_synthetic(3, random_state=0).personal_dictionary
-    assert personal_distances(5 * truth[:, ::-1], truth) == pytest.approx((0, 0), abs=1e-6)
-
-
-def test_a_missing_atom_counts_as_zero():
-    truth = make_synthetic(2, random_state=0).personal_dictionary
-    missing = truth.copy()
-    missing[0, 0] = np.nan
-    euclidean, dtw = personal_distances(missing, truth)
-    assert euclidean == pytest.approx(1 / 4)
-    assert 0 < dtw <= 1 / 4 + 1e-9
-
-
 def test_the_error_is_that_of_the_model_itself():
     data = make_synthetic(4, 320, random_state=0)
     model = fit("PerCDL", data)
-    mine = reconstruction_error(model, data.cohort, data.cohort)
+    mine = normalized_reconstruction_error(data.cohort, rebuild(model, data.cohort))
     energy = sum(np.sum(r.values**2) for r in data.cohort)
     # The objective is the squared error and the price of the activations.
     assert mine * energy + model.penalty_ * len(model.events_) == pytest.approx(

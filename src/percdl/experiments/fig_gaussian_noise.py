@@ -8,12 +8,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from percdl.datasets import make_synthetic
+from percdl.datasets import make_synthetic, personal_atom_distance
 from percdl.experiments.progress import follow
+from percdl.experiments.residuals import rebuild
 from percdl.experiments.result import Line, Result, Study
 from percdl.experiments.synthetic_fits import LOOKS, PENALTY, SETTINGS, confidence, fit
-from percdl.experiments.synthetic_scores import personal_distances, reconstruction_error
 from percdl.plotting.style import label, make_axes
+from percdl.signals.reconstruction import normalized_reconstruction_error
 
 METHODS = ("PerCDL", "PopCDL", "IndCDL")
 PAPER_LEVELS, SMALL_LEVELS = (-5, 0, 5, 10, 15, 20, 25, 30), (0, 10, 30)
@@ -70,12 +71,12 @@ def _score(S: int, N: int, snr_db: int, seed: int, penalty: str, method: str) ->
     clean = make_synthetic(S, N, random_state=seed)
     data = make_synthetic(S, N, snr_db=snr_db, random_state=seed)
     model = fit(method, data, penalty=PENALTIES[penalty])
-    euclidean, dtw = personal_distances(model.personal_dictionary_, clean.personal_dictionary)
+    rebuilt = rebuild(model, data.cohort)
+    atoms = model.personal_dictionary_, clean.personal_dictionary
     return {
-        "euclidean": euclidean,
-        "dtw": dtw,
-        "error_clean": reconstruction_error(model, data.cohort, clean.cohort),
-        "error_given": reconstruction_error(model, data.cohort, data.cohort),
+        **{metric: personal_atom_distance(*atoms, metric) for metric in DISTANCES},
+        "error_clean": normalized_reconstruction_error(clean.cohort, rebuilt),
+        "error_given": normalized_reconstruction_error(data.cohort, rebuilt),
         "penalty_used": model.penalty_,
     }
 

@@ -15,10 +15,11 @@ from matplotlib.figure import Figure
 
 from percdl.datasets import make_synthetic
 from percdl.experiments.progress import follow
+from percdl.experiments.residuals import rebuild
 from percdl.experiments.result import Line, Result, Study
 from percdl.experiments.synthetic_fits import LOOKS, SETTINGS, fit
-from percdl.experiments.synthetic_scores import reconstruction_error
 from percdl.plotting.style import label, make_axes
+from percdl.signals.reconstruction import normalized_reconstruction_error
 
 METHODS = ("PerCDL", "PopCDL", "IndCDL")
 LOSSES = {"squared": "squared loss", "huber": "Huber loss"}
@@ -67,10 +68,10 @@ def measure(
 def _errors(S: int, N: int, rate: float, seed: int, loss: str, method: str) -> dict[str, float]:
     clean = make_synthetic(S, N, random_state=seed).cohort
     data = make_synthetic(S, N, impulse_rate=rate, random_state=seed)
-    model = fit(method, data, loss=loss)
+    rebuilt = rebuild(fit(method, data, loss=loss), data.cohort)
     return {
-        CLEAN: reconstruction_error(model, data.cohort, clean),
-        GIVEN: reconstruction_error(model, data.cohort, data.cohort),
+        CLEAN: normalized_reconstruction_error(clean, rebuilt),
+        GIVEN: normalized_reconstruction_error(data.cohort, rebuilt),
     }
 
 

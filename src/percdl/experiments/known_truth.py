@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from percdl.datasets import SyntheticCohort
-from percdl.steps import percdu
+from percdl.steps import percdu, robust
 from percdl.steps.csc import encode
 from percdl.steps.realignment import search
 from percdl.steps.statistics import segment_statistics
@@ -77,12 +77,9 @@ def find_params(data: SyntheticCohort, transform: WarpTransform) -> np.ndarray:
 
 def rebuild(codes: Codes, personal: np.ndarray, n_times: int) -> np.ndarray:
     """Return the signals (S, N, P) that codes and personal atoms (S, K, L, P) stand for."""
-    n_subjects, _, length, n_channels = personal.shape
-    signals = np.zeros((n_subjects, n_times, n_channels))
-    for s, e in zip(*np.nonzero(codes.amplitude), strict=True):
-        onset, atom = codes.onset[s, e], personal[s, codes.atom[s, e]]
-        signals[s, onset : onset + length] += codes.amplitude[s, e] * atom
-    return signals
+    with jax.enable_x64(True):
+        events = Events(*(jnp.asarray(x) for x in codes))
+        return np.asarray(_rebuild(events, personal, n_times))
 
 
 def as_events(codes: Codes, data: SyntheticCohort) -> pd.DataFrame:
@@ -100,6 +97,7 @@ def as_events(codes: Codes, data: SyntheticCohort) -> pd.DataFrame:
 
 # Compiled, since operation by operation a first call would take seconds.
 _encode = jax.jit(encode)
+_rebuild = jax.jit(robust.rebuild, static_argnums=2)
 _count = jax.jit(segment_statistics, static_argnums=(2, 3, 4))
 
 
