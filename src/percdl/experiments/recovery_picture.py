@@ -56,11 +56,19 @@ def _draw_atoms(
     ax: Axes, truth: np.ndarray, found: np.ndarray, common: np.ndarray, atom: int
 ) -> None:
     ax.plot(common[:, 0], color=OBSERVED, lw=1, linestyle=":", label="common atom")
-    draw_pair(ax, np.arange(len(truth)), truth[:, 0], found[:, 0], color(atom))
+    # Given or found, as the experiment has it.
+    draw_pair(ax, np.arange(len(truth)), truth[:, 0], found[:, 0], color(atom), "in use")
     ax.set_ylim(-1.3, 2.6)
 
 
-def draw_pair(ax: Axes, time: np.ndarray, truth: np.ndarray, found: np.ndarray, tint: str) -> None:
+def draw_pair(
+    ax: Axes,
+    time: np.ndarray,
+    truth: np.ndarray,
+    found: np.ndarray,
+    tint: str,
+    name: str = "found",
+) -> None:
     """Draw what was found over the truth."""
     ax.plot(time, truth, color=tint, label="true", **TRUE)
-    ax.plot(time, found, color=SHARED, label="found", **FOUND)
+    ax.plot(time, found, color=SHARED, label=name, **FOUND)
