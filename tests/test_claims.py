@@ -16,6 +16,8 @@ NAMES = {
     "bad_input",
     "convergence",
     "derivatives",
+    "ecg_auc",
+    "ecg_errors",
     "gait_errors",
     "gait_segmentation",
     "gpu",
