@@ -25,6 +25,7 @@ from percdl.plotting import plot_reconstruction
 METHODS = ("IndCDL", "PopCDL", "PerCDL")
 LEAD, GROUP, N_SHOWN = "II", "MI", 3
 SECONDS = 5
+N_TIMES = SECONDS * SFREQ
 
 
 def run(study: Study) -> Result:
@@ -53,7 +54,7 @@ def fit_all(n_members: int) -> dict[str, BaseCDL]:
 
 
 def measure(fits: dict[str, BaseCDL], n_members: int, shown: list[str]) -> pd.DataFrame:
-    """Return lead II of the records and of their reconstructions, one row per sample."""
+    """Return lead II of the records and of their reconstructions, for the seconds drawn."""
     cohort = prepare(n_members, FILTERED)
     lead = cohort.channels.index(LEAD)
     frames = []
@@ -61,20 +62,18 @@ def measure(fits: dict[str, BaseCDL], n_members: int, shown: list[str]) -> pd.Da
         rebuilt = dict(zip(cohort.subjects, rebuild(model, cohort), strict=True))
         for subject in shown:
             values = {
-                "recording": cohort[subject].values[:, lead],
-                "reconstruction": rebuilt[subject][:, lead],
+                "recording": cohort[subject].values[:N_TIMES, lead],
+                "reconstruction": rebuilt[subject][:N_TIMES, lead],
             }
-            about = {"method": method, "subject": subject}
-            frames.append(
-                pd.DataFrame({**about, "sample": range(len(rebuilt[subject])), **values})
-            )
+            about = {"method": method, "subject": subject, "sample": range(N_TIMES)}
+            frames.append(pd.DataFrame({**about, **values}))
     return pd.concat(frames, ignore_index=True)
 
 
 def draw(
     fits: dict[str, BaseCDL], numbers: pd.DataFrame, n_members: int, shown: list[str]
 ) -> Figure:
-    """Draw a row per record and a column per model, the first seconds."""
+    """Draw a row per record and a column per model."""
     figure = Figure(figsize=(13, 2.4 * len(shown)), layout="constrained")
     axes = figure.subplots(len(shown), len(METHODS), sharex=True, sharey="row", squeeze=False)
     for column, method in enumerate(METHODS):
@@ -82,11 +81,9 @@ def draw(
         for row, subject in enumerate(shown):
             part = numbers[(numbers["method"] == method) & (numbers["subject"] == subject)]
             ax = plot_reconstruction(
-                part[["recording"]].to_numpy()[: SECONDS * SFREQ],
-                part[["reconstruction"]].to_numpy()[: SECONDS * SFREQ],
-                events[
-                    (events["subject"] == subject) & (events["onset_sample"] < SECONDS * SFREQ)
-                ],
+                part[["recording"]].to_numpy(),
+                part[["reconstruction"]].to_numpy(),
+                events[(events["subject"] == subject) & (events["onset_sample"] < N_TIMES)],
                 atom_length=LENGTH,
                 name=f"lead {LEAD} (unit power)",
                 sfreq=SFREQ,

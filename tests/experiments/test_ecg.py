@@ -1,0 +1,101 @@
+"""ECG: how records are prepared, and all labels on a few synthetic beats."""
+
+import pytest
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("tslearn")
+
+import numpy as np
+import pandas as pd
+from numpy.testing import assert_allclose
+
+from percdl.datasets.ptbxl import PTBXL, as_leads
+from percdl.datasets.ptbxl_tables import SUPERCLASSES
+from percdl.experiments import Study, ecg_classification, ecg_features, ecg_fits, find
+from percdl.transforms import Modulation, TimeWarp
+
+LEADS, N_TIMES, PERIOD, N_MEMBERS = ("II", "V1"), 600, 90, 12
+LABELS = ["ecg:errors", "ecg:classification", "fig:app:ecg_atoms", "fig:app:ecg_recon"]
+
+
+def a_record(superclass, rng):
+    """Return beats (N, 2) in mV whose T wave, in one lead, tells the superclass."""
+    time = (np.arange(N_TIMES) - rng.integers(PERIOD)) % PERIOD
+    r_wave = np.exp(-0.5 * ((time - 30) / 2) ** 2)
+    t_wave = np.exp(-0.5 * ((time - 55 - rng.uniform(-2, 2)) / 5) ** 2)
+    size = (superclass - 2) / 4
+    beats = np.stack([r_wave + 0.3 * t_wave, -0.8 * r_wave + size * t_wave], axis=1)
+    return rng.uniform(0.5, 1.5) * beats + 0.01 * rng.standard_normal(beats.shape)
+
+
+@pytest.fixture(scope="module")
+def records():
+    rng = np.random.default_rng(0)
+    names = np.repeat(np.arange(5), N_MEMBERS)
+    values = np.array([a_record(name, rng) for name in names])
+    index = pd.Index(range(1, 1 + len(names)), name="ecg_id")
+    labels = pd.DataFrame(names[:, None] == np.arange(5), index, list(SUPERCLASSES))
+    folds = pd.Series(np.tile([*range(1, 9), 1, 2, 9, 10], 5), index)
+    return PTBXL(as_leads(values, LEADS, 100, labels), pd.DataFrame(index=index), labels, folds)
+
+
+@pytest.fixture(autouse=True)
+def few_and_fast(records, monkeypatch):
+    """Let the study see the synthetic records, with small warps and few rounds."""
+    for module in (ecg_fits, ecg_classification):
+        monkeypatch.setattr(module, "load_records", lambda n_members: records)
+    monkeypatch.setattr(ecg_fits, "ROUNDS", {"n_init": 1, "n_perso": 1})
+    for cached in (ecg_fits.prepare, ecg_fits.fit, ecg_fits.fit_other):
+        cached.cache_clear()
+    yield
+    for cached in (ecg_fits.prepare, ecg_fits.fit, ecg_fits.fit_other):
+        cached.cache_clear()
+
+
+def test_processing_is_written_down_and_does_what_it_says(records):
+    raw, filtered, compressed = (
+        ecg_fits.prepare(N_MEMBERS, x)
+        for x in (ecg_fits.RAW, ecg_fits.FILTERED, ecg_fits.COMPRESSED)
+    )
+    for cohort in (raw, filtered):
+        assert_allclose([np.mean(r.values**2) for r in cohort], 1)
+        assert cohort.processing[-1] == "scaled to unit power"
+    assert "arcsinh" in compressed.processing[-1]
+    expected = records.cohort.bandpass(*ecg_fits.BAND, order=2)
+    assert_allclose(ecg_fits.KNEE * np.sinh(compressed[3].values), expected[3].values, atol=1e-9)
+
+
+def test_the_first_beat_has_its_peak_where_it_is_said_to_be():
+    beat = ecg_fits.first_beat(ecg_fits.prepare(N_MEMBERS, ecg_fits.FILTERED))
+    assert beat.shape == (1, ecg_fits.LENGTH, len(LEADS))
+    assert np.square(beat[0]).sum(1).argmax() == ecg_fits.R_PEAK
+
+
+def test_gains_in_signal_units_are_those_of_the_beats(records):
+    """Amplitude times modulated atom is the mean beat, whatever the scale of the record."""
+    model = ecg_fits.fit(N_MEMBERS, ecg_fits.FILTERED, Modulation(3))
+    cohort = ecg_fits.prepare(N_MEMBERS, ecg_fits.FILTERED)
+    amplitude = ecg_fits.mean_amplitudes(model, cohort)
+    energy = amplitude * np.linalg.norm(model.personal_dictionary_[:, 0], axis=(1, 2))
+    beats = [np.sqrt(np.sum(r.values**2) / (N_TIMES / PERIOD)) for r in cohort]
+    assert_allclose(energy, beats, rtol=0.25)
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_every_label_runs(label, monkeypatch):
+    names = (ecg_features.WARPS, ecg_features.MODULATED, ecg_features.RICH)
+    small = TimeWarp(1, 2, per_channel=True)
+    monkeypatch.setattr(ecg_fits, "WARP", small)
+    monkeypatch.setattr(ecg_features, "FINE", small)
+    monkeypatch.setattr(ecg_fits, "n_per_class", lambda study: N_MEMBERS)
+    monkeypatch.setattr(ecg_classification, "N_INNER", 1)
+    if label == "ecg:classification":
+        table = ecg_classification.measure(Study(), N_MEMBERS, names)
+        assert table["auc"].between(0, 1).all()
+        assert table["n_features"].tolist() == [4, 26, 30]
+        return
+    result = find(label).load()(Study())
+    assert result.lines
+    assert result.reading
+    assert all(len(table) for table in result.tables.values())
+    assert len(result.figures) == 1
