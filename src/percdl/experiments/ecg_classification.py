@@ -38,7 +38,7 @@ def run(study: Study) -> Result:
         lines=_lines(table, f"{5 * n_members} records, {SETTINGS}; {PROTOCOL}"),
         tables={"ecg_classification": table},
         figures={"ecg_classification": draw(table)},
-        reading=_read(table),
+        reading=read(table),
     )
 
 
@@ -92,7 +92,8 @@ def _lines(table: pd.DataFrame, settings: str) -> list[Line]:
     return lines
 
 
-def _read(table: pd.DataFrame) -> str:
+def read(table: pd.DataFrame) -> str:
+    """Say what each step from one set of features to the next has brought."""
     names = [name for name in FEATURE_SETS if name != FREE]
     steps = [
         f"{after} ({auc(table, after) - auc(table, before):+.3f})"

@@ -20,7 +20,6 @@ from percdl.experiments.ecg_fits import (
     KEPT,
     RAW,
     REALIGNED,
-    WARP,
     fit,
     fit_other,
     mean_amplitudes,
@@ -42,7 +41,7 @@ FREE = f"IndCDL, whole atoms; {COMPRESSED}; {KEPT}"
 
 def warps(processing: str, alignment: str = KEPT) -> Callable[[int], Features]:
     """Return the parameters of the paper's warps, one per lead: P D W numbers."""
-    return lambda n_members: _params(fit(n_members, processing, WARP, alignment))
+    return lambda n_members: _params(fit(n_members, processing, alignment=alignment))
 
 
 def fine_warps(n_members: int) -> Features:

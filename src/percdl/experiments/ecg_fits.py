@@ -88,14 +88,18 @@ def build(kind: Callable[..., BaseCDL], init: Any, **changes: Any) -> BaseCDL:
 
 @cache
 def fit(
-    n_members: int, processing: str, transform: Transform = WARP, alignment: str = KEPT
+    n_members: int,
+    processing: str,
+    transform: Transform | None = None,
+    alignment: str = KEPT,
 ) -> BaseCDL:
-    """Fit PerCDL."""
+    """Fit PerCDL, by default with the paper's warps."""
     cohort = prepare(n_members, processing)
     search = alignment == REALIGNED
     centering = "refit" if search else "off"
     options = {"realign": search, "multistart": search, "centering": centering}
-    return build(PerCDL, first_beat(cohort), transform=transform, **options).fit(cohort)
+    chosen = transform or WARP
+    return build(PerCDL, first_beat(cohort), transform=chosen, **options).fit(cohort)
 
 
 @cache
