@@ -1,8 +1,8 @@
 """What is known of each ECG, from the crudest warps to richer transforms, step by step.
 
 Each set of features changes one thing about the one before: how records are processed, whether
-windows may move, the transform. Except where the name says so, features are personalization
-parameters alone: the A of the paper, never its Z.
+windows may move, the transform. Features are personalization parameters; the voltage of a
+record is one in the gauge that leaves it to the gains, and part of the activations in the other.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from percdl.experiments.ecg_fits import (
     KEPT,
     RAW,
     REALIGNED,
+    VOLTAGE,
     fit,
     fit_other,
     mean_amplitudes,
@@ -33,9 +34,11 @@ FINE = TimeWarp(4, 14, per_channel=True)
 WAVES = Modulation(13)
 CRUDE = f"warps; {RAW}; {REALIGNED}"
 WARPS = f"finer warps; {COMPRESSED}; {KEPT}"
-MODULATED = f"modulation; {COMPRESSED}; {KEPT}"
-RICH = f"finer warps and modulation; {COMPRESSED}; {KEPT}"
-WITH_AMPLITUDE = f"{RICH}; with mean activation (Z)"
+MODULATED = f"modulation; {VOLTAGE}; {KEPT}"
+RELATIVE = "finer warps and modulation, as above"
+# Gains and activations are free up to a factor: gains of root mean square one, or activations of
+# mean one, which leaves the voltage to the gains.
+RICH = "finer warps and modulation, gains in mV (mean activation one)"
 FREE = f"IndCDL, whole atoms; {COMPRESSED}; {KEPT}"
 
 
@@ -50,20 +53,19 @@ def fine_warps(n_members: int) -> Features:
 
 
 def modulation(n_members: int) -> Features:
-    """Return the gains along the beat: P J numbers."""
-    return _params(fit(n_members, COMPRESSED, WAVES))
+    """Return the gains along the beat, of root mean square one: P J numbers."""
+    return _params(fit(n_members, VOLTAGE, WAVES))
 
 
-def rich(n_members: int) -> Features:
+def modulation_in_mv(n_members: int) -> Features:
+    """Return the gains along the beat in the gauge where the mean activation is one."""
+    model = fit(n_members, VOLTAGE, WAVES)
+    return _params(model) * mean_amplitudes(model, prepare(n_members, VOLTAGE))[:, None]
+
+
+def both(gains: Callable[[int], Features]) -> Callable[[int], Features]:
     """Return the parameters of both transforms, each fitted by itself."""
-    return np.hstack([fine_warps(n_members), modulation(n_members)])
-
-
-def with_amplitude(n_members: int) -> Features:
-    """Return the parameters, and gains in signal units: times the mean activation."""
-    model = fit(n_members, COMPRESSED, WAVES)
-    amplitude = mean_amplitudes(model, prepare(n_members, COMPRESSED))[:, None]
-    return np.hstack([fine_warps(n_members), _params(model) * amplitude])
+    return lambda n_members: np.hstack([fine_warps(n_members), gains(n_members)])
 
 
 def free(n_members: int) -> Features:
@@ -79,8 +81,8 @@ FEATURE_SETS: dict[str, Callable[[int], Features]] = {
     f"warps; {COMPRESSED}; {KEPT}": warps(COMPRESSED),
     WARPS: fine_warps,
     MODULATED: modulation,
-    RICH: rich,
-    WITH_AMPLITUDE: with_amplitude,
+    RELATIVE: both(modulation),
+    RICH: both(modulation_in_mv),
     FREE: free,
 }
 

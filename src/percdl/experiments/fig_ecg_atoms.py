@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
@@ -26,7 +28,10 @@ from percdl.plotting.style import COLORS, FAINT, label, make_axes, time_axis
 LEAD = "II"
 METHODS = ("IndCDL", "PerCDL")
 EUCLIDEAN, DTW = "Euclidean barycenter", "DTW barycenter"
-LOOKS = {EUCLIDEAN: {"color": COLORS[0]}, DTW: {"color": COLORS[1], "ls": "--"}}
+LOOKS: dict[str, dict[str, Any]] = {
+    EUCLIDEAN: {"color": COLORS[0]},
+    DTW: {"color": COLORS[1], "ls": "--"},
+}
 # A crowd of more lines is a grey surface.
 MOST_DRAWN = 150
 
@@ -90,7 +95,7 @@ def draw(crowds: dict[str, dict[str, Float[np.ndarray, "s L"]]], curves: pd.Data
     axes = figure.subplots(len(METHODS), len(SUPERCLASSES), sharex=True, sharey=True)
     for row, method in zip(axes, METHODS, strict=True):
         for ax, name in zip(row, SUPERCLASSES, strict=True):
-            part = curves[(curves["method"] == method) & (curves["superclass"] == name)]
+            part = curves.query("method == @method and superclass == @name")
             _draw_one(make_axes(ax), crowds[method][name], part)
             ax.set_title(f"{name}, {method}", fontsize="medium")
             label(ax, "time (s)" if method == METHODS[-1] else "", "")

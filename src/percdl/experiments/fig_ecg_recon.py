@@ -79,11 +79,11 @@ def draw(
     for column, method in enumerate(METHODS):
         events = fits[method].events_
         for row, subject in enumerate(shown):
-            part = numbers[(numbers["method"] == method) & (numbers["subject"] == subject)]
+            part = numbers.query("method == @method and subject == @subject")
             ax = plot_reconstruction(
-                part[["recording"]].to_numpy(),
-                part[["reconstruction"]].to_numpy(),
-                events[(events["subject"] == subject) & (events["onset_sample"] < N_TIMES)],
+                part["recording"].to_numpy()[:, None],
+                part["reconstruction"].to_numpy()[:, None],
+                events.query("subject == @subject and onset_sample < @N_TIMES"),
                 atom_length=LENGTH,
                 name=f"lead {LEAD} (unit power)",
                 sfreq=SFREQ,
@@ -94,7 +94,8 @@ def draw(
                 f"{method}, record {subject}: error {_error(part):.2f}", fontsize="medium"
             )
             ax.label_outer()
-            ax.get_legend().remove()
+            if (legend := ax.get_legend()) is not None:  # one for all, below
+                legend.remove()
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
 
@@ -106,8 +107,9 @@ def _error(part: pd.DataFrame) -> float:
 
 def errors(numbers: pd.DataFrame, method: str) -> list[float]:
     """Return the error of each record shown, in lead II."""
-    part = numbers[numbers["method"] == method]
-    return [_error(rows) for _, rows in part.groupby("subject", sort=False)]
+    part = numbers.query("method == @method")
+    shown = part["subject"].unique()
+    return [_error(part.query("subject == @subject")) for subject in shown]
 
 
 def _line(numbers: pd.DataFrame, method: str, settings: str) -> Line:
