@@ -12,11 +12,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from benchmarks.claims._claim import Claim, at_most, beside, is_quick
-from benchmarks.residuals import squared_error
 from benchmarks.timing import follow
 from percdl import IndCDL, PerCDL, PopCDL, TimeWarp, make_synthetic
 from percdl.estimators.base import BaseCDL
 from percdl.exceptions import NoActivationWarning
+from percdl.experiments.residuals import error_of_fit
 
 RATES, COMPARED = (0.0, 0.05, 0.1, 0.15, 0.2), 0.1
 # Not those on which the default delta was chosen, 0 to 9.
@@ -67,5 +67,5 @@ def _errors(name: str, rate: float, seed: int) -> tuple[float, float]:
             # IndCDL may lose an atom of a subject to the impulses: part of what is measured.
             warnings.simplefilter("ignore", NoActivationWarning)
             model.fit(noisy.cohort)
-        found.append(squared_error(model, noisy.cohort, clean.cohort))
+        found.append(error_of_fit(model, noisy.cohort, clean.cohort))
     return found[0], found[1]

@@ -13,10 +13,10 @@ import numpy as np
 
 from benchmarks.claims._claim import Claim, at_least, at_most, beside, is_quick
 from benchmarks.cohorts import PLAIN, synthetic_options
-from benchmarks.residuals import squared_error
 from benchmarks.timing import follow
 from percdl import PerCDL, make_synthetic
 from percdl.datasets import onset_accuracy
+from percdl.experiments.residuals import error_of_fit
 
 SUBJECTS, COMPARED, N_SEEDS = (16, 64, 256, 1024), 64, 10
 MOST_RATIO, MOST_ERROR, LEAST_ONSETS = 1.45, 5e-4, 0.99
@@ -79,6 +79,6 @@ def _fit(n_subjects: int, seed: int, **changes: Any) -> Outcome:
     return Outcome(
         distance=data.distance_to_truth(model.dictionary_),
         floor=data.gauge_floor(),
-        error=squared_error(model, data.cohort),
+        error=error_of_fit(model, data.cohort),
         onsets=onset_accuracy(model.events_, data.events, tolerance=1),
     )

@@ -16,10 +16,10 @@ import numpy as np
 from scipy.spatial.transform import Rotation as Turn
 
 from benchmarks.claims._claim import Claim, at_least, at_most, is_quick
-from benchmarks.residuals import squared_error
 from benchmarks.timing import follow
 from percdl import Compose, PerCDL, Rotation, TimeWarp
 from percdl.datasets import SyntheticCohort, make_handwriting, match_atoms, onset_accuracy
+from percdl.experiments.residuals import error_of_fit
 from percdl.steps.ipu import gauss_newton
 
 N_SUBJECTS, N_SEEDS = 64, 10
@@ -72,7 +72,7 @@ def _fit(seed: int) -> Outcome:
         mean_degrees=degrees.mean(),
         most_degrees=degrees.max(),
         onsets=onset_accuracy(model.events_, data.events, tolerance=1),
-        error=squared_error(model, data.cohort),
+        error=error_of_fit(model, data.cohort),
     )
 
 

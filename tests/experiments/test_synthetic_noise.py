@@ -10,7 +10,7 @@ import pandas as pd
 
 from percdl import make_synthetic
 from percdl.experiments import Ledger, Study, fig_gaussian_noise, fig_noise
-from percdl.experiments.residuals import rebuild
+from percdl.experiments.residuals import rebuild_fit
 from percdl.experiments.synthetic_fits import fit
 from percdl.signals.reconstruction import normalized_reconstruction_error
 
@@ -26,7 +26,7 @@ def noise_rows(tmp_path_factory):
 def test_the_error_is_that_of_the_model_itself():
     data = make_synthetic(4, 320, random_state=0)
     model = fit("PerCDL", data)
-    mine = normalized_reconstruction_error(data.cohort, rebuild(model, data.cohort))
+    mine = normalized_reconstruction_error(data.cohort, rebuild_fit(model, data.cohort))
     energy = sum(np.sum(r.values**2) for r in data.cohort)
     # The objective is the squared error and the price of the activations.
     assert mine * energy + model.penalty_ * len(model.events_) == pytest.approx(

@@ -25,7 +25,7 @@ from percdl.estimators.validation import (
 )
 from percdl.exceptions import InvalidParameterError, NoActivationWarning
 from percdl.signals import Cohort, as_cohort
-from percdl.signals.reconstruction import normalized_reconstruction_error
+from percdl.signals.reconstruction import normalized_reconstruction_error, rebuild
 
 if TYPE_CHECKING:
     from percdl.algorithm.settings import Settings
@@ -129,7 +129,8 @@ class BaseCDL(TransformerMixin, BaseEstimator):
     def reconstruct(self, X: Any) -> list[np.ndarray]:
         """Return the recordings as the model sees them, one array (n_times, P) each."""
         cohort = self._check_new(X)
-        return self._rebuild(cohort, self._personalize(cohort))
+        found = self._personalize(cohort)
+        return rebuild(cohort, found.events, found.personal_dictionary)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the share of the signals' energy that the model explains (decision 12).
@@ -138,7 +139,8 @@ class BaseCDL(TransformerMixin, BaseEstimator):
         the observed samples; higher is better, 1 is perfect.
         """
         cohort = self._check_new(X)
-        rebuilt = self._rebuild(cohort, self._personalize(cohort))
+        found = self._personalize(cohort)
+        rebuilt = rebuild(cohort, found.events, found.personal_dictionary)
         return 1 - normalized_reconstruction_error(cohort, rebuilt)
 
     def save(self, path: Any) -> None:
@@ -281,12 +283,3 @@ class BaseCDL(TransformerMixin, BaseEstimator):
 
     def _features(self, found: Personalization) -> np.ndarray:
         return found.params.reshape(len(found.params), -1)
-
-    def _rebuild(self, cohort: Cohort, found: Personalization) -> list[np.ndarray]:
-        rebuilt = {r.subject: np.zeros(r.values.shape) for r in cohort}
-        rows = {subject: s for s, subject in enumerate(cohort.subjects)}
-        columns = ("subject", "atom", "onset_sample", "amplitude")
-        for subject, k, onset, amplitude in zip(*(found.events[c] for c in columns), strict=True):
-            atom = found.personal_dictionary[rows[subject], k]
-            rebuilt[subject][onset : onset + len(atom)] += amplitude * atom
-        return list(rebuilt.values())

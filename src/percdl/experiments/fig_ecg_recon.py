@@ -18,7 +18,7 @@ from percdl.experiments.ecg_fits import (
     n_per_class,
     prepare,
 )
-from percdl.experiments.residuals import rebuild
+from percdl.experiments.residuals import rebuild_fit
 from percdl.experiments.result import Line, Result, Study
 from percdl.plotting import plot_reconstruction
 
@@ -59,7 +59,7 @@ def measure(fits: dict[str, BaseCDL], n_members: int, shown: list[str]) -> pd.Da
     lead = cohort.channels.index(LEAD)
     frames = []
     for method, model in fits.items():
-        rebuilt = dict(zip(cohort.subjects, rebuild(model, cohort), strict=True))
+        rebuilt = dict(zip(cohort.subjects, rebuild_fit(model, cohort), strict=True))
         for subject in shown:
             values = {
                 "recording": cohort[subject].values[:N_TIMES, lead],

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from percdl.datasets import make_synthetic, personal_atom_distance
 from percdl.experiments.progress import follow
-from percdl.experiments.residuals import rebuild
+from percdl.experiments.residuals import rebuild_fit
 from percdl.experiments.result import Line, Result, Study
 from percdl.experiments.synthetic_fits import LOOKS, PENALTY, SETTINGS, confidence, fit
 from percdl.plotting.style import label, make_axes
@@ -71,7 +71,7 @@ def _score(S: int, N: int, snr_db: int, seed: int, penalty: str, method: str) ->
     clean = make_synthetic(S, N, random_state=seed)
     data = make_synthetic(S, N, snr_db=snr_db, random_state=seed)
     model = fit(method, data, penalty=PENALTIES[penalty])
-    rebuilt = rebuild(model, data.cohort)
+    rebuilt = rebuild_fit(model, data.cohort)
     atoms = model.personal_dictionary_, clean.personal_dictionary
     return {
         **{metric: personal_atom_distance(*atoms, metric) for metric in DISTANCES},

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from percdl.datasets import make_synthetic
 from percdl.experiments.progress import follow
-from percdl.experiments.residuals import rebuild
+from percdl.experiments.residuals import rebuild_fit
 from percdl.experiments.result import Line, Result, Study
 from percdl.experiments.synthetic_fits import LOOKS, SETTINGS, fit
 from percdl.plotting.style import label, make_axes
@@ -68,7 +68,7 @@ def measure(
 def _errors(S: int, N: int, rate: float, seed: int, loss: str, method: str) -> dict[str, float]:
     clean = make_synthetic(S, N, random_state=seed).cohort
     data = make_synthetic(S, N, impulse_rate=rate, random_state=seed)
-    rebuilt = rebuild(fit(method, data, loss=loss), data.cohort)
+    rebuilt = rebuild_fit(fit(method, data, loss=loss), data.cohort)
     return {
         CLEAN: normalized_reconstruction_error(clean, rebuilt),
         GIVEN: normalized_reconstruction_error(data.cohort, rebuilt),

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from percdl.analysis import normalized_reconstruction_error
 from percdl.estimators.base import BaseCDL
 from percdl.signals import Cohort
+from percdl.signals.reconstruction import normalized_reconstruction_error, rebuild
 
 
-def rebuild(model: BaseCDL, cohort: Cohort) -> list[np.ndarray]:
+def rebuild_fit(model: BaseCDL, cohort: Cohort) -> list[np.ndarray]:
     """Return the recordings of a fit as its events and personal atoms say they are."""
-    rebuilt = {record.subject: np.zeros(record.values.shape) for record in cohort}
-    atoms = dict(zip(cohort.subjects, model.personal_dictionary_, strict=True))
-    columns = ("subject", "atom", "onset_sample", "amplitude")
-    for subject, k, onset, amplitude in zip(*(model.events_[c] for c in columns), strict=True):
-        atom = atoms[subject][k]
-        rebuilt[subject][onset : onset + len(atom)] += amplitude * atom
-    return list(rebuilt.values())
+    return rebuild(cohort, model.events_, model.personal_dictionary_)
 
 
-def error_of_fit(model: BaseCDL, cohort: Cohort) -> float:
-    """Return the normalized reconstruction error of a fit (decision 12)."""
-    return normalized_reconstruction_error(cohort, rebuild(model, cohort))
+def error_of_fit(model: BaseCDL, cohort: Cohort, truth: Cohort | None = None) -> float:
+    """Return the normalized reconstruction error of a fit (decision 12).
+
+    ``truth`` holds the recordings to compare with where they are not those of the fit: the
+    same without noise, say.
+    """
+    return normalized_reconstruction_error(truth or cohort, rebuild_fit(model, cohort))

@@ -1,11 +1,33 @@
-"""How much of recordings their reconstructions miss."""
+"""Recordings as activations and atoms say they are, and how much of them that misses."""
 
 from collections.abc import Iterable
 
 import numpy as np
+import pandas as pd
+from jaxtyping import Float
 
 from percdl.exceptions import InvalidParameterError
 from percdl.signals.recording import Recording
+
+
+def rebuild(
+    recordings: Iterable[Recording],
+    events: pd.DataFrame,
+    personal_dictionary: Float[np.ndarray, "S K L P"],
+) -> list[np.ndarray]:
+    """Return ``sum_k z_k * phi_sk`` for each recording, arrays (n_times, n_channels).
+
+    ``events`` has columns subject, atom, onset_sample and amplitude; the atoms are in the order
+    of the recordings.
+    """
+    recordings = list(recordings)
+    rebuilt = {record.subject: np.zeros(record.values.shape) for record in recordings}
+    atoms = {r.subject: own for r, own in zip(recordings, personal_dictionary, strict=True)}
+    columns = ("subject", "atom", "onset_sample", "amplitude")
+    for subject, k, onset, amplitude in zip(*(events[c] for c in columns), strict=True):
+        atom = atoms[subject][k]
+        rebuilt[subject][onset : onset + len(atom)] += amplitude * atom
+    return list(rebuilt.values())
 
 
 def normalized_reconstruction_error(
