@@ -86,9 +86,7 @@ def test_mean_amplitudes_scale_with_the_records():
     model = ecg_fits.fit(N_MEMBERS, ecg_fits.FILTERED, Modulation(3))
     cohort = ecg_fits.prepare(N_MEMBERS, ecg_fits.FILTERED)
     louder = cohort.apply(lambda x: 2 * x, "doubled")
-    again = ecg_fits.build(
-        PerCDL, ecg_fits.FILTERED, model.init, transform=Modulation(3), penalty=4.0
-    ).fit(louder)
+    again = ecg_fits.build(PerCDL, model.init, transform=Modulation(3), penalty=4.0).fit(louder)
     assert_allclose(again.params_, model.params_, atol=1e-3)
     once, twice = (ecg_fits.mean_amplitudes(m, c) for m, c in ((model, cohort), (again, louder)))
     assert_allclose(twice, 2 * once, rtol=1e-4)

@@ -88,7 +88,7 @@ def _fit_gait(name: str, n_members: int) -> BaseCDL:
 def _fit_ecg(name: str, n_members: int) -> BaseCDL:
     cohort = ecg_fits.prepare(n_members, ecg_fits.RAW)
     kind, options = ECG_MODELS[name]
-    return ecg_fits.build(kind, ecg_fits.RAW, ecg_fits.first_beat(cohort), **options).fit(cohort)
+    return ecg_fits.build(kind, ecg_fits.first_beat(cohort), **options).fit(cohort)
 
 
 def _time(fit: Callable[[str], BaseCDL], method: str) -> dict[str, float]:

@@ -9,7 +9,6 @@ from matplotlib.figure import Figure
 from percdl.estimators import IndCDL, PopCDL
 from percdl.experiments.ecg_fits import (
     FILTERED,
-    PENALTIES,
     RAW,
     SETTINGS,
     build,
@@ -33,7 +32,7 @@ def run(study: Study) -> Result:
     n_members = n_per_class(study)
     numbers = measure(study, n_members)
     return Result(
-        lines=_lines(numbers, f"{5 * n_members} records, {SETTINGS}, lambda = {PENALTIES[RAW]:g}"),
+        lines=_lines(numbers, f"{5 * n_members} records, {SETTINGS}"),
         tables={"ecg_errors": numbers},
         figures={"ecg_errors": draw(numbers)},
         reading=_read(numbers),
@@ -58,7 +57,7 @@ def _errors(n_members: int, processing: str) -> dict[str, float]:
         "PerCDL": fit(n_members, processing),
     }
     mean = np.nanmean(fits["IndCDL"].personal_dictionary_, axis=0)
-    fits[BARYCENTER] = build(PopCDL, processing, mean, n_init=0, n_perso=0).fit(cohort)
+    fits[BARYCENTER] = build(PopCDL, mean, n_init=0, n_perso=0).fit(cohort)
     return {name: error_of_fit(model, cohort) for name, model in fits.items()}
 
 

@@ -30,11 +30,10 @@ KNEE = 0.1
 ROUNDS = {"n_init": 5, "n_perso": 15}
 WARP = TimeWarp(4, 7, per_channel=True)
 
-RAW, FILTERED = "unit power", "0.5 to 40 Hz, unit power"
-VOLTAGE, COMPRESSED = "0.5 to 40 Hz, mV", "0.5 to 40 Hz, compressed"
-# In squared signal units; a mV^2 is about twenty times the mean power of a lead.
-PENALTIES = {RAW: 1.0, FILTERED: 1.0, VOLTAGE: 0.05, COMPRESSED: 1.0}
-SETTINGS = f"K = 1, L = {LENGTH}, D = 4, W = 7 per lead, 20 rounds"
+RAW, FILTERED, COMPRESSED = "unit power", "0.5 to 40 Hz, unit power", "0.5 to 40 Hz, compressed"
+# In squared signal units; records have unit power, or values of about one.
+PENALTY = 1.0
+SETTINGS = f"K = 1, L = {LENGTH}, D = 4, W = 7 per lead, lambda = {PENALTY:g}, 20 rounds"
 # Windows of all subjects stay where the common atom puts them: then all parameters are read on
 # one clock. The alternative moves them to where each subject is explained best.
 KEPT, REALIGNED = "windows kept", "windows realigned"
@@ -53,13 +52,11 @@ def load_records(n_members: int) -> PTBXL:
 
 @cache
 def prepare(n_members: int, processing: str) -> Cohort:
-    """Return the records processed in one of the four ways, each step written down."""
+    """Return the records processed in one of the three ways, each step written down."""
     cohort = load_records(n_members).cohort
     if processing == RAW:
         return cohort.apply(_unit_power, "scaled to unit power")
     filtered = cohort.bandpass(*BAND, order=2)
-    if processing == VOLTAGE:
-        return filtered
     if processing == FILTERED:
         return filtered.apply(_unit_power, "scaled to unit power")
     return filtered.apply(_compress, f"compressed, arcsinh(x / {KNEE} mV)")
@@ -82,10 +79,9 @@ def first_beat(cohort: Cohort) -> Float[np.ndarray, "1 L P"]:
     return values[None, onset : onset + LENGTH]
 
 
-def build(kind: Callable[..., BaseCDL], processing: str, init: Any, **changes: Any) -> BaseCDL:
+def build(kind: Callable[..., BaseCDL], init: Any, **changes: Any) -> BaseCDL:
     """Return a model with the settings of the study, to be fitted."""
-    penalty = PENALTIES[processing]
-    common = {"n_atoms": 1, "atom_length": LENGTH, "penalty": penalty, **ROUNDS}
+    common = {"n_atoms": 1, "atom_length": LENGTH, "penalty": PENALTY, **ROUNDS}
     technical = {"init": init, "realign": False, "random_state": 0, "progress": False}
     return kind(**{**common, **technical, **changes})
 
@@ -103,14 +99,14 @@ def fit(
     centering = "refit" if search else "off"
     options = {"realign": search, "multistart": search, "centering": centering}
     chosen = transform or WARP
-    return build(PerCDL, processing, first_beat(cohort), transform=chosen, **options).fit(cohort)
+    return build(PerCDL, first_beat(cohort), transform=chosen, **options).fit(cohort)
 
 
 @cache
 def fit_other(kind: type[PopCDL] | type[IndCDL], n_members: int, processing: str) -> BaseCDL:
     """Fit PopCDL or IndCDL."""
     cohort = prepare(n_members, processing)
-    return build(kind, processing, first_beat(cohort)).fit(cohort)
+    return build(kind, first_beat(cohort)).fit(cohort)
 
 
 def mean_amplitudes(model: BaseCDL, cohort: Cohort) -> Float[np.ndarray, " S"]:

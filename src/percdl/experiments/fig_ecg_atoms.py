@@ -24,6 +24,7 @@ from percdl.experiments.ecg_fits import (
 )
 from percdl.experiments.result import Line, Result, Study
 from percdl.plotting.style import COLORS, FAINT, label, make_axes, time_axis
+from percdl.signals.extras import require
 
 LEAD = "II"
 METHODS = ("IndCDL", "PerCDL")
@@ -82,10 +83,9 @@ def measure(
 
 def barycenters(atoms: Float[np.ndarray, "s L"]) -> dict[str, Float[np.ndarray, " L"]]:
     """Return the mean of atoms, and their mean under time warping."""
-    from tslearn.barycenters import dtw_barycenter_averaging
-
     mean = atoms.mean(0)
-    warped = dtw_barycenter_averaging(atoms, init_barycenter=mean[:, None], max_iter=10)
+    tslearn = require("tslearn.barycenters", "The DTW barycenter", "reproduce")
+    warped = tslearn.dtw_barycenter_averaging(atoms, init_barycenter=mean[:, None], max_iter=10)
     return {EUCLIDEAN: mean, DTW: np.asarray(warped)[:, 0]}
 
 
