@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from benchmarks.claims._claim import Claim, at_most, beside, between, is_quick
 from percdl.experiments import Scale, Study, fig_conv, theorem_convergence
-from percdl.experiments.synthetic_fits import MODELS, confidence, loglog_slope
+from percdl.experiments.studies.synthetic_fits import MODELS, confidence, loglog_slope
 
 MOST_RATIO, SLOPES = 1.45, (-0.6, -0.4)
 N_SEEDS = 10

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from benchmarks.claims._claim import Claim, at_least, beside, is_quick
 from percdl.experiments import Study, ecg_classification
-from percdl.experiments.ecg_features import FREE, RICH, SIZED, WARPS
+from percdl.experiments.studies.ecg_features import FREE, RICH, SIZED, WARPS
 
 N_MEMBERS = 530
 LEAST_AUC = {WARPS: ecg_classification.PAPER_AUC, RICH: 0.880}

@@ -14,8 +14,8 @@ from benchmarks.cohorts import present
 from percdl import load_gait
 from percdl.datasets.gait import GROUPS
 from percdl.experiments import Study, gait_errors, tab_personalization
-from percdl.experiments.gait_cycles import PERSONAL
-from percdl.experiments.gait_fits import FROM_CYCLE, FROM_DATA
+from percdl.experiments.studies.gait_cycles import PERSONAL
+from percdl.experiments.studies.gait_fits import FROM_CYCLE, FROM_DATA
 
 N_MEMBERS = 50
 MOST_ERROR, MOST_RATIO = 0.075, 1.12

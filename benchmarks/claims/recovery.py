@@ -16,7 +16,7 @@ from benchmarks.cohorts import PLAIN, synthetic_options
 from benchmarks.timing import follow
 from percdl import PerCDL, make_synthetic
 from percdl.datasets import onset_accuracy
-from percdl.experiments.residuals import error_of_fit
+from percdl.experiments.studies.residuals import error_of_fit
 
 SUBJECTS, COMPARED, N_SEEDS = (16, 64, 256, 1024), 64, 10
 MOST_RATIO, MOST_ERROR, LEAST_ONSETS = 1.45, 5e-4, 0.99

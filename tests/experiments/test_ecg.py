@@ -12,7 +12,8 @@ from numpy.testing import assert_allclose
 from percdl.datasets.ptbxl import PTBXL, as_leads
 from percdl.datasets.ptbxl_tables import SUPERCLASSES
 from percdl.estimators import PerCDL
-from percdl.experiments import Study, ecg_classification, ecg_features, ecg_fits, find
+from percdl.experiments import Study, ecg_classification, find
+from percdl.experiments.studies import ecg_features, ecg_fits
 from percdl.transforms import Modulation, TimeWarp
 
 # tslearn says on import that a format it can do without is not installed.

@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 
 from percdl.datasets import load_gait
-from percdl.experiments import Study, find, gait_errors, gait_fits, tab_group_popcdl
-from percdl.experiments.gait_cycles import OFFSETS, place_atom
-from percdl.experiments.gait_phases import find_humps, judge, name_place, paper_statements
+from percdl.experiments import Study, find, gait_errors, tab_group_popcdl
+from percdl.experiments.studies import gait_fits
+from percdl.experiments.studies.gait_cycles import OFFSETS, place_atom
+from percdl.experiments.studies.gait_phases import find_humps, judge, name_place, paper_statements
 from percdl.signals import Cohort
 
 PHASES = {"heel off": 20.0, "toe off": 31.0, "heel on": 79.0, "foot flat": 92.0}

@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 
 from percdl.analysis import score_segmentation
-from percdl.experiments import Study, gait_fits, gait_segmentation, tab_gait_segmentation
-from percdl.experiments.gait_segmentation import (
+from percdl.experiments import Study, tab_gait_segmentation
+from percdl.experiments.studies import gait_fits, gait_segmentation
+from percdl.experiments.studies.gait_segmentation import (
     AMPLITUDE,
     RHYTHM,
     TOLERANCE,

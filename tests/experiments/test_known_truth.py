@@ -15,7 +15,7 @@ from percdl.experiments import (
     fig_sensitivity,
     fig_validation_common,
 )
-from percdl.experiments.known_truth import find_params, rebuild, true_codes
+from percdl.experiments.studies.known_truth import find_params, rebuild, true_codes
 from percdl.transforms import TimeWarp
 
 SEEDS = (0, 1)

@@ -10,8 +10,8 @@ import pandas as pd
 
 from percdl import make_synthetic
 from percdl.experiments import Ledger, Study, fig_gaussian_noise, fig_noise
-from percdl.experiments.residuals import rebuild_fit
-from percdl.experiments.synthetic_fits import fit
+from percdl.experiments.studies.residuals import rebuild_fit
+from percdl.experiments.studies.synthetic_fits import fit
 from percdl.signals.reconstruction import normalized_reconstruction_error
 
 SIZES = {"n_subjects": 4, "n_times": 320}

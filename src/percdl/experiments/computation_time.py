@@ -16,9 +16,9 @@ from matplotlib.figure import Figure
 from percdl.datasets import make_synthetic
 from percdl.estimators import IndCDL, PerCDL, PopCDL
 from percdl.estimators.base import BaseCDL
-from percdl.experiments import ecg_fits, gait_fits, synthetic_fits
 from percdl.experiments.progress import follow
 from percdl.experiments.result import Line, Result, Study
+from percdl.experiments.studies import ecg_fits, gait_fits, synthetic_fits
 from percdl.plotting.style import OBSERVED, SHARED, color, make_axes
 
 METHODS = ("IndCDL", "PopCDL", "PerCDL")

@@ -11,7 +11,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from percdl.analysis.classification import feature_auc
-from percdl.experiments.ecg_features import (
+from percdl.experiments.progress import follow
+from percdl.experiments.result import Line, Result, Study
+from percdl.experiments.studies.ecg_features import (
     CRUDE,
     FEATURE_SETS,
     FREE,
@@ -20,10 +22,8 @@ from percdl.experiments.ecg_features import (
     WARPS,
     Features,
 )
-from percdl.experiments.ecg_fits import FILTERED, SETTINGS, fit, load_records, n_per_class
-from percdl.experiments.ecg_neighbours import N_NEIGHBOURS, neighbour_auc
-from percdl.experiments.progress import follow
-from percdl.experiments.result import Line, Result, Study
+from percdl.experiments.studies.ecg_fits import FILTERED, SETTINGS, fit, load_records, n_per_class
+from percdl.experiments.studies.ecg_neighbours import N_NEIGHBOURS, neighbour_auc
 from percdl.plotting.style import COLORS, SHARED, label, make_axes
 
 PAPER_AUC = 0.864

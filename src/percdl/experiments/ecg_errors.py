@@ -7,7 +7,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from percdl.estimators import IndCDL, PopCDL
-from percdl.experiments.ecg_fits import (
+from percdl.experiments.progress import follow
+from percdl.experiments.result import Line, Result, Study
+from percdl.experiments.studies.ecg_fits import (
     FILTERED,
     RAW,
     SETTINGS,
@@ -17,9 +19,7 @@ from percdl.experiments.ecg_fits import (
     n_per_class,
     prepare,
 )
-from percdl.experiments.progress import follow
-from percdl.experiments.residuals import error_of_fit
-from percdl.experiments.result import Line, Result, Study
+from percdl.experiments.studies.residuals import error_of_fit
 from percdl.plotting.style import COLORS, SHARED, add_legend, label, make_axes
 
 BARYCENTER = "IndCDL barycenter"

@@ -10,10 +10,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from percdl.datasets import SyntheticCohort, make_synthetic, onset_accuracy
-from percdl.experiments.known_truth import SETTINGS, Codes, as_events, find_codes, true_codes
 from percdl.experiments.progress import follow
-from percdl.experiments.recovery_picture import TRUE, draw_reconstruction
 from percdl.experiments.result import Line, Result, Study
+from percdl.experiments.studies.known_truth import (
+    SETTINGS,
+    Codes,
+    as_events,
+    find_codes,
+    true_codes,
+)
+from percdl.experiments.studies.recovery_picture import TRUE, draw_reconstruction
 from percdl.plotting.style import SHARED, color, label, make_axes
 
 PENALTY = 1e-2

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from percdl.datasets import SyntheticCohort, make_synthetic
 from percdl.experiments.progress import follow
 from percdl.experiments.result import Line, Result, Study
-from percdl.experiments.synthetic_fits import (
+from percdl.experiments.studies.synthetic_fits import (
     LOOKS,
     MODELS,
     SETTINGS,

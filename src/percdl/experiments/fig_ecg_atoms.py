@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 from percdl.datasets.ptbxl_tables import SUPERCLASSES
 from percdl.estimators import IndCDL
 from percdl.estimators.base import BaseCDL
-from percdl.experiments.ecg_fits import (
+from percdl.experiments.result import Line, Result, Study
+from percdl.experiments.studies.ecg_fits import (
     FILTERED,
     SETTINGS,
     SFREQ,
@@ -22,7 +23,6 @@ from percdl.experiments.ecg_fits import (
     n_per_class,
     prepare,
 )
-from percdl.experiments.result import Line, Result, Study
 from percdl.plotting.style import COLORS, FAINT, label, make_axes, time_axis
 from percdl.signals.extras import require
 

@@ -8,7 +8,8 @@ from matplotlib.figure import Figure
 
 from percdl.estimators import IndCDL, PopCDL
 from percdl.estimators.base import BaseCDL
-from percdl.experiments.ecg_fits import (
+from percdl.experiments.result import Line, Result, Study
+from percdl.experiments.studies.ecg_fits import (
     FILTERED,
     LENGTH,
     SETTINGS,
@@ -18,8 +19,7 @@ from percdl.experiments.ecg_fits import (
     n_per_class,
     prepare,
 )
-from percdl.experiments.residuals import rebuild_fit
-from percdl.experiments.result import Line, Result, Study
+from percdl.experiments.studies.residuals import rebuild_fit
 from percdl.plotting import plot_reconstruction
 
 METHODS = ("IndCDL", "PopCDL", "PerCDL")

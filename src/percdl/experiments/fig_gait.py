@@ -7,7 +7,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from percdl.experiments.gait_fits import (
+from percdl.experiments.result import Line, Result, Study
+from percdl.experiments.studies.gait_fits import (
     HEALTHY,
     KEPT,
     LENGTH,
@@ -17,7 +18,7 @@ from percdl.experiments.gait_fits import (
     n_per_group,
     unit,
 )
-from percdl.experiments.gait_groups import (
+from percdl.experiments.studies.gait_groups import (
     PATIENTS,
     GroupStudy,
     compare_with_paper,
@@ -25,8 +26,7 @@ from percdl.experiments.gait_groups import (
     study_groups,
     tabulate,
 )
-from percdl.experiments.gait_looks import GROUP_COLORS, VELOCITY, WINDOW
-from percdl.experiments.result import Line, Result, Study
+from percdl.experiments.studies.gait_looks import GROUP_COLORS, VELOCITY, WINDOW
 from percdl.plotting.groups import mark_moments, plot_group_band
 from percdl.plotting.style import SHARED, add_legend, label, make_axes
 

@@ -6,14 +6,15 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from percdl.datasets.gait import GROUPS
-from percdl.experiments.gait_fits import (
+from percdl.experiments.result import Line, Result, Study
+from percdl.experiments.studies.gait_fits import (
     KEPT,
     SFREQ,
     fit_in_place,
     load_walks,
     n_per_group,
 )
-from percdl.experiments.gait_groups import (
+from percdl.experiments.studies.gait_groups import (
     N_ENDS,
     PATIENTS,
     GroupStudy,
@@ -22,7 +23,6 @@ from percdl.experiments.gait_groups import (
     study_groups,
     tabulate,
 )
-from percdl.experiments.result import Line, Result, Study
 from percdl.plotting.style import add_legend, make_axes
 
 

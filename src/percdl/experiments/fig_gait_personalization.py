@@ -10,10 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from percdl.datasets.gait import GROUPS
-from percdl.experiments.gait_cycles import COHORT, PERSONAL, Placed, atoms_of, place_all
-from percdl.experiments.gait_fits import KEPT, LENGTH, SFREQ, load_walks, n_per_group, unit
-from percdl.experiments.gait_looks import GROUP_COLORS, VELOCITY, WINDOW
 from percdl.experiments.result import Line, Result, Study
+from percdl.experiments.studies.gait_cycles import COHORT, PERSONAL, Placed, atoms_of, place_all
+from percdl.experiments.studies.gait_fits import KEPT, LENGTH, SFREQ, load_walks, n_per_group, unit
+from percdl.experiments.studies.gait_looks import GROUP_COLORS, VELOCITY, WINDOW
 from percdl.plotting.style import FAINT, SHARED, add_legend, label, make_axes
 
 

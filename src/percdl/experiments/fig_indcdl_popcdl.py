@@ -7,7 +7,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from percdl.datasets.gait import GROUPS
-from percdl.experiments.gait_fits import (
+from percdl.experiments.result import Line, Result, Study
+from percdl.experiments.studies.gait_fits import (
     KEPT,
     LENGTH,
     SFREQ,
@@ -16,9 +17,8 @@ from percdl.experiments.gait_fits import (
     n_per_group,
     unit,
 )
-from percdl.experiments.gait_groups import GroupStudy, study_groups, tabulate
-from percdl.experiments.gait_looks import GROUP_COLORS, VELOCITY, WINDOW
-from percdl.experiments.result import Line, Result, Study
+from percdl.experiments.studies.gait_groups import GroupStudy, study_groups, tabulate
+from percdl.experiments.studies.gait_looks import GROUP_COLORS, VELOCITY, WINDOW
 from percdl.plotting.groups import mark_moments, plot_group_band
 from percdl.plotting.style import SHARED, add_legend, label, make_axes
 

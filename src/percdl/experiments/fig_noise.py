@@ -15,9 +15,9 @@ from matplotlib.figure import Figure
 
 from percdl.datasets import make_synthetic
 from percdl.experiments.progress import follow
-from percdl.experiments.residuals import rebuild_fit
 from percdl.experiments.result import Line, Result, Study
-from percdl.experiments.synthetic_fits import LOOKS, SETTINGS, fit
+from percdl.experiments.studies.residuals import rebuild_fit
+from percdl.experiments.studies.synthetic_fits import LOOKS, SETTINGS, fit
 from percdl.plotting.style import label, make_axes
 from percdl.signals.reconstruction import normalized_reconstruction_error
 

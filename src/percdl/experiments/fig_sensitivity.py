@@ -13,9 +13,9 @@ from matplotlib.patches import Rectangle
 
 from percdl.datasets import make_synthetic
 from percdl.datasets.warping import personalize
-from percdl.experiments.known_truth import find_params, rebuild, true_codes
 from percdl.experiments.progress import follow
 from percdl.experiments.result import Line, Result, Study
+from percdl.experiments.studies.known_truth import find_params, rebuild, true_codes
 from percdl.plotting.style import COLORS, SHARED
 from percdl.transforms import TimeWarp
 

@@ -14,7 +14,7 @@ from percdl.datasets import common_patterns, make_synthetic, match_atoms
 from percdl.experiments import fig_conv
 from percdl.experiments.progress import follow
 from percdl.experiments.result import Line, Result, Study
-from percdl.experiments.synthetic_fits import LOOKS, SETTINGS, confidence, fit
+from percdl.experiments.studies.synthetic_fits import LOOKS, SETTINGS, confidence, fit
 from percdl.plotting.style import SHARED, make_axes
 
 N_TIMES, SHOWN_SEED = 1000, 0

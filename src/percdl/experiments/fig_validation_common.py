@@ -11,10 +11,10 @@ from matplotlib.figure import Figure
 
 from percdl.datasets import SyntheticCohort, make_synthetic
 from percdl.datasets.warping import personalize
-from percdl.experiments.known_truth import SETTINGS, find_atoms, rebuild, true_codes
 from percdl.experiments.progress import follow
-from percdl.experiments.recovery_picture import draw_pair, draw_reconstruction
 from percdl.experiments.result import Line, Result, Study
+from percdl.experiments.studies.known_truth import SETTINGS, find_atoms, rebuild, true_codes
+from percdl.experiments.studies.recovery_picture import draw_pair, draw_reconstruction
 from percdl.plotting.style import OBSERVED, color, label, make_axes
 
 N_SUBJECTS = 3

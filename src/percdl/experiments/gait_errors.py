@@ -9,7 +9,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from percdl.estimators.base import BaseCDL
-from percdl.experiments.gait_fits import (
+from percdl.experiments.progress import follow
+from percdl.experiments.result import Line, Result, Study
+from percdl.experiments.studies.gait_fits import (
     FROM_CYCLE,
     FROM_DATA,
     LENGTH,
@@ -22,9 +24,7 @@ from percdl.experiments.gait_fits import (
     load_walks,
     n_per_group,
 )
-from percdl.experiments.progress import follow
-from percdl.experiments.residuals import error_of_fit
-from percdl.experiments.result import Line, Result, Study
+from percdl.experiments.studies.residuals import error_of_fit
 from percdl.plotting.style import COLORS, SHARED, label, make_axes
 
 BARYCENTER, BEST, KEPT = "IndCDL barycenter", "best free atoms", "windows kept"

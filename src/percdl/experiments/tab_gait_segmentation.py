@@ -14,8 +14,9 @@ from percdl.analysis import (
     score_segmentation,
     sensitivity_at,
 )
-from percdl.experiments.gait_fits import SFREQ, Walks, load_walks, n_per_group
-from percdl.experiments.gait_segmentation import (
+from percdl.experiments.result import Line, Result, Study
+from percdl.experiments.studies.gait_fits import SFREQ, Walks, load_walks, n_per_group
+from percdl.experiments.studies.gait_segmentation import (
     AMPLITUDE,
     LENGTH,
     PAPER_LENGTH,
@@ -29,7 +30,6 @@ from percdl.experiments.gait_segmentation import (
     resample,
     trace,
 )
-from percdl.experiments.result import Line, Result, Study
 from percdl.plotting.style import COLORS, FAINT, SHARED, add_legend, label, make_axes
 from percdl.signals.matching import match_onsets
 

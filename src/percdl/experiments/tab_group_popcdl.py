@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 
 from percdl.datasets import atom_distance
 from percdl.datasets.gait import GROUPS
-from percdl.experiments.gait_fits import KEPT, SFREQ, fit_in_place, n_per_group
-from percdl.experiments.gait_looks import GROUP_COLORS, VELOCITY
 from percdl.experiments.result import Line, Result, Study
+from percdl.experiments.studies.gait_fits import KEPT, SFREQ, fit_in_place, n_per_group
+from percdl.experiments.studies.gait_looks import GROUP_COLORS, VELOCITY
 from percdl.plotting.style import add_legend, label, make_axes, time_axis
 
 PAIRS = tuple(combinations(GROUPS, 2))

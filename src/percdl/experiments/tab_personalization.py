@@ -7,7 +7,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from percdl.datasets.gait import GROUPS
-from percdl.experiments.gait_cycles import (
+from percdl.experiments.result import Line, Result, Study
+from percdl.experiments.studies.gait_cycles import (
     COHORT,
     COMMON,
     OFFSETS,
@@ -15,8 +16,7 @@ from percdl.experiments.gait_cycles import (
     POPULATION,
     place_all,
 )
-from percdl.experiments.gait_fits import KEPT, load_walks, n_per_group
-from percdl.experiments.result import Line, Result, Study
+from percdl.experiments.studies.gait_fits import KEPT, load_walks, n_per_group
 from percdl.plotting.style import COLORS, SHARED, label, make_axes
 
 PAPER = {

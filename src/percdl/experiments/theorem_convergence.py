@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from percdl.datasets import SyntheticCohort, make_synthetic
 from percdl.experiments.progress import follow
 from percdl.experiments.result import Line, Result, Study
-from percdl.experiments.synthetic_fits import confidence, loglog_slope
+from percdl.experiments.studies.synthetic_fits import confidence, loglog_slope
 from percdl.plotting.style import SHARED, add_legend, color, label, make_axes
 from percdl.steps.percdu import update_dictionary
 

@@ -14,7 +14,7 @@ from jaxtyping import Float
 
 from percdl.estimators import IndCDL
 from percdl.estimators.base import BaseCDL
-from percdl.experiments.ecg_fits import (
+from percdl.experiments.studies.ecg_fits import (
     COMPRESSED,
     FILTERED,
     KEPT,

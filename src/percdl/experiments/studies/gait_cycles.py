@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from percdl.experiments.gait_fits import (
+from percdl.experiments.studies.gait_fits import (
     fit,
     fit_in_place,
     load_walks,

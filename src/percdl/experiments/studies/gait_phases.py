@@ -17,7 +17,7 @@ from scipy.ndimage import gaussian_filter1d
 from scipy.signal import find_peaks
 
 from percdl.estimators.base import BaseCDL
-from percdl.experiments.gait_fits import Walks
+from percdl.experiments.studies.gait_fits import Walks
 
 HEEL_OFF, TOE_OFF, HEEL_ON, FOOT_FLAT = "heel off", "toe off", "heel on", "foot flat"
 # Onsets farther from every annotated start than this belong to none.

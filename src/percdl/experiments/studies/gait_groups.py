@@ -11,9 +11,9 @@ from matplotlib.axes import Axes
 from percdl.analysis.groups import GroupCurve, relative_variability, summarize_groups
 from percdl.datasets.gait import GROUPS
 from percdl.estimators.base import BaseCDL
-from percdl.experiments.gait_fits import HEALTHY, LENGTH, SFREQ, Walks, personal_atoms
-from percdl.experiments.gait_looks import GROUP_COLORS, VARIABILITY_COLOR, VELOCITY, WINDOW
-from percdl.experiments.gait_phases import (
+from percdl.experiments.studies.gait_fits import HEALTHY, LENGTH, SFREQ, Walks, personal_atoms
+from percdl.experiments.studies.gait_looks import GROUP_COLORS, VARIABILITY_COLOR, VELOCITY, WINDOW
+from percdl.experiments.studies.gait_phases import (
     Phases,
     annotated_window,
     find_humps,

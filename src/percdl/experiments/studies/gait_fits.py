@@ -23,7 +23,6 @@ from percdl.datasets.gait import GROUPS
 from percdl.estimators import IndCDL, PerCDL, PopCDL
 from percdl.estimators.base import BaseCDL
 from percdl.exceptions import DatasetError
-from percdl.experiments.recordings import data_home
 from percdl.experiments.result import Study
 from percdl.signals import Cohort
 from percdl.transforms import TimeWarp
@@ -69,7 +68,7 @@ def n_per_group(study: Study) -> int:
 @cache
 def load_walks(n_members: int) -> Walks:
     """Load one trial of each of the first participants of every group."""
-    data = load_gait(data_home())
+    data = load_gait()
     people = data.metadata.drop_duplicates("Subject")
     chosen = people.groupby("PathologyGroup", sort=False).head(n_members)
     counts = Counter(chosen["PathologyGroup"])

@@ -17,7 +17,6 @@ from jaxtyping import Float
 from percdl.datasets import PTBXL, load_ptbxl_balanced
 from percdl.estimators import IndCDL, PerCDL, PopCDL
 from percdl.estimators.base import BaseCDL
-from percdl.experiments.recordings import data_home
 from percdl.experiments.result import Study
 from percdl.signals import Cohort
 from percdl.transforms import TimeWarp, Transform
@@ -47,7 +46,7 @@ def n_per_class(study: Study) -> int:
 @cache
 def load_records(n_members: int) -> PTBXL:
     """Load the balanced records, in mV."""
-    return load_ptbxl_balanced(data_home(), n_per_class=n_members)
+    return load_ptbxl_balanced(n_per_class=n_members)
 
 
 @cache

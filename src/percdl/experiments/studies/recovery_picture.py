@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from percdl.datasets import SyntheticCohort
-from percdl.experiments.known_truth import Codes, rebuild
+from percdl.experiments.studies.known_truth import Codes, rebuild
 from percdl.plotting.style import FAINT, OBSERVED, SHARED, color, label, make_axes
 
 # The truth is wide and pale, what was found thin and dark on top of it.

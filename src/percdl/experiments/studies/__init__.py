@@ -1,0 +1,1 @@
+"""What several labels share: the fits of a study, its looks and its measurements."""
