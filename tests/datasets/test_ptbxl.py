@@ -204,6 +204,15 @@ def test_an_archive_runs_no_code(ecgs):
         load_ptbxl_archive(path)
 
 
+def test_a_folder_with_the_archive_alone_will_do(written, tmp_path):
+    data = load(written).single()
+    write_archive(tmp_path / "ptbxl100_balanced_2650.npz", data)
+    found = load_ptbxl_balanced(tmp_path, n_per_class=1, download=False)
+    assert set(found.cohort.subjects) <= set(data.cohort.subjects)
+    with pytest.raises(DatasetError, match="ptbxl"):
+        load(tmp_path)
+
+
 def test_damaged_archives_are_named(tmp_path):
     with pytest.raises(DatasetError, match="no file"):
         load_ptbxl_archive(tmp_path / "no.npz")

@@ -151,9 +151,21 @@ def load_ptbxl(
     return PTBXL(cohort, chosen.metadata, chosen.labels, chosen.folds)
 
 
-def find_ptbxl(data_home: str | os.PathLike[str] | None = None, *, download: bool = False) -> Path:
-    """Return the folder of PTB-XL, see `load_ptbxl` for where it is looked for."""
-    return find_dataset("ptbxl", _find, data_home, SOURCE if download else None)
+def find_ptbxl(
+    data_home: str | os.PathLike[str] | None = None,
+    *,
+    download: bool = False,
+    archive: str | None = None,
+) -> Path:
+    """Return the folder of PTB-XL, see `load_ptbxl` for where it is looked for.
+
+    One that holds no more than a file named ``archive`` will do as well, if that is given.
+    """
+
+    def find(folder: Path) -> Path | None:
+        return folder if archive and (folder / archive).is_file() else _find(folder)
+
+    return find_dataset("ptbxl", find, data_home, SOURCE if download else None)
 
 
 def draw_balanced(

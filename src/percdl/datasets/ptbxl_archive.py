@@ -54,7 +54,7 @@ def load_ptbxl_balanced(
     drawn from the whole of PTB-XL elsewhere. ``random_state`` decides the draw, also that of
     fewer records than the archive has. See `load_ptbxl` for the other arguments.
     """
-    folder = find_ptbxl(data_home, download=download)
+    folder = find_ptbxl(data_home, download=download, archive=BALANCED)
     archive = folder / BALANCED
     if archive.is_file():
         data = load_ptbxl_archive(archive)
