@@ -109,7 +109,7 @@ def _draw_one(ax: Axes, atoms: Float[np.ndarray, "s L"], curves: pd.DataFrame) -
     shown = atoms[:MOST_DRAWN]
     name = f"subjects (up to {MOST_DRAWN})"
     ax.plot(time, shown[0], color=FAINT, lw=0.6, label=name)
-    ax.plot(time, shown[1:].T, color=FAINT, lw=0.4)
+    ax.plot(time, shown[1:].T, color=FAINT, lw=0.4, rasterized=True)
     for kind, look in LOOKS.items():
         curve = curves.loc[curves["kind"] == kind, "value"]
         ax.plot(time, curve, lw=1.8, label=kind, **look)
