@@ -98,9 +98,21 @@ def test_the_page_holds_all_results_and_needs_nothing_else(tmp_path):
     assert page.count("data:image/png;base64,") == 2
     assert "http" not in page.replace('lang="en"', "")
     text = (tmp_path / "README.md").read_text()
-    assert "| distance | 0.5 | 0.25 | S = 3 \\| N = 4 |" in text
+    assert "| distance | 0.5 | 0.25 |\n" in text
+    assert "Settings: S = 3 | N = 4." in text
     assert (tmp_path / f"{ENTRY.module}/picture.png").is_file()
     assert f"]({ENTRY.module}/picture.png)" in text
+
+
+def test_settings_that_differ_are_told_line_by_line(tmp_path):
+    result = a_result()
+    result.lines.append(Line("error", "-", "1", "S = 5 | N = 4"))
+    archive.write(ENTRY, Scale.SMALL, result, tmp_path)
+    page = write_page(tmp_path, "percdl reproduce all").read_text()
+    text = (tmp_path / "README.md").read_text()
+    assert "| distance | 0.5 | 0.25 | S = 3 \\| N = 4 |" in text
+    assert "<td>S = 5 | N = 4</td>" in page
+    assert "Settings:" not in page + text
 
 
 def test_the_command_writes_what_it_shows(tmp_path, offered):

@@ -23,6 +23,7 @@ def write_page(out: Path, command: str) -> Path:
             "results.html.j2",
             results=results,
             pictures=pictures,
+            settings={result.entry.module: shared_settings(result) for result in results},
             n_labels=len(CATALOG),
             command=command,
         ),
@@ -42,10 +43,12 @@ def _markdown(results: list[Stored], command: str) -> str:
 
 
 def _section(result: Stored) -> str:
-    folder = result.entry.module
+    shared, columns = shared_settings(result), ["", "paper", "ours"]
+    if shared is None:
+        columns.append("settings")
     rows = [
-        f"| {' | '.join(_cell(text) for text in (x.quantity, x.paper, x.ours, x.settings))} |"
-        for x in result.lines
+        [line.quantity, line.paper, line.ours, line.settings][: len(columns)]
+        for line in result.lines
     ]
     return "\n".join(
         [
@@ -53,13 +56,27 @@ def _section(result: Stored) -> str:
             "",
             f"`{result.entry.label}`, scale {result.scale.value}. {result.reading}",
             "",
-            "| | paper | ours | settings |",
-            "|---|---|---|---|",
-            *rows,
+            *map(_row, [columns, ["---"] * len(columns), *rows]),
             "",
-            *(f"![{result.entry.title}]({folder}/{path.name})\n" for path in result.figures),
+            *([] if shared is None else [f"Settings: {shared}.\n"]),
+            *_pictures(result),
         ]
     )
+
+
+def shared_settings(result: Stored) -> str | None:
+    """Return the settings of a result, if all its lines have the same."""
+    settings = {line.settings for line in result.lines}
+    return settings.pop() if len(settings) == 1 else None
+
+
+def _pictures(result: Stored) -> list[str]:
+    folder = result.entry.module
+    return [f"![{result.entry.title}]({folder}/{path.name})\n" for path in result.figures]
+
+
+def _row(cells: list[str]) -> str:
+    return f"| {' | '.join(map(_cell, cells))} |"
 
 
 def _cell(text: str) -> str:
