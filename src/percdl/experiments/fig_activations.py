@@ -10,13 +10,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from percdl.datasets import SyntheticCohort, make_synthetic, onset_accuracy
-from percdl.experiments.progress import follow
 from percdl.experiments.result import Line, Result, Study
 from percdl.experiments.studies.known_truth import (
     SETTINGS,
     Codes,
     as_events,
     find_codes,
+    measure_seeds,
     true_codes,
 )
 from percdl.experiments.studies.recovery_picture import TRUE, draw_reconstruction
@@ -54,11 +54,7 @@ def run(study: Study) -> Result:
 
 def measure(study: Study, seeds: Sequence[int]) -> pd.DataFrame:
     """Return how well the activations are found, one row per seed."""
-    rows = [
-        study.ledger.row({"seed": seed}, lambda seed=seed: _score(seed))
-        for seed in follow(seeds, "seed")
-    ]
-    return pd.DataFrame(rows)
+    return measure_seeds(study, seeds, _score)
 
 
 def _score(seed: int) -> dict[str, float]:

@@ -13,9 +13,14 @@ from matplotlib.figure import Figure
 
 from percdl.datasets import SyntheticCohort, make_synthetic
 from percdl.datasets.warping import personalize
-from percdl.experiments.progress import follow
 from percdl.experiments.result import Line, Result, Study
-from percdl.experiments.studies.known_truth import SETTINGS, find_params, rebuild, true_codes
+from percdl.experiments.studies.known_truth import (
+    SETTINGS,
+    find_params,
+    measure_seeds,
+    rebuild,
+    true_codes,
+)
 from percdl.experiments.studies.recovery_picture import draw_pair, draw_reconstruction
 from percdl.plotting.style import color, make_axes
 
@@ -56,11 +61,7 @@ def run(study: Study) -> Result:
 
 def measure(study: Study, seeds: Sequence[int]) -> pd.DataFrame:
     """Return how well warps and personal atoms are found, one row per seed."""
-    rows = [
-        study.ledger.row({"seed": seed}, lambda seed=seed: _score(seed))
-        for seed in follow(seeds, "seed")
-    ]
-    return pd.DataFrame(rows)
+    return measure_seeds(study, seeds, _score)
 
 
 def _score(seed: int) -> dict[str, float]:

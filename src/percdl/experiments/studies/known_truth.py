@@ -5,6 +5,7 @@ In double precision, so that what is left is what the step misses and not roundi
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -14,6 +15,8 @@ import numpy as np
 import pandas as pd
 
 from percdl.datasets import SyntheticCohort
+from percdl.experiments.progress import follow
+from percdl.experiments.result import Study
 from percdl.steps import percdu, robust
 from percdl.steps.csc import encode
 from percdl.steps.realignment import search
@@ -32,6 +35,17 @@ class Codes(NamedTuple):
     onset: np.ndarray
     atom: np.ndarray
     amplitude: np.ndarray
+
+
+def measure_seeds(
+    study: Study, seeds: Sequence[int], score: Callable[[int], dict[str, float]]
+) -> pd.DataFrame:
+    """Return the scores of the cohorts of all seeds, one row each."""
+    rows = [
+        study.ledger.row({"seed": seed}, lambda seed=seed: score(seed))
+        for seed in follow(seeds, "seed")
+    ]
+    return pd.DataFrame(rows)
 
 
 def true_codes(data: SyntheticCohort) -> Codes:
