@@ -59,7 +59,7 @@ claims: $(PEERS)  ## check the claims of the documentation (ONLY=... for some of
 	$(BIN)/python -m benchmarks.claims $(ONLY)
 
 results: $(STAMP)  ## reproduce every figure and table of the paper at its own size (hours)
-	$(BIN)/percdl reproduce all --scale paper --out docs/results
+	$(BIN)/percdl reproduce all --scale paper --out docs/results --fresh
 
 clean:  ## remove the environment, the caches and the build outputs
 	rm -rf $(VENV) build dist percdl-demo percdl-results .pytest_cache .ruff_cache .hypothesis

@@ -17,8 +17,9 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import Absent, cohorts, limit, probe
-from benchmarks.cohorts import PLAIN, Problem
+from benchmarks.cohorts import Problem
 from benchmarks.timing import exponent, fit_seconds, follow, say, warm_seconds
+from percdl.experiments.studies.as_printed import PLAIN
 
 MOST_PLAIN, MOST_DEFAULT, MOST_EXPONENT, MOST_MEMORY = 4.0, 8.0, 1.05, 1.0
 N_INIT = N_PERSO = 5

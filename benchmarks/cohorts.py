@@ -14,8 +14,6 @@ from percdl.datasets import load_ptbxl_balanced
 from percdl.exceptions import DatasetError
 
 Data = TypeVar("Data")
-# The paper's algorithm, without the three additions.
-PLAIN = {"realign": False, "multistart": False, "centering": "paper"}
 # Density of the paper's synthetic recordings: three repetitions of each pattern in 500 samples.
 SAMPLES_PER_REPETITION = 500 / 3
 N_BEAT_RECORDS, BEAT_LENGTH = 21_799, 65

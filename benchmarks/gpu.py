@@ -22,9 +22,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import jax
 
 from benchmarks import Absent, cohorts
-from benchmarks.cohorts import PLAIN, Problem
+from benchmarks.cohorts import Problem
 from benchmarks.steps import shares
 from benchmarks.timing import fit_seconds, say
+from percdl.experiments.studies.as_printed import PLAIN
 
 REPEATS = 5
 COLUMNS = "{:<8} {:>8} {:<8} {:>8} {:>8}  {}"

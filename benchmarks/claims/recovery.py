@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.claims._claim import Claim, at_least, at_most, beside, is_quick
-from benchmarks.cohorts import PLAIN, synthetic_options
+from benchmarks.cohorts import synthetic_options
 from benchmarks.timing import follow
 from percdl import PerCDL, make_synthetic
 from percdl.datasets import onset_accuracy
+from percdl.experiments.studies.as_printed import PLAIN
 from percdl.experiments.studies.residuals import error_of_fit
 
 SUBJECTS, COMPARED, N_SEEDS = (16, 64, 256, 1024), 64, 10

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -20,6 +21,11 @@ def test_separable_classes_are_told_apart():
     result = feature_auc(CENTRES + NOISE, LABELS)
     assert result.scores == pytest.approx(np.ones(5))
     assert (result.mean, result.spread) == pytest.approx((1, 0))
+
+
+def test_any_classifier_will_do():
+    forest = RandomForestClassifier(10, random_state=0)
+    assert feature_auc(CENTRES + NOISE, LABELS, n_splits=1, classifier=forest).mean > 0.95
 
 
 def test_noise_is_chance():

@@ -14,6 +14,7 @@ from percdl.datasets.ptbxl_tables import SUPERCLASSES
 from percdl.estimators import PerCDL
 from percdl.experiments import Study, ecg_classification, find
 from percdl.experiments.studies import ecg_features, ecg_fits
+from percdl.experiments.studies.ecg_neighbours import neighbour_auc
 from percdl.transforms import Modulation, TimeWarp
 
 # tslearn says on import that a format it can do without is not installed.
@@ -96,17 +97,30 @@ def test_mean_amplitudes_scale_with_the_records():
 def test_richer_transforms_have_more_parameters():
     names = (ecg_features.WARPS, ecg_features.RICH)
     table = ecg_classification.measure(Study(), N_MEMBERS, names)
-    assert table["auc"].between(0, 1).all()
+    # The T wave of a lead tells the class, by its size and sign: gains see it, warps do not.
+    assert table["auc"].iloc[1] > 0.8
     assert table["n_features"].tolist() == [4, 4 + 2 * ecg_features.WAVES.knots]
 
 
-@pytest.mark.parametrize("label", [x for x in LABELS if x != "ecg:classification"])
+@pytest.mark.parametrize("label", LABELS)
 def test_every_label_runs(label):
     result = find(label).load()(Study())
     assert result.lines
     assert result.reading
     assert all(len(table) for table in result.tables.values())
     assert len(result.figures) == 1
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "dtw"])
+def test_nearest_atoms_tell_what_can_be_told(metric):
+    rng = np.random.default_rng(0)
+    labels = np.repeat(["a", "b", "c"], 40)
+    shapes = rng.normal(size=(3, 9, 2))
+    atoms = np.repeat(shapes, 40, axis=0) + 0.1 * rng.normal(size=(120, 9, 2))
+    assert neighbour_auc(atoms, labels, metric) == 1
+    assert neighbour_auc(5 * atoms, labels, metric) == 1
+    atoms[0] = np.nan
+    assert abs(neighbour_auc(atoms, rng.permutation(labels), metric) - 0.5) < 0.2
 
 
 def test_the_classification_is_read_step_by_step():

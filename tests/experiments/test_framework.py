@@ -93,7 +93,7 @@ def test_a_result_of_another_scale_or_version_does_not_count_as_finished(tmp_pat
 def test_the_page_holds_all_results_and_needs_nothing_else(tmp_path):
     for entry in (OTHER, ENTRY):
         archive.write(entry, Scale.SMALL, a_result(), tmp_path)
-    page = write_page(tmp_path, "percdl reproduce all").read_text()
+    page = write_page(tmp_path).read_text()
     assert page.index(ENTRY.title) < page.index(OTHER.title)
     assert page.count("data:image/png;base64,") == 2
     assert "http" not in page.replace('lang="en"', "")
@@ -108,7 +108,7 @@ def test_settings_that_differ_are_told_line_by_line(tmp_path):
     result = a_result()
     result.lines.append(Line("error", "-", "1", "S = 5 | N = 4"))
     archive.write(ENTRY, Scale.SMALL, result, tmp_path)
-    page = write_page(tmp_path, "percdl reproduce all").read_text()
+    page = write_page(tmp_path).read_text()
     text = (tmp_path / "README.md").read_text()
     assert "| distance | 0.5 | 0.25 | S = 3 \\| N = 4 |" in text
     assert "<td>S = 5 | N = 4</td>" in page
@@ -145,11 +145,41 @@ def test_an_interrupted_study_goes_on(tmp_path, offered):
         return a_result()
 
     offered(two_rows)
-    reproduce(ENTRY.label, "--out", tmp_path)
+    stopped = reproduce(ENTRY.label, "--out", tmp_path)
+    assert "goes on from here" in stopped.output
     assert measured == [0, "interrupted"]
     assert reproduce(ENTRY.label, "--out", tmp_path).exit_code == 0
     assert measured == [0, "interrupted", 1]
     assert not list(tmp_path.rglob("*.partial.jsonl"))
+
+
+def test_an_interrupted_fresh_run_goes_on_without_fresh(tmp_path, offered):
+    offered(lambda study: a_result())
+    reproduce(ENTRY.label, "--out", tmp_path)
+
+    def interrupted(study):
+        raise KeyboardInterrupt
+
+    offered(interrupted)
+    reproduce(ENTRY.label, "--out", tmp_path, "--fresh")
+    asked = offered(lambda study: a_result())
+    outcome = reproduce(ENTRY.label, "--out", tmp_path)
+    assert asked
+    assert "kept" not in outcome.output
+
+
+def test_the_page_says_what_is_missing(tmp_path):
+    archive.write(ENTRY, Scale.SMALL, a_result(), tmp_path)
+    page = write_page(tmp_path).read_text()
+    for text in (page, (tmp_path / "README.md").read_text()):
+        assert f"1 of {len(CATALOG)} figures" in text
+        assert OTHER.label in text
+
+
+@pytest.mark.parametrize("typed", ["FIG:CONV", "fig_conv", "conv"])
+def test_a_label_is_guessed_where_it_is_nearly_right(typed):
+    with pytest.raises(InvalidParameterError, match="Did you mean 'fig:conv'"):
+        find(typed)
 
 
 def test_one_label_that_fails_does_not_stop_the_others(tmp_path, offered):

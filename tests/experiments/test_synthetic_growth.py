@@ -95,7 +95,17 @@ def test_times_stand_beside_those_of_the_paper(monkeypatch):
     def fit(name):
         return type("Fitted", (), {"subjects_": ["a", "b"]})()
 
-    monkeypatch.setattr(computation_time, "_cases", lambda study: {"gait": fit, "new": fit})
+    monkeypatch.setattr(computation_time, "_cases", lambda study: {"gait": fit})
     result = computation_time.run(Study())
-    assert [line.paper for line in result.lines] == ["26.86", "5.94", "48.37", "-", "-", "-"]
+    expected = [f"{seconds} (150 recordings)" for seconds in ("26.86", "5.94", "48.37")]
+    assert [line.paper for line in result.lines] == expected
     assert (result.tables["computation_time"]["subjects"] == 2).all()
+
+
+def test_times_are_compared_per_recording():
+    one = {"case": "ECG", "method": "PerCDL", "paper": 100.0, "paper_subjects": 50}
+    text = computation_time._read(pd.DataFrame([{**one, "again": 1.0, "subjects": 5}]))
+    assert "10 times less" in text
+    assert "Slower here" not in text
+    slow = computation_time._read(pd.DataFrame([{**one, "again": 100.0, "subjects": 5}]))
+    assert "Slower here: ECG, PerCDL" in slow

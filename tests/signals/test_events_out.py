@@ -30,6 +30,13 @@ def test_csv_gives_the_events_back(events, tmp_path):
     pd.testing.assert_frame_equal(again, events, check_dtype=False)
 
 
+def test_csv_keeps_further_columns_behind_the_others(events, tmp_path):
+    events_to_csv(events.assign(probability=0.5)[::-1], tmp_path / "events.csv")
+    again = pd.read_csv(tmp_path / "events.csv")
+    assert list(again) == [*events, "probability"]
+    assert (again["probability"] == 0.5).all()
+
+
 def test_bids_files_are_where_they_belong_and_describe_themselves(events, tmp_path):
     files = events_to_bids(
         events, tmp_path, duration=0.65, task="walk", subjects=["10-5", "7", "8"]

@@ -45,6 +45,13 @@ def test_a_frame_is_a_table(walks):
     assert read(walks, table, group="sex").groups == ("0", "1", "1")
 
 
+def test_a_table_without_groups_leaves_those_of_the_files(tmp_path):
+    cohort = Cohort.from_arrays([[1.0], [2.0]], subjects=["a", "b"], groups=["x", "y"])
+    cohort.to_npz(tmp_path / "both.npz")
+    table = pd.DataFrame({"subject": ["a", "b"], "age": [3, 4]})
+    assert Cohort.from_npz(tmp_path / "both.npz", metadata=table).groups == ("x", "y")
+
+
 def test_a_parquet_table(walks):
     pytest.importorskip("pyarrow")
     table = pd.DataFrame({"subject": ["01", "02", "10"], "group": ["a", None, "b"]})

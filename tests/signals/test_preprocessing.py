@@ -266,6 +266,9 @@ def test_steps_of_ones_own_are_recorded():
     rectified = cohort.apply(np.abs, "rectified")
     assert rectified.processing == ("rectified",)
     assert rectified[0].values.ravel().tolist() == list(range(9))
+    in_volts = Cohort.from_arrays([np.ones(3)], units="V")
+    assert in_volts.apply(np.log1p, "logarithm").units == ("",)
+    assert in_volts.apply(lambda x: 1000 * x, "in mV", units="mV").units == ("mV",)
     with pytest.raises(InvalidParameterError, match=r"'halved' turned values of shape \(9, 1\)"):
         cohort.apply(lambda values: values[::2], "halved")
 

@@ -78,9 +78,11 @@ def feature_auc(
     if splits is None:
         draw = StratifiedShuffleSplit(n_splits, test_size=test_size, random_state=random_state)
         splits = draw.split(x, y)
+    # Not `classifier or ...`: ensembles have a length, and none before they are fitted.
+    machine = paper_classifier() if classifier is None else classifier
     scores = []
     for train, test in splits:
-        model = _fit(classifier or paper_classifier(), x[train], y[train])
+        model = _fit(machine, x[train], y[train])
         scores.append(_auc(y[test], model.predict_proba(x[test]), model.classes_))
     return FeatureAUC(np.array(scores))
 

@@ -10,6 +10,7 @@ import typer
 
 from percdl.cli.errors import fail, prepare_folder, require_packages
 from percdl.exceptions import PerCDLError
+from percdl.experiments.catalog import CATALOG, find
 from percdl.experiments.result import Scale
 
 if TYPE_CHECKING:
@@ -21,7 +22,11 @@ if TYPE_CHECKING:
 
 def reproduce(
     labels: Annotated[
-        list[str], typer.Argument(metavar="LABEL...", help="Labels of the paper, or `all`.")
+        list[str],
+        typer.Argument(
+            metavar="LABEL...",
+            help="`all`, or labels: " + ", ".join(entry.label for entry in CATALOG) + ".",
+        ),
     ],
     scale: Annotated[
         Scale, typer.Option(help="Minutes on two cores, or the size of the paper.")
@@ -41,15 +46,18 @@ def reproduce(
     """
     from rich.console import Console
 
-    from percdl.experiments.catalog import CATALOG, find
     from percdl.experiments.results_page import write_page
 
     entries = list(CATALOG) if "all" in labels else [find(label) for label in labels]
     prepare_folder(out, "--out")
     require_packages(("matplotlib", "jinja2"), "reproduce", "reproduce draws pictures")
     console = Console()
-    failed = [entry.label for entry in entries if not _one(entry, scale, out, fresh, console)]
-    page = write_page(out, f"percdl reproduce {' '.join(labels)} --scale {scale.value}")
+    try:
+        failed = [entry.label for entry in entries if not _one(entry, scale, out, fresh, console)]
+    except KeyboardInterrupt:
+        console.print("Stopped. What was measured is kept; without --fresh it goes on from here.")
+        raise
+    page = write_page(out)
     console.print(f"Page: {page}", highlight=False, soft_wrap=True)
     if failed:
         fail(f"not reproduced: {', '.join(failed)}. The reasons are above.")
@@ -57,17 +65,18 @@ def reproduce(
 
 def _one(entry: Entry, scale: Scale, out: Path, fresh: bool, console: Console) -> bool:
     """Reproduce one label and show its lines; False where it could not be done."""
-    from percdl.experiments.archive import is_finished, read, write
+    from percdl.experiments.archive import forget, is_finished, partial_file, read, write
     from percdl.experiments.ledger import Ledger
     from percdl.experiments.result import Study
 
     console.print(f"[bold]{entry.label}[/bold]  {entry.title}", highlight=False)
-    if is_finished(entry, scale, out) and not fresh:
+    if fresh:
+        forget(entry, scale, out)
+    if is_finished(entry, scale, out):
         stored = read(entry, out)
+        console.print("  kept from an earlier run; --fresh measures again", highlight=False)
     else:
-        ledger = out / entry.module / f"{scale.value}.partial.jsonl"
-        if fresh:
-            ledger.unlink(missing_ok=True)
+        ledger = partial_file(entry, scale, out)
         try:
             with console.status("starting") as status, _Following(status):
                 result = entry.load()(Study(scale, Ledger(ledger)))

@@ -24,6 +24,8 @@ class Stored:
         The label.
     scale : Scale
         How large the experiment was.
+    version : str
+        The version of percdl that made it.
     lines : list of Line
         The paper's values beside ours.
     reading : str
@@ -36,6 +38,7 @@ class Stored:
 
     entry: Entry
     scale: Scale
+    version: str
     lines: list[Line]
     reading: str
     figures: list[Path]
@@ -73,6 +76,17 @@ def write(entry: Entry, scale: Scale, result: Result, out: Path) -> Stored:
     return read(entry, out)
 
 
+def partial_file(entry: Entry, scale: Scale, out: Path) -> Path:
+    """Return the file of what is measured so far, at this scale and by this version."""
+    return folder_of(entry, out) / f"{scale.value}-{__version__}.partial.jsonl"
+
+
+def forget(entry: Entry, scale: Scale, out: Path) -> None:
+    """Let a label count as not yet begun."""
+    _summary(entry, out).unlink(missing_ok=True)
+    partial_file(entry, scale, out).unlink(missing_ok=True)
+
+
 def is_finished(entry: Entry, scale: Scale, out: Path) -> bool:
     """Whether the label was reproduced there, at this scale and by this version."""
     path = _summary(entry, out)
@@ -89,6 +103,7 @@ def read(entry: Entry, out: Path) -> Stored:
     return Stored(
         entry=entry,
         scale=Scale(summary["scale"]),
+        version=summary["percdl"],
         lines=[Line(**line) for line in summary["lines"]],
         reading=summary["reading"],
         figures=[folder / name for name in summary["figures"]],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from importlib import import_module
 
 from percdl.exceptions import InvalidParameterError
@@ -75,7 +76,15 @@ def find(label: str) -> Entry:
     for entry in CATALOG:
         if entry.label == wanted:
             return entry
+    names = {name.lower(): entry.label for entry in CATALOG for name in _names(entry)}
+    near = get_close_matches(label.lower(), names, n=1)
+    hint = f"Did you mean {names[near[0]]!r}? " if near else ""
     raise InvalidParameterError(
-        f"The paper has no label {label!r} that can be reproduced. "
+        f"The paper has no label {label!r} that can be reproduced. {hint}"
         f"Choose `all` or one of: {', '.join(entry.label for entry in CATALOG)}."
     )
+
+
+def _names(entry: Entry) -> tuple[str, str, str]:
+    """Return what people may type for a label: it, its folder, its last part."""
+    return entry.label, entry.module, entry.label.split(":")[-1]

@@ -11,6 +11,7 @@ import pandas as pd
 from jaxtyping import Float
 from matplotlib.figure import Figure
 
+from percdl.analysis import normalized_reconstruction_error
 from percdl.datasets import SyntheticCohort, make_synthetic
 from percdl.datasets.warping import personalize
 from percdl.experiments.result import Line, Result, Study
@@ -71,14 +72,13 @@ def _score(seed: int) -> dict[str, float]:
     deviation = np.abs(displacements(data, params) - displacements(data, data.params)).max(-1)
     gaps = personal - data.personal_dictionary
     distances = np.linalg.norm(gaps, axis=(2, 3)) / np.linalg.norm(data.dictionary, axis=(1, 2))
-    values = np.stack([record.values for record in data.cohort])
-    missed = values - rebuild(true_codes(data), personal, values.shape[1])
+    rebuilt = rebuild(true_codes(data), personal, data.cohort[0].n_times)
     return {
         "warps_recovered": float((deviation <= TOLERANCE).mean()),
         "warp_error_median": float(np.median(deviation)),
         "warp_error_max": float(deviation.max()),
         "atom_distance": float(distances.max()),
-        "error": float(np.sum(missed**2) / np.sum(values**2)),
+        "error": normalized_reconstruction_error(data.cohort, rebuilt),
     }
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from percdl.analysis import normalized_reconstruction_error
 from percdl.datasets import make_synthetic
 from percdl.datasets.warping import personalize
 from percdl.experiments.progress import follow
@@ -72,10 +73,10 @@ def _error(shape: tuple[int, int], data: Any) -> dict[str, float]:
     transform = TimeWarp(*shape)
     personal = personalize(transform, find_params(data, transform), data.dictionary)
     values = np.stack([record.values for record in data.cohort])
-    missed = values - rebuild(true_codes(data), personal, values.shape[1])
+    rebuilt = rebuild(true_codes(data), personal, values.shape[1])
     return {
-        "error": float(np.linalg.norm(missed, axis=(1, 2)).mean()),
-        "normalized_error": float(np.sum(missed**2) / np.sum(values**2)),
+        "error": float(np.linalg.norm(values - rebuilt, axis=(1, 2)).mean()),
+        "normalized_error": normalized_reconstruction_error(data.cohort, rebuilt),
     }
 
 
@@ -136,6 +137,8 @@ def _read(table: pd.DataFrame, spread: dict[int, float]) -> str:
         f"The spread of the error over W {trend} as D grows, from {spreads[0]:.3f} at "
         f"D = {depths[0]} to {spreads[-1]:.3f} at D = {depths[-1]}, which {verdict} the paper's "
         "reading that larger D is less sensitive to W. The mean error over W goes from "
-        f"{_mean(table, depths[0]):.3f} to {_mean(table, depths[-1]):.3f}. The lowest error is "
+        f"{_mean(table, depths[0]):.3f} to {_mean(table, depths[-1]):.3f}, so that relative to it "
+        f"the spread goes from {spreads[0] / _mean(table, depths[0]):.2f} to "
+        f"{spreads[-1] / _mean(table, depths[-1]):.2f}. The lowest error is "
         f"{best['error']:.3f}, at D = {best['depth']:.0f}, W = {best['width']:.0f}."
     )

@@ -9,6 +9,7 @@ import pandas as pd
 from jaxtyping import Float
 from matplotlib.figure import Figure
 
+from percdl.analysis import normalized_reconstruction_error
 from percdl.datasets import SyntheticCohort, make_synthetic
 from percdl.datasets.warping import personalize
 from percdl.experiments.result import Line, Result, Study
@@ -71,13 +72,12 @@ def measure(study: Study, seeds: Sequence[int]) -> pd.DataFrame:
 def _score(seed: int) -> dict[str, float]:
     data = make_synthetic(N_SUBJECTS, random_state=seed)
     atoms = find_atoms(data)
-    values = np.stack([record.values for record in data.cohort])
     personal = personalize(data.transform, data.params, atoms)
-    missed = values - rebuild(true_codes(data), personal, values.shape[1])
+    rebuilt = rebuild(true_codes(data), personal, data.cohort[0].n_times)
     return {
         "distance": data.distance_to_truth(atoms),
         "start_distance": data.distance_to_truth(data.personal_dictionary[0]),
-        "error": float(np.sum(missed**2) / np.sum(values**2)),
+        "error": normalized_reconstruction_error(data.cohort, rebuilt),
     }
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from percdl import __version__
 from percdl.experiments.archive import Stored, read_all
 from percdl.experiments.catalog import CATALOG
 from percdl.report.pages import as_data_uri, render
 
 
-def write_page(out: Path, command: str) -> Path:
+def write_page(out: Path) -> Path:
     """Write index.html and README.md of all results in a folder; return the former."""
     results = read_all(out)
     pictures = {
@@ -24,20 +23,27 @@ def write_page(out: Path, command: str) -> Path:
             results=results,
             pictures=pictures,
             settings={result.entry.module: shared_settings(result) for result in results},
-            n_labels=len(CATALOG),
-            command=command,
+            missing=_missing(results),
         ),
         encoding="utf-8",
     )
-    (out / "README.md").write_text(_markdown(results, command), encoding="utf-8")
+    (out / "README.md").write_text(_markdown(results), encoding="utf-8")
     return page
 
 
-def _markdown(results: list[Stored], command: str) -> str:
+def _missing(results: list[Stored]) -> list[str]:
+    """Return the labels that the folder does not hold."""
+    present = {result.entry.label for result in results}
+    return [entry.label for entry in CATALOG if entry.label not in present]
+
+
+def _markdown(results: list[Stored]) -> str:
+    missing = ", ".join(f"`{label}`" for label in _missing(results))
     heading = (
         "# The paper, reproduced\n\n"
-        f"{len(results)} of {len(CATALOG)} figures and tables, percdl {__version__}. "
-        f"Made by `{command}`; the numbers behind each picture are beside it as CSV and JSON.\n"
+        f"{len(results)} of {len(CATALOG)} figures and tables, made by `percdl reproduce`. The "
+        "numbers behind each picture are beside it as CSV and JSON.\n"
+        + (f"\nNot made yet: {missing}.\n" if missing else "")
     )
     return "\n".join([heading, *map(_section, results)])
 
@@ -54,7 +60,8 @@ def _section(result: Stored) -> str:
         [
             f"## {result.entry.title}",
             "",
-            f"`{result.entry.label}`, scale {result.scale.value}. {result.reading}",
+            f"`{result.entry.label}`, scale {result.scale.value}, percdl {result.version}. "
+            + result.reading,
             "",
             *map(_row, [columns, ["---"] * len(columns), *rows]),
             "",

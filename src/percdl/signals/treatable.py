@@ -83,7 +83,12 @@ class Treatable(ABC):
         """
         return type(self)(zscore(recording, per) for recording in self)
 
-    def apply(self: C, function: Callable[[np.ndarray], np.ndarray], step: str) -> C:
+    def apply(
+        self: C,
+        function: Callable[[np.ndarray], np.ndarray],
+        step: str,
+        units: str | Iterable[str] | None = None,
+    ) -> C:
         """Change the samples by a function of your own, written down under a name.
 
         Parameters
@@ -92,8 +97,10 @@ class Treatable(ABC):
             Takes the values (n_times, n_channels) of a recording and returns as many.
         step : str
             What it does, in words, e.g. ``"rectified"``.
+        units : str or list of str, optional
+            Units of the new values; none by default, since a function may change them.
         """
-        return type(self)(_applied(recording, function, step) for recording in self)
+        return type(self)(_applied(recording, function, step, units) for recording in self)
 
     def to_npz(self, path: str | PathLike[str]) -> None:
         """Write all recordings to one NPZ archive, which `Cohort.from_npz` reads back."""
@@ -103,7 +110,10 @@ class Treatable(ABC):
 
 
 def _applied(
-    recording: Recording, function: Callable[[np.ndarray], np.ndarray], step: str
+    recording: Recording,
+    function: Callable[[np.ndarray], np.ndarray],
+    step: str,
+    units: str | Iterable[str] | None,
 ) -> Recording:
     values = np.asarray(function(recording.values.copy()))
     if values.shape != recording.values.shape:
@@ -112,4 +122,5 @@ def _applied(
             f"{recording.subject!r} into {values.shape}. It must return as many samples and "
             "channels; change rates with `resample`."
         )
-    return replace(recording, values=values, processing=(*recording.processing, step))
+    steps = (*recording.processing, step)
+    return replace(recording, values=values, units=units, processing=steps)

@@ -1,7 +1,8 @@
 """What is known of each ECG, from the crudest warps to richer transforms, step by step.
 
-Each set of features changes one thing about the one before: how records are processed, whether
-windows may move, the transform. Features are personalization parameters; the size of the
+Each set of features changes one thing about the one before: the search for windows, starts and
+gauge is left out; a filter is put in; compression takes the place of scaling to unit power; the
+transform changes. Features are personalization parameters; the size of the
 beats is one in the gauge that leaves it to the gains, and part of the activations in the other.
 """
 
@@ -19,7 +20,7 @@ from percdl.experiments.studies.ecg_fits import (
     FILTERED,
     KEPT,
     RAW,
-    REALIGNED,
+    SEARCHED,
     fit,
     fit_other,
     mean_amplitudes,
@@ -32,13 +33,13 @@ Features = Float[np.ndarray, "S F"]
 FINE = TimeWarp(4, 14, per_channel=True)
 # A knot every 30 ms; on splits of the training folds alone it does better than 13 knots.
 WAVES = Modulation(21)
-CRUDE = f"warps; {RAW}; {REALIGNED}"
-WARPS = f"finer warps; {COMPRESSED}; {KEPT}"
-MODULATED = f"modulation; {COMPRESSED}; {KEPT}"
-RICH = f"finer warps and modulation; {COMPRESSED}; {KEPT}"
+CRUDE = f"warps 4 x 7; {RAW}; {SEARCHED}"
+WARPS = f"warps 4 x 14; {COMPRESSED}; {KEPT}"
+MODULATED = f"modulation, {WAVES.knots} knots; {COMPRESSED}; {KEPT}"
+RICH = f"warps 4 x 14 and modulation; {COMPRESSED}; {KEPT}"
 # Gains and activations are free up to a factor: gains of root mean square one, or activations of
 # mean one, which leaves the size of the beats to the gains.
-SIZED = "finer warps and modulation in the gauge of mean activation one"
+SIZED = "the same in the gauge of mean activation one"
 FREE = f"IndCDL, whole atoms; {COMPRESSED}; {KEPT}"
 
 
@@ -75,10 +76,10 @@ def free(n_members: int) -> Features:
 
 #: Name, and what computes the features of the records, in the order in which they are told.
 FEATURE_SETS: dict[str, Callable[[int], Features]] = {
-    CRUDE: warps(RAW, REALIGNED),
-    f"warps; {RAW}; {KEPT}": warps(RAW),
-    f"warps; {FILTERED}; {KEPT}": warps(FILTERED),
-    f"warps; {COMPRESSED}; {KEPT}": warps(COMPRESSED),
+    CRUDE: warps(RAW, SEARCHED),
+    f"warps 4 x 7; {RAW}; {KEPT}": warps(RAW),
+    f"warps 4 x 7; {FILTERED}; {KEPT}": warps(FILTERED),
+    f"warps 4 x 7; {COMPRESSED}; {KEPT}": warps(COMPRESSED),
     WARPS: fine_warps,
     MODULATED: modulation,
     RICH: both(modulation),

@@ -32,10 +32,12 @@ WARP = TimeWarp(4, 7, per_channel=True)
 RAW, FILTERED, COMPRESSED = "unit power", "0.5 to 40 Hz, unit power", "0.5 to 40 Hz, compressed"
 # In squared signal units; records have unit power, or values of about one.
 PENALTY = 1.0
-SETTINGS = f"K = 1, L = {LENGTH}, D = 4, W = 7 per lead, lambda = {PENALTY:g}, 20 rounds"
+COMMON_SETTINGS = f"K = 1, L = {LENGTH}, lambda = {PENALTY:g}, 20 rounds"
+SETTINGS = f"{COMMON_SETTINGS}, D = 4, W = 7 per lead"
 # Windows of all subjects stay where the common atom puts them: then all parameters are read on
-# one clock. The alternative moves them to where each subject is explained best.
-KEPT, REALIGNED = "windows kept", "windows realigned"
+# one clock. The alternative is the library's default, which searches for each subject's window
+# and for better starts of the warps, and centres them.
+KEPT, SEARCHED = "windows kept", "windows, starts and gauge searched"
 
 
 def n_per_class(study: Study) -> int:
@@ -94,7 +96,7 @@ def fit(
 ) -> BaseCDL:
     """Fit PerCDL, by default with the paper's warps."""
     cohort = prepare(n_members, processing)
-    search = alignment == REALIGNED
+    search = alignment == SEARCHED
     centering = "refit" if search else "off"
     options = {"realign": search, "multistart": search, "centering": centering}
     chosen = transform or WARP

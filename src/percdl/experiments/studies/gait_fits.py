@@ -24,6 +24,7 @@ from percdl.estimators import IndCDL, PerCDL, PopCDL
 from percdl.estimators.base import BaseCDL
 from percdl.exceptions import DatasetError
 from percdl.experiments.result import Study
+from percdl.experiments.studies.as_printed import PLAIN
 from percdl.signals import Cohort
 from percdl.transforms import TimeWarp
 
@@ -32,8 +33,6 @@ HEALTHY = GROUPS[0]
 # 15 rounds for every model. The warps of walkers bend far: ten iterations a round instead of
 # three bring them to rest.
 ROUNDS = {"n_init": 5, "n_perso": 10}
-# The paper's algorithm, without what was added to it here.
-PLAIN = {"realign": False, "multistart": False, "centering": "paper"}
 MODELS: dict[str, tuple[type[BaseCDL], dict[str, Any]]] = {
     "IndCDL": (IndCDL, {}),
     "PopCDL": (PopCDL, {}),

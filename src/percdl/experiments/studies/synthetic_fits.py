@@ -14,12 +14,11 @@ from percdl.datasets import SyntheticCohort
 from percdl.estimators import IndCDL, PerCDL, PopCDL
 from percdl.estimators.base import BaseCDL
 from percdl.exceptions import NoActivationWarning
+from percdl.experiments.studies.as_printed import PLAIN
 from percdl.plotting.style import COLORS, OBSERVED
 
 PENALTY = 1e-2
 ROUNDS = {"n_init": 5, "n_perso": 5}
-# The paper's algorithm, without what was added to it here.
-PLAIN = {"realign": False, "multistart": False, "centering": "paper"}
 MODELS: dict[str, tuple[type[BaseCDL], dict[str, Any]]] = {
     "PerCDL": (PerCDL, {}),
     "PerCDL, as printed": (PerCDL, PLAIN),

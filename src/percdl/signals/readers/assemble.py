@@ -36,9 +36,9 @@ def read_all(
             _check_new(found, path, recording)
             found[str(recording.subject)] = path, recording
     recordings = [recording for _, recording in found.values()]
-    if metadata is None:
+    groups = None if metadata is None else metadata.groups_of(tuple(found))
+    if groups is None:
         return recordings
-    groups = metadata.groups_of(tuple(found))
     return [replace(r, group=group) for r, group in zip(recordings, groups, strict=True)]
 
 

@@ -37,8 +37,11 @@ class Metadata:
     subject: str | None = None
     group: str | None = None
 
-    def groups_of(self, subjects: Sequence[str]) -> list[str | None]:
-        """Return the group of each of these subjects, who must be those of the table."""
+    def groups_of(self, subjects: Sequence[str]) -> list[str | None] | None:
+        """Return the group of each of these subjects, who must be those of the table.
+
+        None where the table says nothing of groups.
+        """
         table = self._read()
         ids = self._ids(table)
         absent = [subject for subject in subjects if subject not in ids]
@@ -53,7 +56,7 @@ class Metadata:
             )
         column = self._group_column(table)
         if column is None:
-            return [None] * len(subjects)
+            return None
         return [self._group(table, column, ids[subject]) for subject in subjects]
 
     def _read(self) -> Table:

@@ -35,12 +35,15 @@ _DESCRIPTIONS = {
 def events_to_csv(events: pd.DataFrame, path: str | PathLike[str]) -> None:
     """Write events to one CSV file, which ``pandas.read_csv`` gives back.
 
+    Columns beyond those of ``model.events_``, such as the probability of `judge_events`, follow.
+
     Parameters
     ----------
     events : DataFrame
     path : path
     """
-    table = _checked(events)[list(COLUMNS)]
+    checked = _checked(events)
+    table = checked[[*COLUMNS, *(name for name in checked if name not in COLUMNS)]]
     _write(Path(path), table.to_csv(index=False, lineterminator="\n"))
 
 
