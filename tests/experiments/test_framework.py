@@ -81,6 +81,13 @@ def test_a_result_is_written_whole_and_read_back(tmp_path):
     assert summary["tables"]["numbers.csv"][1] == {"x": 2, "y": None}
 
 
+def test_the_same_result_gives_the_same_files(tmp_path):
+    for home in ("one", "two"):
+        archive.write(ENTRY, Scale.PAPER, a_result(), tmp_path / home)
+    one, two = (tmp_path / home / ENTRY.module for home in ("one", "two"))
+    assert all(path.read_bytes() == (two / path.name).read_bytes() for path in one.iterdir())
+
+
 def test_a_result_of_another_scale_or_version_does_not_count_as_finished(tmp_path, monkeypatch):
     assert not archive.is_finished(ENTRY, Scale.SMALL, tmp_path)
     archive.write(ENTRY, Scale.SMALL, a_result(), tmp_path)

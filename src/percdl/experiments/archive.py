@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from percdl import __version__
 from percdl.experiments.catalog import CATALOG, Entry
 from percdl.experiments.result import Line, Result, Scale
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 DPI = 120
 
@@ -55,8 +58,7 @@ def write(entry: Entry, scale: Scale, result: Result, out: Path) -> Stored:
     folder = folder_of(entry, out)
     folder.mkdir(parents=True, exist_ok=True)
     for name, figure in result.figures.items():
-        for ending in ("png", "svg"):
-            figure.savefig(folder / f"{name}.{ending}", dpi=DPI, metadata=_undated(ending))
+        _draw(figure, folder / name)
     for name, table in result.tables.items():
         table.to_csv(folder / f"{name}.csv", index=False, float_format="%.6g")
     summary = {
@@ -120,6 +122,10 @@ def _summary(entry: Entry, out: Path) -> Path:
     return folder_of(entry, out) / f"{entry.module}.json"
 
 
-def _undated(ending: str) -> dict[str, None]:
-    """Leave the date out of a picture, so that the same numbers give the same file."""
-    return {"Date": None} if ending == "svg" else {}
+def _draw(figure: Figure, path: Path) -> None:
+    """Write a picture twice; the same numbers give the same files, without dates and chance."""
+    import matplotlib as mpl
+
+    figure.savefig(path.with_suffix(".png"), dpi=DPI)
+    with mpl.rc_context({"svg.hashsalt": path.name}):
+        figure.savefig(path.with_suffix(".svg"), dpi=DPI, metadata={"Date": None})
