@@ -57,7 +57,7 @@ def claims() -> Iterator[Claim]:
     yield beside(
         "timing error of the onsets, samples",
         f"mean {score.timing_error:.1f}; {score.timing_spread:.1f} without the common lag of "
-        f"{score.timing_bias:+.1f}",
+        f"{score.timing_lag:+.1f}",
     )
     yield from _beyond_these_walks(cohort, cycles, events, count(kept, cycles))
     paper_wise = find_cycles(cohort, PAPER_LENGTH).events_

@@ -47,6 +47,8 @@ def test_timing_is_that_of_the_nearest_maximal_matching():
     score = score_segmentation(events([12, 95, 210]), {"A": [10, 100, 200]}, tolerance=20)
     assert sorted(score.timing_errors) == [-5, 2, 10]
     assert score.timing_bias == pytest.approx(7 / 3)
+    assert score.timing_lag == 2
+    assert score.timing_spread == pytest.approx((7 + 0 + 8) / 3)
     assert score.timing_error == pytest.approx(17 / 3)
     assert score.median_timing_error == 5
     # Two pairs beat one, even if the one were nearer.
@@ -64,11 +66,13 @@ def test_a_lag_common_to_all_is_bias_alone():
     )
     assert (exact.timing_bias, exact.timing_error, exact.timing_spread) == (0, 0, 0)
     assert (late.timing_bias, late.timing_error, late.timing_spread) == (7, 7, 0)
+    assert (exact.timing_lag, late.timing_lag) == (0, 7)
 
 
 def test_nothing_found_has_no_timing():
     score = score_segmentation(events([900]), {"A": [10]}, 5)
-    assert np.isnan([score.timing_bias, score.timing_error, score.timing_spread]).all()
+    timing = score.timing_bias, score.timing_lag, score.timing_error, score.timing_spread
+    assert np.isnan(timing).all()
 
 
 def test_subjects_and_rows_may_come_in_any_order():

@@ -88,7 +88,7 @@ def test_a_statement_holds_where_the_excess_is():
     assert str(swing).startswith("no: no hump")
 
 
-def load_short_walks(data_home):
+def load_short_walks(data_home=None):
     """Load the walks, cut to one short length: a single shape compiles soon."""
     data = load_gait(data_home)
     cohort = Cohort(replace(record, values=record.values[:N_TIMES]) for record in data.cohort)

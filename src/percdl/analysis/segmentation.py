@@ -47,8 +47,13 @@ class Segmentation:
 
     @property
     def timing_bias(self) -> float:
-        """Mean of detected minus annotated onset, in samples: a lag common to all."""
+        """Mean of detected minus annotated onset, in samples."""
         return float(np.mean(self.timing_errors)) if self.n_found else np.nan
+
+    @property
+    def timing_lag(self) -> float:
+        """Median of detected minus annotated onset, in samples: a lag common to all."""
+        return float(np.median(self.timing_errors)) if self.n_found else np.nan
 
     @property
     def timing_error(self) -> float:
@@ -62,12 +67,13 @@ class Segmentation:
 
     @property
     def timing_spread(self) -> float:
-        """Mean distance of matched onsets once the median lag is removed, in samples.
+        """Mean distance of matched onsets once ``timing_lag`` is removed, in samples.
 
         An atom may start anywhere in the cycle; that lag says nothing about the detections.
         """
-        centred = self.timing_errors - np.median(self.timing_errors) if self.n_found else np.nan
-        return float(np.mean(np.abs(centred)))
+        if not self.n_found:
+            return np.nan
+        return float(np.mean(np.abs(self.timing_errors - self.timing_lag)))
 
 
 def score_segmentation(

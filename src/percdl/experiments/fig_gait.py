@@ -19,6 +19,7 @@ from percdl.experiments.studies.gait_fits import (
     unit,
 )
 from percdl.experiments.studies.gait_groups import (
+    NOWHERE,
     PATIENTS,
     GroupStudy,
     compare_with_paper,
@@ -30,6 +31,8 @@ from percdl.experiments.studies.gait_looks import GROUP_COLORS, VELOCITY, WINDOW
 from percdl.plotting.groups import mark_moments, plot_group_band
 from percdl.plotting.style import SHARED, add_legend, label, make_axes
 
+MAINLY = "differs mainly there"
+
 
 def run(study: Study) -> Result:
     """Fit PerCDL, summarize the groups and compare with the paper's reading of the phases."""
@@ -39,7 +42,7 @@ def run(study: Study) -> Result:
     judged = compare_with_paper(groups)
     settings = f"{3 * n_members} walks, {KEPT}; atoms at unit norm"
     lines = [
-        Line(f"{group} differs most at: {words}", "yes", ours, settings)
+        Line(f"{group} varies more than its share of time at: {words}", MAINLY, ours, settings)
         for group, words, ours in judged[["group", "paper", "ours"]].to_numpy()
     ]
     apart = distance_to_healthy(common, groups)
@@ -78,14 +81,13 @@ def _read(judged: pd.DataFrame, apart: float) -> str:
     for group, part in judged.groupby("group", sort=False):
         seen = "; ".join(f"{words}, {ours}" for words, ours in part[["paper", "ours"]].to_numpy())
         where = part["ours_varies"].iloc[0]
-        sentences.append(
-            f"{group} varies more than Healthy, highest first, {where}; where the paper sees it: "
-            f"{seen}."
-        )
+        ours = where if where == NOWHERE else f"more than Healthy, highest first, {where}"
+        sentences.append(f"{group} varies {ours}; where the paper sees it: {seen}.")
     agree = judged["agrees"].sum()
     return (
         f"The common atom is {apart:.2f} away from Healthy's mean (unit norms). "
-        f"{' '.join(sentences)} Of the paper's {len(judged)} statements {agree} hold here."
+        f"{' '.join(sentences)} Of the {len(judged)} places that the paper names, {agree} have a "
+        "hump and more than their share of the excess here."
     )
 
 

@@ -19,25 +19,24 @@ from percdl.plotting.style import FAINT, SHARED, add_legend, label, make_axes
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """A participant: cycles where their own atom fits them, their atom, their group's mean."""
+    """A participant: cycles where their own atom fits them, their atom, their group's mean.
+
+    ``distance_to_group`` is that of the cycles to the group's mean, put where it fits best itself.
+    """
 
     subject: str
     group: str
     own: Placed
     atom: np.ndarray
     group_mean: np.ndarray
-
-    @property
-    def distance_to_group(self) -> float:
-        """Mean distance of the cycles to the group's mean, at the same place."""
-        return float(np.linalg.norm(self.own.cycles - self.group_mean, axis=1).mean())
+    distance_to_group: float
 
 
 def run(study: Study) -> Result:
     """Choose a participant of each group, and draw."""
     n_members = n_per_group(study)
     examples = measure(n_members)
-    settings = f"{3 * n_members} walks, {KEPT}; distances of cycles at unit norm"
+    settings = f"{3 * n_members} walks, {KEPT}; unit norms, each atom where it fits best"
     return Result(
         lines=[
             Line(
@@ -57,14 +56,15 @@ def run(study: Study) -> Result:
 def measure(n_members: int) -> list[Example]:
     """Return the participant of each group whose own atom is at median distance, a usual one."""
     walks, atoms = load_walks(n_members), atoms_of(n_members)
-    placed = place_all(n_members, PERSONAL)
+    placed, shared = (place_all(n_members, kind) for kind in (PERSONAL, COHORT))
     examples = []
     for group in GROUPS:
         members = np.flatnonzero(walks.groups == group)
         order = np.argsort([placed[s].distance for s in members])
         s = int(members[order[len(order) // 2]])
         own, mean = unit(atoms[PERSONAL][s]), unit(atoms[COHORT][s])
-        examples.append(Example(walks.cohort.subjects[s], group, placed[s], own, mean))
+        name, apart = walks.cohort.subjects[s], shared[s].distance
+        examples.append(Example(name, group, placed[s], own, mean, apart))
     return examples
 
 

@@ -33,9 +33,27 @@ def run(study: Study) -> Result:
         ],
         tables={"fig_transfo_illustration": numbers},
         figures={"fig_transfo_illustration": draw(numbers)},
-        reading="Every warp is increasing with fixed ends. Depth makes warps steeper, width lets "
-        "them bend more often; the atom is stretched where its warp is flat and squeezed "
-        "where it is steep.",
+        reading=_read(numbers),
+    )
+
+
+def _read(numbers: pd.DataFrame) -> str:
+    ranges = {shape: _range(numbers, *shape) for shape in SHAPES}
+    least = min(low for low, _ in ranges.values())
+    increase = "Every warp increases" if least > 0 else "Not every warp increases"
+    return (
+        f"{increase} (least slope {least:.2g}). The steepest slope is {_by_depth(ranges)}. An "
+        "atom is stretched where its warp is flat and squeezed where it is steep."
+    )
+
+
+def _by_depth(ranges: dict[tuple[int, int], tuple[float, float]]) -> str:
+    """Say how steep warps of one width are at most, depth by depth."""
+    widths = dict.fromkeys(width for _, width in ranges)
+    return "; ".join(
+        " and ".join(f"{ranges[d, w][1]:.2g} with D = {d}" for d, w in ranges if w == width)
+        + f" at W = {width}"
+        for width in widths
     )
 
 

@@ -154,9 +154,10 @@ def _read(numbers: pd.DataFrame) -> str:
         f"{ratio(numbers, FROM_POPULATION, KEPT):.3f} times when both personalize PopCDL's atom "
         f"in its window. There the barycenter of IndCDL, {kept:.4f}, is "
         f"{'no better' if kept >= shared else 'better'} than PopCDL's atom, {shared:.4f}. Where "
-        f"everyone's window moves freely the barycenter is at {free:.3f}: atoms that start at "
-        "different moments have no useful mean. How the paper scaled its signals and defined "
-        "the error is not known; the ratios can be compared, the errors only roughly."
+        f"everyone's window moves freely the barycenter is at {free:.4f}, {free / kept:.2f} times "
+        f"as much, and {'no better' if free >= found['PopCDL'] else 'better'} than PopCDL's atom "
+        f"there, {found['PopCDL']:.4f}. How the paper scaled its signals and defined the error "
+        "is not known; the ratios can be compared, the errors only roughly."
     )
 
 

@@ -55,7 +55,7 @@ def run(study: Study) -> Result:
             "tab_personalization_one_offset": stricter.reset_index(),
             "tab_personalization_participants": people,
         },
-        figures={"tab_personalization": draw(people)},
+        figures={"tab_personalization": draw(keep_complete(people))},
         reading=_read(people, table, stricter),
     )
 
@@ -76,16 +76,23 @@ def _distances(n_members: int, one_offset: bool) -> dict[str, list[float]]:
     }
 
 
+def keep_complete(people: pd.DataFrame) -> pd.DataFrame:
+    """Return the participants who have all distances: each mean then covers the same people."""
+    return people.dropna(subset=list(PAPER))
+
+
 def summarize(people: pd.DataFrame) -> pd.DataFrame:
     """Return the mean distance of each kind of atom (rows) in each group (columns)."""
-    means = {g: people.loc[people["group"] == g, list(PAPER)].mean() for g in GROUPS}
+    complete = keep_complete(people)
+    means = {g: complete.loc[complete["group"] == g, list(PAPER)].mean() for g in GROUPS}
     return pd.DataFrame(means).rename_axis("atom")
 
 
 def share_nearest(people: pd.DataFrame) -> dict[str, float]:
     """Return, by group, the share of participants to whom their own atom is the nearest."""
-    nearest = people[list(PAPER)].to_numpy().argmin(axis=1) == list(PAPER).index(PERSONAL)
-    return {g: float(nearest[people["group"] == g].mean()) for g in GROUPS}
+    complete = keep_complete(people)
+    nearest = complete[list(PAPER)].to_numpy().argmin(axis=1) == list(PAPER).index(PERSONAL)
+    return {g: float(nearest[complete["group"] == g].mean()) for g in GROUPS}
 
 
 def _read(people: pd.DataFrame, table: pd.DataFrame, stricter: pd.DataFrame) -> str:
@@ -101,7 +108,18 @@ def _read(people: pd.DataFrame, table: pd.DataFrame, stricter: pd.DataFrame) -> 
         f"participants; it is {min(gains):.0%} to {max(gains):.0%} nearer than the next best. "
         f"The other atoms are {_others(table):.2f} times as far on average, in the paper "
         f"{_others(paper):.2f} times; here each of them too is put where it fits best, and how "
-        "the paper cut and scaled its cycles is not known."
+        f"the paper cut and scaled its cycles is not known.{_dropped(people)}"
+    )
+
+
+def _dropped(people: pd.DataFrame) -> str:
+    """Say how many participants have no distances, where there are any."""
+    n_dropped = len(people) - len(keep_complete(people))
+    if not n_dropped:
+        return ""
+    return (
+        f" {n_dropped} of {len(people)} participants, without an atom or a whole cycle, are left "
+        "out of all means."
     )
 
 

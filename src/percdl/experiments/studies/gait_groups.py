@@ -28,6 +28,7 @@ from percdl.plotting.style import label
 PATIENTS = GROUPS[1:]
 # Samples at each end of the atom that count as its ends.
 N_ENDS = 5
+NOWHERE = "nowhere more than Healthy"
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +86,7 @@ def compare_with_paper(study: GroupStudy) -> pd.DataFrame:
                 "to_s": meant[1] / SFREQ,
                 "agrees": judge(variability, meant).agrees,
                 "ours": str(judge(variability, meant)),
-                "ours_varies": where or "nowhere more than Healthy",
+                "ours_varies": where or NOWHERE,
             }
             for (of, words), meant in paper_statements(phases).items()
             if of == group
