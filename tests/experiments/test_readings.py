@@ -104,10 +104,8 @@ def test_differences_and_ratios_of_noise_are_told_apart():
     table = noisy_table(per=(0.01, 0.3), pop=(0.4, 0.8), ind=(0.1, 0.6), auto=0.1)
     assert fig_gaussian_noise.rise(table, "error_given", "PopCDL") == pytest.approx((0.4, 2))
     reading = fig_gaussian_noise._read(table)
-    assert (
-        "rises by less than IndCDL's for PerCDL and PopCDL, and by a smaller factor for PopCDL"
-        in (reading)
-    )
+    assert "rises from 30 to 0 dB by less than IndCDL's for PerCDL and PopCDL" in reading
+    assert "by a smaller factor for PopCDL (PerCDL +0.29, 30 times; PopCDL +0.4, 2 t" in reading
     assert 'penalty="auto" lowers' in reading
     assert "fit noise" in reading
     table = noisy_table(per=(0.01, 0.9), pop=(0.1, 0.9), ind=(0.2, 0.6), auto=1.0)

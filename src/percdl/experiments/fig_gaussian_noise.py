@@ -147,7 +147,7 @@ def _lines(table: pd.DataFrame, n_seeds: int) -> list[Line]:
     ]
     return lines + [
         Line(
-            f"rise of the {QUANTITIES[name]} {_span(table)}: difference (ratio)",
+            f"rise of the {QUANTITIES[name]} {_span(table)}, difference and ratio",
             SAID_OF_ERRORS[name],
             _rises(table, name),
             settings,
@@ -165,7 +165,7 @@ def rise(table: pd.DataFrame, quantity: str, method: str) -> tuple[float, float]
 
 def _rises(table: pd.DataFrame, quantity: str) -> str:
     rises = {method: rise(table, quantity, method) for method in METHODS}
-    return ", ".join(f"{m} {more:.2g} ({times:.3g} times)" for m, (more, times) in rises.items())
+    return "; ".join(f"{m} {more:+.2g}, {times:.3g} times" for m, (more, times) in rises.items())
 
 
 def _span(table: pd.DataFrame) -> str:
@@ -205,7 +205,7 @@ def _read_rise(table: pd.DataFrame, quantity: str) -> str:
         for measure in range(2)
     )
     return (
-        f"{_span(table).capitalize()} the {QUANTITIES[quantity]} rises by less than IndCDL's for "
+        f"The {QUANTITIES[quantity]} rises {_span(table)} by less than IndCDL's for "
         f"{by_difference}, and by a smaller factor for {by_ratio} ({_rises(table, quantity)})."
     )
 
