@@ -67,6 +67,20 @@ class DatasetLicenceWarning(UserWarning):
     """Issued before a public dataset is downloaded: its size, its licence, whom to cite."""
 
 
+class ClockUnitWarning(UserWarning):
+    """Issued when a column of times, taken as seconds, gives less than one sample per second.
+
+    Its times may be milliseconds: a rate of 100 Hz then reads as 0.1 Hz.
+    """
+
+
+class MissingEventsWarning(UserWarning):
+    """Issued when a segmentation is scored on cycles of subjects that have no event at all.
+
+    Their cycles count as missed, as if they had been looked for.
+    """
+
+
 class NoActivationWarning(UserWarning):
     """Issued when an atom is found nowhere in a subject's recording.
 

@@ -8,7 +8,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from percdl import Cohort
-from percdl.exceptions import InvalidParameterError, PerCDLError, UnreadableFileError
+from percdl.exceptions import (
+    ClockUnitWarning,
+    InvalidParameterError,
+    PerCDLError,
+    UnreadableFileError,
+)
 
 GOOD = "t,RRX,RRY\n0.00,1,2\n0.01,3,4\n0.02,5,6\n"
 
@@ -160,6 +165,14 @@ BAD = {
     "column twice": (GOOD.replace("RRX", "RRY"), {}, r"line 1: several columns are named 'RRY'"),
     "open quote": ('RRX,RRY\n1,2\n3,"4\n5,6\n', {}, r"line 3: .*quotation mark"),
     "binary": (b"RRY\n1\n\x00\n", {}, r"line 3 holds a NUL"),
+    "a spreadsheet": (b"PK\x03\x04\x14\x00", {}, r"is an Excel or zip file.* Save it as CSV"),
+    "lines before the header": (
+        "made by us\n\n" + GOOD, {}, r"line 1: no column 'RRY', but line 3 .* skip_lines=2\.",
+    ),
+    "lines before a header with semicolons": (
+        "made by us\n" + GOOD.replace(",", ";"), {}, r"pass skip_lines=1 and delimiter=';'\.",
+    ),
+    "too many lines left out": (GOOD, {"skip_lines": 1}, r"line 2: .* line 1 .* skip_lines=0\."),
     "UTF-16": (GOOD.encode("utf-16"), {}, r"UTF-16\. Pass encoding='utf-16'"),
     "Latin-1": ("RRY,Größe\n1,2\n".encode("latin-1"), {}, r"line 1: byte 0xf6.*'latin-1'"),
     "clock gap": (
@@ -177,7 +190,21 @@ BAD = {
     ),
     "clock goes back": (
         GOOD.replace("0.02", "0.00"), {"time": "t"},
-        r"line 4: the clock goes back from 0.01 to 0.00",
+        r"line 4: the clock goes back from 0.01 to 0.00 .* several subjects, pass subject=",
+    ),
+    "subject in two blocks": (
+        "id,t,RRY\nA,0,1\nA,1,1\nB,0,1\nB,1,1\nA,0,1\nA,1,1\n",
+        {"time": "t", "subject": "id", "sfreq": 1},
+        r"line 6: the clock goes back.*'A' comes in blocks: one ends at line 3, .* at line 6",
+    ),
+    "gap among subjects in turn": (
+        "id,t,RRY\n" + "".join(f"{s},{t},1\n" for t in (0, 1, 2, 5) for s in "AB"),
+        {"time": "t", "subject": "id", "sfreq": 1},
+        r"line 8: the clock leaps from 2 to 5.* Insert rows of NaN",
+    ),
+    "milliseconds": (
+        "t,RRY\n0,1\n10,2\n20,3\n", {"time": "t"},
+        r"line 3: the clock leaps from 0 to 10 .*milliseconds, divide them by 1000",
     ),
     "clock stands still": (
         GOOD.replace("0.02", "0.01"), {"time": "t"}, r"line 4: the clock stands still",
@@ -185,6 +212,10 @@ BAD = {
     "wrong rate": (
         "t,RRY\n" + "".join(f"{i / 120},0\n" for i in range(50)), {"time": "t"},
         r"line 51: .* 120 Hz, but sfreq=100",
+    ),
+    "date of another order": (
+        "t,RRY\n04/03/2024 10:00:00,1\n04/03/2024 10:00:01,2\n", {"time": "t"},
+        r"line 2: .*'04/03/2024 10:00:00', which is no time.* ISO 8601 such as 2024-03-04T10:00",
     ),
     "no time": (GOOD.replace("0.01", ""), {"time": "t"}, r"line 3: column 't' is empty"),
     "odd time": (GOOD.replace("0.01", "noon"), {"time": "t"}, r"line 3: .*'noon', which is no"),
@@ -246,6 +277,30 @@ def test_rates_may_differ_until_one_is_needed(write):
     assert cohort.sfreqs.tolist() == [100, 1000]
     with pytest.raises(PerCDLError, match=r"'A' was sampled at 100 Hz.*cohort\.resample\(100\)"):
         _ = cohort.sfreq
+
+
+def test_milliseconds_are_asked_about(write):
+    folder = write(A=GOOD, B="t,RRY\n0,1\n10,2\n20,3\n")
+    with pytest.warns(ClockUnitWarning, match=r"'t' gives 0.1 .* taken as seconds.* sfreq=100"):
+        cohort = read(folder, time="t", sfreq=None)
+    with pytest.raises(PerCDLError, match=r"those of 'B' may be milliseconds.* pass sfreq=100"):
+        _ = cohort.sfreq
+
+
+def test_dates_and_durations_may_be_slow(write):
+    for first, second in (("2024-03-04", "2024-03-05"), ("00:01:00", "00:02:00")):
+        folder = write(A=f"t,RRY\n{first},1\n{second},2\n")
+        assert read(folder, time="t", sfreq=None).sfreq < 0.1
+
+
+def test_a_stray_text_is_named_with_a_pattern_that_leaves_it_out(write):
+    folder = write(A=GOOD)
+    (folder / "notes.txt").write_text("Walks of March.\nA fell.\n")
+    for door in (Cohort.from_csv, Cohort.from_folder):
+        with pytest.raises(UnreadableFileError, match=r"A \.txt file counts as .*\*\.csv'\.$"):
+            door(folder, channels="RRY", sfreq=100)
+    with pytest.raises(UnreadableFileError, match=r"Check its name\.$"):
+        Cohort.from_csv(folder / "notes.txt", channels="RRY", sfreq=100)
 
 
 @pytest.mark.parametrize(

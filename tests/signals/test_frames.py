@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from percdl.exceptions import InvalidParameterError, InvalidRecordingError
+from percdl.exceptions import ClockUnitWarning, InvalidParameterError, InvalidRecordingError
 from percdl.signals import Cohort
 
 
@@ -41,6 +41,7 @@ def test_time_decides_the_order(order):
     assert shuffled.select(["A", "B"]) == sorted_cohort
 
 
+@pytest.mark.filterwarnings("ignore::percdl.exceptions.ClockUnitWarning")
 @given(
     sfreq=st.floats(0.01, 5000),
     start=st.floats(0, 1e6),
@@ -64,6 +65,12 @@ def test_dates_and_durations_are_times(frame, dates):
     durations = pd.to_timedelta(frame["t"], unit="s")
     frame["t"] = pd.Timestamp("2025-01-01 12:00") + durations if dates else durations
     assert Cohort.from_frame(frame, channels="x", time="t").sfreq == 100.0
+
+
+def test_milliseconds_are_asked_about(frame):
+    frame["t"] *= 1000
+    with pytest.warns(ClockUnitWarning, match="gives 0.1 samples per second, as times are taken"):
+        Cohort.from_frame(frame, channels="x", time="t")
 
 
 def test_missing_samples_stay_missing(frame):

@@ -1,7 +1,11 @@
 """Whether time stamps tick uniformly, and how fast."""
 
+import warnings
+
 import numpy as np
 from jaxtyping import Float
+
+from percdl.exceptions import ClockUnitWarning
 
 # Without a sampling rate to hold them against, steps may differ from their median by this share:
 # far above the rounding of floats, far below a lost sample.
@@ -10,6 +14,8 @@ UNIFORM = 1e-3
 ROUNDED = 0.5
 # And the clock as a whole by this share of the duration.
 DRIFT = 0.01
+# Two rates that differ by about 1000 tell of milliseconds taken as seconds.
+THOUSAND = (500, 2000)
 
 
 def first_gap(seconds: Float[np.ndarray, " n_times"], sfreq: float | None = None) -> int | None:
@@ -40,3 +46,25 @@ def mean_rate(seconds: Float[np.ndarray, " n_times"]) -> float:
     Seven digits: rounded times must not give two subjects two different rates.
     """
     return float(f"{(len(seconds) - 1) / (seconds[-1] - seconds[0]):.7g}")
+
+
+def is_thousandfold(fast: float, slow: float) -> bool:
+    """Whether one rate is about 1000 times the other, as if milliseconds were taken as seconds.
+
+    >>> is_thousandfold(100, 0.1), is_thousandfold(1000, 100)
+    (True, False)
+    """
+    return THOUSAND[0] <= fast / slow <= THOUSAND[1]
+
+
+def warn_of_slow_clock(column: str, rate: float) -> None:
+    """Ask for the unit of a column of numbers that gives less than one sample per second."""
+    if rate < 1:
+        # No file is named: one warning does for all of a folder.
+        warnings.warn(
+            f"Column {column!r} gives {rate:g} samples per second, as times are taken as seconds. "
+            "If they are milliseconds, divide them by 1000, or leave the column out and pass "
+            f"sfreq={1000 * rate:g}.",
+            ClockUnitWarning,
+            stacklevel=2,
+        )

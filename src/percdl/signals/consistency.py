@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from percdl.exceptions import InvalidRecordingError
+from percdl.signals.clock import is_thousandfold
 from percdl.signals.processing import check_same_processing
 from percdl.signals.recording import Recording, abbreviate
 
@@ -42,9 +43,18 @@ def common_sfreq(recordings: Sequence[Recording]) -> float:
             raise InvalidRecordingError(
                 f"Subject {first.subject!r} was sampled at {first.sfreq:g} Hz and subject "
                 f"{other.subject!r} at {other.sfreq:g} Hz, but one rate is needed. "
-                f"Resample first, e.g. `cohort.resample({min(first.sfreq, other.sfreq):g})`."
+                + _way_to_one_rate(*sorted((first, other), key=lambda r: r.sfreq))
             )
     return first.sfreq
+
+
+def _way_to_one_rate(slow: Recording, fast: Recording) -> str:
+    if is_thousandfold(fast.sfreq, slow.sfreq):
+        return (
+            f"Times are taken as seconds; those of {slow.subject!r} may be milliseconds. Divide "
+            f"them by 1000, or leave the time column out and pass sfreq={fast.sfreq:g}."
+        )
+    return f"Resample first, e.g. `cohort.resample({slow.sfreq:g})`."
 
 
 def unknown_subject(subject: str, known: Sequence[str]) -> str:

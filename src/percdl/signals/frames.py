@@ -9,7 +9,7 @@ import pandas as pd
 from jaxtyping import Float
 
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError
-from percdl.signals.clock import first_gap, has_drifted, mean_rate
+from percdl.signals.clock import first_gap, has_drifted, mean_rate, warn_of_slow_clock
 from percdl.signals.labels import as_label, as_names
 from percdl.signals.recording import Recording
 
@@ -35,7 +35,12 @@ def recordings_from_frame(
         rate = 1.0 if sfreq is None else float(sfreq)
         if time is not None:
             rows, seconds = _in_time_order(rows, time, label)
-            rate = _rate(seconds, label) if sfreq is None else _agree(seconds, rate, label)
+            if sfreq is not None:
+                rate = _agree(seconds, rate, label)
+            else:
+                rate = _rate(seconds, label)
+                if frame[time].dtype.kind not in "mM":  # dates and durations say their unit
+                    warn_of_slow_clock(time, rate)
         values = rows[names].to_numpy(np.float32 if single else np.float64, na_value=np.nan)
         recordings.append(
             Recording(

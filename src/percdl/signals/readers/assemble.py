@@ -1,5 +1,6 @@
 """From files to the recordings of a cohort: all of them, or an error that names the file."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -30,11 +31,15 @@ def read_all(
     metadata : Metadata, optional
     """
     found: dict[str, tuple[Path, Recording]] = {}
-    for path in files:
+    listed = list(files)
+    for path in listed:
         subject = path.stem if subject_of is None else str(subject_of(path))
-        for recording in _named(path, read, subject):
-            _check_new(found, path, recording)
-            found[str(recording.subject)] = path, recording
+        try:
+            for recording in _named(path, read, subject):
+                _check_new(found, path, recording)
+                found[str(recording.subject)] = path, recording
+        except UnreadableFileError as error:
+            raise UnreadableFileError(f"{error}{_stray(path, listed)}") from error
     recordings = [recording for _, recording in found.values()]
     groups = None if metadata is None else metadata.groups_of(tuple(found))
     if groups is None:
@@ -48,6 +53,19 @@ def _named(path: Path, read: Reader, subject: str) -> Iterable[Recording]:
         return list(read(path, subject))
     except InvalidRecordingError as error:
         raise UnreadableFileError(f"{path}: {error}") from error
+
+
+def _stray(path: Path, files: list[Path]) -> str:
+    """Say that a file may be no recording, where the others end otherwise."""
+    endings = Counter(file.suffix.lower() for file in files)
+    own = path.suffix.lower()
+    usual = max(endings, key=lambda ending: (endings[ending], ending != own))
+    if usual == own:
+        return ""
+    return (
+        f" A {own} file counts as a recording here. If {path.name} is none, pass a pattern that "
+        f"leaves it out, such as {str(path.parent / f'*{usual}')!r}."
+    )
 
 
 def _check_new(found: dict[str, tuple[Path, Recording]], path: Path, recording: Recording) -> None:

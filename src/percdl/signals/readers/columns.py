@@ -2,14 +2,19 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
 
 from percdl.exceptions import InvalidParameterError, UnreadableFileError
-from percdl.signals.clock import first_gap, has_drifted, mean_rate
+from percdl.signals.clock import (
+    first_gap,
+    has_drifted,
+    is_thousandfold,
+    mean_rate,
+    warn_of_slow_clock,
+)
 from percdl.signals.labels import as_label, as_names
 from percdl.signals.readers.table import Table
 from percdl.signals.recording import Recording
@@ -148,7 +153,8 @@ def _rate(table: Table, columns: Columns, rows: Int[np.ndarray, " n_times"]) -> 
     """Return the sampling rate, having checked the time column if there is one."""
     if columns.time is None:
         return float(columns.sfreq or 0)
-    seconds = _seconds(table, columns.time, rows)
+    times = _times(table, columns.time, rows)
+    seconds = _seconds(times)
     if len(rows) == 1 and columns.sfreq is None:
         raise UnreadableFileError(
             f"{table.name}, {table.place(int(rows[0]))}: one sample has no sampling rate. "
@@ -156,9 +162,12 @@ def _rate(table: Table, columns: Columns, rows: Int[np.ndarray, " n_times"]) -> 
         )
     gap = first_gap(seconds, columns.sfreq)
     if gap is not None:
-        _refuse_gap(table, columns, rows[gap : gap + 2], seconds[gap : gap + 2], seconds)
+        _refuse_gap(table, columns, rows, gap, seconds)
     if columns.sfreq is None:
-        return mean_rate(seconds)
+        rate = mean_rate(seconds)
+        if times.dtype.kind not in "mM":  # dates and durations say their unit
+            warn_of_slow_clock(columns.time, rate)
+        return rate
     if has_drifted(seconds, columns.sfreq):
         raise UnreadableFileError(
             f"{table.name}, {table.place(int(rows[-1]))}: {len(rows)} samples span "
@@ -170,29 +179,66 @@ def _rate(table: Table, columns: Columns, rows: Int[np.ndarray, " n_times"]) -> 
 
 
 def _refuse_gap(
-    table: Table, columns: Columns, rows: Any, around: Any, seconds: Float[np.ndarray, " n_times"]
+    table: Table,
+    columns: Columns,
+    rows: Int[np.ndarray, " n_times"],
+    gap: int,
+    seconds: Float[np.ndarray, " n_times"],
 ) -> None:
     """Say between which two times the clock does not tick as it should."""
-    before, after = (str(value) for value in table.column(str(columns.time)).iloc[rows])
+    around = table.column(str(columns.time)).iloc[rows[gap : gap + 2]]
+    before, after = (str(value) for value in around)
     if columns.sfreq is None:
         usual = f"{np.median(np.diff(seconds)):g} s elsewhere"
         way_out = "pass sfreq= if times are rounded"
     else:
         usual = f"{1 / columns.sfreq:g} s at sfreq={columns.sfreq:g}"
         way_out = "leave time= out to take the rows as they come"
-    step = around[1] - around[0]
+    usual_way = (
+        f"Insert rows of NaN where samples were lost, cut the recording there, or {way_out}."
+    )
+    step = seconds[gap + 1] - seconds[gap]
     kind = "goes back" if step < 0 else "stands still" if step == 0 else "leaps"
     raise UnreadableFileError(
-        f"{table.name}, {table.place(int(rows[1]))}: the clock {kind} from {before} to {after} "
-        f"(column {columns.time!r}), a step of {step:g} s against {usual}. Insert rows of NaN "
-        f"where samples were lost, cut the recording there, or {way_out}."
+        f"{table.name}, {table.place(int(rows[gap + 1]))}: the clock {kind} from {before} to "
+        f"{after} (column {columns.time!r}), a step of {step:g} s against {usual}. "
+        + (_other_reading(table, columns, rows, gap, seconds) or usual_way)
     )
 
 
-def _seconds(
-    table: Table, column: str, rows: Int[np.ndarray, " n_times"]
-) -> Float[np.ndarray, " n_times"]:
-    """Return times in seconds: numbers, durations or dates."""
+def _other_reading(
+    table: Table,
+    columns: Columns,
+    rows: Int[np.ndarray, " n_times"],
+    gap: int,
+    seconds: Float[np.ndarray, " n_times"],
+) -> str | None:
+    """Say what else than lost samples a wrong step of the clock may be, if anything."""
+    period = float(np.median(np.diff(seconds)))
+    if columns.sfreq is not None and period > 0 and is_thousandfold(columns.sfreq, 1 / period):
+        return (
+            "Times are taken as seconds; if these are milliseconds, divide them by 1000, or leave "
+            "time= out."
+        )
+    if columns.subject is None:
+        several = (
+            "If the table holds several subjects, pass subject='...', the column of their ids; "
+            "otherwise put the rows in order, or cut the recording there."
+        )
+        return several if seconds[gap + 1] < seconds[gap] else None
+    apart = np.diff(rows)
+    if apart[gap] > np.median(apart):
+        label = str(table.column(columns.subject).iloc[rows[gap]])
+        return (
+            f"Subject {label!r} comes in blocks: one ends at {table.place(int(rows[gap]))}, the "
+            f"next begins at {table.place(int(rows[gap + 1]))}. If they are recordings of their "
+            "own, give them ids of their own; otherwise insert rows of NaN for the time between."
+        )
+    return None
+
+
+def _times(table: Table, column: str, rows: Int[np.ndarray, " n_times"]) -> pd.Series:
+    """Return a column of times: numbers, durations or dates."""
     cells = table.column(column).iloc[rows]
     times = _as_times(cells, table.decimal)
     unknown = np.flatnonzero(times.isna())
@@ -202,8 +248,13 @@ def _seconds(
         found = "is empty" if pd.isna(cell) else f"holds {str(cell)!r}, which is no time"
         raise UnreadableFileError(
             f"{table.name}, {table.place(int(rows[at]))}: column {column!r} {found}. Give "
-            "seconds, dates or durations such as 00:00:01.25, the same in all rows."
+            "seconds, dates in ISO 8601 such as 2024-03-04T10:00:00, or durations such as "
+            "00:00:01.25, the same in all rows."
         )
+    return times
+
+
+def _seconds(times: pd.Series) -> Float[np.ndarray, " n_times"]:
     if times.dtype.kind == "M":
         times = times - times.iloc[0]
     if times.dtype.kind == "m":

@@ -11,7 +11,12 @@ from percdl.exceptions import InvalidParameterError, UnreadableFileError
 from percdl.signals.labels import as_label
 from percdl.signals.readers.parquet import read_parquet_table
 from percdl.signals.readers.table import Table
-from percdl.signals.readers.text import TextFormat, read_text_table
+from percdl.signals.readers.text import (
+    TextFormat,
+    other_delimiter,
+    read_text_table,
+    split_header,
+)
 from percdl.signals.recording import abbreviate
 
 # The usual names of the column of subject ids; the second is that of BIDS.
@@ -67,7 +72,25 @@ class Metadata:
             raise FileNotFoundError(f"There is no metadata table {str(self.source)!r}.")
         if path.suffix.lower() in (".parquet", ".pq"):
             return read_parquet_table(path)
-        return read_text_table(path, TextFormat.of(path))
+        text_format = TextFormat.of(path)
+        self._check_delimiter(path, text_format.delimiter)
+        return read_text_table(path, text_format)
+
+    def _check_delimiter(self, path: Path, delimiter: str) -> None:
+        """Refuse a table whose header names the subjects when split at another character."""
+        with path.open(encoding="utf-8-sig", errors="replace") as lines:
+            header = lines.readline()
+        wanted = _SUBJECT_COLUMNS if self.subject is None else (self.subject,)
+        if set(wanted) & set(split_header(header, delimiter)):
+            return
+        for name in wanted:
+            other = other_delimiter(header, delimiter, [name])
+            if other is not None:
+                raise UnreadableFileError(
+                    f"{path}, line 1: no column {name!r} when cells are split at {delimiter!r}, "
+                    f"but there is one when they are split at {other!r}. "
+                    f"Pass metadata=pd.read_csv({str(path)!r}, sep={other!r}, dtype=str)."
+                )
 
     def _ids(self, table: Table) -> dict[str, int]:
         column = self._subject_column(table)

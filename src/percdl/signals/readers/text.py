@@ -16,6 +16,10 @@ from percdl.signals.recording import abbreviate
 # Cells that stand for a missing number, besides the empty one.
 MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None")
 _DELIMITERS = (",", ";", "\t", "|", " ")
+# How far down a header is looked for, where the first line is none.
+_PREAMBLE = 50
+# What zip archives (.xlsx among them) and the older .xls begin with.
+_SPREADSHEETS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,11 @@ def read_text_table(
 
 def _decode(path: Path, encoding: str) -> str:
     raw = path.read_bytes()
+    if raw.startswith(_SPREADSHEETS):
+        raise UnreadableFileError(
+            f"{path} is an Excel or zip file, whatever its name. Save it as CSV from the "
+            "spreadsheet program, or unpack it."
+        )
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")) and not encoding.startswith("utf-16"):
         raise UnreadableFileError(f"{path} is written in UTF-16. Pass encoding='utf-16'.")
     try:
@@ -165,12 +174,26 @@ class _Text:
         place = f"{self.path}, line {line}"
         other = other_delimiter(self.lines[line - 1], self.format.delimiter, needed)
         if other is None:
+            self._refuse_preamble(place, missing[0], needed)
             raise missing_column(place, missing[0], self.columns)
         raise UnreadableFileError(
             f"{place}: no column {missing[0]!r} when cells are split at "
             f"{self.format.delimiter!r}, but there is one when they are split at {other!r}. "
             f"Pass delimiter={other!r}."
         )
+
+    def _refuse_preamble(self, place: str, missing: str, needed: Collection[str]) -> None:
+        """Say which other line is the header, if one of the first names the columns needed."""
+        own = self.format.delimiter
+        # No blanks: a sentence may hold any word.
+        for delimiter in (own, *(mark for mark in _DELIMITERS if mark not in (own, " "))):
+            for before, line in enumerate(self.lines[:_PREAMBLE] if self.format.header else ()):
+                if set(needed) <= set(split_header(line, delimiter)):
+                    also = "" if delimiter == own else f" and delimiter={delimiter!r}"
+                    raise UnreadableFileError(
+                        f"{place}: no column {missing!r}, but line {before + 1} has the columns "
+                        f"wanted: pass skip_lines={before}{also}."
+                    )
 
     def check_rectangular(self) -> None:
         """Refuse rows with more or fewer cells than the header, and tables without rows."""
@@ -258,7 +281,12 @@ def other_delimiter(header: str, delimiter: str, needed: Collection[str]) -> str
     ';'
     """
     for other in _DELIMITERS:
-        cells = next(csv.reader([header], delimiter=other, skipinitialspace=True), [])
-        if other != delimiter and set(needed) <= {cell.strip() for cell in cells}:
+        if other != delimiter and set(needed) <= set(split_header(header, other)):
             return other
     return None
+
+
+def split_header(line: str, delimiter: str) -> list[str]:
+    """Return the cells of a line, without the blanks around them."""
+    cells = next(csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])
+    return [cell.strip() for cell in cells]
