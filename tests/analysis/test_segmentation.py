@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from percdl.analysis import score_segmentation
-from percdl.exceptions import InvalidParameterError
+from percdl.analysis import score_segmentation, trace_trade_off
+from percdl.exceptions import InvalidParameterError, MissingEventsWarning
 
 
 def events(onsets, amplitude=1.0, subject="A"):
@@ -85,3 +85,23 @@ def test_subjects_and_rows_may_come_in_any_order():
     )
     assert (first.sensitivity, first.false_positives) == (again.sensitivity, again.false_positives)
     assert first.timing_error == pytest.approx(again.timing_error)
+
+
+def test_subjects_without_events_are_told_once():
+    found = events([10, 90], np.array([1.0, 2.0])).assign(atom=0)
+    cycles = {"A": [10, 90], "B": [5], "C": [5], "D": []}
+    message = r"2 of 4 subjects .* no event: B, C\. Their cycles count as missed"
+    with pytest.warns(MissingEventsWarning, match=message):
+        score = score_segmentation(found, cycles, 5)
+    assert score.sensitivity == 0.5
+    with pytest.warns(MissingEventsWarning, match=message) as told:
+        trace_trade_off(found, cycles, 5)
+    assert len(told) == 1
+
+
+def test_a_score_is_told_in_a_line():
+    score = score_segmentation(events([10, 50]), {"A": [10, 90]}, 5)
+    assert repr(score) == (
+        "Segmentation(sensitivity 0.500, false positives 0.500 per cycle; 1 of 2 cycles found, "
+        "2 detections)"
+    )

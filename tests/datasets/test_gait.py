@@ -51,6 +51,13 @@ def test_values_and_labels_are_those_of_the_files(walks):
     assert data.metadata.loc["7-2", "Subject"] == 7
 
 
+def test_walks_are_told_in_a_line(walks):
+    text = repr(load_gait(walks, download=False))
+    assert text.startswith("GaitData(Cohort(3 recordings, 1 channel (RRY), 100 Hz, 300 samples")
+    assert "groups Healthy: 3" in text
+    assert text.endswith("6 annotated cycles of the right foot)")
+
+
 def test_a_cycle_starts_where_the_right_foot_leaves_the_ground(walks):
     data = load_gait(walks, download=False)
     np.testing.assert_array_equal(data.cycles["2-1"], [60, 160])

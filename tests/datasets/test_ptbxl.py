@@ -70,6 +70,13 @@ def load(folder, **options):
     return load_ptbxl(folder, download=False, **options)
 
 
+def test_ecgs_are_told_in_a_line(written):
+    text = repr(load(written))
+    assert text.startswith("PTBXL(Cohort(7 recordings, 12 channels")
+    assert "NORM: 1" in text
+    assert "\n" not in text
+
+
 @pytest.mark.parametrize(("sfreq", "n_times"), [(100, 50), (500, 250)])
 def test_twelve_leads_in_millivolt(ecgs, sfreq, n_times):
     cohort = load(ecgs, sfreq=sfreq).cohort

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -10,8 +11,9 @@ import pandas as pd
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from percdl.exceptions import InvalidParameterError
+from percdl.exceptions import InvalidParameterError, MissingEventsWarning
 from percdl.signals.matching import match_onsets
+from percdl.signals.recording import abbreviate
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +77,13 @@ class Segmentation:
             return np.nan
         return float(np.mean(np.abs(self.timing_errors - self.timing_lag)))
 
+    def __repr__(self) -> str:
+        return (
+            f"Segmentation(sensitivity {self.sensitivity:.3f}, false positives "
+            f"{self.false_positives:.3f} per cycle; {self.n_found} of {self.n_cycles} cycles "
+            f"found, {self.n_detections} detections)"
+        )
+
 
 def score_segmentation(
     events: pd.DataFrame,
@@ -91,7 +100,8 @@ def score_segmentation(
     events : DataFrame
         Such as ``model.events_``: columns subject, onset_sample, amplitude.
     cycles : mapping of subject to onsets
-        The first sample of each annotated cycle. Events of other subjects are not looked at.
+        The first sample of each annotated cycle. Events of other subjects are not looked at;
+        cycles of subjects without any event count as missed, with a `MissingEventsWarning`.
     tolerance : float
         Largest distance of two onsets that match, in samples.
     least_amplitude : float
@@ -107,7 +117,15 @@ def score_segmentation(
     check_columns(events, {"subject", "onset_sample", "amplitude"})
     magnitude = events["amplitude"].abs()
     kept = events[magnitude >= least_amplitude * magnitude.mean()] if len(events) else events
-    onsets = {str(s): x.to_numpy() for s, x in kept.groupby("subject")["onset_sample"]}
+    warn_of_missing_events(events, cycles)
+    return hold_against(pd.DataFrame(kept), cycles, tolerance)
+
+
+def hold_against(
+    events: pd.DataFrame, cycles: Mapping[str, ArrayLike], tolerance: float
+) -> Segmentation:
+    """Match all detections with annotated cycles; see `score_segmentation`."""
+    onsets = {str(s): x.to_numpy() for s, x in events.groupby("subject")["onset_sample"]}
     errors, n_cycles, n_detections = [], 0, 0
     for subject, annotated in cycles.items():
         true = np.asarray(annotated, float)
@@ -119,6 +137,20 @@ def score_segmentation(
     if not n_cycles:
         raise InvalidParameterError("`cycles` holds no annotated cycle: there is nothing to find.")
     return Segmentation(np.concatenate(errors), n_cycles, n_detections)
+
+
+def warn_of_missing_events(events: pd.DataFrame, cycles: Mapping[str, ArrayLike]) -> None:
+    """Warn of annotated subjects without an event, unless nobody has one."""
+    seen = set(events["subject"].astype(str))
+    unseen = [str(s) for s, onsets in cycles.items() if str(s) not in seen and np.size(onsets)]
+    if seen and unseen:
+        warnings.warn(
+            f"{len(unseen)} of {len(cycles)} subjects of `cycles` have no event: "
+            f"{abbreviate(unseen)}. Their cycles count as missed; pass only the cycles of the "
+            "subjects that were fitted, e.g. {s: cycles[s] for s in cohort.subjects}.",
+            MissingEventsWarning,
+            stacklevel=3,
+        )
 
 
 def check_columns(events: pd.DataFrame, needed: set[str]) -> None:

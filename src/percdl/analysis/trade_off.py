@@ -8,7 +8,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from percdl.analysis.segmentation import check_columns, score_segmentation
+from percdl.analysis.segmentation import (
+    check_columns,
+    hold_against,
+    warn_of_missing_events,
+)
 
 N_THRESHOLDS = 51
 
@@ -54,12 +58,14 @@ def trace_trade_off(
         One row per threshold, increasing: threshold, sensitivity, false_positives (per true
         cycle), timing_bias, timing_error (mean distance) and timing_spread, in samples.
     """
+    check_columns(events, {"subject", "onset_sample", "amplitude"})
+    warn_of_missing_events(events, cycles)
     scores = np.asarray(relative_amplitude(events) if score is None else score, float)
     if thresholds is None:
         thresholds = np.quantile(scores, np.linspace(0, 1, N_THRESHOLDS)) if len(scores) else [0]
     rows = []
     for threshold in np.unique(np.asarray(thresholds, float)):
-        quality = score_segmentation(events.loc[scores >= threshold], cycles, tolerance)
+        quality = hold_against(events.loc[scores >= threshold], cycles, tolerance)
         rows.append(
             {
                 "threshold": threshold,

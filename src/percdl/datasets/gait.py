@@ -75,6 +75,10 @@ class GaitData:
         """First sample of each gait cycle of the right foot: where its swing starts."""
         return self.onsets("right")
 
+    def __repr__(self) -> str:
+        n_cycles = sum(map(len, self.cycles.values()))
+        return f"GaitData({self.cohort!r}, {n_cycles} annotated cycles of the right foot)"
+
     def onsets(self, foot: Foot) -> dict[str, Int[np.ndarray, " n"]]:
         """Return the first sample of each swing of a foot, for each trial."""
         return {code: swings[foot][:, 0] for code, swings in self.swings.items()}
@@ -99,8 +103,9 @@ def load_gait(
     ----------
     data_home : path, optional
         Folder that holds ``GaitData/<code>.csv`` and ``.json``, the ``GaitData`` folder itself,
-        or the one above (with ``gait/`` in it). By default ``PERCDL_DATA``, then the user's
-        cache.
+        or the one above (with ``gait/`` in it). By default ``PERCDL_DATA``, then
+        ``shared/data`` beside a checkout of the repository, then the user's cache. A part of
+        the set will do: what is found is loaded.
     channels : list of str, default=("RRY",)
         Columns to read: foot (L or R), acceleration (A, in g) or angular velocity (R, in
         deg/s), axis (V, X, Y or Z). The paper's is RRY: right foot, sagittal plane.

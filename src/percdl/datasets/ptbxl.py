@@ -66,6 +66,9 @@ class PTBXL:
     labels: pd.DataFrame
     folds: pd.Series
 
+    def __repr__(self) -> str:
+        return f"PTBXL({self.cohort!r})"
+
     @property
     def superclass(self) -> pd.Series:
         """Superclass of the records that have exactly one, missing for the others."""
@@ -119,7 +122,8 @@ def load_ptbxl(
     ----------
     data_home : path, optional
         Folder with ``ptbxl_database.csv``, ``scp_statements.csv`` and ``records100/``, or the
-        one above it (with ``ptbxl/`` in it). By default ``PERCDL_DATA``, then the user's cache.
+        one above it (with ``ptbxl/`` in it). By default ``PERCDL_DATA``, then ``shared/data``
+        beside a checkout of the repository, then the user's cache.
     sfreq : {100, 500}, default=100
         Which version of the recordings to read: ``records100`` or ``records500``.
     records : list of int, optional
