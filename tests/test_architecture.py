@@ -27,6 +27,7 @@ LAYERS = [
     "report",
     "experiments",
     "cli",
+    "__main__",
 ]
 # Data are there before anything is learned from them.
 ALLOWED_ONLY = {"datasets": {"exceptions", "signals", "transforms"}}
