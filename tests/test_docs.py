@@ -14,8 +14,19 @@ PAGES = {"transforms.md": [], "data.md": ["wfdb"]}
 def test_python_runs_and_shapes_are_as_written(name, tmp_path, monkeypatch):
     for package in PAGES[name]:
         pytest.importorskip(package)
-    text = (DOCS / name).read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
+    run_page(name)
+
+
+@pytest.mark.slow
+@pytest.mark.realdata
+def test_segmentation_runs_on_real_walks(real_gait, monkeypatch):
+    monkeypatch.setenv("PERCDL_DATA", str(real_gait))
+    run_page("segmentation.md")
+
+
+def run_page(name):
+    text = (DOCS / name).read_text(encoding="utf-8")
     names = {}
     for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL):
         exec(block, names)  # the page is ours
