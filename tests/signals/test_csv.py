@@ -172,6 +172,9 @@ BAD = {
     "lines before a header with semicolons": (
         "made by us\n" + GOOD.replace(",", ";"), {}, r"pass skip_lines=1 and delimiter=';'\.",
     ),
+    "lines before the header, all columns": (
+        "made by us\nin March\n" + GOOD, {"channels": None}, r"line 3 has 3 .* pass skip_lines=",
+    ),
     "too many lines left out": (GOOD, {"skip_lines": 1}, r"line 2: .* line 1 .* skip_lines=0\."),
     "UTF-16": (GOOD.encode("utf-16"), {}, r"UTF-16\. Pass encoding='utf-16'"),
     "Latin-1": ("RRY,Größe\n1,2\n".encode("latin-1"), {}, r"line 1: byte 0xf6.*'latin-1'"),

@@ -23,7 +23,8 @@ def require(module: str, purpose: str, extra: str = "data") -> Any:
         package = module.partition(".")[0]
         raise MissingPackageError(
             f"{purpose} needs the package `{package}`, which cannot be imported ({error}). "
-            f"Install it with `pip install 'percdl[{extra}]'`, in a clone `pip install '.[{extra}]'`."
+            f"Install it with `pip install 'percdl[{extra}]'`, in a clone with "
+            f"`pip install '.[{extra}]'`."
         ) from error
 
 

@@ -226,6 +226,8 @@ class _Text:
         hint = "Complete or shorten the row."
         if self.format.delimiter == "," and n_cells > expected:
             hint += " If commas are decimal signs, the delimiter is another: pass both."
+        if self.format.header and n_cells > expected:
+            hint += " If lines come before the header, pass skip_lines=."
         raise UnreadableFileError(
             f"{self.path}, line {line} has {n_cells} cell(s), but {named} {expected} "
             f"column(s). {hint}"
