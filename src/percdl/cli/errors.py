@@ -34,5 +34,6 @@ def require_packages(packages: tuple[str, ...], extra: str, why: str) -> None:
     if missing:
         fail(
             f"{why} and needs {' and '.join(missing)}. "
-            f"Install them with: pip install 'percdl[{extra}]'"
+            f"Install them with: pip install 'percdl[{extra}]' "
+            f"(in a clone: pip install '.[{extra}]')"
         )
