@@ -1,5 +1,6 @@
 """What goes into a fit, and what comes out of it."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import toy
@@ -199,3 +200,24 @@ def test_new_people_are_personalized_one_by_one(fitted, cohort):
     before = fitted.dictionary_.copy()
     fitted.transform(new)
     assert_array_equal(fitted.dictionary_, before)
+
+
+def test_warps_read_the_common_atoms(fitted_models):
+    model = fitted_models["PerCDL"]
+    assert model.warps_.shape == (len(model.subjects_), 2, 1, model.atom_length_)
+    read = [
+        model._get_transform().resample(jnp.asarray(atom), jnp.asarray(model.warps_[:, k]))
+        for k, atom in enumerate(model.dictionary_)
+    ]
+    np.testing.assert_allclose(model.personal_dictionary_, np.stack(read, 1), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["PopCDL", "IndCDL"])
+def test_models_that_warp_nothing_have_no_warps(name, fitted_models):
+    assert fitted_models[name].warps_.shape[2] == 0
+
+
+def test_the_fit_describes_its_own_subjects_as_others(fitted):
+    found = fitted.personalization_
+    assert found.events is fitted.events_
+    np.testing.assert_array_equal(found.personal_dictionary, fitted.personal_dictionary_)

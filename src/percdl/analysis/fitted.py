@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sklearn.utils.validation import check_is_fitted
 
+from percdl.estimators.personalization import Personalization
 from percdl.exceptions import InvalidParameterError
 from percdl.signals import Cohort, as_cohort
 
@@ -32,6 +33,11 @@ def check_fitted_on(model: BaseCDL, X: Any) -> Cohort:
                 f"recording passed has {n_times} samples. Pass the recordings of the fit."
             )
     return cohort
+
+
+def as_personalization(fitted: BaseCDL | Personalization) -> Personalization:
+    """Return what is known of the subjects: of a fit, or of people met afterwards."""
+    return fitted if isinstance(fitted, Personalization) else fitted.personalization_
 
 
 def check_level(level: float) -> None:

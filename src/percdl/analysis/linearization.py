@@ -36,7 +36,7 @@ class Linearization:
         self.transform: Transform = model._get_transform()
         self.profile = not conditional
         self.active = model.n_activations_ > 0
-        self.warps = _warps(self.transform, model)
+        self.warps = model.warps_
         n_atoms = len(model.dictionary_)
         self.roots = [self._spread(k) * (not conditional) for k in range(n_atoms)]
         centers = getattr(model, "centering", "off") != "off"
@@ -190,19 +190,6 @@ class Linearization:
         with jax.enable_x64(True):
             done = program(self.transform, self.profile, model, *arrays)
             return jax.tree.map(np.asarray, done)
-
-
-def _warps(transform: Transform, model: BaseCDL) -> np.ndarray:
-    """Return everyone's warps (S, K, C, L), in samples; C = 0 without a warp."""
-    import jax
-
-    from percdl.transforms import WarpTransform
-
-    shape = model.dictionary_.shape[1:]
-    if not isinstance(transform, WarpTransform):
-        return np.zeros((*model.params_.shape[:2], 0, shape[0]))
-    with jax.enable_x64(True):
-        return np.asarray(transform.warp(jax.device_put(model.params_), *shape))
 
 
 def _across(atom: np.ndarray) -> np.ndarray:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from abc import abstractmethod
 from dataclasses import asdict
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +14,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from percdl.estimators.automatic import Choices, choose
-from percdl.estimators.personalization import Personalization, personal_atoms
+from percdl.estimators.described import Described
+from percdl.estimators.personalization import Personalization
 from percdl.estimators.progress import progress_bar
 from percdl.estimators.validation import (
     check_cohort,
@@ -29,10 +29,9 @@ from percdl.signals.reconstruction import normalized_reconstruction_error, rebui
 
 if TYPE_CHECKING:
     from percdl.algorithm.settings import Settings
-    from percdl.transforms import Transform
 
 
-class BaseCDL(TransformerMixin, BaseEstimator):
+class BaseCDL(Described, TransformerMixin, BaseEstimator):
     """Fit, personalize, transform, reconstruct and score; leaves say which transform."""
 
     n_atoms: int | str
@@ -57,10 +56,6 @@ class BaseCDL(TransformerMixin, BaseEstimator):
     random_state: Any
     progress: bool | str
 
-    @abstractmethod
-    def _get_transform(self) -> Transform:
-        """Return the f of the model."""
-
     def fit(self, X: Any, y: Any = None) -> BaseCDL:
         """Learn the dictionary and everyone's version of it (Algorithm 1).
 
@@ -84,7 +79,7 @@ class BaseCDL(TransformerMixin, BaseEstimator):
         self.n_atoms_, self.atom_length_, self.penalty_, self.huber_delta_ = chosen
         found = self._collect(cohort, settings, results)
         self.params_ = found.params
-        vars(self).pop("personal_dictionary_", None)  # of an earlier fit
+        vars(self).pop("personalization_", None)  # of an earlier fit
         self.events_ = found.events
         self.n_activations_ = found.n_activations
         self.history_ = pd.DataFrame([asdict(record) for record in history.records])
@@ -100,14 +95,6 @@ class BaseCDL(TransformerMixin, BaseEstimator):
         else:
             warnings.warn(self.stop_reason_, NoActivationWarning, stacklevel=2)
         return self
-
-    @cached_property
-    def personal_dictionary_(self) -> np.ndarray:
-        """Everyone's version of the atoms, array (S, K, L, P), computed when first asked for."""
-        check_is_fitted(self)
-        return personal_atoms(
-            self._get_transform(), self.dictionary_, self.params_, self.n_activations_, self.dtype
-        )
 
     def personalize(self, X: Any) -> Personalization:
         """Express recordings never seen, with the dictionary frozen.

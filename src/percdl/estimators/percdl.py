@@ -98,6 +98,9 @@ class PerCDL(BaseCDL):
         How each person differs; NaN where a subject has no activation of an atom.
     personal_dictionary_ : array (S, K, L, P)
         Everyone's version of the atoms; NaN where a subject has no activation of an atom.
+    warps_ : array (S, K, C, L)
+        Everyone's psi at the samples of the atom, in samples; C = 1 warp for all channels, one
+        for each, or none where the transform warps no time.
     events_ : DataFrame
         Columns subject, atom, onset_sample, onset_seconds, amplitude.
     n_activations_ : array (S, K)

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 if TYPE_CHECKING:
-    from percdl.transforms import Transform
+    from percdl.transforms import Transform, WarpTransform
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,14 @@ class Personalization:
             self.transform, self.dictionary, self.params, self.n_activations, self.dtype
         )
 
+    @cached_property
+    def warps(self) -> np.ndarray:
+        """The warps psi, array (S, K, C, L), in samples; NaN for subjects without the atom.
+
+        C = 1 warp for all channels, one for each, or none where the transform warps no time.
+        """
+        return warps_of(self.transform, self.dictionary, self.params)
+
 
 def personal_atoms(
     transform: Transform,
@@ -73,6 +81,27 @@ def personal_atoms(
         stacked = np.array(atoms, float)
     stacked[n_activations == 0] = np.nan
     return stacked
+
+
+def warps_of(transform: Transform, dictionary: np.ndarray, params: np.ndarray) -> np.ndarray:
+    """Return psi at the sampling times, array (S, K, C, L), in samples; C = 0 without a warp."""
+    import jax
+
+    length, n_channels = dictionary.shape[1:]
+    part = transform.warp_part(length, n_channels)
+    if part is None:
+        return np.zeros((*params.shape[:2], 0, length))
+    warp, where = part
+    with jax.enable_x64(True):
+        own = jax.device_put(np.asarray(params[..., where], float))
+        return np.array(_compiled_warp(warp)(own, length, n_channels))
+
+
+@cache
+def _compiled_warp(warp: WarpTransform) -> Callable[..., Any]:
+    import jax
+
+    return jax.jit(warp.warp, static_argnums=(1, 2))
 
 
 @cache
