@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Float
 from matplotlib.axes import Axes
 
+from percdl.exceptions import InvalidParameterError
 from percdl.plotting import style
+from percdl.plotting.checks import as_shape, names_of, same_shape
 
 
 def plot_atom_band(
-    atom: Float[np.ndarray, "L P"],
-    band: tuple[Float[np.ndarray, "L P"], Float[np.ndarray, "L P"]],
-    truth: Float[np.ndarray, "L P"] | None = None,
+    atom: np.ndarray,
+    band: Sequence[np.ndarray],
+    truth: np.ndarray | None = None,
     *,
     level: float = 0.95,
+    units: str | None = None,
     sfreq: float | None = None,
     channels: Sequence[str] | None = None,
     ax: Axes | None = None,
@@ -33,6 +35,8 @@ def plot_atom_band(
         The true atom, drawn dashed in black.
     level : float
         The level of the band, for the legend.
+    units : str, optional
+        See `plot_atoms`.
     sfreq : float, optional
         Samples per second; without it the time axis counts samples.
     channels : list of str, optional
@@ -40,22 +44,25 @@ def plot_atom_band(
     ax : Axes, optional
         Where to draw; a new figure by default.
     """
+    atom = as_shape(atom, "atom", "L P", such_as="model.dictionary_[0]")
+    if len(band) != 2:
+        raise InvalidParameterError(f"`band` has {len(band)} parts. Pass its two ends.")
+    low, high = (same_shape(end, atom, "band", "atom") for end in band)
     ax = style.make_axes(ax)
     n_times, n_channels = atom.shape
     time, unit = style.time_axis(n_times, sfreq)
-    names = style.names(channels, n_channels, "channel") if n_channels > 1 else ["atom"]
-    low, high = band
+    names = names_of(channels, n_channels, "channel") if n_channels > 1 else ["atom"]
     for p, name in enumerate(names):
         tint = style.color(p)
         label = f"{level:.0%} band" if p == 0 else None
         ax.fill_between(
             time, low[:, p], high[:, p], color=tint, alpha=0.25, linewidth=0, label=label
         )
-        ax.plot(time, atom[:, p], color=tint, linewidth=1.5, label=name)
+        ax.plot(time, atom[:, p], style.look(p).line, color=tint, linewidth=1.5, label=name)
     if truth is not None:
+        truth = same_shape(truth, atom, "truth", "atom")
         lines = ax.plot(time, truth, "--", color=style.SHARED, linewidth=1)
         lines[0].set_label("truth")
-    style.label(ax, f"time ({unit})", "amplitude")
-    n_entries = len(ax.get_legend_handles_labels()[1])
-    style.add_legend(ax, headroom=0.1 * (1 + n_entries // 3), n_columns=3)
+    style.label(ax, f"time ({unit})", style.with_units("amplitude", units))
+    style.add_legend(ax, headroom=0.1, n_columns=3)
     return ax

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 
 from percdl.plotting import style
+from percdl.plotting.checks import find_subjects, names_of
 
 # Atoms take the first colours; where both are seen side by side, subjects should not repeat them.
 FIRST_COLOR = 2
@@ -18,18 +20,23 @@ def draw_crowd(
     ax: Axes,
     time: Float[np.ndarray, " L"],
     curves: Float[np.ndarray, "S L"],
-    highlight: Sequence[int],
+    highlight: Sequence[int | str],
     subjects: Sequence[str] | None,
 ) -> None:
     """Draw a curve per subject; those with NaN are left out, those to highlight are named."""
-    known = ~np.isnan(curves).any(1)
-    chosen = np.isin(np.arange(len(curves)), np.asarray(highlight, int))
-    name = f"all {known.sum()} subjects"
-    width = min(0.8, 6.4 / np.sqrt(len(curves)))  # thinner lines for a larger crowd
-    for curve in curves[known & ~chosen]:
-        ax.plot(time, curve, color=style.FAINT, linewidth=width, label=name)
-        name = None  # one entry in the legend stands for all
-    labels = style.names(subjects, len(curves), "subject")
-    for index, s in enumerate(highlight):
-        tint = style.color(FIRST_COLOR + index)
-        ax.plot(time, curves[s], color=tint, linewidth=1.5, label=labels[s])
+    chosen = find_subjects(highlight, subjects, len(curves))
+    labels = names_of(subjects, len(curves), "subject")
+    known = np.isfinite(curves).all(axis=1)
+    crowd = curves[known & ~np.isin(np.arange(len(curves)), chosen)]
+    if len(crowd):
+        width = np.clip(6.4 / np.sqrt(len(curves)), 0.2, 0.8)  # thinner for a larger crowd
+        lines = np.stack([np.broadcast_to(time, crowd.shape), crowd], axis=-1)
+        name = f"all {known.sum()} subjects"
+        ax.add_collection(
+            LineCollection(list(lines), colors=style.FAINT, linewidths=width, label=name)
+        )
+    for index, s in enumerate(chosen):
+        if known[s]:
+            tint, line = style.color(FIRST_COLOR + index), style.look(index).line
+            ax.plot(time, curves[s], line, color=tint, linewidth=1.8, label=labels[s])
+    ax.autoscale_view()

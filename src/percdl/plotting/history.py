@@ -43,7 +43,8 @@ def plot_history(
     ax.plot(x, objective, color=style.FAINT, linewidth=1, zorder=1)
     for index, phase in enumerate(history["phase"].unique()):
         at = (history["phase"] == phase).to_numpy()
-        ax.plot(x[at], objective[at], "o-", color=style.color(index), markersize=4, label=phase)
+        tint, _, marker = style.look(index)
+        ax.plot(x[at], objective[at], color=tint, marker=marker, markersize=4, label=phase)
     ax.set_yscale("log")
     style.label(ax, "time (s)" if against == "seconds" else "half-step", "objective")
     style.add_legend(ax)

@@ -7,22 +7,44 @@ caller's back.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
+from matplotlib.legend import Legend
+from matplotlib.lines import Line2D
 
 # Okabe and Ito (2008), most distinct first; black and grey stand for what is shared or observed.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
 SHARED, OBSERVED, FAINT = "#000000", "#8A8A8A", "#C8C8C8"
 LINE_STYLES: tuple[Any, ...] = ("-", "--", ":", "-.")
+MARKERS = ("o", "^", "s", "D", "v", "P", "X", "*")
+Place = Literal["best", "upper left", "upper center", "lower right"]
+
+
+class Look(NamedTuple):
+    """How to draw one of several things; no two share all three."""
+
+    color: str
+    line: Any
+    marker: str
 
 
 def color(index: int) -> str:
     """Return the colour of the atom, channel or subject with this index."""
     return COLORS[index % len(COLORS)]
+
+
+def look(index: int) -> Look:
+    """Return colour, line style and marker of the group or atom with this index.
+
+    Neighbours differ in all three, so that colour is never the only cue.
+    """
+    line = LINE_STYLES[index % len(LINE_STYLES)]
+    return Look(color(index), line, MARKERS[index % len(MARKERS)])
 
 
 def make_axes(ax: Axes | None, size: tuple[float, float] = (6.0, 3.5)) -> Axes:
@@ -45,27 +67,67 @@ def label(ax: Axes, x: str, y: str) -> None:
     ax.set_ylabel(y)
 
 
-def add_legend(ax: Axes, headroom: float = 0.0, n_columns: int = 1) -> None:
+def with_units(name: str, units: str | None) -> str:
+    """Return the label of an axis.
+
+    >>> with_units("amplitude", "mV"), with_units("amplitude", "angular velocity (deg/s)")
+    ('amplitude (mV)', 'angular velocity (deg/s)')
+    """
+    if units is None:
+        return name
+    return units if "(" in units else f"{name} ({units})"
+
+
+def add_legend(
+    ax: Axes,
+    headroom: float = 0.0,
+    n_columns: int = 1,
+    place: Place = "best",
+    handles: Sequence[Any] | None = None,
+) -> None:
     """Add a legend, on a light ground so that lines behind it do not disturb.
 
-    ``headroom`` is the room made for it above the data, as a share of their height.
+    With ``headroom``, it stands above the data in a room of at least this share of their
+    height, and of more where it needs more; it then has fewer columns in a narrow panel.
+    Without, ``place`` says where. ``handles`` are the things to name, by default all that have
+    a label.
     """
-    if headroom:
-        data = ax.dataLim
-        ax.update_datalim([(data.x0, data.y1 + headroom * data.height)])
-        ax.autoscale_view()
-    place = "upper center" if headroom else "best"
-    ax.legend(
+    things = ax.get_legend_handles_labels()[0] if handles is None else list(handles)
+    if not things:
+        return
+    if not headroom:
+        _write_legend(ax, things, place, n_columns)
+        return
+    columns = min(n_columns, len(things))
+    legend = _write_legend(ax, things, "upper center", columns)
+    while columns > 1 and legend.get_window_extent().width > ax.bbox.width:
+        columns -= 1
+        legend = _write_legend(ax, things, "upper center", columns)
+    _make_room(ax, legend, headroom)
+
+
+def _write_legend(ax: Axes, things: Sequence[Any], place: Place, n_columns: int) -> Legend:
+    legend = ax.legend(
+        handles=things,
         loc=place,
         ncols=n_columns,
         fontsize="small",
         framealpha=0.85,
         edgecolor="none",
-        handlelength=1.5,
+        handlelength=2.2,
         columnspacing=1.2,
     )
+    for handle in legend.legend_handles:  # thin lines of a crowd would hardly be seen
+        if isinstance(handle, (Line2D, LineCollection)):
+            handle.set_linewidth(max(1.0, float(np.max(handle.get_linewidth()))))
+    return legend
 
 
-def names(given: Sequence[str] | None, count: int, what: str) -> list[str]:
-    """Return the names given, or ``"atom 0"``, ``"atom 1"``, ... ."""
-    return [f"{what} {i}" for i in range(count)] if given is None else [str(n) for n in given]
+def _make_room(ax: Axes, legend: Legend, least: float) -> None:
+    """Raise the upper end of the axis until the data lie below the legend."""
+    # Layout may still shrink the panel a little, and the frame keeps a distance: a fifth more.
+    share = min(0.6, 1.2 * legend.get_window_extent().height / ax.bbox.height)
+    room = max(least, share / (1 - share))
+    data = ax.dataLim
+    ax.update_datalim([(data.x0, data.y1 + room * data.height)])
+    ax.autoscale_view()

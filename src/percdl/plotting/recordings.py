@@ -1,0 +1,164 @@
+"""A recording, and where something happens in it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+from matplotlib.axes import Axes
+
+from percdl.plotting import style
+from percdl.plotting.checks import as_shape, check_events, check_position, same_shape
+from percdl.plotting.envelope import envelope_samples
+
+SIZE = (9.0, 3.0)
+STEMS = 0.3  # the lower part of a panel, where activations stand
+
+
+def plot_reconstruction(
+    values: np.ndarray,
+    reconstruction: np.ndarray | None = None,
+    events: pd.DataFrame | None = None,
+    *,
+    atom_length: int | None = None,
+    channel: int = 0,
+    name: str = "signal",
+    units: str | None = None,
+    sfreq: float | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw one channel of a recording with the cycles detected in it.
+
+    Parameters
+    ----------
+    values : array (N, P)
+        The recording. Long ones are drawn by the least and largest sample of every bin.
+    reconstruction : array (N, P), optional
+        What the model makes of it, an item of ``model.reconstruct(cohort)``.
+    events : DataFrame, optional
+        The rows of ``model.events_`` that belong to this subject: columns ``atom`` and
+        ``onset_sample``. Each onset is a vertical line, in the look of its atom.
+    atom_length : int, optional
+        L; shades the samples that each activation covers.
+    channel : int
+        Which channel to draw.
+    name : str
+        What the vertical axis shows.
+    units : str, optional
+        Its unit, e.g. ``"mV"``, or the whole label, e.g. ``"angular velocity (deg/s)"``.
+    sfreq, ax : optional
+        See `plot_atoms`.
+    """
+    values = _check_recording(values, channel)
+    ax = style.make_axes(ax, SIZE)
+    unit = _draw_signal(ax, values[:, channel], sfreq, style.OBSERVED, 2.5, "recording")
+    if reconstruction is not None:
+        rebuilt = same_shape(reconstruction, values, "reconstruction", "values")
+        _draw_signal(ax, rebuilt[:, channel], sfreq, style.SHARED, 1.0, "reconstruction")
+    if events is not None:
+        check_events(events, ("atom", "onset_sample"))
+        _mark_onsets(ax, events, 1.0 if sfreq is None else sfreq, atom_length)
+    ax.margins(x=0)
+    style.label(ax, f"time ({unit})", style.with_units(name, units))
+    style.add_legend(ax, headroom=0.1, n_columns=6)
+    return ax
+
+
+def plot_activations(
+    values: np.ndarray,
+    events: pd.DataFrame,
+    *,
+    channel: int = 0,
+    name: str = "signal",
+    units: str | None = None,
+    sfreq: float | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw one channel of a recording, and under it when each atom occurs and how strongly.
+
+    Parameters
+    ----------
+    values : array (N, P)
+        The recording. Long ones are drawn by the least and largest sample of every bin.
+    events : DataFrame
+        The rows of ``model.events_`` that belong to this subject: columns ``atom``,
+        ``onset_sample`` and ``amplitude``. Each activation is a stem at its onset, as high as
+        its amplitude (right axis), in the colour and with the marker of its atom.
+    channel, name, units, sfreq, ax : optional
+        See `plot_reconstruction`.
+    """
+    values = _check_recording(values, channel)
+    check_events(events, ("atom", "onset_sample", "amplitude"))
+    ax = style.make_axes(ax, SIZE)
+    unit = _draw_signal(ax, values[:, channel], sfreq, style.OBSERVED, 1.2, "recording")
+    stems = ax.twinx()
+    stems.spines[["top", "left", "bottom"]].set_visible(False)
+    for atom in sorted(events["atom"].unique().tolist()):
+        part = events.loc[events["atom"] == atom, ["onset_sample", "amplitude"]]
+        _draw_stems(stems, part.to_numpy(float), atom, 1.0 if sfreq is None else sfreq)
+    handles = [*ax.get_legend_handles_labels()[0], *stems.get_legend_handles_labels()[0]]
+    _share_height(ax, stems, events["amplitude"].to_numpy(float))
+    ax.margins(x=0.01)
+    style.label(ax, f"time ({unit})", style.with_units(name, units))
+    stems.set_ylabel("activation", loc="bottom")
+    style.add_legend(ax, headroom=0.1, n_columns=6, handles=handles)
+    return ax
+
+
+def _check_recording(values: np.ndarray, channel: int) -> np.ndarray:
+    values = as_shape(values, "values", "N P", such_as="cohort[0].values")
+    check_position(channel, values.shape[1], "channel")
+    return values
+
+
+def _draw_signal(
+    ax: Axes,
+    signal: Float[np.ndarray, " N"],
+    sfreq: float | None,
+    color: str,
+    width: float,
+    name: str,
+) -> str:
+    """Draw a signal and return the unit of its time."""
+    at = envelope_samples(signal)
+    time, unit = style.time_axis(len(signal), sfreq)
+    thinner = 1.0 if len(at) == len(signal) else 0.4  # an envelope is an area, not a line
+    ax.plot(time[at], signal[at], color=color, linewidth=thinner * width, label=name)
+    return unit
+
+
+def _mark_onsets(ax: Axes, events: pd.DataFrame, rate: float, atom_length: int | None) -> None:
+    """Draw lines and shades no higher than the data: the legend has its room above them."""
+    low, high = ax.dataLim.intervaly
+    low, high = low - 0.05 * (high - low), high + 0.05 * (high - low)
+    for atom in sorted(events["atom"].unique().tolist()):
+        tint, line, _ = style.look(atom)
+        starts = np.sort(events.loc[events["atom"] == atom, "onset_sample"].to_numpy()) / rate
+        name = f"onset of atom {atom}"
+        ax.vlines(starts, low, high, colors=tint, linestyles=line, linewidth=1.2, label=name)
+        if atom_length is not None:
+            spans = [(start, atom_length / rate) for start in starts]
+            ax.broken_barh(spans, (low, high - low), color=tint, alpha=0.12, linewidth=0)
+
+
+def _draw_stems(stems: Axes, events: Float[np.ndarray, "E 2"], atom: int, rate: float) -> None:
+    tint, _, marker = style.look(atom)
+    onsets, amplitudes = events[:, 0] / rate, events[:, 1]
+    size = float(np.clip(60 / np.sqrt(len(onsets)), 2.5, 6.0))
+    stems.vlines(onsets, 0, amplitudes, colors=tint, linewidth=1)
+    stems.plot(onsets, amplitudes, marker, color=tint, markersize=size, label=f"atom {atom}")
+
+
+def _share_height(ax: Axes, stems: Axes, amplitudes: np.ndarray) -> None:
+    """Give the stems the lower part of the panel, and the signal what is above."""
+    low, high = amplitudes.min(initial=0.0), amplitudes.max(initial=0.0)
+    span = (high - low) or 1.0
+    stems.set_ylim(low - 0.15 * span, low - 0.15 * span + 1.3 * span / STEMS)
+    stems.axhline(0, color=style.OBSERVED, linewidth=0.8)
+    ticks = sorted({low, 0.0, high})
+    stems.set_yticks(ticks, [f"{tick:.3g}" for tick in ticks])
+    bottom, top = ax.dataLim.intervaly
+    # A share of what is left above, and of the room for the legend that comes on top of it.
+    below = 1.6 * STEMS / (1 - STEMS) * ((top - bottom) or 1.0)
+    ax.update_datalim([(ax.dataLim.x0, bottom - below)])
+    ax.autoscale_view()
