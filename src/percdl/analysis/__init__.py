@@ -3,7 +3,9 @@
 from percdl.analysis.atom_length import AtomLength, suggest_atom_length
 from percdl.analysis.bootstrap import Bootstrap, bootstrap_atoms
 from percdl.analysis.classification import FeatureAUC, feature_auc, paper_classifier
+from percdl.analysis.deviation import Deviation, measure_deviation
 from percdl.analysis.groups import GroupCurve, relative_variability, summarize_groups
+from percdl.analysis.regularity import atom_prevalence, measure_regularity
 from percdl.analysis.rhythm import judge_events
 from percdl.analysis.segmentation import Segmentation, score_segmentation
 from percdl.analysis.selection import Selection, select
@@ -14,15 +16,19 @@ from percdl.signals.reconstruction import normalized_reconstruction_error
 __all__ = [
     "AtomLength",
     "Bootstrap",
+    "Deviation",
     "FeatureAUC",
     "GroupCurve",
     "Segmentation",
     "Selection",
     "Uncertainty",
+    "atom_prevalence",
     "bootstrap_atoms",
     "estimate_uncertainty",
     "feature_auc",
     "judge_events",
+    "measure_deviation",
+    "measure_regularity",
     "normalized_reconstruction_error",
     "paper_classifier",
     "relative_amplitude",

@@ -1,0 +1,253 @@
+"""How far a person is from a reference population, and where in the cycle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Bool, Float
+from numpy.typing import ArrayLike
+
+from percdl.analysis.fitted import as_personalization
+from percdl.analysis.members import (
+    Groups,
+    Persons,
+    check_same_model,
+    check_size,
+    find_members,
+    name_persons,
+)
+from percdl.analysis.reference import Reference
+from percdl.exceptions import InvalidParameterError
+
+if TYPE_CHECKING:
+    from percdl.estimators.base import BaseCDL
+    from percdl.estimators.personalization import Personalization
+
+
+@dataclass(frozen=True, eq=False)
+class Deviation:
+    """How far each subject is from a reference population that it is no part of.
+
+    Attributes
+    ----------
+    subjects : tuple of str
+        Who is judged, in the order of the fit.
+    groups : tuple of str or None
+        Their groups.
+    is_reference : array (S,)
+        Who of them is a member of the reference population.
+    index : array (S,)
+        The deviation index: Mahalanobis distance over the square root of the number of
+        parameters, thus a z-score, root mean square over all directions. About 1 is typical of
+        the reference; NaN for subjects without any atom.
+    atom_index : array (S, K)
+        The same of each atom alone; NaN for subjects without the atom.
+    percentile : array (S,)
+        Percentage of the other members of the reference, each left out of it in turn, whose
+        index is smaller: 0 to 100.
+    profile : array (S, K, L, P)
+        z-scores of the personal atoms, sample by sample: where the cycle is higher or lower.
+    timing_profile : array (S, K, C, L)
+        z-scores of the logarithm of local speed psi': above 0 where the subject runs faster
+        through its cycle than the reference. C = 0 where the transform warps no time.
+    """
+
+    subjects: tuple[str, ...]
+    groups: tuple[str | None, ...]
+    is_reference: Bool[np.ndarray, " S"]
+    index: Float[np.ndarray, " S"]
+    atom_index: Float[np.ndarray, "S K"]
+    percentile: Float[np.ndarray, " S"]
+    profile: Float[np.ndarray, "S K L P"]
+    timing_profile: Float[np.ndarray, "S K C L"]
+
+    def __repr__(self) -> str:
+        """Say who is far away: the arrays are long."""
+        known = self.table().dropna(subset="index")
+        if not len(known):
+            return f"Deviation({len(self.subjects)} subjects, no index)"
+        return (
+            f"Deviation({len(self.subjects)} subjects, {self.is_reference.sum()} of them "
+            f"reference; index {known['index'].iloc[-1]:.2f} to {known['index'].iloc[0]:.2f}, "
+            f"largest {known['subject'].iloc[0]!r})"
+        )
+
+    def table(self) -> pd.DataFrame:
+        """Return one row per subject, the largest index first, unknown ones last.
+
+        Columns subject, group, is_reference, index, percentile, and atom_0, ... with the index
+        of each atom.
+        """
+        frame = pd.DataFrame(
+            {
+                "subject": self.subjects,
+                "group": self.groups,
+                "is_reference": self.is_reference,
+                "index": self.index,
+                "percentile": self.percentile,
+                **{f"atom_{k}": column for k, column in enumerate(self.atom_index.T)},
+            }
+        )
+        return frame.sort_values("index", ascending=False, kind="stable", ignore_index=True)
+
+
+def measure_deviation(
+    fitted: BaseCDL | Personalization,
+    groups: Groups = None,
+    reference: str | ArrayLike | None = None,
+    *,
+    reference_from: BaseCDL | Personalization | None = None,
+    persons: Persons = None,
+    shrinkage: float | None = None,
+) -> Deviation:
+    r"""Judge every subject by a reference population from which it is left out.
+
+    With z the parameters of a subject as z-scores against the reference, R the correlations of
+    the parameters there and F their number, the index is
+
+    .. math:: \sqrt{z^\top C^{-1} z / F}, \qquad C = (1 - \alpha) R + \alpha I,
+
+    with the shrinkage :math:`\alpha` of scikit-learn's ``OAS``. Means, standard deviations,
+    correlations and :math:`\alpha` are those of the other members, exactly. Parameters that do
+    not vary in the reference are not judged.
+
+    Parameters
+    ----------
+    fitted : PerCDL, IndCDL or Personalization
+        Who is judged: the subjects of a fit, or people met afterwards, ``model.personalize(new)``.
+    groups : list of str, optional
+        Group of each subject, such as ``cohort.groups``; of those of ``reference_from`` where
+        that is given.
+    reference : str or array of bool, optional
+        The group that is the reference, or whether each subject belongs to it. By default
+        everyone, where there are no groups.
+    reference_from : PerCDL, IndCDL or Personalization, optional
+        Where the reference is, if it is not among those who are judged.
+    persons : list or dict, optional
+        Who each subject is, where several recordings are of one person: all of them are left
+        out together. One per subject, as ``groups``, or a dict of subject to person. By default
+        subjects with the same id are the same person, and all others differ.
+    shrinkage : float, optional
+        Fixed share of the shrinkage, 0 to 1, instead of that of OAS.
+
+    Notes
+    -----
+    With several atoms all of their parameters count together; for a subject without some atom
+    those of the others do, against the members who have them. Cost O(n F^3) for n members.
+
+    Examples
+    --------
+    Everyone against the healthy, and a new patient against the same norm:
+
+    >>> from percdl import PerCDL, TimeWarp, make_synthetic
+    >>> cohort = make_synthetic(9, random_state=0).cohort
+    >>> groups = ["healthy"] * 6 + ["patient"] * 3
+    >>> quick = {"realign": False, "multistart": False, "random_state": 0}
+    >>> model = PerCDL(2, 50, TimeWarp(1, 3), **quick).fit(cohort)
+    >>> measure_deviation(model, groups, "healthy").index.shape
+    (9,)
+    >>> new = model.personalize(cohort[:1])
+    >>> measure_deviation(new, groups, "healthy", reference_from=model).percentile.shape
+    (1,)
+    """
+    judged = as_personalization(fitted)
+    home = judged if reference_from is None else as_personalization(reference_from)
+    check_same_model(judged, home)
+    if shrinkage is not None and not 0 <= shrinkage <= 1:
+        raise InvalidParameterError(
+            f"`measure_deviation(shrinkage={shrinkage!r})` must be between 0 and 1, or None."
+        )
+    members = find_members(groups, reference, len(home.subjects))
+    everyone = [home] if judged is home else [home, judged]
+    who = name_persons(persons, everyone)
+    check_size(who[: len(members)][members], reference)
+    members = np.concatenate([members, np.zeros(len(who) - len(members), bool)])
+
+    params = np.concatenate([part.params for part in everyone])
+    atoms = np.concatenate([part.personal_dictionary for part in everyone])
+    speeds = np.concatenate([np.log(local_speed(part.warps)) for part in everyone])
+    index, atom_index = _measure(params, who, members, shrinkage)
+    shown = slice(len(who) - len(judged.subjects), None)
+    labels = (None,) * len(judged.subjects) if groups is None or judged is not home else groups
+    return Deviation(
+        subjects=tuple(judged.subjects),
+        groups=tuple(labels),
+        is_reference=members[shown],
+        index=index[shown],
+        atom_index=atom_index[shown],
+        percentile=_rank(index, who, members)[shown],
+        profile=_profile(atoms, who, members)[shown],
+        timing_profile=_profile(speeds, who, members)[shown],
+    )
+
+
+def local_speed(warps: Float[np.ndarray, "S K C L"]) -> Float[np.ndarray, "S K C L"]:
+    """Return psi', population samples per sample of the subject: above 1 where it is faster.
+
+    >>> local_speed(np.arange(5.0)[None, None, None])
+    array([[[[1., 1., 1., 1., 1.]]]])
+    """
+    return np.gradient(warps, axis=-1)
+
+
+def _measure(params, who, members, shrinkage) -> tuple[np.ndarray, np.ndarray]:
+    """Return the index of all atoms together (S,), and of each alone (S, K)."""
+    n_subjects, n_atoms = params.shape[:2]
+    known = ~np.isnan(params).any(2)
+    atom_index = np.full((n_subjects, n_atoms), np.nan)
+    for k in range(n_atoms):
+        rows = np.flatnonzero(known[:, k])
+        atom_index[rows, k] = _judge(params[:, [k]], rows, who, members & known[:, k], shrinkage)
+    if n_atoms == 1:
+        return atom_index[:, 0].copy(), atom_index
+    index = np.full(n_subjects, np.nan)
+    for atoms in np.unique(known[known.any(1)], axis=0):
+        rows = np.flatnonzero((known == atoms).all(1))
+        comparable = members & known[:, atoms].all(1)
+        index[rows] = _judge(params[:, atoms], rows, who, comparable, shrinkage)
+    return index, atom_index
+
+
+def _judge(params, rows, who, members, shrinkage) -> np.ndarray | float:
+    """Return the index of some subjects; NaN where the reference has too few members."""
+    values = params.reshape(len(params), -1)
+    norm = Reference(values[members], who[members])
+    if not norm.is_large_enough:
+        return np.nan
+    varies = norm.varies
+    if not varies.any():
+        raise InvalidParameterError(
+            "The parameters do not vary in the reference, so nobody can be compared with it. Fit "
+            "a model with a transform, such as `PerCDL(transform=TimeWarp())`."
+        )
+    norm = Reference(values[members][:, varies], who[members])
+    squared = norm.distances(values[rows][:, varies], who[rows], shrinkage)
+    return np.sqrt(squared / varies.sum())
+
+
+def _profile(curves, who, members) -> np.ndarray:
+    """Return z-scores of the curves (S, K, ...) of each atom; NaN where they are unknown."""
+    scores = np.full(curves.shape, np.nan)
+    for k in range(curves.shape[1]):
+        values = curves[:, k].reshape(len(curves), -1)
+        known = ~np.isnan(values).any(1)
+        norm = Reference(values[members & known], who[members & known])
+        if norm.is_large_enough:
+            found = norm.z_scores(values[known], who[known])
+            scores[known, k] = found.reshape(-1, *curves.shape[2:])
+    return scores
+
+
+def _rank(index, who, members) -> np.ndarray:
+    """Return the percentage of the other members with a smaller index."""
+    counted = members & ~np.isnan(index)
+    below = np.searchsorted(np.sort(index[counted]), index) * 1.0
+    total = np.full(len(index), float(counted.sum()))
+    for s in np.flatnonzero(np.isin(who, who[counted])):
+        own = index[counted & (who == who[s])]
+        below[s] -= (own < index[s]).sum()
+        total[s] -= len(own)
+    return np.where(np.isnan(index), np.nan, 100 * below / np.maximum(total, 1))

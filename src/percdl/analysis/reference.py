@@ -1,0 +1,136 @@
+"""A reference population, from which the person who is judged can be left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float, Int, Shaped
+from scipy.linalg import cho_factor, cho_solve
+
+# Standard deviations are at least this share of the largest value: below it is rounding.
+ROUNDING = 1e-6
+# With one person left out, two at least must remain to have a spread.
+LEAST_PERSONS = 3
+
+
+@dataclass(frozen=True)
+class _Rest:
+    """Mean, standard deviation and number of those who are not left out, and who is."""
+
+    mean: Float[np.ndarray, " F"]
+    sd: Float[np.ndarray, " F"]
+    n: int
+    absent: Int[np.ndarray, " b"]
+
+
+class Reference:
+    """Measurements of a reference population: one row per recording, some of one person.
+
+    Sums over all members are made once. To leave a person out is to subtract the rows of that
+    person, which is exact and costs O(F) for z-scores, O(F^3) for distances, whatever the
+    number of members.
+
+    Parameters
+    ----------
+    values : array (n, F)
+        Without NaN.
+    persons : array (n,)
+        Who each row is of.
+    """
+
+    def __init__(self, values: Float[np.ndarray, "n F"], persons: Shaped[np.ndarray, " n"]):
+        self.centre = values.mean(0)
+        self.rows = values - self.centre
+        self.persons = persons
+        self.squares = (self.rows**2).sum(0)
+        self.floor = ROUNDING * max(np.abs(values).max(initial=0.0), np.finfo(float).tiny)
+
+    @property
+    def is_large_enough(self) -> bool:
+        """Whether two persons remain when any one is left out."""
+        return len(np.unique(self.persons)) >= LEAST_PERSONS
+
+    @property
+    def varies(self) -> np.ndarray:
+        """Which of the F measurements differ between members, beyond rounding."""
+        return np.sqrt(self.squares / max(len(self.rows) - 1, 1)) > self.floor
+
+    def z_scores(
+        self, values: Float[np.ndarray, "m F"], persons: Shaped[np.ndarray, " m"]
+    ) -> Float[np.ndarray, "m F"]:
+        """Return distances from the mean of all others, in their standard deviations (n - 1)."""
+        scores = np.empty(values.shape)
+        for rest, judged in self._leave_out(persons):
+            scores[judged] = (values[judged] - self.centre - rest.mean) / rest.sd
+        return scores
+
+    def distances(
+        self,
+        values: Float[np.ndarray, "m F"],
+        persons: Shaped[np.ndarray, " m"],
+        shrinkage: float | None = None,
+    ) -> Float[np.ndarray, " m"]:
+        """Return squared Mahalanobis distances from the mean of all others.
+
+        With z the `z_scores` and R the correlations of the others, ``z^T C^-1 z``,
+        ``C = (1 - shrinkage) R + shrinkage I``.
+
+        Parameters
+        ----------
+        values, persons
+            Who is judged.
+        shrinkage : float, optional
+            0 for the plain distance; by default that of scikit-learn's ``OAS`` on the others.
+        """
+        scores = self.z_scores(values, persons)
+        scatter = self.rows.T @ self.rows
+        squared = np.empty(len(values))
+        for rest, judged in self._leave_out(persons):
+            absent = self.rows[rest.absent]
+            cross = scatter - absent.T @ absent - rest.n * np.outer(rest.mean, rest.mean)
+            correlation = cross / (rest.n - 1) / np.outer(rest.sd, rest.sd)
+            share = shrink_by_oas(correlation, rest.n) if shrinkage is None else shrinkage
+            correlation *= 1 - share
+            correlation[np.diag_indices_from(correlation)] += share
+            factor = cho_factor(correlation, overwrite_a=True, check_finite=False)
+            z = scores[judged].T
+            squared[judged] = (z * cho_solve(factor, z, check_finite=False)).sum(0)
+        return squared
+
+    def _leave_out(
+        self, persons: Shaped[np.ndarray, " m"]
+    ) -> Iterator[tuple[_Rest, Int[np.ndarray, " j"]]]:
+        """Yield the moments without each person, and which rows are judged by them."""
+        members = pd.Series(self.persons).groupby(self.persons).indices
+        judged = pd.Series(persons).groupby(persons).indices
+        strangers = np.flatnonzero(~np.isin(persons, self.persons))
+        if len(strangers):
+            yield self._moments(strangers[:0]), strangers
+        for name in judged.keys() & members.keys():
+            yield self._moments(members[name]), judged[name]
+
+    def _moments(self, absent: np.ndarray) -> _Rest:
+        rows = self.rows[absent]
+        n = len(self.rows) - len(rows)
+        # Rows are centred: what remains sums to minus what is absent.
+        mean = -rows.sum(0) / n
+        squares = self.squares - (rows**2).sum(0) - n * mean**2
+        sd = np.sqrt(np.maximum(squares, 0) / (n - 1))
+        return _Rest(mean, np.maximum(sd, self.floor), n, absent)
+
+
+def shrink_by_oas(correlation: Float[np.ndarray, "F F"], n: int) -> float:
+    """Return how far correlations of n rows are to be shrunk to none (Chen et al., 2010).
+
+    The oracle approximating shrinkage, as in scikit-learn's ``OAS``.
+
+    >>> shrink_by_oas(np.eye(3), 50)
+    1.0
+    """
+    size = len(correlation)
+    square, mean = np.mean(correlation**2), np.trace(correlation) / size
+    spread = (n + 1) * (square - mean**2 / size)
+    return float((square + mean**2) / spread) if spread > square + mean**2 else 1.0
