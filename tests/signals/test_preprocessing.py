@@ -202,9 +202,9 @@ def test_flat_and_empty_channels_name_the_subject():
         cohort.zscore(per="subject")
 
 
-def test_z_scores_have_no_unit():
+def test_z_scores_are_counted_in_standard_deviations():
     cohort = cohort_of(np.arange(9.0), units="deg/s")
-    assert cohort.zscore().units == ("",)
+    assert cohort.zscore().units == ("SD",)
     assert cohort.resample(50).units == ("deg/s",)
 
 

@@ -31,7 +31,7 @@ def zscore(recording: Recording, per: str = "channel") -> Recording:
     return replace(
         recording,
         values=(centred / scale).astype(recording.values.dtype),
-        units=None,  # z-scores are counted in standard deviations
+        units="SD",
         processing=(*recording.processing, _STEPS[per]),
     )
 
