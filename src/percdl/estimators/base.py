@@ -87,7 +87,7 @@ class BaseCDL(Described, TransformerMixin, BaseEstimator):
         active = found.n_activations.any()
         reason = outcome.stop_reason if active else StopReason.NO_ACTIVATIONS
         self.stop_reason_ = reason.value
-        self.subjects_ = cohort.subjects
+        self.subjects_, self.recordings_ = cohort.subjects, cohort
         self.channels_, self.units_, self.sfreq_ = cohort.channels, cohort.units, cohort.sfreq
         self.n_channels_, self.processing_ = cohort.n_channels, cohort.processing
         if active:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
 from functools import cached_property
-from typing import TYPE_CHECKING
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -14,11 +17,16 @@ from percdl.estimators.personalization import Personalization
 if TYPE_CHECKING:
     import pandas as pd
 
+    from percdl.signals import Cohort
     from percdl.transforms import Transform
 
 
 class Described:
-    """Personal atoms and warps of the subjects of the fit, computed when first asked for."""
+    """Personal atoms, warps and the report of the subjects of the fit, made when asked for.
+
+    ``recordings_`` is the cohort of the fit, not a copy; copies of the model by pickle, and
+    model files, come without it (None).
+    """
 
     params_: np.ndarray
     events_: pd.DataFrame
@@ -26,6 +34,7 @@ class Described:
     subjects_: tuple[str, ...]
     dictionary_: np.ndarray
     dtype: str
+    recordings_: Cohort | None = None
 
     @abstractmethod
     def _get_transform(self) -> Transform:
@@ -57,3 +66,41 @@ class Described:
         C = 1 warp for all channels, one for each, or none where the transform warps no time.
         """
         return self.personalization_.warps
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        X: Any = None,
+        *,
+        reference: str | None = None,
+        metadata: pd.DataFrame | None = None,
+        title: str | None = None,
+    ) -> Path:
+        """Write one HTML file that shows the model, its people and their groups.
+
+        It is interactive and needs no network. See `percdl.report.cohort.write_report`.
+
+        Parameters
+        ----------
+        path : path
+            Where to write.
+        X : Cohort or arrays, optional
+            The recordings: by default those of the fit; others are personalized first. Needed
+            for a model that was loaded from a file.
+        reference : str, optional
+            The group others are compared with; by default the one called healthy, control,
+            normal or so, else everyone.
+        metadata : DataFrame, optional
+            More columns of the table of people, one row per subject.
+        title : str, optional
+            Heading of the page.
+        """
+        check_is_fitted(self)
+        # Pages are made a few layers above models: found by name, as the names of `percdl` are.
+        write_report = import_module("percdl.report.cohort").write_report
+        return write_report(self, path, X, reference=reference, metadata=metadata, title=title)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())  # type: ignore[misc]
+        state.pop("recordings_", None)
+        return state
