@@ -1,0 +1,85 @@
+// One look for all pictures, in light, in dark and on paper.
+
+// Okabe and Ito, most distinct first; dashes and markers say the same without colour.
+const COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6BB1"];
+const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
+const MARKERS = ["circle", "square", "diamond", "triangle-up", "x", "cross", "triangle-down"];
+const FAST = "#D55E00";
+const SLOW = "#0072B2";
+
+const dark = window.matchMedia("(prefers-color-scheme: dark)");
+const paper = window.matchMedia("print");
+const touch = window.matchMedia("(pointer: coarse)");
+
+function pick(list, index) {
+  return list[((index % list.length) + list.length) % list.length];
+}
+
+function theme() {
+  return dark.matches && !paper.matches
+    ? { text: "#e8e8e8", soft: "#9aa0a6", line: "#3a3f45", shared: "#ffffff", ground: "#1d2024" }
+    : { text: "#1c1c1c", soft: "#8a8a8a", line: "#e3e3e3", shared: "#000000", ground: "#ffffff" };
+}
+
+function faded(color, share) {
+  const [r, g, b] = [1, 3, 5].map((i) => parseInt(color.slice(i, i + 2), 16));
+  return `rgba(${r},${g},${b},${share})`;
+}
+
+// The drawing library reads tags in its texts: names from the recordings must not become any.
+function plain(text) {
+  return String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+}
+
+function axis(title, options = {}) {
+  const { text, line } = theme();
+  return {
+    title: { text: plain(title), standoff: 8 },
+    gridcolor: line,
+    linecolor: line,
+    zerolinecolor: line,
+    tickfont: { color: text },
+    automargin: true,
+    ...options,
+  };
+}
+
+function draw(id, traces, layout = {}) {
+  const { text, ground } = theme();
+  const place = document.getElementById(id);
+  const base = {
+    margin: { l: 58, r: 14, t: 12, b: 42 },
+    paper_bgcolor: "rgba(0,0,0,0)",
+    plot_bgcolor: "rgba(0,0,0,0)",
+    font: { family: "system-ui, sans-serif", size: 12, color: text },
+    legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, bgcolor: "rgba(0,0,0,0)" },
+    hovermode: "closest",
+    hoverlabel: { bgcolor: ground, font: { color: text } },
+    dragmode: touch.matches ? false : "zoom",
+  };
+  return Plotly.react(place, traces, { ...base, ...layout }, {
+    displaylogo: false,
+    responsive: true,
+    displayModeBar: touch.matches ? false : "hover",
+    // Named one by one: no button may lead out of the page.
+    modeBarButtons: [["toImage", "zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]],
+  });
+}
+
+// Between two curves: a line nobody sees, and one filled down to it.
+function band(x, low, high, name, color, share = 0.25, options = {}) {
+  const edge = { x, mode: "lines", line: { width: 0 }, hoverinfo: "skip", ...options };
+  return [
+    { ...edge, y: low, showlegend: false },
+    { ...edge, y: high, name: plain(name), fill: "tonexty", fillcolor: faded(color, share) },
+  ];
+}
+
+function line(x, y, name, color, options = {}) {
+  const { width = 2, dash = "solid", ...rest } = options;
+  return { x, y, name: plain(name), mode: "lines", line: { color, width, dash }, ...rest };
+}
+
+function scaled(curve, factor) {
+  return Float64Array.from(curve, (value) => value * factor);
+}

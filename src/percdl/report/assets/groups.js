@@ -1,0 +1,144 @@
+// Groups against each other: shape, timing, how far from the reference, all people in one plane.
+
+const comparison = {};
+
+async function readGroups() {
+  if (!report.comparison) return;
+  comparison.groups = await Promise.all(
+    report.comparison.groups.map(async (group) => ({
+      name: group.name,
+      atoms: await Promise.all(group.atoms.map(unpack)),
+      timing: await Promise.all((group.timing ?? []).map(unpack)),
+      amplitude: await Promise.all(group.amplitude.map(unpack)),
+    })),
+  );
+}
+
+function groupTraces(part, index) {
+  return comparison.groups.flatMap((group, g) => {
+    const [mean, sd] = group[part].map((curves) => curves[index]);
+    const color = pick(COLORS, g);
+    const [low, high] = [-1, 1].map((sign) => mean.map((value, i) => value + sign * sd[i]));
+    return [
+      ...band(times, low, high, group.name, color, 0.15, { legendgroup: `g${g}`, showlegend: false }),
+      line(times, mean, group.name, color, { dash: pick(DASHES, g), legendgroup: `g${g}` }),
+    ];
+  });
+}
+
+// A bar under the curves where a group differs from the reference, by cluster permutation.
+function clusterBars(part, channel) {
+  const found = report.comparison.clusters.filter(
+    (c) => c.part === part && c.atom === view.atom && c.channel === channel,
+  );
+  return found.map((cluster) => {
+    const g = comparison.groups.findIndex((group) => group.name === cluster.group);
+    return {
+      type: "rect",
+      xref: "x",
+      yref: "paper",
+      x0: cluster.from,
+      x1: cluster.to,
+      y0: 0.03 * g,
+      y1: 0.03 * g + 0.022,
+      fillcolor: pick(COLORS, g),
+      line: { width: 0 },
+    };
+  });
+}
+
+function drawGroups() {
+  document.getElementById("groups").hidden = !report.comparison;
+  document.getElementById("no-groups").hidden = Boolean(report.comparison);
+  if (!report.comparison) return;
+  draw("group-atoms", groupTraces("atoms", view.atom * nChannels + view.channel), {
+    xaxis: axis("time (s)"),
+    yaxis: axis(signalLabel(view.channel)),
+    shapes: clusterBars("atoms", view.channel),
+  });
+  draw("group-amplitude", groupTraces("amplitude", view.atom * nChannels + view.channel), {
+    xaxis: axis("time of the population (s)"),
+    yaxis: axis(signalLabel(view.channel)),
+    shapes: clusterBars("amplitude", view.channel),
+  });
+  document.getElementById("timing-figure").hidden = !report.n_warps;
+  if (report.n_warps) {
+    const c = report.n_warps > 1 ? view.channel : 0;
+    draw("group-timing", groupTraces("timing", view.atom * report.n_warps + c), {
+      xaxis: axis("time of the population (s)"),
+      yaxis: axis("logarithm of the local speed"),
+      shapes: clusterBars("timing", c),
+    });
+  }
+  drawDeviations();
+}
+
+function members(g) {
+  return report.groups.of.flatMap((of, s) => (of === g || !report.groups.names.length ? [s] : []));
+}
+
+function drawDeviations() {
+  const column = report.columns.find(({ name }) => name === "deviation");
+  document.getElementById("deviation-figure").hidden = !column;
+  if (!column) return;
+  const traces = report.groups.names.map((name, g) => ({
+    y: members(g).map((s) => column.values[s]),
+    customdata: members(g),
+    text: members(g).map((s) => plain(subjectId(s))),
+    name: plain(name),
+    type: "box",
+    boxpoints: "all",
+    jitter: 0.5,
+    pointpos: 0,
+    marker: { color: pick(COLORS, g), symbol: pick(MARKERS, g), size: 5, opacity: 0.7 },
+    line: { width: 1 },
+    fillcolor: faded(pick(COLORS, g), 0.12),
+    hovertemplate: "%{text}: %{y:.2f}<extra></extra>",
+  }));
+  draw("deviations", traces, {
+    xaxis: axis("", { type: "category" }),
+    yaxis: axis(`deviation index from ${report.groups.reference}`, { rangemode: "tozero" }),
+    showlegend: false,
+  });
+}
+
+// Everybody's parameters in the plane in which they differ most.
+function drawPlane() {
+  document.getElementById("plane-figure").hidden = !report.plane;
+  if (!report.plane) return;
+  const { x, y, labels } = report.plane;
+  const names = report.groups.names.length ? report.groups.names : ["everyone"];
+  const traces = names.map((name, g) => ({
+    x: members(g).map((s) => x[s]),
+    y: members(g).map((s) => y[s]),
+    customdata: members(g),
+    text: members(g).map((s) => plain(subjectId(s))),
+    name: plain(name),
+    mode: "markers",
+    marker: { color: pick(COLORS, g), symbol: pick(MARKERS, g), size: 7, opacity: 0.8 },
+    hovertemplate: "%{text}<extra></extra>",
+  }));
+  traces.push({
+    x: [x[view.subject]],
+    y: [y[view.subject]],
+    name: "chosen",
+    mode: "markers",
+    hoverinfo: "skip",
+    marker: { color: theme().shared, symbol: "circle-open", size: 15, line: { width: 2 } },
+  });
+  draw("plane", traces, { xaxis: axis(labels[0]), yaxis: axis(labels[1]) });
+}
+
+// A point of a group's picture opens the person behind it.
+function listenToGroups() {
+  for (const id of ["deviations", "plane"]) {
+    const place = document.getElementById(id);
+    if (!place.on) continue;
+    place.on("plotly_click", ({ points }) => {
+      const s = points[0].customdata;
+      if (s === undefined) return;
+      choose(s);
+      document.getElementById("subjects").scrollIntoView();
+    });
+  }
+}

@@ -1,0 +1,174 @@
+// The recording of the chosen one: whole at first, every sample when looked at closely.
+
+// More points than this in view are drawn as the range of each of so many bins.
+const MOST_POINTS = 4000;
+const N_BINS = 1500;
+// Shading more cycles than this would be a blot.
+const MOST_SHADES = 250;
+
+const signal = { curves: [], rebuilt: [], events: [], duration: 0, from: 0, to: 0 };
+
+async function readSignal(s, personal) {
+  signal.curves = await unpack(report.recordings[s]);
+  signal.events = eventsOf(s);
+  signal.rebuilt = rebuild(report.lengths[s], signal.events, personal);
+  signal.duration = report.lengths[s] / report.sfreq;
+  signal.from = 0;
+  signal.to = signal.duration;
+}
+
+// sum_k z_k * phi_sk, for each channel.
+function rebuild(nTimes, events, personal) {
+  return report.channels.map((_, p) => {
+    const total = new Float64Array(nTimes);
+    for (const { atom, onset, amplitude } of events) {
+      const curve = personal[atom * nChannels + p];
+      for (let i = 0; i < curve.length && onset + i < nTimes; i++) total[onset + i] += amplitude * curve[i];
+    }
+    return total;
+  });
+}
+
+// The part of a curve in view; run: samples that a pair of numbers stands for, or 1.
+function visible(curve, run) {
+  const each = run === 1 ? 1 : run / 2;
+  const first = Math.max(0, Math.floor((signal.from * report.sfreq) / each) - 2);
+  const last = Math.min(curve.length, Math.ceil((signal.to * report.sfreq) / each) + 3);
+  const x = [];
+  const y = [];
+  const size = last - first > MOST_POINTS ? Math.ceil((last - first) / N_BINS) : 1;
+  for (let i = first; i < last; i += size) {
+    if (size === 1) {
+      x.push((i * each) / report.sfreq);
+      y.push(curve[i]);
+      continue;
+    }
+    let low = Infinity;
+    let high = -Infinity;
+    for (let j = i; j < Math.min(i + size, last); j++) {
+      if (curve[j] < low) low = curve[j];
+      if (curve[j] > high) high = curve[j];
+    }
+    const at = (i * each) / report.sfreq;
+    x.push(at, at);
+    y.push(low === Infinity ? NaN : low, high === -Infinity ? NaN : high);
+  }
+  return { x, y };
+}
+
+function shownChannels() {
+  const all = document.getElementById("all-channels").checked;
+  return all ? report.channels.map((_, p) => p) : [view.channel];
+}
+
+function drawSignal() {
+  const channels = shownChannels();
+  const inside = signal.events.filter(
+    ({ onset }) => (onset + report.length) / report.sfreq > signal.from && onset / report.sfreq < signal.to,
+  );
+  const layout = {
+    xaxis: axis("time (s)", { range: [signal.from, signal.to], anchor: `y${channels.length > 1 ? channels.length : ""}` }),
+    shapes: inside.length <= MOST_SHADES ? inside.map(shade) : [],
+    margin: { l: 58, r: 14, t: 12, b: 42 },
+  };
+  const traces = [];
+  channels.forEach((p, i) => {
+    const name = i ? `y${i + 1}` : "y";
+    const height = 1 / channels.length;
+    layout[i ? `yaxis${i + 1}` : "yaxis"] = axis(signalLabel(p), {
+      domain: [1 - (i + 1) * height, 1 - i * height - (channels.length > 1 ? 0.2 * height : 0)],
+      fixedrange: true,
+    });
+    const once = { yaxis: name, showlegend: i === 0 };
+    const seen = visible(signal.curves[p], report.run);
+    const made = visible(signal.rebuilt[p], 1);
+    traces.push(line(seen.x, seen.y, "recording", theme().soft, { width: 2, ...once, hoverinfo: "x+y" }));
+    traces.push(line(made.x, made.y, "reconstruction", theme().shared, { width: 1, ...once, hoverinfo: "skip" }));
+  });
+  traces.push(...onsetMarks(inside, channels));
+  const place = document.getElementById("signal");
+  place.style.height = `${channels.length > 1 ? Math.max(300, 95 * channels.length) : 300}px`;
+  draw("signal", traces, layout);
+  const whole = signal.duration;
+  document.getElementById("range").textContent =
+    `${signal.from.toFixed(1)} to ${signal.to.toFixed(1)} s of ${whole.toFixed(1)} s`;
+}
+
+function shade({ atom, onset }) {
+  return {
+    type: "rect",
+    xref: "x",
+    yref: "paper",
+    x0: onset / report.sfreq,
+    x1: (onset + report.length) / report.sfreq,
+    y0: 0,
+    y1: 1,
+    layer: "below",
+    fillcolor: faded(pick(COLORS, atom), 0.13),
+    line: { width: 1, color: faded(pick(COLORS, atom), 0.5) },
+  };
+}
+
+// A mark where each cycle begins, on the floor of the first channel shown.
+function onsetMarks(events, channels) {
+  const floor = signal.curves[channels[0]].reduce((least, value) => (value < least ? value : least), Infinity);
+  return Array.from({ length: nAtoms }, (_, k) => k).flatMap((k) => {
+    const own = events.filter((event) => event.atom === k);
+    if (!own.length) return [];
+    return [{
+      x: own.map(({ onset }) => onset / report.sfreq),
+      y: own.map(() => floor),
+      text: own.map(({ amplitude }) => `amplitude ${amplitude.toPrecision(4)}`),
+      name: nAtoms > 1 ? `start of atom ${k}` : "start of a cycle",
+      mode: "markers",
+      marker: { color: pick(COLORS, k), symbol: pick(["triangle-up", "diamond", "square", "circle"], k), size: 8 },
+      hovertemplate: "%{x:.2f} s, %{text}<extra></extra>",
+    }];
+  });
+}
+
+function look(from, to) {
+  const least = Math.min(signal.duration, 10 / report.sfreq);
+  const width = Math.min(Math.max(to - from, least), signal.duration);
+  signal.from = Math.min(Math.max(from, 0), signal.duration - width);
+  signal.to = signal.from + width;
+  drawSignal();
+}
+
+const moves = {
+  in: () => zoom(0.5),
+  out: () => zoom(2),
+  left: () => look(signal.from - 0.5 * (signal.to - signal.from), signal.to - 0.5 * (signal.to - signal.from)),
+  right: () => look(signal.from + 0.5 * (signal.to - signal.from), signal.to + 0.5 * (signal.to - signal.from)),
+  whole: () => look(0, signal.duration),
+};
+
+function zoom(factor) {
+  const middle = (signal.from + signal.to) / 2;
+  const half = ((signal.to - signal.from) / 2) * factor;
+  look(middle - half, middle + half);
+}
+
+const KEYS = { "+": "in", "=": "in", "-": "out", ArrowLeft: "left", ArrowRight: "right", 0: "whole" };
+
+function listenToSignal() {
+  const place = document.getElementById("signal");
+  drawSignal();
+  place.on("plotly_relayout", (change) => {
+    if (change["xaxis.autorange"]) look(0, signal.duration);
+    else if ("xaxis.range[0]" in change) look(change["xaxis.range[0]"], change["xaxis.range[1]"]);
+  });
+  for (const button of document.querySelectorAll("[data-move]")) {
+    button.addEventListener("click", () => moves[button.dataset.move]());
+  }
+  document.getElementById("signal-frame").addEventListener("keydown", (event) => {
+    if (event.target.closest("button, input, select") || event.ctrlKey || event.metaKey || event.altKey) return;
+    const move = KEYS[event.key];
+    if (!move) return;
+    event.preventDefault();
+    moves[move]();
+  });
+  const all = document.getElementById("all-channels");
+  all.parentElement.hidden = nChannels < 2;
+  all.addEventListener("change", drawSignal);
+}

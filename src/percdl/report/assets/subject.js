@@ -1,0 +1,189 @@
+// The chosen one: numbers, atom, warp, departure from the norm, events.
+
+const person = {};
+
+// Local speeds in view: at the ends of a cycle, where little happens, they may run away.
+const SPEEDS = [0.23, 4.3];
+
+async function choose(s) {
+  view.subject = s;
+  const turn = (person.turn = Symbol("turn"));
+  const personal = await unpack(report.personal[s]);
+  const warps = await unpack(report.warps[s]);
+  const departure = report.departures ? await unpack(report.departures[s]) : null;
+  if (person.turn !== turn) return; // another one was chosen meanwhile
+  Object.assign(person, { personal, warps, departure });
+  await readSignal(s, personal);
+  history.replaceState(null, "", `#subject=${encodeURIComponent(subjectId(s))}`);
+  markChosen();
+  drawSubject();
+}
+
+function drawSubject() {
+  writeNumbers();
+  drawSignal();
+  drawAtom();
+  drawWarp();
+  drawDeparture();
+  drawPlane();
+}
+
+function writeNumbers() {
+  const s = view.subject;
+  document.getElementById("who").textContent = subjectId(s);
+  const list = document.getElementById("numbers");
+  list.replaceChildren(
+    ...report.columns.slice(1).flatMap((column) => {
+      const pair = document.createElement("div");
+      const name = document.createElement("dt");
+      const value = document.createElement("dd");
+      name.textContent = column.label;
+      name.title = column.title;
+      value.textContent = cellText(column, column.values[s]);
+      pair.append(name, value);
+      return [pair];
+    }),
+  );
+}
+
+// Onsets of the atom in view; without any, nothing is known of this person's version of it.
+function ownEvents() {
+  return signal.events.filter(({ atom }) => atom === view.atom);
+}
+
+function emptyOr(traces) {
+  const none = !ownEvents().length;
+  for (const note of document.querySelectorAll(".no-atom")) note.hidden = !none;
+  return none ? [] : traces;
+}
+
+function drawAtom() {
+  const size = median(ownEvents().map(({ amplitude }) => amplitude));
+  draw(
+    "subject-atom",
+    emptyOr([
+      line(times, scaled(inView(shared.common), size), "common atom", theme().shared, { dash: "dash" }),
+      line(times, scaled(inView(person.personal), size), "personal atom", COLORS[1], { width: 3 }),
+    ]),
+    { xaxis: axis("time (s)"), yaxis: axis(signalLabel(view.channel)) },
+  );
+}
+
+// Slow and fast phases of one curve, apart: a value outside a phase is a gap.
+function phases(speed, curve) {
+  const near = (test) => Float64Array.from(curve, (value, i) => {
+    const here = [i - 1, i, i + 1].some((j) => j >= 0 && j < speed.length && test(speed[j]));
+    return here ? value : NaN;
+  });
+  return {
+    fast: near((v) => v > report.tolerance),
+    slow: near((v) => v < 1 / report.tolerance),
+  };
+}
+
+function slope(curve) {
+  const last = curve.length - 1;
+  return Float64Array.from(curve, (_, i) => {
+    const [a, b] = [Math.max(i - 1, 0), Math.min(i + 1, last)];
+    return (curve[b] - curve[a]) / (b - a);
+  });
+}
+
+// The warp that acts on the channel in view.
+function ownWarp() {
+  return person.warps[view.atom * report.n_warps + (report.n_warps > 1 ? view.channel : 0)];
+}
+
+function drawWarp() {
+  for (const figure of document.querySelectorAll(".warp")) figure.hidden = !report.n_warps;
+  if (!report.n_warps) return;
+  const psi = scaled(ownWarp(), 1 / report.sfreq);
+  const speed = slope(ownWarp());
+  const shapes = phases(speed, psi);
+  const percent = Math.round(100 * (report.tolerance - 1));
+  draw(
+    "subject-warp",
+    emptyOr([
+      line(times, times, "the population", theme().shared, { width: 1, dash: "dash" }),
+      line(times, psi, "as the population", theme().soft, { width: 4 }),
+      line(times, shapes.slow, `slower by ${percent}% or more`, SLOW, { width: 4 }),
+      line(times, shapes.fast, `faster by ${percent}% or more`, FAST, { width: 4 }),
+    ]),
+    {
+      xaxis: axis("this person's time (s)"),
+      yaxis: axis("the population's time (s)"),
+    },
+  );
+  const ones = times.map(() => 1);
+  const fill = { width: 0, fill: "tonexty", hoverinfo: "skip" };
+  draw(
+    "subject-speed",
+    emptyOr([
+      line(times, ones, "the population", theme().shared, { width: 1, dash: "dash" }),
+      line(times, speed.map((v) => Math.min(v, 1)), "slower", SLOW, { ...fill, fillcolor: faded(SLOW, 0.35) }),
+      line(times, ones, "", SLOW, { width: 0, hoverinfo: "skip", showlegend: false }),
+      line(times, speed.map((v) => Math.max(v, 1)), "faster", FAST, { ...fill, fillcolor: faded(FAST, 0.35) }),
+      line(times, speed, "local speed", theme().text, { width: 2 }),
+    ]),
+    {
+      xaxis: axis("this person's time (s)"),
+      yaxis: axis("local speed (population = 1)", {
+        type: "log",
+        range: SPEEDS.map(Math.log10),
+        tickvals: [0.25, 0.5, 1, 2, 4],
+      }),
+    },
+  );
+}
+
+// How many standard deviations of the reference away, along the cycle.
+function drawDeparture() {
+  const figure = document.getElementById("departure-figure");
+  figure.hidden = !person.departure;
+  if (!person.departure) return;
+  const two = (y) => line(times, times.map(() => y), "2 standard deviations", theme().soft, {
+    width: 1, dash: "dash", showlegend: y > 0, hoverinfo: "skip",
+  });
+  const timing = person.departure[view.atom * (report.n_warps + nChannels) + (report.n_warps > 1 ? view.channel : 0)];
+  const shape = person.departure[view.atom * (report.n_warps + nChannels) + report.n_warps + view.channel];
+  const traces = [two(2), two(-2), line(times, shape, "personal atom", COLORS[1])];
+  if (report.n_warps) traces.push(line(times, timing, "local speed", COLORS[0], { dash: "dot" }));
+  draw("subject-departure", emptyOr(traces), {
+    xaxis: axis("time (s)"),
+    yaxis: axis(`standard deviations from ${report.groups.reference}`),
+  });
+}
+
+function csvCell(text) {
+  return /[",\n\r]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
+}
+
+function eventsCsv(subjects) {
+  const lines = ["subject,atom,onset_sample,onset_seconds,amplitude"];
+  for (const s of subjects) {
+    for (const { atom, onset, amplitude } of eventsOf(s)) {
+      lines.push([csvCell(subjectId(s)), atom, onset, onset / report.sfreq, amplitude].join(","));
+    }
+  }
+  return lines.join("\n") + "\n";
+}
+
+function download(name, text) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
+  link.download = name;
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
+function listenToSubject() {
+  document.getElementById("previous").addEventListener("click", () => step(-1));
+  document.getElementById("next").addEventListener("click", () => step(1));
+  document.getElementById("download").addEventListener("click", () => {
+    const name = subjectId(view.subject).replace(/[^\p{L}\p{N}._-]+/gu, "_");
+    download(`events_${name}.csv`, eventsCsv([view.subject]));
+  });
+  document.getElementById("download-all").addEventListener("click", () => {
+    download("events.csv", eventsCsv(rows.keys()));
+  });
+}

@@ -1,0 +1,182 @@
+"""The groups of a report: mean curves, where they differ from the reference, all in one plane."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from percdl.analysis.deviation import Deviation
+from percdl.analysis.effects import Effects, separate_effects
+from percdl.analysis.groups import summarize_groups
+from percdl.analysis.permutation import compare_groups
+from percdl.exceptions import InvalidParameterError, MissingPackageError
+from percdl.plotting.embedding import embed
+from percdl.report.packing import pack
+from percdl.report.people import People
+
+LEVEL = 0.05
+N_PERMUTATIONS = 2000
+#: What is compared: personal atoms at one size, timing, and the observed cycle, timing undone.
+PARTS = ("atoms", "timing", "amplitude")
+PART_NAMES = {"atoms": "cycle", "timing": "timing", "amplitude": "amplitude"}
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """The people of a report by group; groups of fewer than two people are not compared."""
+
+    people: People
+
+    @property
+    def names(self) -> list[str]:
+        """The groups that can be compared."""
+        labels = list(self.people.cohort.groups)
+        known = (self.people.found.n_activations > 0).all(1)
+        of = [name for name, seen in zip(labels, known, strict=True) if seen]
+        return [name for name in self.people.groups if of.count(name) > 1]
+
+    @property
+    def labels(self) -> list[str | None]:
+        """Everyone's group, None for those who are not compared."""
+        names = self.names
+        return [name if name in names else None for name in self.people.cohort.groups]
+
+    @cached_property
+    def effects(self) -> Effects:
+        """Timing and amplitude of everyone."""
+        return separate_effects(self.people.found, self.people.cohort)
+
+    def curves(self, part: str, k: int) -> np.ndarray:
+        """Return everyone's curves (S, L, channels) of one atom."""
+        if part == "atoms":
+            return self.people.sizes[k] * self.people.found.personal_dictionary[:, k]
+        if part == "timing":
+            return np.moveaxis(self.effects.timing[:, k], 1, 2)
+        return self.effects.amplitude[:, k]
+
+    @property
+    def parts(self) -> list[str]:
+        """The parts that there are: without a warp there is no timing."""
+        return [part for part in PARTS if part != "timing" or self.effects.timing.shape[2]]
+
+    @cached_property
+    def clusters(self) -> list[dict[str, Any]] | str:
+        """Where groups differ from the reference, or why that is not known.
+
+        One entry for each cluster that stays significant when the level is shared by all tests.
+        """
+        names, n_atoms = self.names, len(self.people.found.dictionary)
+        base = self.people.reference if self.people.reference in names else names[0]
+        others = [name for name in names if name != base]
+        tests = [(p, k, name) for p in self.parts for k in range(n_atoms) for name in others]
+        found = []
+        for part, k, name in tests:
+            try:
+                done = compare_groups(
+                    self.curves(part, k), self.labels, name, base, n_permutations=N_PERMUTATIONS
+                )
+            except (MissingPackageError, InvalidParameterError) as reason:
+                return str(reason)
+            found += [
+                {
+                    "part": part, "atom": k, "channel": cluster.channel, "group": name,
+                    "base": base, "from": cluster.start / self.people.cohort.sfreq,
+                    "to": cluster.stop / self.people.cohort.sfreq,
+                    "above": cluster.mass > 0, "p": cluster.p_value,
+                }
+                for cluster in done.significant(LEVEL / len(tests))
+            ]  # fmt: skip
+        return found
+
+    @property
+    def n_tests(self) -> int:
+        """Comparisons that share the level."""
+        return len(self.parts) * len(self.people.found.dictionary) * (len(self.names) - 1)
+
+
+def describe_groups(groups: Groups) -> dict[str, Any] | None:
+    """Return what the page draws of the groups; None where there are fewer than two."""
+    if len(groups.names) < 2:
+        return None
+    curves = {part: _summaries(groups, part) for part in groups.parts}
+    described = [
+        {"name": name, **{part: _pack(curves[part], name) for part in groups.parts}}
+        for name in groups.names
+    ]
+    clusters = groups.clusters
+    return {"groups": described, "clusters": [] if isinstance(clusters, str) else clusters}
+
+
+def _summaries(groups: Groups, part: str) -> list[Any]:
+    n_atoms = len(groups.people.found.dictionary)
+    return [summarize_groups(groups.curves(part, k), groups.labels) for k in range(n_atoms)]
+
+
+def _pack(by_atom: list[Any], name: str) -> list[Any]:
+    """Return mean and standard deviation of a group, arrays (K, channels, L)."""
+    return [
+        pack(np.stack([getattr(atom[name], what).T for atom in by_atom]))
+        for what in ("mean", "sd")
+    ]
+
+
+def tabulate_groups(groups: Groups) -> tuple[list[str], list[list[str]]]:
+    """Return the header and the rows of the table of groups: medians over people."""
+    people, deviation = groups.people, groups.people.deviation
+    columns = {
+        "Cycles": (people.found.n_activations.sum(1), "{:.0f}"),
+        "Error": (people.errors, "{:.3f}"),
+    }
+    if len(people.found.dictionary) == 1:
+        columns["Per minute"] = (people.regularity["cadence"].to_numpy(float), "{:.1f}")
+    if isinstance(deviation, Deviation):
+        columns["Deviation"] = (deviation.index, "{:.2f}")
+    labels = np.array([str(name) for name in people.cohort.groups])
+    rows = []
+    for name in people.groups:
+        of = labels == name
+        cells = [style.format(_median(values[of])) for values, style in columns.values()]
+        rows.append([name, str(int(of.sum())), *cells])
+    return ["Group", "People", *(f"{name} (median)" for name in columns)], rows
+
+
+def _median(values: np.ndarray) -> float:
+    known = values[np.isfinite(values)]
+    return float(np.median(known)) if len(known) else np.nan
+
+
+def tabulate_differences(groups: Groups) -> tuple[list[str], list[list[str]]]:
+    """Return the header and the rows of the table of clusters."""
+    header = ["Group", "What", "Atom", "Channel", "From (s)", "To (s)", "Direction", "p"]
+    clusters = groups.clusters if len(groups.names) > 1 else []
+    if isinstance(clusters, str):
+        return header, []
+    channels = groups.people.cohort.channels
+    n_warps = groups.effects.timing.shape[2] if clusters else 0
+    return header, [
+        [
+            c["group"], PART_NAMES[c["part"]], str(c["atom"]),
+            "all" if c["part"] == "timing" and n_warps == 1 else channels[c["channel"]],
+            f"{c['from']:.2f}", f"{c['to']:.2f}", _direction(c), f"{c['p']:.4f}",
+        ]
+        for c in clusters
+    ]  # fmt: skip
+
+
+def _direction(cluster: dict[str, Any]) -> str:
+    words = ("faster", "slower") if cluster["part"] == "timing" else ("higher", "lower")
+    return f"{words[not cluster['above']]} than {cluster['base']}"
+
+
+def place_people(people: People) -> dict[str, Any] | None:
+    """Return everyone's place in the plane of the first two principal components."""
+    features = people.found.params.reshape(len(people.cohort), -1)
+    known = ~np.isnan(features).any(1)
+    if features.shape[1] < 2 or known.sum() < 3 or not features[known].std(0).any():
+        return None
+    points, labels = embed(features, None, known)
+    x, y = ([None if np.isnan(v) else float(f"{v:.5g}") for v in axis] for axis in points.T)
+    return {"x": x, "y": y, "labels": list(labels)}

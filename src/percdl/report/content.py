@@ -1,0 +1,157 @@
+"""What a report holds for its pictures: curves, events, recordings, group means."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from percdl.analysis.deviation import Deviation
+from percdl.analysis.uncertainty import estimate_uncertainty
+from percdl.exceptions import InvalidParameterError
+from percdl.report.comparison import LEVEL, Groups, describe_groups, place_people
+from percdl.report.envelopes import Drawn, draw_recordings
+from percdl.report.packing import Packed, pack
+from percdl.report.people import People, tabulate_people
+
+# A phase counts as fast or slow from this ratio of speeds on.
+TOLERANCE = 1.1
+# Warps and z-scores are read less closely than atoms.
+N_WARP_LEVELS, N_SCORE_LEVELS = 1023, 255
+# Operations of a confidence band that take a minute or so.
+MOST_OPERATIONS = 1e11
+CROWD = (0.025, 0.975)
+
+
+def collect(people: People, groups: Groups) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the content of the page, and what is said beside the pictures."""
+    found, cohort, model = people.found, people.cohort, people.model
+    band, band_note = _confidence_band(people)
+    drawn = draw_recordings([record.values for record in cohort])
+    comparison = describe_groups(groups)
+    history = model.history_
+    content = {
+        "sfreq": cohort.sfreq,
+        "length": int(found.dictionary.shape[1]),
+        "n_atoms": len(found.dictionary),
+        "n_subjects": len(cohort),
+        "n_warps": int(found.warps.shape[2]),
+        "channels": list(cohort.channels),
+        "units": list(cohort.units),
+        "tolerance": TOLERANCE,
+        "sizes": people.sizes.tolist(),
+        "common": pack(_by_channel(found.dictionary)),
+        "crowd": [pack(_by_channel(end)) for end in _crowd(people)],
+        "band": band,
+        "columns": tabulate_people(people),
+        "groups": {
+            "names": people.groups,
+            "reference": people.reference or "everyone else",
+            "of": [people.groups.index(g) if g is not None else -1 for g in cohort.groups],
+        },
+        "events": _events(people),
+        "run": drawn.run,
+        "recordings": drawn.recordings,
+        "lengths": cohort.lengths.tolist(),
+        "personal": [pack(_by_channel(own)) for own in found.personal_dictionary],
+        "warps": [pack(own, N_WARP_LEVELS) for own in found.warps],
+        "departures": _departures(people),
+        "comparison": comparison,
+        "plane": place_people(people),
+        "history": {
+            "phase": history["phase"].tolist(),
+            "objective": [float(x) for x in history["objective"]],
+        },
+    }
+    notes = {
+        "band_note": band_note,
+        "signal_note": _signal_note(drawn),
+        "deviation_note": _deviation_note(people),
+        "test_note": _test_note(groups) if comparison else "",
+    }
+    return content, notes
+
+
+def _by_channel(atoms: Float[np.ndarray, "*batch L P"]) -> np.ndarray:
+    """Return atoms with time along the last axis."""
+    return np.moveaxis(atoms, -1, -2)
+
+
+def _crowd(people: People) -> Float[np.ndarray, "2 K L P"]:
+    """Return the range that holds 95% of the personal atoms, sample by sample."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # an atom that nobody uses
+        return np.nanquantile(people.found.personal_dictionary, CROWD, axis=0)
+
+
+def _confidence_band(people: People) -> tuple[list[Packed] | None, str]:
+    """Return the two ends of the common atoms' band, and what to say about it."""
+    model = people.model
+    size = model.dictionary_[0].size
+    if people.found is not model.personalization_:
+        return None, "The people here are not those of the fit, so there is no confidence band."
+    if len(people.cohort) * len(model.dictionary_) * size**3 > MOST_OPERATIONS:
+        return None, "A confidence band would take too long for so many recordings and channels."
+    try:
+        ends = estimate_uncertainty(model, people.cohort).atom_band()
+    except InvalidParameterError as reason:
+        return None, f"There is no confidence band: {reason}"
+    return [pack(_by_channel(end)) for end in ends], (
+        "The dark band is where the population's atom lies with 95% confidence, sample by sample; "
+        "the light one holds 95% of the personal atoms."
+    )
+
+
+def _events(people: People) -> dict[str, Any]:
+    """Return the events of all people, one after the other, and where each one's begin."""
+    events = people.found.events
+    position = {subject: s for s, subject in enumerate(people.cohort.subjects)}
+    of = events["subject"].map(position).to_numpy(int)
+    order = np.argsort(of, kind="stable")
+    counts = np.bincount(of, minlength=len(position))
+    return {
+        "offsets": [0, *np.cumsum(counts).tolist()],
+        "atom": events["atom"].to_numpy()[order].tolist(),
+        "onset": events["onset_sample"].to_numpy()[order].tolist(),
+        "amplitude": events["amplitude"].to_numpy(float)[order].tolist(),
+    }
+
+
+def _departures(people: People) -> list[Packed] | None:
+    """Return everyone's z-scores along the cycle: local speed, then the personal atom."""
+    deviation = people.deviation
+    if not isinstance(deviation, Deviation):
+        return None
+    scores = np.concatenate([deviation.timing_profile, _by_channel(deviation.profile)], axis=2)
+    return [pack(own, N_SCORE_LEVELS) for own in scores]
+
+
+def _signal_note(drawn: Drawn) -> str:
+    if drawn.run == 1:
+        return "Every sample is here."
+    return (
+        f"To keep the file small, recordings are drawn as the range of every {drawn.run} samples; "
+        "events and atoms are exact."
+    )
+
+
+def _deviation_note(people: People) -> str:
+    if not isinstance(people.deviation, Deviation):
+        return ""
+    return (
+        "Distance of the parameters from the mean of "
+        f"{people.reference or 'everyone else'}, in units of their spread there; each person is "
+        "left out of the reference. About 1 is typical."
+    )
+
+
+def _test_note(groups: Groups) -> str:
+    if isinstance(groups.clusters, str):
+        return f"Differences were not tested: {groups.clusters}"
+    return (
+        f"Bars and the table below: cluster permutation tests along the whole cycle, {LEVEL:.0%} "
+        f"shared by {groups.n_tests} tests. A cluster is significant as a whole; its ends are not "
+        "sharp. Groups may differ in age, speed or sensor as well as in what names them."
+    )

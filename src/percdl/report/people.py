@@ -1,0 +1,210 @@
+"""Who a report is about: the recordings, and what the model says of each person."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from percdl.analysis.deviation import Deviation, measure_deviation
+from percdl.analysis.regularity import measure_regularity
+from percdl.exceptions import InvalidParameterError
+from percdl.signals import Cohort
+from percdl.signals.reconstruction import normalized_reconstruction_error, rebuild
+
+if TYPE_CHECKING:
+    from percdl.estimators.base import BaseCDL
+    from percdl.estimators.personalization import Personalization
+
+# Groups that studies compare others with; the first that a cohort has is taken.
+USUAL_REFERENCES = ("healthy", "control", "controls", "normal", "norm", "reference")
+# Columns of the metadata that fit beside the numbers.
+MOST_COLUMNS = 8
+
+
+@dataclass(frozen=True, eq=False)
+class People:
+    """The recordings of a report and what the model found in them.
+
+    Attributes
+    ----------
+    model : PerCDL, PopCDL or IndCDL
+        Fitted.
+    cohort : Cohort
+        The recordings.
+    found : Personalization
+        Parameters, events and personal atoms of everyone.
+    reference : str or None
+        The group that others are compared with; None: everyone.
+    metadata : DataFrame or None
+        More about each person, one row each, in order.
+    """
+
+    model: BaseCDL
+    cohort: Cohort
+    found: Personalization
+    reference: str | None
+    metadata: pd.DataFrame | None
+
+    @property
+    def groups(self) -> list[str]:
+        """Names of the groups, the reference first, then in order of appearance."""
+        names = dict.fromkeys(str(name) for name in self.cohort.groups if name is not None)
+        return sorted(names, key=lambda name: name != self.reference)
+
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        """Median amplitude of each atom: what turns an atom into signal units."""
+        amplitudes = self.found.events.groupby("atom")["amplitude"].median()
+        return amplitudes.reindex(range(len(self.found.dictionary))).fillna(1.0).to_numpy()
+
+    @cached_property
+    def errors(self) -> np.ndarray:
+        """Normalized reconstruction error of each recording; NaN where it is silent."""
+        rebuilt = rebuild(self.cohort, self.found.events, self.found.personal_dictionary)
+        return np.array(
+            [
+                normalized_reconstruction_error([record], [guess])
+                if np.nansum(np.square(record.values)) > 0
+                else np.nan
+                for record, guess in zip(self.cohort, rebuilt, strict=True)
+            ]
+        )
+
+    @cached_property
+    def regularity(self) -> pd.DataFrame:
+        """Rate and regularity of each atom, one row per person and atom."""
+        length, n_atoms = self.found.dictionary.shape[1], len(self.found.dictionary)
+        return measure_regularity(
+            self.found.events, self.cohort, atom_length=length, n_atoms=n_atoms
+        )
+
+    @cached_property
+    def deviation(self) -> Deviation | str:
+        """The deviation index of everyone, or why there is none."""
+        groups = None if self.reference is None else list(self.cohort.groups)
+        try:
+            return measure_deviation(self.found, groups, self.reference)
+        except InvalidParameterError as reason:
+            return str(reason)
+
+
+def gather_people(
+    model: BaseCDL,
+    cohort: Cohort,
+    reference: str | None = None,
+    metadata: pd.DataFrame | Mapping[str, Any] | None = None,
+) -> People:
+    """See who the recordings are of: the people of the fit, or others to be personalized."""
+    same = cohort.subjects == tuple(model.subjects_) and _can_hold(cohort, model)
+    found = model.personalization_ if same else model.personalize(cohort)
+    return People(
+        model,
+        cohort,
+        found,
+        _find_reference(cohort, reference),
+        None if metadata is None else _in_order(pd.DataFrame(metadata), cohort.subjects),
+    )
+
+
+def _can_hold(cohort: Cohort, model: BaseCDL) -> bool:
+    """Return whether the events of the fit lie within the recordings."""
+    last = model.events_.groupby("subject")["onset_sample"].max() + model.atom_length_
+    lengths = pd.Series(cohort.lengths, index=list(cohort.subjects))
+    return bool((last <= lengths.reindex(last.index)).all())
+
+
+def _find_reference(cohort: Cohort, asked: str | None) -> str | None:
+    names = [str(name) for name in dict.fromkeys(cohort.groups) if name is not None]
+    if asked is not None:
+        if asked not in names:
+            known = ", ".join(map(repr, names)) or "none"
+            raise InvalidParameterError(
+                f"`reference={asked!r}` is no group of the recordings. Groups: {known}."
+            )
+        return asked
+    usual = {name.lower(): name for name in reversed(names)}
+    return next((usual[name] for name in USUAL_REFERENCES if name in usual), None)
+
+
+def _in_order(metadata: pd.DataFrame, subjects: tuple[str, ...]) -> pd.DataFrame:
+    """Return the rows of the metadata in the order of the recordings."""
+    table = metadata.set_index("subject") if "subject" in metadata else metadata
+    table = table.set_axis(table.index.map(str))
+    missing = [subject for subject in subjects if subject not in table.index]
+    if missing or not table.index.is_unique:
+        raise InvalidParameterError(
+            f"`metadata` needs one row for each of the {len(subjects)} subjects, in a column "
+            f"`subject` or as its index; "
+            + (f"{missing[0]!r} has none." if missing else "some have several.")
+        )
+    return table.loc[list(subjects)]
+
+
+def tabulate_people(people: People) -> list[dict[str, Any]]:
+    """Return the columns of the table of people: name, label, title, kind, digits, values."""
+    cohort, deviation = people.cohort, people.deviation
+    columns = [_text("subject", "Subject", "Who was recorded", cohort.subjects)]
+    if people.groups:
+        columns.append(_text("group", "Group", "Group of the recording", cohort.groups))
+    columns += _rhythm(people)
+    columns.append(_number("error", "Error", "Share of the energy left unexplained",
+                           people.errors, 3))  # fmt: skip
+    if isinstance(deviation, Deviation):
+        norm = people.reference or "everyone else"
+        columns.append(_number("deviation", "Deviation", f"Deviation index from {norm}; about 1 "
+                               "is typical", deviation.index, 2))  # fmt: skip
+        columns.append(_number("percentile", "Percentile", f"Percentage of {norm} with a smaller "
+                               "deviation index", deviation.percentile, 0))  # fmt: skip
+    return columns + _metadata(people.metadata)
+
+
+def _rhythm(people: People) -> list[dict[str, Any]]:
+    table = people.regularity
+    per_atom = [table[table["atom"] == k] for k in range(len(people.found.dictionary))]
+    if len(per_atom) > 1:
+        return [
+            _number(f"cycles{k}", f"Atom {k}", f"Times that atom {k} was found",
+                    rows["n_activations"], 0)
+            for k, rows in enumerate(per_atom)
+        ]  # fmt: skip
+    rows = per_atom[0]
+    return [
+        _number("cycles", "Cycles", "Cycles found", rows["n_activations"], 0),
+        _number("cadence", "Per min", "Cycles per minute, from the median interval",
+                rows["cadence"], 1),
+        _number("variability", "CV (%)", "Coefficient of variation of the intervals, "
+                "pauses left out", 100 * rows["interval_cv"], 1),
+    ]  # fmt: skip
+
+
+def _metadata(metadata: pd.DataFrame | None) -> list[dict[str, Any]]:
+    if metadata is None:
+        return []
+    columns = []
+    for index, name in enumerate(list(metadata.columns)[:MOST_COLUMNS]):
+        values, key, title = metadata[name], f"meta{index}", f"{name}, from the metadata"
+        if pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values):
+            whole = bool((values.dropna() % 1 == 0).all())
+            columns.append(_number(key, str(name), title, values, 0 if whole else 2))
+        else:
+            texts = [None if pd.isna(value) else str(value) for value in values]
+            columns.append(_text(key, str(name), title, texts))
+    return columns
+
+
+def _text(name: str, label: str, title: str, values: Any) -> dict[str, Any]:
+    return {"name": name, "label": label, "title": title, "kind": "text", "values": list(values)}
+
+
+def _number(name: str, label: str, title: str, values: Any, digits: int) -> dict[str, Any]:
+    numbers = np.asarray(values, float)
+    kept = [float(f"{x:.6g}") if np.isfinite(x) else None for x in numbers]
+    return {
+        "name": name, "label": label, "title": title, "kind": "number", "digits": digits,
+        "values": kept,
+    }  # fmt: skip
