@@ -1,0 +1,328 @@
+"""The report as its readers meet it, in a real browser."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("plotly")
+
+from percdl import Cohort, IndCDL, PerCDL, PopCDL, TimeWarp
+
+OF_A_PERSON = ("signal", "subject-atom", "subject-warp", "subject-speed", "subject-departure",
+               "plane")  # fmt: skip
+SIZES = pytest.mark.parametrize("size", [150, 2000])
+
+
+@pytest.fixture
+def many(size, request):
+    """Return a page and the events it should hold."""
+    model, cohort = request.getfixturevalue("model150"), request.getfixturevalue(f"cohort{size}")
+    page = request.getfixturevalue(f"report{size}")
+    return page, (model.events_ if size == 150 else model.personalize(cohort).events), cohort
+
+
+def choose(seen, subject):
+    seen.page.fill("#search", subject)
+    seen.page.locator("#people tbody tr").first.click()
+    seen.page.wait_for_function(
+        "id => document.getElementById('who').textContent === id", arg=subject
+    )
+    seen.page.fill("#search", "")
+
+
+def download(seen, button):
+    with seen.page.expect_download() as waiting:
+        seen.page.click(button)
+    return pd.read_csv(waiting.value.path(), dtype={"subject": str}), waiting.value
+
+
+@SIZES
+def test_a_page_opens_in_silence_and_alone(visit, many, size):
+    seen = visit(many[0])
+    assert seen.page.locator("#people tbody tr").count() == size
+    assert f"{size} recordings" in seen.page.inner_text("#shown")
+    seen.keep(f"report_{size}", full_page=True)
+
+
+@SIZES
+def test_choosing_a_person_changes_all_pictures(visit, many, size):
+    seen = visit(many[0])
+
+    def pictures():
+        return [seen.ask("id => document.getElementById(id).innerHTML", id) for id in OF_A_PERSON]
+
+    before = pictures()
+    choose(seen, f"S{size - 1:04d}")
+    for chart, old, new in zip(OF_A_PERSON, before, pictures(), strict=True):
+        assert old != new, f"{chart} stayed as it was"
+    assert seen.page.url.endswith(f"#subject=S{size - 1:04d}")
+
+
+@SIZES
+def test_search_filter_and_sorting(visit, many, size):
+    seen = visit(many[0])
+    seen.page.fill("#search", "s0007")
+    assert seen.column("Subject") == ["S0007"]
+    seen.page.fill("#search", "no such person")
+    assert seen.page.is_visible("#none")
+    seen.page.fill("#search", "")
+    seen.page.select_option("#filter", "control-like")
+    assert set(seen.column("Group")) == {"control-like"}
+    assert len(seen.column("Group")) == size // 5
+    seen.page.select_option("#filter", "")
+    for label in ("Error", "Deviation"):
+        seen.page.click(f"#people thead button:text-is('{label}')")
+        falling = [float(x) for x in seen.column(label)]
+        assert falling == sorted(falling, reverse=True)
+        seen.page.click(f"#people thead button:text-is('{label}')")
+        assert seen.column(label) == [f"{x:.{len(seen.column(label)[0].split('.')[1])}f}"
+                                      for x in falling[::-1]]  # fmt: skip
+    assert len(falling) == size
+
+
+@SIZES
+def test_downloaded_events_are_those_of_the_model(visit, many, size):
+    page, events, _ = many
+    seen = visit(page)
+    everything, file = download(seen, "#download-all")
+    assert file.suggested_filename == "events.csv"
+    pd.testing.assert_frame_equal(
+        everything, events.reset_index(drop=True), check_dtype=False, check_exact=True
+    )
+    choose(seen, "S0003")
+    own, file = download(seen, "#download")
+    assert file.suggested_filename == "events_S0003.csv"
+    expected = events[events["subject"] == "S0003"].reset_index(drop=True)
+    pd.testing.assert_frame_equal(own, expected, check_dtype=False, check_exact=True)
+
+
+def test_what_is_drawn_is_what_was_found(visit, report150, model150, cohort150):
+    seen = visit(report150, "#subject=S0004")
+    assert seen.page.inner_text("#who") == "S0004"
+    own = model150.events_[model150.events_["subject"] == "S0004"]
+    for k in range(2):
+        seen.page.select_option("#atom", str(k))
+        size = own[own["atom"] == k]["amplitude"].median()
+        for name, atom in {"personal atom": model150.personal_dictionary_[4, k, :, 0],
+                           "common atom": model150.dictionary_[k, :, 0]}.items():  # fmt: skip
+            drawn = seen.curve("subject-atom", name)
+            np.testing.assert_allclose(drawn, size * atom, atol=1e-3 * np.ptp(size * atom))
+        psi = model150.warps_[4, k, 0] / 100
+        phases = [seen.curve("subject-warp", name) for name in
+                  ("as the population", "slower by 10% or more", "faster by 10% or more")]  # fmt: skip
+        np.testing.assert_allclose(phases[0], psi, atol=1e-3)
+        speed = np.gradient(psi * 100)
+        assert np.isfinite(phases[1][speed < 1 / 1.11]).all()
+        assert np.isfinite(phases[2][speed > 1.11]).all()
+        np.testing.assert_allclose(seen.curve("subject-speed", "local speed")[1:-1], speed[1:-1],
+                                   atol=0.06)  # fmt: skip
+    values = cohort150[4].values[:, 0]
+    np.testing.assert_allclose(seen.curve("signal", "recording"), values,
+                               atol=1e-3 * np.ptp(values))  # fmt: skip
+    rebuilt = model150.reconstruct(cohort150)[4][:, 0]
+    np.testing.assert_allclose(seen.curve("signal", "reconstruction"), rebuilt,
+                               atol=3e-3 * np.ptp(values))  # fmt: skip
+    starts = seen.curve("signal", "start of atom 1", "x")
+    np.testing.assert_allclose(starts, own[own["atom"] == 1]["onset_seconds"])
+
+
+def test_the_keyboard_is_enough(visit, report150):
+    seen = visit(report150)
+    first = seen.page.inner_text("#who")
+    seen.page.locator("#people tbody tr[tabindex='0']").focus()
+    for _ in range(3):
+        seen.page.keyboard.press("ArrowDown")
+    seen.page.wait_for_function(
+        "id => document.getElementById('who').textContent === id", arg="S0003"
+    )
+    assert seen.ask("document.activeElement.dataset.subject") == "3"
+    seen.page.keyboard.press("Home")
+    seen.page.wait_for_function(
+        "id => document.getElementById('who').textContent === id", arg=first
+    )
+    seen.page.focus("#signal-frame")
+    whole = seen.page.inner_text("#range")
+    seen.page.keyboard.press("+")
+    assert seen.page.inner_text("#range") == "1.3 to 3.8 s of 5.0 s"
+    seen.page.keyboard.press("ArrowRight")
+    assert seen.page.inner_text("#range") == "2.5 to 5.0 s of 5.0 s"
+    seen.page.keyboard.press("0")
+    assert seen.page.inner_text("#range") == whole
+
+
+def test_every_control_can_be_reached_and_has_a_name(visit, report150):
+    seen = visit(report150)
+    nameless = seen.ask(
+        """() => [...document.querySelectorAll("button, select, input")].filter((e) => e.checkVisibility()
+            && !(e.textContent.trim() || e.ariaLabel || e.labels?.[0]?.textContent.trim())
+        ).map((e) => e.outerHTML)"""
+    )
+    assert nameless == []
+    untold = "figure .chart:not([aria-label])"
+    assert seen.page.locator(untold).count() == 0
+
+
+def test_dragging_zooms_and_a_double_click_undoes_it(visit, report150):
+    seen = visit(report150)
+    box = seen.page.locator("#signal .nsewdrag").first.bounding_box()
+    middle = box["y"] + box["height"] / 2
+    seen.page.mouse.move(box["x"] + 0.2 * box["width"], middle)
+    seen.page.mouse.down()
+    seen.page.mouse.move(box["x"] + 0.6 * box["width"], middle, steps=4)
+    seen.page.mouse.up()
+    seen.page.wait_for_function(
+        "() => document.getElementById('range').textContent === '1.0 to 3.0 s of 5.0 s'"
+    )
+    seen.page.mouse.dblclick(box["x"] + 0.5 * box["width"], middle)
+    seen.page.wait_for_function(
+        "() => document.getElementById('range').textContent === '0.0 to 5.0 s of 5.0 s'"
+    )
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory):
+    """A page of twelve people with three channels, one of them with a long recording."""
+    rng = np.random.default_rng(3)
+    bump = np.hanning(40)[:, None] * [1.0, -2.0, 0.5]
+    arrays = []
+    for s in range(12):
+        values = 0.02 * rng.normal(size=(60_000 if s == 1 else 600, 3))
+        for onset in range(20 + s, len(values) - 60, 97):
+            values[onset : onset + 40] += bump
+        arrays.append(values)
+    arrays[1][30_000] = 9.0  # one sample that no picture may lose
+    cohort = Cohort.from_arrays(
+        arrays, sfreq=50, channels=["x", "y", "z"], units=["g", "g", "deg/s"],
+        subjects=[f"w{s}" for s in range(12)],
+    )  # fmt: skip
+    model = PerCDL(
+        1, 40, transform=TimeWarp(1, 2), penalty=1.0, n_init=1, n_perso=1, realign=False,
+        multistart=False, random_state=0,
+    ).fit(cohort)  # fmt: skip
+    return model.report(tmp_path_factory.mktemp("several") / "page.html"), cohort
+
+
+def test_channels_are_drawn_one_by_one_or_all_together(visit, several):
+    seen = visit(several[0])
+    seen.page.select_option("#channel", "2")
+    assert "z (deg/s)" in seen.page.inner_text("#overview-atom")
+    assert "z (deg/s)" in seen.page.inner_text("#subject-atom")
+    seen.page.check("#all-channels")
+    drawn = seen.ask("document.getElementById('signal').data.map((t) => t.yaxis ?? 'y')")
+    assert set(drawn) == {"y", "y2", "y3"}
+    seen.keep("report_channels", full_page=True)
+
+
+def test_long_recordings_are_drawn_by_extremes_until_looked_at_closely(visit, several):
+    page, cohort = several
+    seen = visit(page, "#subject=w1")
+    values = cohort[1].values[:, 0]
+    far = seen.curve("signal", "recording")
+    assert len(far) < 4000
+    np.testing.assert_allclose([far.min(), far.max()], [values.min(), values.max()], atol=0.02)
+    for _ in range(9):
+        seen.page.click("[data-move=in]")
+    near, times = (seen.curve("signal", "recording", axis) for axis in "yx")
+    samples = np.rint(times * 50).astype(int)
+    assert (np.diff(samples) == 1).all()
+    np.testing.assert_allclose(near, values[samples], atol=0.02)
+    assert near.max() == far.max()
+
+
+def test_without_groups_there_is_nothing_to_compare_and_the_page_says_so(visit, several):
+    seen = visit(several[0])
+    assert seen.page.is_visible("#no-groups")
+    assert not seen.page.is_visible("#filter")
+    assert seen.page.is_visible("#plane")
+
+
+@pytest.mark.parametrize("kind", [PopCDL, IndCDL], ids=lambda kind: kind.__name__)
+def test_models_without_warps_show_none(kind, visit, cohort150, tmp_path):
+    few = cohort150[:6]
+    model = kind(2, 50, penalty=1.0, n_init=1, n_perso=1, realign=False, random_state=0).fit(few)
+    seen = visit(model.report(tmp_path / "page.html"))
+    assert not seen.page.is_visible("#subject-warp")
+    assert seen.page.is_visible("#subject-atom")
+
+
+def test_one_person_alone_and_one_without_any_cycle(visit, model150, cohort150, tmp_path):
+    quiet = np.random.default_rng(0).normal(size=(500, 1)) * 1e-3
+    silent = Cohort.from_arrays([quiet], sfreq=100, subjects=["quiet"], channels=["gyro"],
+                                units="deg/s", groups=["patient"])  # fmt: skip
+    seen = visit(model150.report(tmp_path / "one.html", cohort150[:1]))
+    assert seen.column("Subject") == ["S0000"]
+    with pytest.warns(UserWarning, match="quiet"):
+        page = model150.report(tmp_path / "two.html", cohort150[:3] + silent)
+    seen = visit(page, "#subject=quiet")
+    assert seen.page.is_visible(".no-atom")
+    assert "quiet" in seen.page.inner_text("#warnings")
+    assert seen.ask("document.getElementById('subject-atom').data.length") == 0
+    own, _ = download(seen, "#download")
+    assert len(own) == 0
+
+
+def test_names_with_markup_are_shown_as_text(visit, cohort150, tmp_path):
+    nasty = [
+        "<img src=x onerror=\"document.title='owned'\">",
+        "</script><script>document.title='owned'</script>",
+        '"><svg onload="document.title=\'owned\'">',
+        "<a href='javascript:document.title=1'>click</a>",
+        "' onmouseover='alert(1)",
+        "{{ 7 * 7 }} ${7 * 7} &lt;b&gt;",
+    ]
+    groups = ["<b>bold</b>", "<script>alert(1)</script>"] * 3
+    cohort = Cohort.from_arrays(
+        [record.values for record in cohort150[:6]], sfreq=100, subjects=nasty, groups=groups,
+        channels=["<i>gyro</i>"], units="<sub>s</sub>",
+    )  # fmt: skip
+    model = PerCDL(
+        2, 50, transform=TimeWarp(1, 3), penalty=1.0, n_init=1, n_perso=1, realign=False,
+        multistart=False, random_state=0,
+    ).fit(cohort)  # fmt: skip
+    metadata = pd.DataFrame({"subject": nasty, "<u>note</u>": [f"<em>{n}</em>" for n in nasty]})
+    title = "<h1>title</h1><script>document.title='owned'</script>"
+    seen = visit(model.report(tmp_path / "page.html", metadata=metadata, title=title))
+    assert seen.page.title() == title
+    assert sorted(seen.column("Subject")) == sorted(nasty)
+    assert set(seen.column("<u>note</u>")) == {f"<em>{n}</em>" for n in nasty}
+    assert seen.page.inner_text("header h1") == title
+    for name in nasty:
+        seen.page.locator("#people tbody tr", has_text=name).first.click()
+        seen.page.wait_for_function(
+            "id => document.getElementById('who').textContent === id", arg=name
+        )
+    assert set(groups) <= set(seen.page.inner_text("#group-atoms").splitlines())
+    assert "<i>gyro</i> (<sub>s</sub>)" in seen.page.inner_text("#overview-atom")
+    planted = "main img, table img, section svg[onload], section script, table a, table b"
+    assert seen.page.locator(planted).count() == 0
+    everything, _ = download(seen, "#download-all")
+    assert sorted(set(everything["subject"])) == sorted(nasty)
+    assert seen.page.title() == title
+
+
+def test_a_phone_shows_it_without_scrolling_sideways(visit, report150):
+    seen = visit(report150, viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True)
+    assert seen.ask("document.documentElement.scrollWidth <= window.innerWidth")
+    seen.keep("report_phone", full_page=True)
+
+
+def test_dark_light_and_paper(visit, report150):
+    seen = visit(report150, color_scheme="dark")
+    ink = "getComputedStyle(document.querySelector('#signal .xtitle')).fill"
+    paint = "getComputedStyle(document.body).backgroundColor"
+    dark = seen.ask(ink), seen.ask(paint)
+    seen.keep("report_dark", full_page=True)
+    seen.page.emulate_media(color_scheme="light")
+    light = seen.ask(ink), seen.ask(paint)
+    assert brightness(dark[0]) > 200 > 60 > brightness(dark[1])
+    assert brightness(light[0]) < 60 < 200 < brightness(light[1])
+    seen.page.emulate_media(color_scheme="dark", media="print")
+    assert brightness(seen.ask(ink)) < 60
+    assert not seen.page.is_visible("nav")
+    assert len(seen.page.pdf()) > 10_000
+    seen.keep("report_paper", full_page=True)
+
+
+def brightness(color: str) -> float:
+    numbers = color[color.index("(") + 1 : color.index(")")].split(",")
+    return sum(map(float, numbers[:3])) / 3
