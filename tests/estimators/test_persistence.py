@@ -17,7 +17,7 @@ from small_models import ATTRIBUTES, NAMES, assert_same_fit, assert_same_table, 
 
 import percdl
 from percdl import Free, Identity, TimeWarp
-from percdl.estimators import Motif, persistence
+from percdl.estimators import Motif, container
 from percdl.exceptions import ModelFileError, NoActivationWarning
 
 
@@ -151,7 +151,7 @@ def rewrite(source, target, change):
 
 
 def test_a_newer_format(model_files, damaged):
-    newer = {"schema": str(persistence.SCHEMA + 1), "version": "9.8.7"}
+    newer = {"schema": str(container.SCHEMA + 1), "version": "9.8.7"}
     rewrite(model_files["PopCDL"], damaged, lambda metadata: metadata.update(newer))
     with pytest.raises(ModelFileError, match=r"PerCDL 9\.8\.7 in a newer format.*Upgrade percdl"):
         percdl.load(damaged)
@@ -174,7 +174,7 @@ def test_altered_content_with_a_checksum_to_match(model_files, damaged):
             content = json.loads(metadata["content"])
             alter(content)
             metadata["content"] = json.dumps(content)
-            metadata["checksum"] = persistence._checksum(arrays, metadata["content"])
+            metadata["checksum"] = container.checksum(arrays, metadata["content"])
 
         rewrite(model_files["PopCDL"], damaged, change)
 
@@ -201,7 +201,7 @@ def test_files_from_before_processing_was_recorded(model_files, damaged, cohort)
         content = json.loads(metadata["content"])
         assert content["fitted"].pop("processing_") == []
         metadata["content"] = json.dumps(content)
-        metadata["checksum"] = persistence._checksum(arrays, metadata["content"])
+        metadata["checksum"] = container.checksum(arrays, metadata["content"])
 
     rewrite(model_files["PopCDL"], damaged, forget)
     older = percdl.load(damaged)

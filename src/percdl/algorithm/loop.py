@@ -12,6 +12,7 @@ from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.history import History, StopReason
 from percdl.algorithm.server import fix_gauge, personal_update, population_update
 from percdl.algorithm.settings import Settings
+from percdl.algorithm.standing import Standing, begin
 from percdl.steps.cdu import normalize
 
 
@@ -44,38 +45,44 @@ class Outcome:
 def run_percdl(
     runtime: Runtime,
     settings: Settings,
-    dictionary: np.ndarray,
+    start: np.ndarray | Standing,
     history: History,
     report: Callable[[str, int, float], None],
     revive: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
+    save: Callable[[Standing], None] = lambda standing: None,
 ) -> Outcome:
-    """Run both phases of Algorithm 1 from a first dictionary (K, L, P).
+    """Run both phases of Algorithm 1 from a first dictionary (K, L, P), or from where it stood.
 
-    ``report(phase, round, objective)`` is called after each round. Between rounds of the first
-    phase, ``revive(dictionary, dead)`` may replace atoms that nobody uses (dead, array (K,));
-    that takes a look at recordings, so only a caller who has some can offer it. One more local
-    round follows the last update, so that codes and parameters belong to the dictionary returned.
+    After each round ``save(standing)`` is called, then ``report(phase, round, objective)``. Going
+    on from a standing, the runtime and the history are those of the time. Between rounds of the
+    first phase, ``revive(dictionary, dead)`` may replace atoms that nobody uses (dead, array
+    (K,)); that takes a look at recordings, so only a caller who has some can offer it. One more
+    local round follows the last update, so that codes and parameters belong to the dictionary
+    returned.
     """
-    broadcast = Broadcast(normalize(dictionary), move=np.zeros(len(dictionary), int))
-    sums, reason = None, StopReason.ROUNDS_DONE
+    before = start if isinstance(start, Standing) else begin(start)
+    broadcast, reason, sums = before.broadcast, before.reason, None
     n_init, n_perso = settings.schedule
-    for index in range(n_init):  # lines 2-5
+    for index in range(before.population, n_init):  # lines 2-5
         sums = runtime.population_round(broadcast)  # line 3, CSC
         history.record("population", index, "CSC", sums.objective)
         if not sums.counts.any():
             return Outcome(broadcast.dictionary, sums, StopReason.NO_ACTIVATIONS)
         broadcast, objective = population_update(sums, broadcast, settings)  # line 4, CDU
         history.record("population", index, "CDU", objective)
-        report("population", index, objective)
-        if _settled(history, settings):
+        settled = _settled(history, settings)
+        if settled:
             reason = StopReason.CONVERGED
-            break
-        if revive is not None and not sums.counts.all() and index < n_init - 1:
+        elif revive is not None and not sums.counts.all() and index < n_init - 1:
             alive_again = revive(broadcast.dictionary, sums.counts == 0)
             broadcast = replace(broadcast, dictionary=normalize(alive_again))
-    if sums is None:  # codes to start from, without a first phase
+        save(Standing(broadcast, n_init if settled else index + 1, 0, reason))
+        report("population", index, objective)
+        if settled:
+            break
+    if sums is None and before.is_first:  # codes to start from, without a first phase
         sums = runtime.population_round(broadcast)
-    for index in range(n_perso):  # lines 6-10
+    for index in range(before.personal, n_perso):  # lines 6-10
         sums = runtime.personal_round(broadcast)  # lines 7-8
         history.record("personal", index, "IPU", sums.objective_fitted)
         history.record("personal", index, "CSC", sums.objective)
@@ -83,10 +90,10 @@ def run_percdl(
         left = 0 if settled else n_perso - 1 - index
         broadcast, objective = personal_update(sums, broadcast, settings, left)  # line 9, PerCDU
         history.record("personal", index, "PerCDU", objective)
+        reason = StopReason.CONVERGED if settled else StopReason.ROUNDS_DONE
+        save(Standing(broadcast, n_init, n_perso if settled else index + 1, reason))
         report("personal", index, objective)
-        reason = StopReason.ROUNDS_DONE
         if settled:
-            reason = StopReason.CONVERGED
             break
     sums = _close(runtime, settings, broadcast, history)
     if settings.has_gauge and n_perso and settings.centering == "refit":

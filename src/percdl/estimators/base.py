@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import asdict
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from percdl.estimators.automatic import Choices, choose
@@ -29,6 +27,7 @@ from percdl.signals.reconstruction import normalized_reconstruction_error, rebui
 
 if TYPE_CHECKING:
     from percdl.algorithm.settings import Settings
+    from percdl.estimators.restarts import Watch
 
 
 class BaseCDL(Described, TransformerMixin, BaseEstimator):
@@ -55,6 +54,8 @@ class BaseCDL(Described, TransformerMixin, BaseEstimator):
     chunk_rows: int | None
     random_state: Any
     progress: bool | str
+    # What a command was told that led to the model, if one did: it is kept in the file.
+    settings_: dict[str, Any] | None = None
 
     def fit(self, X: Any, y: Any = None) -> BaseCDL:
         """Learn the dictionary and everyone's version of it (Algorithm 1).
@@ -69,23 +70,32 @@ class BaseCDL(Described, TransformerMixin, BaseEstimator):
         -------
         self
         """
-        from percdl.algorithm.history import StopReason
+        from percdl.estimators.restarts import Watch, count_rounds
 
         cohort = self._check(X)
         chosen = choose(self, cohort)
+        with progress_bar(self.progress, count_rounds(self)) as report:
+            return self._learn(cohort, chosen, Watch(report))
+
+    def _learn(self, cohort: Cohort, chosen: Choices, watch: Watch) -> BaseCDL:
+        """Fit with hyper-parameters that are numbers."""
+        from percdl.algorithm.history import StopReason
+        from percdl.estimators.restarts import run_restarts
+
         settings = self._settings(cohort, chosen)
-        outcome, history, results = self._run_restarts(cohort, settings)
-        self.dictionary_ = outcome.dictionary
+        end = run_restarts(self, cohort, settings, watch)
+        self.dictionary_ = end.dictionary
         self.n_atoms_, self.atom_length_, self.penalty_, self.huber_delta_ = chosen
-        found = self._collect(cohort, settings, results)
+        found = self._collect(cohort, settings, end.results)
         self.params_ = found.params
-        vars(self).pop("personalization_", None)  # of an earlier fit
+        for earlier in ("personalization_", "settings_"):
+            vars(self).pop(earlier, None)
         self.events_ = found.events
         self.n_activations_ = found.n_activations
-        self.history_ = pd.DataFrame([asdict(record) for record in history.records])
-        self.objective_ = outcome.sums.objective
+        self.history_ = pd.DataFrame([asdict(record) for record in end.history.records])
+        self.objective_ = end.objective
         active = found.n_activations.any()
-        reason = outcome.stop_reason if active else StopReason.NO_ACTIVATIONS
+        reason = end.stop_reason if active else StopReason.NO_ACTIVATIONS
         self.stop_reason_ = reason.value
         self.subjects_, self.recordings_ = cohort.subjects, cohort
         self.channels_, self.units_, self.sfreq_ = cohort.channels, cohort.units, cohort.sfreq
@@ -93,7 +103,7 @@ class BaseCDL(Described, TransformerMixin, BaseEstimator):
         if active:
             warn_inactive(found.n_activations, cohort)
         else:
-            warnings.warn(self.stop_reason_, NoActivationWarning, stacklevel=2)
+            warnings.warn(self.stop_reason_, NoActivationWarning, stacklevel=3)
         return self
 
     def personalize(self, X: Any) -> Personalization:
@@ -212,30 +222,6 @@ class BaseCDL(Described, TransformerMixin, BaseEstimator):
             tolerance=float(self.tol),
             dtype=self.dtype,
         )
-
-    def _run_restarts(self, cohort: Cohort, settings: Settings):
-        """Run from each first dictionary; return the end with the lowest objective."""
-        from percdl.algorithm.history import History
-        from percdl.algorithm.loop import run_percdl
-        from percdl.estimators.first_dictionary import revive_atoms
-        from percdl.runtimes.in_process import InProcess
-
-        runtime = InProcess(cohort, settings, self.chunk_rows)
-        rng = check_random_state(self.random_state)
-        n_restarts, revive = 1, None  # a dictionary that was given is not meddled with
-        if isinstance(self.init, str):
-            n_restarts = self.n_restarts
-            revive = partial(revive_atoms, cohort=cohort, settings=settings, rng=rng)
-        best: Any = None
-        n_rounds = n_restarts * (settings.n_init + settings.n_perso)
-        with progress_bar(self.progress, n_rounds) as report:
-            for restart in range(n_restarts):
-                history = History()
-                start = self._first_dictionary(cohort, settings, rng, restart)
-                outcome = run_percdl(runtime, settings, start, history, report, revive)
-                if best is None or outcome.sums.objective < best[0].sums.objective:
-                    best = outcome, history, runtime.site.results()
-        return best
 
     def _first_dictionary(
         self, cohort: Cohort, settings: Settings, rng: Any, restart: int = 0

@@ -1,19 +1,16 @@
-"""Model files: safetensors with JSON metadata; data, never code, checksummed, atomic."""
+"""Model files: data, never code."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save as to_bytes
+from safetensors import SafetensorError
 
-from percdl import __version__
+from percdl.estimators import container
 from percdl.estimators.base import BaseCDL
 from percdl.estimators.individual import IndCDL
 from percdl.estimators.motif import Motif
@@ -21,7 +18,6 @@ from percdl.estimators.percdl import PerCDL
 from percdl.estimators.population import PopCDL
 from percdl.exceptions import ModelFileError
 from percdl.signals.coerce import SupportsArray
-from percdl.signals.writers.files import replace_file
 from percdl.steps.csc import L0Coder
 from percdl.steps.csc_l1 import L1Coder
 from percdl.transforms import (
@@ -36,7 +32,6 @@ from percdl.transforms import (
     Transform,
 )
 
-SCHEMA = 1
 MODELS: dict[str, type[BaseCDL]] = {m.__name__: m for m in (PerCDL, PopCDL, IndCDL)}
 TRANSFORMS = {t.__name__: t for t in (TimeWarp, Identity, Free, Rotation, Gain, Modulation, Shift)}
 ARRAYS = ("dictionary_", "params_", "n_activations_")
@@ -59,21 +54,14 @@ def save(model: BaseCDL, path: Any) -> None:
                 tables[table][column] = None
             else:
                 tables[table][column] = values.astype(str).tolist()
-    parameters = {k: _encode(k, v, arrays) for k, v in model.get_params(deep=False).items()}
     content = {
         "model": type(model).__name__,
-        "parameters": parameters,
+        "parameters": encode_parameters(model, arrays),
         "tables": tables,
         "fitted": {name: getattr(model, name) for name in TEXTS},
+        "settings": model.settings_,
     }
-    metadata = {
-        "format": "percdl",
-        "schema": str(SCHEMA),
-        "version": __version__,
-        "content": json.dumps(content),
-    }
-    metadata["checksum"] = _checksum(arrays, metadata["content"])
-    replace_file(Path(path), to_bytes(arrays, metadata=metadata))
+    container.write(path, container.MODEL, content, arrays)
 
 
 def load(path: Any) -> Any:
@@ -85,14 +73,7 @@ def load(path: Any) -> Any:
     if not Path(path).is_file():
         raise FileNotFoundError(f"There is no model file at {path}.")
     try:
-        with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
-            _check_format(path, metadata)
-            arrays = {name: file.get_tensor(name) for name in file.keys()}
-        content = json.loads(metadata["content"])
-        if _checksum(arrays, metadata["content"]) != metadata.get("checksum"):
-            raise ModelFileError(f"{path} is damaged: its checksum does not match its content.")
-        return _rebuild(content, arrays)
+        return _rebuild(*container.read(path, container.MODEL))
     except (SafetensorError, AttributeError, KeyError, TypeError, ValueError) as error:
         if isinstance(error, ModelFileError):
             raise
@@ -100,18 +81,6 @@ def load(path: Any) -> Any:
             f"{path} is not a PerCDL model file, or it is damaged ({error}). "
             "Pass a file written by `model.save`."
         ) from error
-
-
-def _check_format(path: Any, metadata: dict[str, str]) -> None:
-    if metadata.get("format") != "percdl":
-        raise ModelFileError(
-            f"{path} is not a PerCDL model file. Pass a file written by `model.save`."
-        )
-    if int(metadata["schema"]) > SCHEMA:
-        raise ModelFileError(
-            f"{path} was written by PerCDL {metadata.get('version')} in a newer format "
-            f"(schema {metadata['schema']}, this version reads up to {SCHEMA}). Upgrade percdl."
-        )
 
 
 def _rebuild(content: dict[str, Any], arrays: dict[str, np.ndarray]) -> BaseCDL:
@@ -125,7 +94,8 @@ def _rebuild(content: dict[str, Any], arrays: dict[str, np.ndarray]) -> BaseCDL:
             for column, texts in content["tables"][table].items()
         }
         setattr(model, table, pd.DataFrame(data))
-    # Files from before processing was recorded do not know of it.
+    # Files from before processing was recorded do not know of it, nor of settings.
+    model.settings_ = content.get("settings")
     fitted = {"processing_": None, **content["fitted"]}
     for name in TEXTS:
         value = fitted[name]
@@ -133,8 +103,12 @@ def _rebuild(content: dict[str, Any], arrays: dict[str, np.ndarray]) -> BaseCDL:
     return model
 
 
+def encode_parameters(model: BaseCDL, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Write all arguments of the constructor as JSON; arrays go among the tensors."""
+    return {k: _encode(k, v, arrays) for k, v in model.get_params(deep=False).items()}
+
+
 def _encode(name: str, value: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """Write an argument of the constructor as JSON; arrays go among the tensors."""
     if isinstance(value, Transform):
         return _encode_transform(value)
     if isinstance(value, (L0Coder, L1Coder)):
@@ -190,13 +164,3 @@ def _decode(value: Any, arrays: dict[str, np.ndarray]) -> Any:
         return Compose(*(_decode(stage, arrays) for stage in value["compose"]))
     options = {k: v for k, v in value.items() if k != "transform"}
     return TRANSFORMS[value["transform"]](**options)
-
-
-def _checksum(arrays: dict[str, np.ndarray], content: str) -> str:
-    digest = hashlib.sha256(content.encode())
-    for name in sorted(arrays):
-        array = arrays[name]
-        # The bytes of an empty array say nothing of its shape.
-        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()

@@ -1,0 +1,80 @@
+"""Where a fit stands between two rounds: what it takes to go on as if nothing had happened.
+
+The server's part is small. A site's part is its private state: parameters, codes and statistics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+
+from percdl.algorithm.coding import Coded
+from percdl.algorithm.exchange import Broadcast
+from percdl.algorithm.history import StopReason
+from percdl.algorithm.local import Site
+from percdl.steps.cdu import normalize
+from percdl.steps.types import Events, Statistics
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What the server knows between two rounds.
+
+    Attributes
+    ----------
+    broadcast : Broadcast
+        What the next round starts with.
+    population, personal : int
+        Rounds of either phase that are behind us, or that need not be run any more.
+    reason : StopReason
+        Why the fit would end here.
+    """
+
+    broadcast: Broadcast
+    population: int = 0
+    personal: int = 0
+    reason: StopReason = StopReason.ROUNDS_DONE
+
+    @property
+    def is_first(self) -> bool:
+        """Whether no round was run yet."""
+        return self.population == 0 and self.personal == 0
+
+
+def begin(dictionary: np.ndarray) -> Standing:
+    """Return the standing before the first round, given a first dictionary (K, L, P)."""
+    return Standing(Broadcast(normalize(dictionary), move=np.zeros(len(dictionary), int)))
+
+
+def site_arrays(site: Site) -> dict[str, np.ndarray]:
+    """Return the private state of a site, as arrays by name."""
+    arrays = {}
+    for i in range(len(site.chunks)):
+        for j, leaf in enumerate(jax.tree.leaves(site.coded[i])):
+            arrays[f"chunk{i}/{j}"] = np.asarray(leaf)
+    for i, block in enumerate(site.blocks):
+        arrays[f"block{i}/params"] = np.asarray(block.params)
+        arrays[f"block{i}/fruitless"] = np.asarray(block.fruitless)
+    return arrays
+
+
+def restore_site(site: Site, arrays: Mapping[str, np.ndarray]) -> None:
+    """Give a site the state that `site_arrays` has told; the recordings must be the same."""
+    for i, chunk in enumerate(site.chunks):
+        n_leaves = sum(name.startswith(f"chunk{i}/") for name in arrays)
+        leaves = [arrays[f"chunk{i}/{j}"] for j in range(n_leaves)]
+        if len(leaves[0]) != chunk.rows:
+            raise ValueError(f"chunk {i} has {chunk.rows} rows, not {len(leaves[0])}")
+        site.coded[i] = _as_coded(leaves)
+    for i, block in enumerate(site.blocks):
+        block.params = np.array(arrays[f"block{i}/params"])
+        block.fruitless = np.array(arrays[f"block{i}/fruitless"])
+
+
+def _as_coded(leaves: list[np.ndarray]) -> Coded:
+    events, statistics = Events(*leaves[:3]), Statistics(*leaves[3:6])
+    overlap = tuple(leaves[9:]) or None
+    return Coded(events, statistics, *leaves[6:9], overlap)

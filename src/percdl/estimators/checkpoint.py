@@ -1,0 +1,223 @@
+"""Checkpoints: a fit that was interrupted goes on, and ends as if it had not been.
+
+A checkpoint is a file like that of a model, written after each round. It holds the state of all
+subjects, so it is about as large as what the fit keeps in memory between rounds, recordings aside.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+
+from percdl.algorithm.exchange import Broadcast
+from percdl.algorithm.history import HalfStep, History, StopReason
+from percdl.algorithm.results import Results
+from percdl.algorithm.standing import Standing
+from percdl.estimators import container
+from percdl.estimators.automatic import Choices, choose
+from percdl.estimators.base import BaseCDL
+from percdl.estimators.container import Arrays
+from percdl.estimators.persistence import encode_parameters
+from percdl.estimators.restarts import End, Moment, Watch
+from percdl.exceptions import InvalidParameterError, ModelFileError
+from percdl.signals import Cohort
+
+# What may differ between the fit that was interrupted and the one that goes on.
+MAY_DIFFER = ("progress",)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a file says of a fit between two rounds.
+
+    Attributes
+    ----------
+    content : dict
+        All that is not an array.
+    arrays : dict of arrays
+        All that is.
+    """
+
+    content: dict[str, Any]
+    arrays: Arrays
+
+    @property
+    def settings(self) -> dict[str, Any] | None:
+        """What the command was told whose fit this is, if it was a command."""
+        return self.content["settings"]
+
+    @property
+    def n_rounds(self) -> int:
+        """How many rounds of this run are done."""
+        return sum(line[2] in ("CDU", "PerCDU") for line in self.content["history"])
+
+
+def read_checkpoint(path: Any) -> Checkpoint:
+    """Read what `fit_with_checkpoints` has written; raise `ModelFileError` where it is damaged."""
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"There is no checkpoint at {path}.")
+    try:
+        return Checkpoint(*container.read(path, container.CHECKPOINT))
+    except (SafetensorError, AttributeError, KeyError, TypeError, ValueError) as error:
+        if isinstance(error, ModelFileError):
+            raise
+        raise ModelFileError(f"{path} is not a checkpoint, or it is damaged ({error}).") from error
+
+
+def fit_with_checkpoints(
+    model: BaseCDL,
+    cohort: Cohort,
+    path: Any,
+    *,
+    resume: Checkpoint | None = None,
+    report: Callable[[str, int, float], None] = lambda phase, index, objective: None,
+    settings: dict[str, Any] | None = None,
+) -> BaseCDL:
+    """Fit a model, writing a checkpoint after each round.
+
+    Parameters
+    ----------
+    model : estimator
+    cohort : Cohort
+    path : path or None
+        Where the checkpoint goes; None: nowhere.
+    resume : Checkpoint, optional
+        Go on from there, with the same recordings and arguments: the result is the same, bit
+        for bit, as that of a fit that was not interrupted.
+    report : function, optional
+        Called as ``report(phase, round, objective)`` after each round.
+    settings : dict, optional
+        What a command was told; it is kept in the checkpoint, and as ``model.settings_``.
+
+    Returns
+    -------
+    estimator
+        The model, fitted.
+    """
+    cohort = model._check(cohort)
+    identity = _identify(cohort)
+    moment = None
+    if resume is None:
+        chosen = choose(model, cohort)
+    else:
+        _check_same(resume, model, identity)
+        chosen = Choices(*resume.content["chosen"])
+        moment = _unpack(resume)
+
+    def save(moment: Moment) -> None:
+        content, arrays = _pack(moment)
+        content |= {
+            "model": type(model).__name__,
+            "parameters": encode_parameters(model, arrays),
+            "chosen": list(chosen),
+            "cohort": identity,
+            "settings": settings,
+        }
+        container.write(path, container.CHECKPOINT, content, arrays)
+
+    model._learn(cohort, chosen, Watch(report, None if path is None else save, moment))
+    model.settings_ = settings
+    return model
+
+
+def _identify(cohort: Cohort) -> str:
+    """Return a checksum of all samples, and of whose they are."""
+    digest = hashlib.sha256(repr((cohort.subjects, cohort.channels, cohort.sfreq)).encode())
+    for recording in cohort:
+        digest.update(np.ascontiguousarray(recording.values).tobytes())
+    return digest.hexdigest()
+
+
+def _check_same(resume: Checkpoint, model: BaseCDL, identity: str) -> None:
+    """Raise where a fit would not go on with what it began with."""
+    arrays: Arrays = {}
+    now, before = encode_parameters(model, arrays), resume.content["parameters"]
+    for name in now:
+        same = now[name] == before.get(name)
+        if f"parameter/{name}" in arrays and same:
+            pair = arrays[f"parameter/{name}"], resume.arrays[f"parameter/{name}"]
+            same = np.array_equal(*pair)
+        if not same and name not in MAY_DIFFER:
+            raise InvalidParameterError(
+                f"The checkpoint is of a fit with `{name}={before.get(name)!r}`, not "
+                f"`{name}={now[name]!r}`. Resume with the same arguments, or start anew."
+            )
+    if resume.content["cohort"] != identity:
+        raise InvalidParameterError(
+            "The checkpoint is of a fit to other recordings: some samples, subjects, channels or "
+            "the sampling rate differ. Resume with the same ones, or start anew."
+        )
+
+
+def _pack(moment: Moment) -> tuple[dict[str, Any], Arrays]:
+    standing, best = moment.standing, moment.best
+    _, key, *draws = moment.draws
+    arrays: Arrays = {f"site/{name}": value for name, value in moment.site.items()}
+    arrays["draws"] = np.asarray(key)
+    for field in fields(Broadcast):
+        value = getattr(standing.broadcast, field.name)
+        if value is not None:
+            arrays[f"broadcast/{field.name}"] = np.asarray(value)
+    content: dict[str, Any] = {
+        "restart": moment.restart,
+        "population": standing.population,
+        "personal": standing.personal,
+        "reason": standing.reason.value,
+        "history": [astuple(record) for record in moment.history.records],
+        "draws": draws,
+        "best": None,
+    }
+    if best is not None:
+        content["best"] = {
+            "objective": best.objective,
+            "reason": best.stop_reason.value,
+            "history": [astuple(record) for record in best.history.records],
+        }
+        arrays["best/dictionary"] = best.dictionary
+        for field in fields(Results):
+            arrays[f"best/results/{field.name}"] = getattr(best.results, field.name)
+    return content, {name: np.ascontiguousarray(value) for name, value in arrays.items()}
+
+
+def _unpack(checkpoint: Checkpoint) -> Moment:
+    content, arrays = checkpoint.content, checkpoint.arrays
+    standing = Standing(
+        Broadcast(**_under("broadcast/", arrays)),
+        content["population"],
+        content["personal"],
+        StopReason(content["reason"]),
+    )
+    best = None
+    if content["best"] is not None:
+        best = End(
+            arrays["best/dictionary"],
+            content["best"]["objective"],
+            StopReason(content["best"]["reason"]),
+            _history(content["best"]["history"]),
+            Results(**_under("best/results/", arrays)),
+        )
+    return Moment(
+        content["restart"],
+        standing,
+        _history(content["history"]),
+        ("MT19937", arrays["draws"], *content["draws"]),
+        best,
+        _under("site/", arrays),
+    )
+
+
+def _under(prefix: str, arrays: Arrays) -> Arrays:
+    return {name.removeprefix(prefix): x for name, x in arrays.items() if name.startswith(prefix)}
+
+
+def _history(lines: list[list[Any]]) -> History:
+    """Return a history whose clock goes on where it stopped."""
+    records = [HalfStep(*line) for line in lines]
+    return History(records, time.perf_counter() - (records[-1].seconds if records else 0))

@@ -1,0 +1,81 @@
+"""The files of models and of checkpoints: safetensors with JSON metadata, checksummed, atomic."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import safe_open
+from safetensors.numpy import save as to_bytes
+
+from percdl import __version__
+from percdl.exceptions import ModelFileError
+from percdl.signals.writers.files import replace_file
+
+SCHEMA = 1
+MODEL, CHECKPOINT = "percdl", "percdl-checkpoint"
+# What a file is called in messages, and what to do where another kind was needed.
+NAMES = {
+    MODEL: ("a PerCDL model file", "Pass a file written by `model.save`."),
+    CHECKPOINT: (
+        "a checkpoint of an unfinished fit",
+        "Finish that fit: `percdl fit --resume FILE`.",
+    ),
+}
+
+Arrays = dict[str, np.ndarray]
+
+
+def write(path: Any, kind: str, content: dict[str, Any], arrays: Arrays) -> None:
+    """Write content (JSON) and arrays; an existing file is replaced at once or not at all."""
+    text = json.dumps(content)
+    metadata = {
+        "format": kind,
+        "schema": str(SCHEMA),
+        "version": __version__,
+        "content": text,
+        "checksum": checksum(arrays, text),
+    }
+    replace_file(Path(path), to_bytes(arrays, metadata=metadata))
+
+
+def read(path: Any, kind: str) -> tuple[dict[str, Any], Arrays]:
+    """Return content and arrays of a file of this kind.
+
+    What is damaged in other ways raises errors of other kinds: see `persistence.load`.
+    """
+    with safe_open(path, framework="numpy") as file:
+        metadata = file.metadata() or {}
+        _check(path, kind, metadata)
+        arrays = {name: file.get_tensor(name) for name in file.keys()}
+    if checksum(arrays, metadata["content"]) != metadata.get("checksum"):
+        raise ModelFileError(f"{path} is damaged: its checksum does not match its content.")
+    return json.loads(metadata["content"]), arrays
+
+
+def checksum(arrays: Arrays, content: str) -> str:
+    """Return the SHA-256 sum of all that a file says."""
+    digest = hashlib.sha256(content.encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        # The bytes of an empty array say nothing of its shape.
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def _check(path: Any, kind: str, metadata: dict[str, str]) -> None:
+    found = metadata.get("format")
+    if found != kind:
+        if found in NAMES:
+            is_what, advice = NAMES[found]
+            raise ModelFileError(f"{path} is {is_what}, not {NAMES[kind][0]}. {advice}")
+        raise ModelFileError(f"{path} is not {NAMES[kind][0]}. {NAMES[MODEL][1]}")
+    if int(metadata["schema"]) > SCHEMA:
+        raise ModelFileError(
+            f"{path} was written by PerCDL {metadata.get('version')} in a newer format "
+            f"(schema {metadata['schema']}, this version reads up to {SCHEMA}). Upgrade percdl."
+        )

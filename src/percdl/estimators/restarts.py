@@ -1,0 +1,117 @@
+"""The fit from each of several first dictionaries; the lowest objective wins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from percdl.algorithm.history import History, StopReason
+from percdl.algorithm.loop import run_percdl
+from percdl.algorithm.results import Results
+from percdl.algorithm.settings import Settings
+from percdl.algorithm.standing import Standing, restore_site, site_arrays
+from percdl.estimators.first_dictionary import revive_atoms
+from percdl.runtimes.in_process import InProcess
+from percdl.signals import Cohort
+
+if TYPE_CHECKING:
+    from percdl.estimators.base import BaseCDL
+
+
+@dataclass(frozen=True)
+class End:
+    """How one run ended: the dictionary (K, L, P), how good it is, why, and all about subjects."""
+
+    dictionary: np.ndarray
+    objective: float
+    stop_reason: StopReason
+    history: History
+    results: Results
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A fit between two rounds.
+
+    Attributes
+    ----------
+    restart : int
+        Which run this is.
+    standing, history
+        How far it has come.
+    draws : tuple
+        State of the random generator.
+    best : End or None
+        The best of the runs before.
+    site : dict of arrays
+        The state of the subjects.
+    """
+
+    restart: int
+    standing: Standing
+    history: History
+    draws: tuple
+    best: End | None
+    site: dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Who is told of a fit, and where it starts.
+
+    ``save(moment)`` is called after each round, then ``report(phase, round, objective)``; with
+    ``resumed``, the fit goes on from there.
+    """
+
+    report: Callable[[str, int, float], None]
+    save: Callable[[Moment], None] | None = None
+    resumed: Moment | None = None
+
+
+def count_rounds(model: BaseCDL) -> int:
+    """Return how many rounds a fit has at most."""
+    n_restarts = model.n_restarts if isinstance(model.init, str) else 1
+    return n_restarts * (model.n_init + model.n_perso)
+
+
+def run_restarts(model: BaseCDL, cohort: Cohort, settings: Settings, watch: Watch) -> End:
+    """Run from each first dictionary; return the end with the lowest objective."""
+    runtime = InProcess(cohort, settings, model.chunk_rows)
+    rng = check_random_state(model.random_state)
+    n_restarts, revive = 1, None  # a dictionary that was given is not meddled with
+    if isinstance(model.init, str):
+        n_restarts = model.n_restarts
+        revive = partial(revive_atoms, cohort=cohort, settings=settings, rng=rng)
+    first, best, resumed = 0, None, watch.resumed
+    if resumed is not None:
+        restore_site(runtime.site, resumed.site)
+        rng.set_state(resumed.draws)
+        first, best = resumed.restart, resumed.best
+    for restart in range(first, n_restarts):
+        if resumed is not None:
+            history, start, resumed = resumed.history, resumed.standing, None
+        else:
+            history = History()
+            start = model._first_dictionary(cohort, settings, rng, restart)
+
+        def save(standing: Standing, restart=restart, history=history, best=best) -> None:
+            if watch.save is not None:
+                draws, arrays = rng.get_state(legacy=True), site_arrays(runtime.site)
+                watch.save(Moment(restart, standing, history, tuple(draws), best, arrays))
+
+        outcome = run_percdl(runtime, settings, start, history, watch.report, revive, save)
+        if best is None or outcome.sums.objective < best.objective:
+            best = End(
+                outcome.dictionary,
+                outcome.sums.objective,
+                outcome.stop_reason,
+                history,
+                runtime.site.results(),
+            )
+    assert best is not None  # there is at least one run
+    return best

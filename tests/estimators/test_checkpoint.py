@@ -1,0 +1,119 @@
+"""An interrupted fit goes on as if nothing had happened, bit for bit."""
+
+import numpy as np
+import pytest
+from small_models import assert_same_fit, make, spaced_cohort
+
+import percdl
+from percdl import Identity, L1Coder
+from percdl.estimators.checkpoint import fit_with_checkpoints, read_checkpoint
+from percdl.exceptions import InvalidParameterError, ModelFileError
+
+
+class Interrupted(Exception):
+    """Stands for Ctrl-C."""
+
+
+def interrupt_after(n_rounds):
+    """Return a report that interrupts the fit after some rounds."""
+    seen = []
+
+    def report(*told):
+        seen.append(told)
+        if len(seen) == n_rounds:
+            raise Interrupted
+
+    return report
+
+
+def interrupted(model, cohort, path, n_rounds):
+    """Fit for a number of rounds; return the checkpoint."""
+    with pytest.raises(Interrupted):
+        fit_with_checkpoints(model, cohort, path, report=interrupt_after(n_rounds))
+    return read_checkpoint(path)
+
+
+@pytest.fixture(scope="module")
+def cohort():
+    return spaced_cohort(3)
+
+
+@pytest.mark.parametrize("n_rounds", [1, 2, 3, 4])
+def test_the_result_is_that_of_a_fit_in_one_go(n_rounds, cohort, tmp_path):
+    whole = make("PerCDL").fit(cohort)
+    checkpoint = interrupted(make("PerCDL"), cohort, tmp_path / "at", n_rounds)
+    assert checkpoint.n_rounds == n_rounds
+    resumed = fit_with_checkpoints(make("PerCDL"), cohort, None, resume=checkpoint)
+    assert_same_fit(resumed, whole)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"init": "auto", "n_restarts": 2, "random_state": 5},
+        {"tol": 0.5},
+        {"realign": True},
+        {"coder": L1Coder(n_steps=20)},
+        {"transform": Identity()},
+        {"n_init": 0, "n_perso": 3},
+    ],
+    ids=["restarts", "tolerance", "realign", "overlap", "identity", "no first phase"],
+)
+def test_whatever_the_fit_is_like(options, cohort, tmp_path):
+    whole = make("PerCDL", **options).fit(cohort)
+    n_rounds = len(whole.history_[whole.history_["step"].isin(["CDU", "PerCDU"])])
+    for stop in range(1, n_rounds + 1):
+        checkpoint = interrupted(make("PerCDL", **options), cohort, tmp_path / "at", stop)
+        resumed = fit_with_checkpoints(make("PerCDL", **options), cohort, None, resume=checkpoint)
+        assert_same_fit(resumed, whole)
+
+
+def test_the_second_run_knows_the_first(cohort, tmp_path):
+    options = {"init": "auto", "n_restarts": 2, "random_state": 5}
+    whole = make("PerCDL", **options).fit(cohort)
+    checkpoint = interrupted(make("PerCDL", **options), cohort, tmp_path / "at", 6)
+    resumed = fit_with_checkpoints(make("PerCDL", **options), cohort, None, resume=checkpoint)
+    assert_same_fit(resumed, whole)
+
+
+def test_a_fit_that_is_watched_is_the_same_fit(cohort, tmp_path):
+    settings = {"data": ["walks"]}
+    watched = fit_with_checkpoints(
+        make("PerCDL"), cohort, tmp_path / "at", settings=settings, report=lambda *told: None
+    )
+    assert_same_fit(watched, make("PerCDL").fit(cohort))
+    assert watched.settings_ == settings
+    assert read_checkpoint(tmp_path / "at").settings == settings
+
+
+def test_settings_are_kept_in_the_file_until_the_next_fit(cohort, tmp_path):
+    model = fit_with_checkpoints(make("PopCDL"), cohort, None, settings={"penalty": "auto"})
+    model.save(tmp_path / "model")
+    loaded = percdl.load(tmp_path / "model")
+    assert loaded.settings_ == {"penalty": "auto"}
+    assert loaded.fit(cohort).settings_ is None
+
+
+def test_other_arguments_or_recordings_are_refused(cohort, tmp_path):
+    checkpoint = interrupted(make("PerCDL"), cohort, tmp_path / "at", 1)
+    with pytest.raises(InvalidParameterError, match=r"`penalty=0\.3`, not `penalty=0\.5`"):
+        fit_with_checkpoints(make("PerCDL", penalty=0.5), cohort, None, resume=checkpoint)
+    other = make("PerCDL", init=np.ones((2, 16, 1)))
+    with pytest.raises(InvalidParameterError, match="init="):
+        fit_with_checkpoints(other, cohort, None, resume=checkpoint)
+    with pytest.raises(InvalidParameterError, match="other recordings"):
+        fit_with_checkpoints(make("PerCDL"), spaced_cohort(4), None, resume=checkpoint)
+
+
+def test_models_and_checkpoints_are_told_apart(cohort, tmp_path):
+    interrupted(make("PopCDL"), cohort, tmp_path / "at", 1)
+    with pytest.raises(ModelFileError, match=r"unfinished fit.*--resume"):
+        percdl.load(tmp_path / "at")
+    make("PopCDL").fit(cohort).save(tmp_path / "model")
+    with pytest.raises(ModelFileError, match="is a PerCDL model file, not a checkpoint"):
+        read_checkpoint(tmp_path / "model")
+    (tmp_path / "text").write_text("no")
+    with pytest.raises(ModelFileError, match="not a checkpoint, or it is damaged"):
+        read_checkpoint(tmp_path / "text")
+    with pytest.raises(FileNotFoundError, match="no checkpoint"):
+        read_checkpoint(tmp_path / "none")
