@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import numpy as np
@@ -74,7 +75,7 @@ def restore_site(site: Site, arrays: Mapping[str, np.ndarray]) -> None:
         block.fruitless = np.array(arrays[f"block{i}/fruitless"])
 
 
-def _as_coded(leaves: list[np.ndarray]) -> Coded:
+def _as_coded(leaves: list[Any]) -> Coded:
     events, statistics = Events(*leaves[:3]), Statistics(*leaves[3:6])
-    overlap = tuple(leaves[9:]) or None
-    return Coded(events, statistics, *leaves[6:9], overlap)
+    energy, unexplained, objective, *overlap = leaves[6:]
+    return Coded(events, statistics, energy, unexplained, objective, tuple(overlap) or None)  # pyright: ignore[reportArgumentType]
