@@ -89,6 +89,13 @@ class NoActivationWarning(UserWarning):
     """
 
 
+class CheckpointWarning(UserWarning):
+    """Issued when the checkpoint of a fit cannot be written.
+
+    The fit goes on; interrupted, it could only be resumed from an earlier checkpoint, if any.
+    """
+
+
 class UnclearPeriodWarning(UserWarning):
     """Issued when an atom length is read off recordings that hardly repeat themselves.
 

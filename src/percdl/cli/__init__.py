@@ -10,19 +10,24 @@ from typing import Annotated
 import typer
 
 from percdl import __version__
+from percdl.cli.datasets import datasets
 from percdl.cli.demo import demo
-from percdl.cli.errors import fail
+from percdl.cli.errors import told
+from percdl.cli.events import events
+from percdl.cli.fit import fit
+from percdl.cli.frame import as_command
+from percdl.cli.info import info
+from percdl.cli.personalize import personalize
 from percdl.cli.reproduce import reproduce
-from percdl.exceptions import PerCDLError
+from percdl.cli.suggest import suggest
 
 app = typer.Typer(
     name="percdl",
-    help="Personalized convolutional dictionary learning of physiological time series.",
     no_args_is_help=True,
-    add_completion=False,
+    pretty_exceptions_enable=False,
 )
-app.command()(demo)
-app.command()(reproduce)
+for command in (fit, personalize, events, suggest, info, datasets, demo, reproduce):
+    app.command()(as_command(command))
 
 
 def _show_version(asked: bool) -> bool:
@@ -41,12 +46,14 @@ def _options(
         ),
     ] = False,
 ) -> None:
-    """Personalized convolutional dictionary learning of physiological time series."""
+    """Personalized convolutional dictionary learning of physiological time series.
+
+    Exit codes: 0 done, 1 an error of PerCDL itself, 2 wrong options or files, 3 done but nothing
+    was found, 130 interrupted.
+    """
 
 
 def main() -> None:
     """Run the command line; a refusal by this library ends it with a message, not a traceback."""
-    try:
+    with told():
         app()
-    except PerCDLError as error:
-        fail(str(error))

@@ -1,21 +1,90 @@
-"""How a command ends when it cannot go on: one message, no traceback, exit code 2."""
+"""How a command ends: one message, no traceback, and an exit code that scripts can use.
+
+0: done. 1: an error of PerCDL itself. 2: it cannot be done as asked: wrong options, files that
+cannot be read, nowhere to write. 3: done, but no pattern was found. 130: interrupted (Ctrl-C).
+"""
 
 from __future__ import annotations
 
+import re
 import tempfile
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 
 import typer
 
-EXIT_CODE = 2
+from percdl.exceptions import PerCDLError
+
+INTERNAL, REFUSED, NOTHING_FOUND, INTERRUPTED = 1, 2, 3, 130
+# What typer itself raises and knows how to show. Its base class is nowhere exported.
+_OF_TYPER: tuple[type[Exception], ...] = (typer.Exit, typer.Abort, typer.BadParameter.__mro__[2])
+# Arguments of readers, as messages name them, that are options here.
+_ARGUMENT = re.compile(
+    r"\b(sfreq|time|channels|units|subject|group|metadata|metadata_subject|delimiter|decimal|"
+    r"encoding|skip_lines|format)=(?=[\s,.'\"\d])"
+)
+
+
+class CannotDoError(Exception):
+    """Raised where a command cannot do what was asked; the message says why."""
 
 
 def fail(message: str) -> NoReturn:
-    """Write the message to standard error and leave."""
-    typer.secho(f"Error: {message}", err=True, fg="red")
-    raise SystemExit(EXIT_CODE)
+    """Leave with a message on standard error."""
+    raise CannotDoError(message)
+
+
+@contextmanager
+def told(debug: bool = False, as_json: bool = False) -> Iterator[None]:
+    """Turn what goes wrong inside into a message and an exit code.
+
+    With ``debug``, the traceback comes before the message; with ``as_json``, the last line on
+    standard output is an object that says the same.
+    """
+    try:
+        yield
+    except (*_OF_TYPER, BrokenPipeError):
+        raise
+    except KeyboardInterrupt as stop:
+        _end(str(stop) or "Stopped.", INTERRUPTED, "interrupted", as_json)
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        _end(*_explain(error), "error", as_json)
+
+
+def _explain(error: Exception) -> tuple[str, int]:
+    if isinstance(error, (CannotDoError, PerCDLError)):
+        return _ARGUMENT.sub(_as_option, str(error)), REFUSED
+    if isinstance(error, OSError):
+        if error.strerror and error.filename:
+            return f"{error.filename}: {error.strerror}.", REFUSED
+        return str(error), REFUSED
+    return (
+        f"this should not have happened: {type(error).__name__}: {error}. With --debug the "
+        "traceback is shown; please report it.",
+        INTERNAL,
+    )
+
+
+def _as_option(found: re.Match[str]) -> str:
+    name = {"format": "input-format"}.get(found[1], found[1].replace("_", "-"))
+    follows = found.string[found.end() : found.end() + 1]
+    return f"--{name}" + ("" if follows in " ,." else " ")
+
+
+def _end(message: str, code: int, event: str, as_json: bool) -> NoReturn:
+    if as_json:
+        import json
+
+        typer.echo(json.dumps({"event": event, "message": message, "code": code}))
+    prefix = "" if code == INTERRUPTED else "Error: "
+    typer.secho(f"{prefix}{message}", err=True, fg="red")
+    raise SystemExit(code)
 
 
 def prepare_folder(folder: Path, option: str) -> None:
@@ -26,6 +95,25 @@ def prepare_folder(folder: Path, option: str) -> None:
             pass
     except OSError as error:
         fail(f"cannot write to {folder} ({error.strerror}). Choose another folder with {option}.")
+
+
+def prepare_file(path: Path, option: str) -> None:
+    """See that a file can be written, before any work is done; make its folder."""
+    if path.is_dir():
+        fail(f"{path} is a folder. Name a file with {option}.")
+    prepare_folder(path.parent, option)
+
+
+@contextmanager
+def writing(path: Path, option: str) -> Iterator[None]:
+    """Say in words where a file could not be written; the old one is then still there."""
+    try:
+        yield
+    except OSError as error:
+        fail(
+            f"cannot write {path} ({error.strerror or error}). Nothing was left half-written. "
+            f"Make room, or choose another place with {option}."
+        )
 
 
 def require_packages(packages: tuple[str, ...], extra: str, why: str) -> None:

@@ -1,6 +1,6 @@
 """Data to learn from: synthetic cohorts whose truth is known, public recordings."""
 
-from percdl.datasets.gait import GaitData, load_gait
+from percdl.datasets.gait import GaitData, find_gait, load_gait
 from percdl.datasets.handwriting import common_letters, make_handwriting
 from percdl.datasets.ptbxl import PTBXL, find_ptbxl, load_ptbxl
 from percdl.datasets.ptbxl_archive import load_ptbxl_archive, load_ptbxl_balanced
@@ -19,6 +19,7 @@ __all__ = [
     "atom_distance",
     "common_letters",
     "common_patterns",
+    "find_gait",
     "find_ptbxl",
     "load_gait",
     "load_ptbxl",

@@ -124,7 +124,7 @@ def load_gait(
         The cohort, its metadata and the annotation.
     """
     names = _known_channels(channels)
-    folder = find_dataset("gait", _find, data_home, SOURCE if download else None)
+    folder = find_gait(data_home, download=download)
     about = {code: _read_metadata(folder, code) for code in _wanted(folder, trials, subjects)}
     cohort = Cohort(
         Recording(
@@ -142,6 +142,11 @@ def load_gait(
         _tabulate(about),
         {code: _swings(record, folder / f"{code}.json") for code, record in about.items()},
     )
+
+
+def find_gait(data_home: str | os.PathLike[str] | None = None, *, download: bool = False) -> Path:
+    """Return the folder of the walks, see `load_gait` for where it is looked for."""
+    return find_dataset("gait", _find, data_home, SOURCE if download else None)
 
 
 def _find(folder: Path) -> Path | None:

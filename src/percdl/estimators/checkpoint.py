@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
@@ -26,7 +27,7 @@ from percdl.estimators.base import BaseCDL
 from percdl.estimators.container import Arrays
 from percdl.estimators.persistence import encode_parameters
 from percdl.estimators.restarts import End, Moment, Watch
-from percdl.exceptions import InvalidParameterError, ModelFileError
+from percdl.exceptions import CheckpointWarning, InvalidParameterError, ModelFileError
 from percdl.signals import Cohort
 
 # What may differ between the fit that was interrupted and the one that goes on.
@@ -100,10 +101,15 @@ def fit_with_checkpoints(
     -------
     estimator
         The model, fitted.
+
+    Warns
+    -----
+    CheckpointWarning
+        Where a checkpoint cannot be written; the fit goes on.
     """
     cohort = model._check(cohort)
     identity = _identify(cohort)
-    moment = None
+    moment, warned = None, []
     if resume is None:
         chosen = choose(model, cohort)
     else:
@@ -120,11 +126,26 @@ def fit_with_checkpoints(
             "cohort": identity,
             "settings": settings,
         }
-        container.write(path, container.CHECKPOINT, content, arrays)
+        try:
+            container.write(path, container.CHECKPOINT, content, arrays)
+        except OSError as error:
+            _warn_once(path, error, warned)
 
     model._learn(cohort, chosen, Watch(report, None if path is None else save, moment))
     model.settings_ = settings
     return model
+
+
+def _warn_once(path: Any, error: OSError, warned: list[OSError]) -> None:
+    """Say that a checkpoint could not be written; it is no reason to give up the fit."""
+    if not warned:
+        warnings.warn(
+            f"The checkpoint {path} cannot be written ({error.strerror or error}). The fit goes "
+            "on, but could not be resumed from here.",
+            CheckpointWarning,
+            stacklevel=2,
+        )
+    warned.append(error)
 
 
 def _identify(cohort: Cohort) -> str:

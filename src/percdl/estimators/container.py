@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
 from percdl import __version__
@@ -54,6 +54,28 @@ def read(path: Any, kind: str) -> tuple[dict[str, Any], Arrays]:
     if checksum(arrays, metadata["content"]) != metadata.get("checksum"):
         raise ModelFileError(f"{path} is damaged: its checksum does not match its content.")
     return json.loads(metadata["content"]), arrays
+
+
+def kind_of(path: Any) -> str | None:
+    """Return which kind of file this is; None where it is none of ours."""
+    return _metadata(path).get("format")
+
+
+def written_by(path: Any) -> str | None:
+    """Return the version of PerCDL that wrote a file."""
+    return _metadata(path).get("version")
+
+
+def _metadata(path: Any) -> dict[str, str]:
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"There is no model file at {path}.")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return file.metadata() or {}
+    except SafetensorError as error:
+        raise ModelFileError(
+            f"{path} is not {NAMES[MODEL][0]}, or it is damaged ({error}). {NAMES[MODEL][1]}"
+        ) from error
 
 
 def checksum(arrays: Arrays, content: str) -> str:

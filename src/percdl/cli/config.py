@@ -1,0 +1,74 @@
+"""Options from a TOML file; what is said on the command line wins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+DATA_TABLE = "data"
+
+
+def use_config(context: typer.Context, path: Path | None) -> Path | None:
+    """Make the options of a TOML file the defaults of this command.
+
+    Options are keys, spelled as on the command line (``atom-length``) or with underscores. Keys
+    on top are for the command that is run, as are those of a table called like it (``[fit]``);
+    the table ``[data]`` is for all commands that read recordings.
+    """
+    if path is not None and not context.resilient_parsing:
+        set_defaults(context, _chosen(context, _read(path), path))
+    return path
+
+
+def set_defaults(context: typer.Context, values: dict[str, Any]) -> None:
+    """Make values, by name, the defaults of options; those that were set first stay."""
+    context.default_map = {**values, **(context.default_map or {})}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise typer.BadParameter(f"{path} cannot be read ({error.strerror}).") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise typer.BadParameter(f"{path} is not a TOML file: {error}.") from error
+
+
+def _chosen(context: typer.Context, content: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Return the values meant for this command; raise where one is for nobody."""
+    from percdl.cli.data_options import DataOptions
+
+    own, parent = str(context.info_name), context.parent
+    commands = getattr(parent.command, "commands", {}) if parent is not None else {}
+    values: dict[str, Any] = {}
+    known = {str(parameter.name) for parameter in context.command.params}
+    of_data = set(DataOptions.__dataclass_fields__)
+    for key, value in content.items():
+        if not isinstance(value, dict):
+            values |= _checked({key: value}, known, path, own)
+        elif key == DATA_TABLE:
+            values |= _checked(value, of_data, path, f"[{DATA_TABLE}]")
+        elif key == own:
+            values |= _checked(value, known, path, own)
+        elif key not in commands:
+            raise typer.BadParameter(
+                f"{path} has a table [{key}], which is no command. "
+                f"Tables: {', '.join([DATA_TABLE, *commands])}."
+            )
+    return values
+
+
+def _checked(values: dict[str, Any], known: set[str], path: Path, where: str) -> dict[str, Any]:
+    options = known - {"config", "help", "debug", "resume"}
+    checked = {key.replace("-", "_"): value for key, value in values.items()}
+    for key in checked:
+        if key not in options:
+            raise typer.BadParameter(
+                f"{path} sets {key.replace('_', '-')!r}, which {where} does not know. Known: "
+                f"{', '.join(sorted(name.replace('_', '-') for name in options))}."
+            )
+    return checked
