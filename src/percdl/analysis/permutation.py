@@ -166,9 +166,7 @@ def compare_groups(
         random_state=random_state,
     )
     statistic = compare_means(*parts, axis=0)
-    return Comparison(
-        samples.names, samples.sizes, samples.means, statistic, threshold, clusters
-    )
+    return Comparison(samples.names, samples.sizes, samples.means, statistic, threshold, clusters)
 
 
 def as_curves(curves: np.ndarray) -> Float[np.ndarray, "S L P"]:

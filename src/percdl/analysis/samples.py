@@ -81,9 +81,7 @@ def gather(
     return Samples(chosen, tuple(part[canonical_order(part)] for part in parts))
 
 
-def average_persons(
-    values: Curves, persons: Sequence[Any]
-) -> tuple[Curves, list[str]]:
+def average_persons(values: Curves, persons: Sequence[Any]) -> tuple[Curves, list[str]]:
     """Return one row per person, the mean of that person's rows, and who they are.
 
     Several recordings of one person resemble one another more than those of different people.

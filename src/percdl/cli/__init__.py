@@ -18,6 +18,7 @@ from percdl.cli.fit import fit
 from percdl.cli.frame import as_command
 from percdl.cli.info import info
 from percdl.cli.personalize import personalize
+from percdl.cli.report import report
 from percdl.cli.reproduce import reproduce
 from percdl.cli.suggest import suggest
 
@@ -26,7 +27,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-for command in (fit, personalize, events, suggest, info, datasets, demo, reproduce):
+for command in (fit, report, personalize, events, suggest, info, datasets, demo, reproduce):
     app.command()(as_command(command))
 
 

@@ -13,6 +13,8 @@ from percdl.cli.config import use_config
 from percdl.cli.errors import fail
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from percdl.signals import Cohort
 
 _FILES, _TEXT, _FIRST = "Recordings", "Text files", "Processing, in this order"
@@ -164,6 +166,16 @@ def read_cohort(options: DataOptions, settings: Mapping[str, Any] | None = None)
     if options.group is not None:
         given["group"] = options.group
     return _process(getattr(Cohort, f"from_{format}")(files, **given), said)
+
+
+def read_metadata(options: DataOptions, cohort: Cohort) -> pd.DataFrame | None:
+    """Return the rows of the table of subjects, where there is one, in the order of a cohort."""
+    from percdl.signals.readers.metadata import Metadata
+
+    table = _find(options)[2]
+    if table is None:
+        return None
+    return Metadata(table, options.metadata_subject, options.group).rows_of(cohort.subjects)
 
 
 def _find(options: DataOptions) -> tuple[str, list[Path], Path | None]:

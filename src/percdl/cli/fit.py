@@ -94,7 +94,7 @@ def _beside(out: Path) -> Path:
 def _prepare(out: Path, report: Path | None) -> None:
     prepare_file(out, "--out")
     if report is not None:
-        require_packages(("matplotlib", "jinja2"), "plot", "a report shows pictures")
+        require_packages(("jinja2", "plotly", "matplotlib"), "plot", "a report draws pictures")
         prepare_file(report, "--report")
 
 
@@ -156,7 +156,7 @@ def _how_to_resume(checkpoint: Path | None) -> str:
 
 
 def _write_report(model: PerCDL, path: Path, cohort: Cohort) -> None:
-    from percdl.report.cohort import write_report  # pyright: ignore[reportMissingImports]
+    from percdl.report.cohort import write_report
 
     with writing(path, "--report"):
         write_report(model, path, cohort)

@@ -64,6 +64,15 @@ class Metadata:
             return None
         return [self._group(table, column, ids[subject]) for subject in subjects]
 
+    def rows_of(self, subjects: Sequence[str]) -> pd.DataFrame:
+        """Return what else the table says of these subjects, numbers as numbers."""
+        table = self._read()
+        ids = self._ids(table)
+        known = [self._subject_column(table), self._group_column(table)]
+        others = [name for name in table.frame.columns if name not in known]
+        rows = table.frame[others].iloc[[ids[subject] for subject in subjects]]
+        return rows.apply(_as_numbers).set_axis(list(subjects))
+
     def _read(self) -> Table:
         if isinstance(self.source, pd.DataFrame):
             return Table("metadata", self.source, "row")
@@ -133,6 +142,13 @@ class Metadata:
         if pd.isna(value) or value in _NO_GROUP:
             return None
         return as_label(value, "group", f"{table.name}, {table.place(row)}")
+
+
+def _as_numbers(column: pd.Series) -> pd.Series:
+    """Return a column of numbers as such, one of texts as it is; cells may be empty."""
+    known = column.where(~column.isin(_NO_GROUP))
+    numbers = pd.to_numeric(known, errors="coerce")
+    return numbers if numbers.notna().equals(known.notna()) else known
 
 
 def _mismatch(what: str, subjects: list[str]) -> str:
