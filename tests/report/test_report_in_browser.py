@@ -108,8 +108,8 @@ def test_what_is_drawn_is_what_was_found(visit, report150, model150, cohort150):
             drawn = seen.curve("subject-atom", name)
             np.testing.assert_allclose(drawn, size * atom, atol=1e-3 * np.ptp(size * atom))
         psi = model150.warps_[4, k, 0] / 100
-        phases = [seen.curve("subject-warp", name) for name in
-                  ("as the population", "slower by 10% or more", "faster by 10% or more")]  # fmt: skip
+        names = ("as the population", "slower by 10% or more", "faster by 10% or more")
+        phases = [seen.curve("subject-warp", name) for name in names]
         np.testing.assert_allclose(phases[0], psi, atol=1e-3)
         speed = np.gradient(psi * 100)
         assert np.isfinite(phases[1][speed < 1 / 1.11]).all()
@@ -153,9 +153,10 @@ def test_the_keyboard_is_enough(visit, report150):
 def test_every_control_can_be_reached_and_has_a_name(visit, report150):
     seen = visit(report150)
     nameless = seen.ask(
-        """() => [...document.querySelectorAll("button, select, input")].filter((e) => e.checkVisibility()
-            && !(e.textContent.trim() || e.ariaLabel || e.labels?.[0]?.textContent.trim())
-        ).map((e) => e.outerHTML)"""
+        """() => [...document.querySelectorAll("button, select, input")]
+            .filter((e) => e.checkVisibility())
+            .filter((e) => !(e.textContent.trim() || e.ariaLabel || e.labels?.[0]?.textContent))
+            .map((e) => e.outerHTML)"""
     )
     assert nameless == []
     untold = "figure .chart:not([aria-label])"
