@@ -105,8 +105,9 @@ def check_events(events: pd.DataFrame, needed: Sequence[str]) -> None:
             f"`events` has no column {', '.join(missing)}; it has "
             f"{', '.join(map(str, events.columns))}. Pass rows of `model.events_`."
         )
-    if "subject" in events.columns and events["subject"].nunique() > 1:
+    n_subjects = len(set(events["subject"])) if "subject" in events.columns else 1
+    if n_subjects > 1:
         raise InvalidParameterError(
-            f"`events` holds {events['subject'].nunique()} subjects, the recording is of one. "
+            f"`events` holds {n_subjects} subjects, the recording is of one. "
             'Pass `events[events["subject"] == subject]`.'
         )

@@ -111,9 +111,13 @@ def _mark_clusters(
     for index, (start, stop, p) in enumerate(clusters):
         begin, width = (start - 0.5) / rate, (stop - start) / rate
         significant = p <= alpha
-        bar = {"facecolor": style.SHARED if significant else "none", "edgecolor": style.SHARED}
-        name = names.pop(significant, None)
-        ax.broken_barh([(begin, width)], (low - 0.1 * height, 0.03 * height), label=name, **bar)
+        ax.broken_barh(
+            [(begin, width)],
+            (low - 0.1 * height, 0.03 * height),
+            facecolor=style.SHARED if significant else "none",
+            edgecolor=style.SHARED,
+            label=names.pop(significant, None),
+        )
         if significant:
             ax.broken_barh(
                 [(begin, width)],

@@ -26,15 +26,14 @@ def draw_crowd(
     """Draw a curve per subject; those with NaN are left out, those to highlight are named."""
     chosen = find_subjects(highlight, subjects, len(curves))
     labels = names_of(subjects, len(curves), "subject")
-    known = np.isfinite(curves).all(axis=1)
+    known = np.asarray(~np.isnan(curves).any(1))
     crowd = curves[known & ~np.isin(np.arange(len(curves)), chosen)]
     if len(crowd):
         width = np.clip(6.4 / np.sqrt(len(curves)), 0.2, 0.8)  # thinner for a larger crowd
         lines = np.stack([np.broadcast_to(time, crowd.shape), crowd], axis=-1)
         name = f"all {known.sum()} subjects"
-        ax.add_collection(
-            LineCollection(list(lines), colors=style.FAINT, linewidths=width, label=name)
-        )
+        looks = {"colors": style.FAINT, "linewidths": width, "zorder": 1}
+        ax.add_collection(LineCollection(list(lines), label=name, **looks))
     for index, s in enumerate(chosen):
         if known[s]:
             tint, line = style.color(FIRST_COLOR + index), style.look(index).line

@@ -29,7 +29,8 @@ def plot_deviation_ranking(
 ) -> Axes:
     """Draw the deviation of each subject, the largest first.
 
-    Up to 30 subjects are all named along the axis; of more, the first few beside their points.
+    Up to 30 subjects are all named along the axis. Of more, the first few are named beside
+    their points, and a strip for each group under the points shows its ranks.
 
     Parameters
     ----------
@@ -61,15 +62,18 @@ def plot_deviation_ranking(
     ax = style.make_axes(ax)
     if reference is not None and (group == reference).any():
         _shade_range(ax, height[group == reference], reference)
-    _draw_ranks(ax, height, group, [name for name in dict.fromkeys(group_of) if name is not None])
+    group_names = [name for name in dict.fromkeys(group_of) if name is not None]
+    _draw_ranks(ax, height, group, group_names)
     style.label(ax, "rank of the subject", name)
     sorted_labels = [labels[s] for s in order]
     if len(order) <= FEW:
         _name_all(ax, sorted_labels)
     else:
         _name_first(ax, height, sorted_labels[:n_named])
+    if len(order) > FEW and len(group_names) > 1:
+        _add_strips(ax, height, group, group_names)
     if groups is not None:
-        style.add_legend(ax, headroom=0.1, n_columns=3)
+        style.add_legend(ax, headroom=0.1, n_columns=4)
     return ax
 
 
@@ -115,8 +119,10 @@ def plot_deviation_profile(
     for p, name in enumerate(names):
         tint, line, _ = style.look(p)
         z = curves[:, p]
-        inside = np.clip(z, -threshold, threshold)
-        ax.fill_between(time, inside, z, color=tint, alpha=0.35, linewidth=0)
+        for limit, beyond in ((threshold, z > threshold), (-threshold, z < -threshold)):
+            ax.fill_between(
+                time, limit, z, beyond, interpolate=True, color=tint, alpha=0.35, linewidth=0
+            )
         label = f"{subject}, {name}" if several and subject else name
         ax.plot(time, z, line, color=tint, linewidth=1.8, label=label)
     ax.axhline(0, color=style.OBSERVED, linewidth=0.8)
@@ -146,6 +152,21 @@ def _draw_ranks(ax: Axes, height: np.ndarray, group: np.ndarray, names: list[str
         ax.plot(ranks[at], height[at], marker, color=tint, markersize=size, label=label)
     ax.update_datalim([(1, 0)])  # distances are read from zero
     ax.autoscale_view()
+
+
+def _add_strips(ax: Axes, height: np.ndarray, group: np.ndarray, names: list[str]) -> None:
+    """Mark the ranks of each group in a row of its own: points of thousands lie too close."""
+    row = 0.08 * (height[0] or 1.0)
+    for index, name in enumerate(names):
+        tint, y = style.look(index).color, -(index + 1.5) * row
+        ranks = np.flatnonzero(group == name) + 1
+        ends = y - 0.4 * row, y + 0.4 * row
+        opacity = float(np.clip(60 / len(height), 0.15, 1.0))
+        ax.vlines(ranks, *ends, colors=tint, linewidth=1, alpha=opacity)
+        ax.text(1.02 * len(height), y, name, va="center", fontsize="x-small")
+    top = ax.dataLim.y1
+    ax.spines["left"].set_bounds(0, top)
+    ax.set_yticks([tick for tick in ax.get_yticks() if 0 <= tick <= top])
 
 
 def _name_all(ax: Axes, names: list[str]) -> None:

@@ -49,14 +49,15 @@ def plot_embedding(
     labels = names_of(subjects, len(features), "subject")
     has_group = np.array([group is not None for group in group_of])
     points, axes_names = embed(features, embedding, has_group)
-    known = np.isfinite(points).all(axis=1)
+    known = np.asarray(~np.isnan(points).any(1))
     ax = style.make_axes(ax, size=(5.0, 4.5))
-    size = float(np.clip(100 / np.sqrt(len(points)), 2.5, 7.0))
+    size = float(np.clip(100 / np.sqrt(len(points)), 3.5, 7.0))
+    alpha = 0.8 if len(points) < 500 else 0.5
     for index, name in enumerate(dict.fromkeys(name for name in group_of if name is not None)):
         tint, _, marker = style.look(index)
         at = known & np.array([group == name for group in group_of])
         label = f"{name} (n = {at.sum()})"
-        ax.plot(*points[at].T, marker, color=tint, markersize=size, alpha=0.8, label=label)
+        ax.plot(*points[at].T, marker, color=tint, markersize=size, alpha=alpha, label=label)
     for s in chosen:
         if known[s]:
             _circle(ax, points[s], labels[s], size)
@@ -111,4 +112,7 @@ def _fit(features: np.ndarray, estimator: Any, kept: np.ndarray):
 
 def _circle(ax: Axes, point: np.ndarray, name: str, size: float) -> None:
     ax.plot(*point, "o", color=style.SHARED, fillstyle="none", markersize=size + 6)
-    ax.annotate(name, tuple(point), (8, 6), textcoords="offset points", fontsize="small")
+    ground = {"facecolor": "white", "alpha": 0.8, "edgecolor": "none", "pad": 1}
+    ax.annotate(
+        name, tuple(point), (8, 6), textcoords="offset points", fontsize="small", bbox=ground
+    )

@@ -97,11 +97,13 @@ def plot_activations(
         part = events.loc[events["atom"] == atom, ["onset_sample", "amplitude"]]
         _draw_stems(stems, part.to_numpy(float), atom, 1.0 if sfreq is None else sfreq)
     handles = [*ax.get_legend_handles_labels()[0], *stems.get_legend_handles_labels()[0]]
+    signal_range = tuple(ax.dataLim.intervaly)
     _share_height(ax, stems, events["amplitude"].to_numpy(float))
     ax.margins(x=0.01)
     style.label(ax, f"time ({unit})", style.with_units(name, units))
     stems.set_ylabel("activation", loc="bottom")
     style.add_legend(ax, headroom=0.1, n_columns=6, handles=handles)
+    _end_axis(ax, *signal_range)
     return ax
 
 
@@ -154,6 +156,7 @@ def _share_height(ax: Axes, stems: Axes, amplitudes: np.ndarray) -> None:
     low, high = amplitudes.min(initial=0.0), amplitudes.max(initial=0.0)
     span = (high - low) or 1.0
     stems.set_ylim(low - 0.15 * span, low - 0.15 * span + 1.3 * span / STEMS)
+    stems.spines["right"].set_bounds(low, low + span)
     stems.axhline(0, color=style.OBSERVED, linewidth=0.8)
     ticks = sorted({low, 0.0, high})
     stems.set_yticks(ticks, [f"{tick:.3g}" for tick in ticks])
@@ -162,3 +165,9 @@ def _share_height(ax: Axes, stems: Axes, amplitudes: np.ndarray) -> None:
     below = 1.6 * STEMS / (1 - STEMS) * ((top - bottom) or 1.0)
     ax.update_datalim([(ax.dataLim.x0, bottom - below)])
     ax.autoscale_view()
+
+
+def _end_axis(ax: Axes, low: float, high: float) -> None:
+    """Leave the left axis where the signal is: beside the stems its ticks would mislead."""
+    ax.spines["left"].set_bounds(low, high)
+    ax.set_yticks([tick for tick in ax.get_yticks() if low <= tick <= high])

@@ -117,9 +117,11 @@ def _write_legend(ax: Axes, things: Sequence[Any], place: Place, n_columns: int)
         handlelength=2.2,
         columnspacing=1.2,
     )
-    for handle in legend.legend_handles:  # thin lines of a crowd would hardly be seen
+    for handle in legend.legend_handles:  # lines and points of a crowd would hardly be seen
         if isinstance(handle, (Line2D, LineCollection)):
             handle.set_linewidth(max(1.0, float(np.max(handle.get_linewidth()))))
+        if isinstance(handle, Line2D):
+            handle.set(markersize=max(5.0, handle.get_markersize()), alpha=1)
     return legend
 
 

@@ -126,10 +126,11 @@ def _color_phases(
                 speed,
                 where=where,
                 interpolate=True,
-                facecolor=(tint, 0.35),
+                facecolor=(tint, 0.5),
                 edgecolor=tint,
                 hatch=hatch,
                 linewidth=0,
+                zorder=1.5,
                 label=phase,
             )
     ax.plot(time, speed, color=style.SHARED, linewidth=1.8, label=name)
