@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from matplotlib.axes import Axes
 
 from percdl.plotting import style
-from percdl.plotting.checks import as_shape, check_position, names_of, same_shape
+from percdl.plotting.checks import Labels, as_shape, check_position, names_of, same_shape
 from percdl.plotting.crowd import draw_crowd
 
 
@@ -18,7 +16,7 @@ def plot_atoms(
     *,
     units: str | None = None,
     sfreq: float | None = None,
-    channels: Sequence[str] | None = None,
+    channels: Labels | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw the atoms of a dictionary over time.
@@ -70,8 +68,8 @@ def plot_personal_atoms(
     *,
     atom: int = 0,
     channel: int = 0,
-    highlight: Sequence[int | str] = (),
-    subjects: Sequence[str] | None = None,
+    highlight: Labels = (),
+    subjects: Labels | None = None,
     units: str | None = None,
     sfreq: float | None = None,
     ax: Axes | None = None,

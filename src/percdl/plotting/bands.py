@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 
 from percdl.exceptions import InvalidParameterError
 from percdl.plotting import style
-from percdl.plotting.checks import as_shape, names_of, same_shape
+from percdl.plotting.checks import Labels, as_shape, names_of, same_shape
 
 
 def plot_atom_band(
@@ -20,7 +20,7 @@ def plot_atom_band(
     level: float = 0.95,
     units: str | None = None,
     sfreq: float | None = None,
-    channels: Sequence[str] | None = None,
+    channels: Labels | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw one atom, common or personal, with its confidence band.

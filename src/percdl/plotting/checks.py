@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
 
 from percdl.exceptions import InvalidParameterError
 from percdl.signals.consistency import unknown_subject
+
+# Names of subjects, groups or channels, in any of the forms they come in.
+Labels: TypeAlias = Sequence[Any] | np.ndarray | pd.Series | pd.Index
 
 
 def as_shape(values: Any, name: str, *shapes: str, such_as: str | None = None) -> np.ndarray:
@@ -46,7 +49,7 @@ def check_position(position: int, count: int, what: str) -> None:
         )
 
 
-def names_of(given: Sequence[Any] | None, count: int, what: str) -> list[str]:
+def names_of(given: Labels | None, count: int, what: str) -> list[str]:
     """Return the names given, or ``"atom 0"``, ``"atom 1"``, ... ."""
     if given is None:
         return [f"{what} {i}" for i in range(count)]
@@ -57,14 +60,12 @@ def names_of(given: Sequence[Any] | None, count: int, what: str) -> list[str]:
     return [str(name) for name in given]
 
 
-def find_subjects(
-    wanted: Sequence[int | str], subjects: Sequence[Any] | None, count: int
-) -> list[int]:
+def find_subjects(wanted: Labels, subjects: Labels | None, count: int) -> list[int]:
     """Return the positions of subjects asked for by position or by name."""
     return [find_subject(one, subjects, count) for one in wanted]
 
 
-def find_subject(wanted: int | str, subjects: Sequence[Any] | None, count: int) -> int:
+def find_subject(wanted: int | str, subjects: Labels | None, count: int) -> int:
     """Return the position of a subject asked for by position or by name."""
     if isinstance(wanted, str):
         if subjects is None:
@@ -79,7 +80,7 @@ def find_subject(wanted: int | str, subjects: Sequence[Any] | None, count: int) 
     return int(wanted) % count
 
 
-def groups_of(groups: Sequence[Any] | None, count: int) -> list[str | None]:
+def groups_of(groups: Labels | None, count: int) -> list[str | None]:
     """Return the group of each subject as text; None where it is None or NaN."""
     if groups is None:
         return ["all"] * count

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,18 +11,18 @@ from scipy import stats
 
 from percdl.exceptions import InvalidParameterError
 from percdl.plotting import style
-from percdl.plotting.checks import as_shape, check_position, groups_of
+from percdl.plotting.checks import Labels, as_shape, check_position, groups_of
 
 BANDS = {"ci": "95% confidence of the mean", "sd": "± 1 sd"}
 
 
 def plot_group_comparison(
     curves: np.ndarray,
-    groups: Sequence[Any],
-    clusters: Sequence[tuple[int, int, float]] = (),
+    groups: Labels,
+    clusters: Sequence[Any] = (),
     *,
     channel: int = 0,
-    band: Literal["ci", "sd"] = "ci",
+    band: str = "ci",
     alpha: float = 0.05,
     units: str | None = None,
     sfreq: float | None = None,
@@ -92,10 +92,10 @@ def _check_clusters(clusters: Sequence[Any], n_times: int) -> list[tuple[int, in
         start, stop, p = cluster
         if not (0 <= start < stop <= n_times and 0 <= p <= 1):
             raise InvalidParameterError(
-                f"`clusters` holds {(start, stop, p)}: start and stop must be samples of the "
+                f"`clusters` holds ({start}, {stop}, {p}): start and stop must be samples of the "
                 f"cycle, 0 <= start < stop <= {n_times}, and p between 0 and 1."
             )
-        checked.append((start, stop, float(p)))
+        checked.append((int(start), int(stop), float(p)))
     return sorted(checked)
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 
 from percdl.plotting import style
-from percdl.plotting.checks import find_subjects, names_of
+from percdl.plotting.checks import Labels, find_subjects, names_of
 
 # Atoms take the first colours; where both are seen side by side, subjects should not repeat them.
 FIRST_COLOR = 2
@@ -20,8 +18,8 @@ def draw_crowd(
     ax: Axes,
     time: Float[np.ndarray, " L"],
     curves: Float[np.ndarray, "S L"],
-    highlight: Sequence[int | str],
-    subjects: Sequence[str] | None,
+    highlight: Labels,
+    subjects: Labels | None,
 ) -> None:
     """Draw a curve per subject; those with NaN are left out, those to highlight are named."""
     chosen = find_subjects(highlight, subjects, len(curves))

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 from jaxtyping import Float, Int
 from matplotlib.axes import Axes
 
 from percdl.exceptions import InvalidParameterError
 from percdl.plotting import style
-from percdl.plotting.checks import as_shape, check_group, groups_of, names_of
+from percdl.plotting.checks import Labels, as_shape, check_group, groups_of, names_of
 
 FEW = 30  # subjects that fit along an axis with their names
 COVERAGE = 0.95
@@ -19,10 +16,10 @@ COVERAGE = 0.95
 
 def plot_deviation_ranking(
     deviation: np.ndarray,
-    groups: Sequence[Any] | None = None,
+    groups: Labels | None = None,
     *,
     reference: str | None = None,
-    subjects: Sequence[Any] | None = None,
+    subjects: Labels | None = None,
     n_named: int = 5,
     name: str = "deviation index",
     ax: Axes | None = None,
@@ -56,10 +53,10 @@ def plot_deviation_ranking(
         check_group(reference, group_of)
     known = ~np.isnan(deviation) & np.array([group is not None for group in group_of])
     if not known.any():
-        raise InvalidParameterError("`deviation` is NaN for everyone who has a group.")
+        raise InvalidParameterError("`deviation` is NaN for all who have a group.")
     order = np.flatnonzero(known)[np.argsort(-deviation[known], kind="stable")]
     height, group = deviation[order], np.array(group_of, dtype=object)[order]
-    ax = style.make_axes(ax)
+    ax = style.make_axes(ax, size=(6.0, 4.0))
     if reference is not None and (group == reference).any():
         _shade_range(ax, height[group == reference], reference)
     group_names = [name for name in dict.fromkeys(group_of) if name is not None]
@@ -69,9 +66,8 @@ def plot_deviation_ranking(
     if len(order) <= FEW:
         _name_all(ax, sorted_labels)
     else:
-        _name_first(ax, height, sorted_labels[:n_named])
-    if len(order) > FEW and len(group_names) > 1:
         _add_strips(ax, height, group, group_names)
+        _name_first(ax, height, sorted_labels[:n_named])
     if groups is not None:
         style.add_legend(ax, headroom=0.1, n_columns=4)
     return ax
@@ -82,7 +78,7 @@ def plot_deviation_profile(
     *,
     threshold: float = 2.0,
     subject: str | None = None,
-    channels: Sequence[str] | None = None,
+    channels: Labels | None = None,
     sfreq: float | None = None,
     ax: Axes | None = None,
 ) -> Axes:
@@ -156,17 +152,18 @@ def _draw_ranks(ax: Axes, height: np.ndarray, group: np.ndarray, names: list[str
 
 def _add_strips(ax: Axes, height: np.ndarray, group: np.ndarray, names: list[str]) -> None:
     """Mark the ranks of each group in a row of its own: points of thousands lie too close."""
-    row = 0.08 * (height[0] or 1.0)
+    if len(names) < 2:
+        return
+    floor = min(0.0, height[-1])
+    row = 0.08 * ((height[0] - floor) or 1.0)
     for index, name in enumerate(names):
-        tint, y = style.look(index).color, -(index + 1.5) * row
+        tint, y = style.look(index).color, floor - (index + 1.5) * row
         ranks = np.flatnonzero(group == name) + 1
-        ends = y - 0.4 * row, y + 0.4 * row
         opacity = float(np.clip(60 / len(height), 0.15, 1.0))
-        ax.vlines(ranks, *ends, colors=tint, linewidth=1, alpha=opacity)
+        ax.vlines(ranks, y - 0.4 * row, y + 0.4 * row, colors=tint, linewidth=1, alpha=opacity)
         ax.text(1.02 * len(height), y, name, va="center", fontsize="x-small")
-    top = ax.dataLim.y1
-    ax.spines["left"].set_bounds(0, top)
-    ax.set_yticks([tick for tick in ax.get_yticks() if 0 <= tick <= top])
+    ax.spines["left"].set_bounds(floor, height[0])
+    ax.set_yticks([tick for tick in ax.get_yticks() if floor <= tick <= height[0]])
 
 
 def _name_all(ax: Axes, names: list[str]) -> None:
@@ -182,8 +179,9 @@ def _name_first(ax: Axes, height: np.ndarray, names: list[str]) -> None:
     """
     if not names:
         return
-    top = height[0] - min(0.0, height[-1])
-    line = 1.6 * 10 / (ax.bbox.height / ax.figure.dpi * 72) * (top or 1.0)
+    # A line of text as a share of the panel; the axis will grow by these lines and the legend.
+    share = 11 / (ax.bbox.height / ax.figure.dpi * 72)
+    line = 1.4 * ax.dataLim.height * share / max(0.3, 1 - len(names) * share)
     x = len(names) + 0.03 * len(height)
     y = -np.inf
     for rank in range(len(names), 0, -1):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,16 +10,16 @@ from matplotlib.axes import Axes
 
 from percdl.exceptions import InvalidParameterError
 from percdl.plotting import style
-from percdl.plotting.checks import as_shape, find_subjects, groups_of, names_of
+from percdl.plotting.checks import Labels, as_shape, find_subjects, groups_of, names_of
 
 
 def plot_embedding(
     features: np.ndarray,
-    groups: Sequence[Any] | None = None,
+    groups: Labels | None = None,
     *,
     embedding: Any = None,
-    highlight: Sequence[int | str] = (),
-    subjects: Sequence[Any] | None = None,
+    highlight: Labels = (),
+    subjects: Labels | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw each subject's parameters as a point of the plane.

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 
 from percdl.exceptions import InvalidParameterError
 from percdl.plotting import style
-from percdl.plotting.checks import as_shape, find_subject, names_of
+from percdl.plotting.checks import Labels, as_shape, find_subject, names_of
 from percdl.plotting.crowd import draw_crowd
 
 SUCH_AS = "model.warps_[:, 0, 0]"
@@ -20,8 +18,8 @@ FAST, SLOW = style.color(1), style.color(0)
 def plot_warps(
     warps: np.ndarray,
     *,
-    highlight: Sequence[int | str] = (),
-    subjects: Sequence[str] | None = None,
+    highlight: Labels = (),
+    subjects: Labels | None = None,
     sfreq: float | None = None,
     ax: Axes | None = None,
 ) -> Axes:
@@ -62,7 +60,7 @@ def plot_speed(
     warps: np.ndarray,
     subject: int | str | None = None,
     *,
-    subjects: Sequence[str] | None = None,
+    subjects: Labels | None = None,
     sfreq: float | None = None,
     ax: Axes | None = None,
 ) -> Axes:

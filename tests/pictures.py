@@ -1,0 +1,92 @@
+"""One call of every plot on small data, and what can be asked of any picture."""
+
+import numpy as np
+import pandas as pd
+
+from percdl import plotting
+
+RNG = np.random.default_rng(0)
+SUBJECTS = list("abcdef")
+GROUPS = ["healthy", "healthy", "stroke", "stroke", "stroke", "healthy"]
+DICTIONARY = RNG.normal(size=(2, 20, 3))
+PERSONAL = DICTIONARY + 0.1 * RNG.normal(size=(6, 2, 20, 3))
+STEPS = RNG.uniform(0.2, 1, (6, 19))
+WARPS = 19 * np.hstack([np.zeros((6, 1)), np.cumsum(STEPS, 1) / STEPS.sum(1, keepdims=True)])
+SIGNAL = RNG.normal(size=(200, 3))
+EVENTS = pd.DataFrame(
+    {
+        "subject": "a",
+        "atom": [0, 1, 0],
+        "onset_sample": [10, 60, 150],
+        "amplitude": [1.5, -0.5, 2.0],
+    }
+)
+HISTORY = pd.DataFrame(
+    {
+        "phase": ["population", "population", "personal", "final"],
+        "round": [0, 0, 0, 0],
+        "step": ["CSC", "CDU", "IPU", "CSC"],
+        "objective": [100.0, 10.0, 1.0, 0.5],
+        "seconds": [1.0, 1.5, 3.0, 3.2],
+    }
+)
+BAND = (DICTIONARY[0] - 0.1, DICTIONARY[0] + 0.1)
+CLUSTERS = [(2, 6, 0.01), (9, 12, 0.4)]
+DEVIATION = np.array([1.0, 2.0, 7.0, 0.5, 4.0, 1.5])
+FEATURES = RNG.normal(size=(6, 4))
+
+TIMED = {
+    "atoms": lambda **k: plotting.plot_atoms(DICTIONARY, DICTIONARY, **k),
+    "band": lambda **k: plotting.plot_atom_band(DICTIONARY[0], BAND, **k),
+    "personal": lambda **k: plotting.plot_personal_atoms(
+        PERSONAL, DICTIONARY, highlight=["b", 2], subjects=SUBJECTS, **k
+    ),
+    "warps": lambda **k: plotting.plot_warps(WARPS, highlight=[0], **k),
+    "speed": lambda **k: plotting.plot_speed(WARPS, "c", subjects=SUBJECTS, **k),
+    "activations": lambda **k: plotting.plot_activations(SIGNAL, EVENTS, **k),
+    "reconstruction": lambda **k: plotting.plot_reconstruction(
+        SIGNAL, SIGNAL, EVENTS, atom_length=20, **k
+    ),
+    "comparison": lambda **k: plotting.plot_group_comparison(
+        PERSONAL[:, 0], GROUPS, CLUSTERS, channel=1, **k
+    ),
+    "profile": lambda **k: plotting.plot_deviation_profile(3 * FEATURES, subject="a", **k),
+}
+OTHERS = {
+    "history": lambda **k: plotting.plot_history(HISTORY, **k),
+    "ranking": lambda **k: plotting.plot_deviation_ranking(
+        DEVIATION, GROUPS, reference="healthy", subjects=SUBJECTS, **k
+    ),
+    "long ranking": lambda **k: plotting.plot_deviation_ranking(
+        np.tile(DEVIATION, 20), GROUPS * 20, reference="healthy", **k
+    ),
+    "embedding": lambda **k: plotting.plot_embedding(FEATURES, GROUPS, highlight=[1], **k),
+}
+ALL = TIMED | OTHERS
+
+
+def legend(ax):
+    """Return the entries of the legend."""
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def drawn_points(figure):
+    """Return the points of all lines, areas and texts drawn inside a figure, in pixels."""
+    points = []
+    for ax in figure.axes:
+        points += [_dense(line.get_transform().transform(line.get_xydata())) for line in ax.lines]
+        for collection in ax.collections:
+            transform = collection.get_transform()
+            points += [
+                _dense(transform.transform(path.vertices)) for path in collection.get_paths()
+            ]
+        points += [text.get_window_extent().corners() for text in ax.texts]
+    return np.concatenate(points)
+
+
+def _dense(points):
+    """Add ten points between any two, so that what passes through a box is seen in it."""
+    if len(points) < 2:
+        return points
+    share = np.linspace(0, 1, 11)[:, None, None]
+    return ((1 - share) * points[:-1] + share * points[1:]).reshape(-1, 2)
