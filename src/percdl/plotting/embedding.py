@@ -92,7 +92,7 @@ def _fit(features: np.ndarray, estimator: Any, kept: np.ndarray):
             f"`features` has {kept.sum()} complete subject(s) of {features.shape[1]} feature(s). "
             "A plane takes at least three subjects and two features."
         )
-    estimator = PCA(2) if estimator is None else clone(estimator)
+    estimator = PCA(2) if estimator is None else clone(estimator, safe=False)
     points = np.full((len(features), 2), np.nan)
     found = np.asarray(estimator.fit_transform(StandardScaler().fit_transform(features[kept])))
     if found.shape[1] < 2:

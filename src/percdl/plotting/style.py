@@ -100,7 +100,8 @@ def add_legend(
         return
     columns = min(n_columns, len(things))
     legend = _write_legend(ax, things, "upper center", columns)
-    while columns > 1 and legend.get_window_extent().width > ax.bbox.width:
+    # Until the layout is settled, a panel among others is a fifth narrower than it will be.
+    while columns > 1 and legend.get_window_extent().width > 1.2 * ax.bbox.width:
         columns -= 1
         legend = _write_legend(ax, things, "upper center", columns)
     _make_room(ax, legend, headroom)
@@ -114,8 +115,8 @@ def _write_legend(ax: Axes, things: Sequence[Any], place: Place, n_columns: int)
         fontsize="small",
         framealpha=0.85,
         edgecolor="none",
-        handlelength=2.2,
-        columnspacing=1.2,
+        handlelength=2.0,
+        columnspacing=1.0,
     )
     for handle in legend.legend_handles:  # lines and points of a crowd would hardly be seen
         if isinstance(handle, (Line2D, LineCollection)):
