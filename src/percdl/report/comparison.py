@@ -30,7 +30,7 @@ class Groups:
 
     people: People
 
-    @property
+    @cached_property
     def names(self) -> list[str]:
         """The groups that can be compared."""
         labels = list(self.people.cohort.groups)
@@ -41,8 +41,7 @@ class Groups:
     @property
     def labels(self) -> list[str | None]:
         """Everyone's group, None for those who are not compared."""
-        names = self.names
-        return [name if name in names else None for name in self.people.cohort.groups]
+        return [name if name in self.names else None for name in self.people.cohort.groups]
 
     @cached_property
     def effects(self) -> Effects:

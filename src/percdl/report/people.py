@@ -50,7 +50,7 @@ class People:
     reference: str | None
     metadata: pd.DataFrame | None
 
-    @property
+    @cached_property
     def groups(self) -> list[str]:
         """Names of the groups, the reference first, then in order of appearance."""
         names = dict.fromkeys(str(name) for name in self.cohort.groups if name is not None)

@@ -1,0 +1,91 @@
+"""Make the pictures of the report page: ``python docs/make_report_images.py``.
+
+Writes a report on 150 walks and one on 500 ECGs (real recordings, see docs/datasets.md) to
+``build/``, opens them in a browser and keeps what it shows. Needs the extras plot, stats and test,
+and chromium.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from PIL import Image
+from playwright.sync_api import Page, sync_playwright
+
+from percdl import PerCDL, TimeWarp, load_gait
+from percdl.datasets import load_ptbxl_balanced
+
+ROOT = Path(__file__).resolve().parents[1]
+IMAGES, BUILD = ROOT / "docs" / "images" / "report", ROOT / "build"
+COLUMNS = ["Age", "Gender", "WalkingSpeed", "Sensor"]
+PERSON, RECORD = "10-5", 3
+
+
+def main() -> None:
+    """Fit, report, and take pictures."""
+    for folder in (IMAGES, BUILD):
+        folder.mkdir(parents=True, exist_ok=True)
+    gait, ecg = report_gait(), report_ecg()
+    with sync_playwright() as running:
+        path = shutil.which("chromium") or shutil.which("google-chrome")
+        browser = running.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        wide = browser.new_page(viewport={"width": 1400, "height": 1000})
+        show(wide, gait, f"#subject={PERSON}")
+        keep(wide, "gait_overview", "#overview")
+        keep(wide, "gait_people", "#subjects")
+        keep(wide, "gait_groups", "#comparison")
+        night = browser.new_page(viewport={"width": 1400, "height": 1000}, color_scheme="dark")
+        show(night, ecg, "")
+        night.check("#all-channels")
+        keep(night, "ecg_people", "#subjects")
+        night.select_option("#channel", "10")
+        keep(night, "ecg_groups", "#comparison")
+        phone = browser.new_context(viewport={"width": 390, "height": 844}, is_mobile=True,
+                                    has_touch=True).new_page()  # fmt: skip
+        show(phone, gait, f"#subject={PERSON}")
+        phone.locator("#signal-frame").scroll_into_view_if_needed()
+        keep(phone, "phone", None)
+        browser.close()
+
+
+def report_gait() -> Path:
+    """Report the angular velocity of the right foot of 150 walkers, by group."""
+    data = load_gait()
+    model = PerCDL(
+        n_atoms=1, atom_length=100, transform=TimeWarp(4, 15), penalty=0.01, n_solver_steps=10,
+        realign=False, random_state=0,
+    ).fit(data.cohort.zscore())  # fmt: skip
+    return model.report(
+        BUILD / "gait.html", metadata=data.metadata[COLUMNS], title="Gait of 150 walkers"
+    )
+
+
+def report_ecg() -> Path:
+    """Report 500 ECGs of 12 leads, a hundred of each diagnostic superclass."""
+    cohort = load_ptbxl_balanced(n_per_class=100).cohort.bandpass(0.5, 40)
+    model = PerCDL(
+        n_atoms=1, atom_length=65, transform=TimeWarp(4, 7, per_channel=True), penalty=1.0,
+        random_state=0,
+    ).fit(cohort)  # fmt: skip
+    return model.report(BUILD / "ecg.html", title="ECG of 500 patients")
+
+
+def show(page: Page, report: Path, fragment: str) -> None:
+    """Open a report and wait until it is drawn."""
+    page.goto(report.as_uri() + fragment)
+    page.wait_for_selector("html[data-ready=yes]")
+
+
+def keep(page: Page, name: str, part: str | None) -> None:
+    """Keep a part of the page, or what the window shows, in few colours."""
+    file = IMAGES / f"{name}.png"
+    if part is None:
+        page.screenshot(path=file)
+    else:
+        page.locator(part).screenshot(path=file)
+    Image.open(file).convert("RGB").quantize(128).save(file, optimize=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""What a report says and refuses, apart from how a browser shows it."""
+
+import json
+import pickle
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("plotly")
+
+import percdl
+from percdl import Cohort
+from percdl.exceptions import InvalidParameterError
+from percdl.report.people import gather_people, tabulate_people
+
+
+def content_of(page):
+    text = page.read_text("utf-8")
+    return json.loads(re.search(r'id="content">(.*?)</script>', text, re.S)[1])
+
+
+def column(columns, name):
+    return next(c["values"] for c in columns if c["name"] == name)
+
+
+def test_a_page_holds_everybody(report150, model150, cohort150):
+    content = content_of(report150)
+    assert content["n_subjects"] == 150
+    assert column(content["columns"], "subject") == list(cohort150.subjects)
+    assert column(content["columns"], "cycles0") == model150.n_activations_[:, 0].tolist()
+    assert content["events"]["offsets"][-1] == len(model150.events_)
+
+
+def test_150_recordings_take_little_room(report150):
+    assert report150.stat().st_size < 15e6
+
+
+def test_errors_add_up_to_that_of_the_model(model150, cohort150):
+    people = gather_people(model150, cohort150)
+    energy = np.array([np.sum(record.values**2) for record in cohort150])
+    whole = np.sum(people.errors * energy) / energy.sum()
+    assert whole == pytest.approx(1 - model150.score(cohort150), rel=0.05)
+
+
+def test_the_reference_is_found_by_its_usual_names(model150, cohort150):
+    assert gather_people(model150, cohort150).reference == "healthy"
+    assert gather_people(model150, cohort150, "patient").groups[0] == "patient"
+    with pytest.raises(InvalidParameterError, match="'sick' is no group.*'patient', 'healthy'"):
+        gather_people(model150, cohort150, "sick")
+
+
+def test_other_people_are_personalized(model150, cohort150):
+    few = gather_people(model150, cohort150[:4])
+    assert few.found is not model150.personalization_
+    pd.testing.assert_frame_equal(few.found.events, model150.personalize(cohort150[:4]).events)
+
+
+def test_the_same_names_on_shorter_recordings_are_other_recordings(model150, cohort150):
+    half = Cohort.from_arrays(
+        [record.values[:300] for record in cohort150], sfreq=100, subjects=cohort150.subjects,
+        channels=cohort150.channels, units=cohort150.units,
+    )  # fmt: skip
+    assert gather_people(model150, half).found is not model150.personalization_
+
+
+def test_metadata_become_columns(model150, cohort150):
+    metadata = pd.DataFrame(
+        {"age": np.arange(150) / 2, "count": range(150), "sex": ["f", None] * 75},
+        index=list(reversed(cohort150.subjects)),
+    )
+    columns = tabulate_people(gather_people(model150, cohort150, metadata=metadata))[-3:]
+    assert [c["label"] for c in columns] == ["age", "count", "sex"]
+    assert [c.get("digits") for c in columns] == [2, 0, None]
+    assert columns[0]["values"][:2] == [74.5, 74.0]
+    assert columns[2]["values"][:2] == [None, "f"]
+
+
+def test_metadata_must_cover_everybody(model150, cohort150):
+    some = pd.DataFrame({"subject": cohort150.subjects[1:], "age": 3})
+    with pytest.raises(InvalidParameterError, match="'S0000' has none"):
+        gather_people(model150, cohort150, metadata=some)
+    twice = pd.DataFrame({"subject": [*cohort150.subjects, "S0000"], "age": 3})
+    with pytest.raises(InvalidParameterError, match="some have several"):
+        gather_people(model150, cohort150, metadata=twice)
+
+
+def test_a_model_from_a_file_needs_its_recordings(model150, cohort150, tmp_path):
+    model150.save(tmp_path / "model.percdl")
+    loaded = percdl.load(tmp_path / "model.percdl")
+    with pytest.raises(InvalidParameterError, match="Pass them"):
+        loaded.report(tmp_path / "page.html")
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_copies_of_a_model_leave_the_recordings_behind(model150, cohort150):
+    copy = pickle.loads(pickle.dumps(model150))
+    assert model150.recordings_ is cohort150
+    assert copy.recordings_ is None
+    np.testing.assert_array_equal(copy.warps_, model150.warps_)
+
+
+def test_a_page_that_cannot_be_written_leaves_the_old_one(model150, cohort150, tmp_path):
+    with pytest.raises(FileNotFoundError, match="no folder"):
+        model150.report(tmp_path / "nowhere" / "page.html", cohort150[:2])
+    assert list(tmp_path.iterdir()) == []
