@@ -21,7 +21,7 @@ ROUNDING = 1e-10
 LEAST_SHARE = 1e-12
 
 
-def compare_means(*samples: Float[np.ndarray, "..."], axis: int = -1) -> np.ndarray:
+def compare_means(*samples: np.ndarray, axis: int = -1) -> np.ndarray:
     """Return Welch's t of two samples, or his F of more.
 
     Unlike Student's, they let groups differ in spread: permutation tests of means then keep
@@ -77,7 +77,7 @@ def regression_contrast(
     return contrast
 
 
-def steady(values: Float[np.ndarray, "S *shape"]) -> Float[np.ndarray, "S *shape"]:
+def steady(values: Float[np.ndarray, "S ..."]) -> Float[np.ndarray, "S ..."]:
     """Return the values less their mean over people; exactly 0 where nobody varies."""
     centred = values - values.mean(0)
     still = centred.std(0) <= ROUNDING * np.abs(values).max(initial=0)
@@ -92,7 +92,7 @@ def critical_value(level: float, n_tested: int, dof: float) -> float:
 
 
 def chance_of(
-    observed: float | np.ndarray, null: Float[np.ndarray, "B ..."], drawn: bool
+    observed: np.ndarray | np.floating, null: Float[np.ndarray, "B ..."], drawn: bool
 ) -> np.ndarray:
     """Return how often permutations reach what was observed.
 
@@ -101,7 +101,7 @@ def chance_of(
     """
     # Permuted sums differ from observed ones by rounding: ties count as such.
     count = (null >= np.asarray(observed) * (1 - ROUNDING)).sum(0)
-    return (count + drawn) / (len(null) + drawn)
+    return np.asarray((count + drawn) / (len(null) + drawn))
 
 
 def as_generator(random_state: Any) -> np.random.Generator:

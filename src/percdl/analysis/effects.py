@@ -126,15 +126,16 @@ def invert_warps(warps: Float[np.ndarray, "S K C L"]) -> Float[np.ndarray, "S K 
 
     Exact at the samples of psi; monotone cubic between.
 
-    >>> psi = np.array([0.0, 2.0, 3.0])[None, None, None]
-    >>> invert_warps(np.repeat(psi, 1, 0))[0, 0, 0].round(2)
-    array([0.  , 0.44, 1.  ])
+    >>> psi = np.array([0.0, 2.0, 3.0, 3.5, 4.0])
+    >>> invert_warps(psi[None, None, None])[0, 0, 0, [0, 2, 3, 4]]
+    array([0., 1., 2., 4.])
     """
     samples = np.arange(warps.shape[-1], dtype=float)
     inverse = np.full(warps.shape, np.nan)
     for at in np.argwhere(np.isfinite(warps).all(-1)):
         # A warp may stand still to rounding; its inverse still needs one answer.
-        psi = np.maximum.accumulate(warps[tuple(at)]) + SLOWEST * samples
+        moved = np.maximum.accumulate(warps[tuple(at)])
+        psi = (moved + SLOWEST * samples) / (1 + SLOWEST)
         inverse[tuple(at)] = PchipInterpolator(psi, samples)(samples)
     return inverse
 
@@ -149,8 +150,9 @@ def mean_cycles(found: Personalization, cohort: Cohort) -> Float[np.ndarray, "S 
             continue
         atoms = np.nan_to_num(found.personal_dictionary[s])
         rest = record.values - _reconstruct(events, atoms, record.n_times)
-        for k, own in events.groupby("atom"):
-            cycles[s, int(k)] = _average(own, atoms[int(k)], rest)
+        for k in np.unique(events["atom"]):
+            own: pd.DataFrame = events.loc[events["atom"] == k]
+            cycles[s, k] = _average(own, atoms[k], rest)
     return cycles
 
 
@@ -168,7 +170,8 @@ def _average(events: pd.DataFrame, atom: np.ndarray, rest: np.ndarray) -> np.nda
 def _reconstruct(events: pd.DataFrame, atoms: np.ndarray, n_times: int) -> np.ndarray:
     """Return what all events of a person explain of the recording."""
     signal = np.zeros((n_times, atoms.shape[2]))
-    for k, onset, z in events[["atom", "onset_sample", "amplitude"]].itertuples(index=False):
+    columns = (np.asarray(events[name]) for name in ("atom", "onset_sample", "amplitude"))
+    for k, onset, z in zip(*columns, strict=True):
         signal[onset : onset + atoms.shape[1]] += z * atoms[k]
     return signal
 
@@ -199,9 +202,8 @@ def _check(found: Personalization, cohort: Cohort) -> None:
             f"{cohort.n_channels}, first subject {cohort.subjects[0]!r}. Pass the recordings "
             "they were found in, in the same order."
         )
-    last = found.events.groupby("subject", sort=False)["onset_sample"].max()
-    for subject, onset in last.items():
-        end, n_times = int(onset) + found.dictionary.shape[1], cohort[str(subject)].n_times
+    for subject, onset in found.events[["subject", "onset_sample"]].to_numpy():
+        end, n_times = onset + found.dictionary.shape[1], cohort[str(subject)].n_times
         if end > n_times:
             raise InvalidParameterError(
                 f"There is an event of subject {subject!r} up to sample {end}, but the "

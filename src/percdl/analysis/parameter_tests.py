@@ -1,4 +1,4 @@
-"""Do groups differ in their parameters, and in which?"""
+"""Which parameters groups differ in, and whether they differ at all."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 from scipy.stats import permutation_test
 
 from percdl.analysis.clusters import check_permutations
 from percdl.analysis.contrasts import as_generator, chance_of, compare_means
-from percdl.analysis.samples import gather
+from percdl.analysis.samples import Labels, gather
 from percdl.exceptions import InvalidParameterError
 
 # How many permuted values are held at a time.
@@ -75,11 +76,11 @@ class ParameterComparison:
 
 
 def compare_parameters(
-    features: Float[np.ndarray, "S F"],
-    groups: Sequence[Any],
+    features: ArrayLike,
+    groups: Labels,
     *names: str,
     parameters: Sequence[str] | None = None,
-    persons: Sequence[Any] | None = None,
+    persons: Labels | None = None,
     n_permutations: int = 1000,
     random_state: Any = 0,
 ) -> ParameterComparison:
@@ -117,17 +118,18 @@ def compare_parameters(
     '2'
     """
     check_permutations("compare_parameters", n_permutations, 0.05)
-    features = np.asarray(features, float)
-    labels = _name_parameters(features, parameters)
-    samples = gather(features, groups, names, persons)
+    x = np.asarray(features, float)
+    labels = _name_parameters(x, parameters)
+    samples = gather(x, groups, names, persons)
     found: Any = permutation_test(
         samples.exchangeable,
         compare_means,
         vectorized=True,
         axis=0,
         n_resamples=n_permutations - 1,
-        batch=max(1, BATCH_SIZE // features.size),
-        random_state=as_generator(random_state),
+        batch=max(1, BATCH_SIZE // x.size),
+        # `rng` is unknown to SciPy before 1.15.
+        random_state=as_generator(random_state),  # pyright: ignore[reportCallIssue]
     )
     null, observed = np.asarray(found.null_distribution), np.asarray(found.statistic)
     # Permutations were drawn, unless all could be gone through.

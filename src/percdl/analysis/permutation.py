@@ -1,14 +1,14 @@
-"""Where along the cycle do groups differ, beyond chance?"""
+"""Where along the cycle groups differ beyond chance."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 
 from percdl.analysis.clusters import (
     Cluster,
@@ -17,7 +17,7 @@ from percdl.analysis.clusters import (
     tabulate_clusters,
 )
 from percdl.analysis.contrasts import compare_means, critical_value
-from percdl.analysis.samples import gather
+from percdl.analysis.samples import Labels, gather
 from percdl.exceptions import InvalidParameterError
 
 
@@ -82,10 +82,10 @@ class Comparison:
 
 
 def compare_groups(
-    curves: Float[np.ndarray, "S L"] | Float[np.ndarray, "S L P"],
-    groups: Sequence[Any],
+    curves: ArrayLike,
+    groups: Labels,
     *names: str,
-    persons: Sequence[Any] | None = None,
+    persons: Labels | None = None,
     pointwise_level: float = 0.05,
     n_permutations: int = 1000,
     random_state: Any = 0,
@@ -169,12 +169,12 @@ def compare_groups(
     return Comparison(samples.names, samples.sizes, samples.means, statistic, threshold, clusters)
 
 
-def as_curves(curves: np.ndarray) -> Float[np.ndarray, "S L P"]:
+def as_curves(curves: ArrayLike) -> Float[np.ndarray, "S L P"]:
     """Return curves with an axis of channels; raise where there is no axis of time."""
-    curves = np.asarray(curves, float)
-    if curves.ndim not in (2, 3) or 0 in curves.shape:
+    found = np.asarray(curves, float)
+    if found.ndim not in (2, 3) or 0 in found.shape:
         raise InvalidParameterError(
-            f"`curves` has shape {curves.shape}; pass one curve per person, array (S, L) or "
+            f"`curves` has shape {found.shape}; pass one curve per person, array (S, L) or "
             "(S, L, P), such as `effects.amplitude[:, 0]`."
         )
-    return curves if curves.ndim == 3 else curves[..., None]
+    return found if found.ndim == 3 else found[..., None]

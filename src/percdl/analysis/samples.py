@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Float
 
 from percdl.analysis.contrasts import steady
 from percdl.exceptions import InvalidParameterError
 
-Curves = Float[np.ndarray, "S *shape"]
+#: One label per row.
+Labels = Sequence[Any] | np.ndarray | pd.Series
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +59,10 @@ class Samples:
 
 
 def gather(
-    values: Curves, groups: Sequence[Any], names: Sequence[str], persons: Sequence[Any] | None
+    values: Float[np.ndarray, "S ..."],
+    groups: Labels,
+    names: Sequence[str],
+    persons: Labels | None,
 ) -> Samples:
     """Sort people into the groups named (all groups by default), at least two of two members.
 
@@ -81,7 +86,9 @@ def gather(
     return Samples(chosen, tuple(part[canonical_order(part)] for part in parts))
 
 
-def average_persons(values: Curves, persons: Sequence[Any]) -> tuple[Curves, list[str]]:
+def average_persons(
+    values: Float[np.ndarray, "S ..."], persons: Labels
+) -> tuple[np.ndarray, list[str]]:
     """Return one row per person, the mean of that person's rows, and who they are.
 
     Several recordings of one person resemble one another more than those of different people.
@@ -113,17 +120,17 @@ def average_persons(values: Curves, persons: Sequence[Any]) -> tuple[Curves, lis
     return rows, people
 
 
-def canonical_order(values: Curves) -> np.ndarray:
+def canonical_order(values: Float[np.ndarray, "S ..."]) -> np.ndarray:
     """Return the lexicographic order of the rows: whoever comes first, permutations are alike."""
     return np.lexsort(values.reshape(len(values), -1).T[::-1])
 
 
-def _label(values: np.ndarray, groups: Sequence[Any]) -> list[str | None]:
+def _label(values: np.ndarray, groups: Labels) -> list[str | None]:
     _check_lengths(values, groups, "groups")
     return [None if name is None or name != name else str(name) for name in groups]
 
 
-def _one_row_each(values: np.ndarray, of: list[str | None], persons: Sequence[Any]):
+def _one_row_each(values: np.ndarray, of: list[str | None], persons: Labels):
     """Average the rows of each person, who must belong to one group."""
     rows, people = average_persons(values, persons)
     group_of: dict[str, str | None] = {}
@@ -136,7 +143,7 @@ def _one_row_each(values: np.ndarray, of: list[str | None], persons: Sequence[An
     return rows, [group_of[person] for person in people]
 
 
-def _check_lengths(values: np.ndarray, labels: Sequence[Any], name: str) -> None:
+def _check_lengths(values: np.ndarray, labels: Labels, name: str) -> None:
     if len(values) != len(labels):
         raise InvalidParameterError(
             f"There are {len(values)} rows of values and {len(labels)} {name}. Pass one for "
