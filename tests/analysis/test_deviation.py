@@ -1,9 +1,12 @@
 """The deviation index: left-out statistics, invariances, theory, and planted deviants."""
 
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
+from scipy import stats
+from scipy.stats import ortho_group
 from sklearn.covariance import OAS
 
 from percdl import TimeWarp
@@ -12,7 +15,7 @@ from percdl.analysis.deviation import local_speed
 from percdl.analysis.reference import Reference
 from percdl.estimators.personalization import Personalization
 from percdl.exceptions import InvalidParameterError
-from percdl.transforms import Identity
+from percdl.transforms import Compose, Gain, Identity
 
 LENGTH = 40
 WARP = TimeWarp(1, 6)
@@ -42,27 +45,63 @@ def some_params(n_subjects=40, n_atoms=1, n_params=6, seed=0):
     return 0.04 * rng.normal(size=(n_subjects, n_atoms, n_params)) @ mix
 
 
-def naive_distance(value, rest, shrinkage=None):
+def naive_distance(value, rest, shrinkage=None, kinds=None):
     """Refit everything on the rest, with scikit-learn's own shrinkage."""
-    z = (value - rest.mean(0)) / rest.std(0, ddof=1)
-    correlation = np.corrcoef(rest.T)
-    if shrinkage is None:
-        covariance = OAS().fit((rest - rest.mean(0)) / rest.std(0)).covariance_
-    else:
-        covariance = (1 - shrinkage) * correlation + shrinkage * np.eye(len(z))
-    return z @ np.linalg.solve(covariance, z)
+    kinds = np.zeros(rest.shape[1], int) if kinds is None else kinds
+    variance = rest.var(0, ddof=1)
+    unit = np.sqrt([variance[kinds == kind].mean() for kind in kinds])
+    y, spread = (value - rest.mean(0)) / unit, (rest - rest.mean(0)) / unit
+    share = OAS().fit(spread).shrinkage_ if shrinkage is None else shrinkage
+    covariance = (1 - share) * np.cov(spread.T) + share * np.eye(len(y))
+    return np.sqrt(y @ np.linalg.solve(covariance, y))
 
 
 @pytest.mark.parametrize("shrinkage", [None, 0.0, 0.3])
 @pytest.mark.parametrize("n_persons", [30, 11])
-def test_everyone_is_judged_by_the_others_exactly(shrinkage, n_persons):
+@pytest.mark.parametrize("kinds", [None, [0, 1, 2, 3], [1, 0, 0, 2]])
+def test_everyone_is_judged_by_the_others_exactly(shrinkage, n_persons, kinds):
     rng = np.random.default_rng(0)
     values = rng.normal(size=(36, 4)) @ rng.normal(size=(4, 4)) + 100
     who = np.array([f"P{s % n_persons}" for s in range(30)] + [f"new{s}" for s in range(6)])
-    found = Reference(values[:30], who[:30]).distances(values, who, shrinkage)
+    kinds = None if kinds is None else np.array(kinds)
+    found = Reference(values[:30], who[:30], kinds).distances(values, who, shrinkage)
     for s in range(36):
         rest = values[:30][who[:30] != who[s]]
-        assert_allclose(found[s], naive_distance(values[s], rest, shrinkage), rtol=1e-8)
+        assert_allclose(found[s], naive_distance(values[s], rest, shrinkage, kinds), rtol=1e-8)
+
+
+def test_without_shrinkage_the_distance_knows_no_units():
+    """Mahalanobis' theorem: any invertible affine map of the measurements cancels."""
+    rng = np.random.default_rng(0)
+    values, who = rng.normal(size=(40, 5)), np.arange(40).astype(str)
+    mapped = values @ rng.normal(size=(5, 5)) + rng.normal(size=5)
+    plain, other = (Reference(x[:30], who[:30]).distances(x, who, 0.0) for x in (values, mapped))
+    assert_allclose(other, plain, rtol=1e-7)
+
+
+def test_with_shrinkage_rotations_cancel_within_a_kind_and_units_between_kinds():
+    rng = np.random.default_rng(1)
+    values, who = rng.normal(size=(40, 6)) * [1, 2, 3, 1, 1, 9], np.arange(40).astype(str)
+    kinds = np.array([0, 0, 0, 1, 1, 2])
+    turned = values.copy()
+    turned[:, :3] = 7 * values[:, :3] @ ortho_group.rvs(3, random_state=0)
+    turned[:, 3:5] = 0.01 * values[:, 3:5] @ ortho_group.rvs(2, random_state=0) + 5
+    turned[:, 5] *= -1e4
+    plain, other = (Reference(x[:30], who[:30], kinds).distances(x, who) for x in (values, turned))
+    assert_allclose(other, plain, rtol=1e-7)
+
+
+def test_members_have_the_distribution_of_the_theory():
+    """Left out and without shrinkage, Hotelling: c d^2 is F(F, n - F), c below, n the others."""
+    rng = np.random.default_rng(0)
+    n, size = 399, 5
+    values, who = rng.normal(size=(n + 1, size)), np.arange(n + 1).astype(str)
+    squared = Reference(values, who).distances(values, who, 0.0) ** 2
+    scaled = squared * n * (n - size) / ((n + 1) * (n - 1) * size)
+    assert stats.kstest(scaled, stats.f(size, n - size).cdf).pvalue > 0.01
+    # With shrinkage to the truth, a ball, nothing but the mean and the scale are estimated.
+    shrunk = Reference(values, who).distances(values, who) ** 2
+    assert stats.kstest(shrunk, stats.chi2(size).cdf).pvalue > 0.01
 
 
 def test_profiles_are_z_scores_against_the_others():
@@ -79,14 +118,139 @@ def test_profiles_are_z_scores_against_the_others():
     assert_allclose(found.profile[:, :, [0, -1]], 0, atol=1e-3)  # warps keep the ends
 
 
-def test_index_is_the_distance_in_parameter_space():
+def test_index_is_the_distance_over_that_of_a_typical_member():
     people = seen_through(some_params())
     found = measure_deviation(people, GROUPS, "healthy")
-    values = people.params[:, 0]
-    for s in (3, 35):
-        rest = values[[r for r in range(30) if r != s]]
-        assert_allclose(found.index[s], np.sqrt(naive_distance(values[s], rest) / 6))
+    values = people.params[:, 0] / np.arange(1, 7)  # one layer: its sines, as a displacement
+    others = [[r for r in range(30) if r != s] for s in range(40)]
+    naive = [naive_distance(values[s], values[rest]) for s, rest in enumerate(others)]
+    assert_allclose(found.index, np.array(naive) / np.median(naive[:30]), rtol=1e-5)
+    assert_allclose(np.median(found.index[found.is_reference]), 1)
     assert_allclose(found.atom_index[:, 0], found.index)
+    assert found.is_reference.tolist() == [group == "healthy" for group in GROUPS]
+
+
+def test_layers_that_make_the_same_warp_make_the_same_index():
+    """A deep warp can be written in many ways; what counts is the warp."""
+    small = some_params(seed=3)
+    deep = np.concatenate([small, np.zeros_like(small)], axis=2)
+    swapped = np.concatenate([np.zeros_like(small), small], axis=2)
+    mixed = np.where(np.arange(40)[:, None, None] % 2, deep, swapped)
+    one, two = (
+        measure_deviation(seen_through(params, warp), GROUPS, "healthy")
+        for params, warp in ((small, WARP), (mixed, TimeWarp(2, 6)))
+    )
+    assert_allclose(two.index, one.index, rtol=1e-6)
+    assert_allclose(two.timing_profile, one.timing_profile, atol=1e-6)
+
+
+@pytest.mark.parametrize("space", ["parameters", "atoms"])
+def test_other_parameters_count_beside_a_warp_in_units_of_their_own(space):
+    rng = np.random.default_rng(0)
+    warp, gain = some_params(seed=1), 1 + 0.1 * rng.normal(size=(40, 1, 2))
+    gain[35] = [1, 4]
+    both = np.concatenate([warp, gain], axis=2)
+    people = seen_through(both, Compose(WARP, Gain()), n_channels=2)
+    found = measure_deviation(people, GROUPS, "healthy", space=space)
+    assert found.table()["subject"][0] == "P35"
+    assert found.index[35] > 3
+    assert np.abs(found.profile[35, 0, 5:-5, 1]).max() > 3
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_planted_local_delay_is_ranked_first_and_located(seed):
+    params = some_params(seed=seed, n_params=12)
+    people = seen_through(params, TimeWarp(1, 12))
+    time = np.linspace(0, 1, LENGTH)
+    speed = local_speed(people.warps)
+    slow = 1 - 0.8 * np.exp(-0.5 * ((time - 0.6) / 0.06) ** 2)
+    late = np.concatenate([[0], np.cumsum((slow * speed[35, 0, 0])[1:])])
+    target = late / late[-1] * (LENGTH - 1)
+    params[35, 0] = np.asarray(TimeWarp(1, 12).approximate(jnp.asarray(target[None])))
+    planted = measure_deviation(seen_through(params, TimeWarp(1, 12)), GROUPS, "healthy")
+    assert planted.table()["subject"][0] == "P35"
+    assert planted.percentile[35] == 100
+    slowest = time[np.argmin(planted.timing_profile[35, 0, 0])]
+    assert abs(slowest - 0.6) < 0.06
+
+
+def test_a_new_patient_is_judged_by_the_norm_of_a_fit():
+    params = some_params(45)
+    everyone, fit = seen_through(params), seen_through(params[:40])
+    names = tuple(f"new{s}" for s in range(5))
+    new = seen_through(params[40:], subjects=names)
+    found = measure_deviation(new, GROUPS, "healthy", reference_from=fit)
+    together = measure_deviation(everyone, [*GROUPS, *[None] * 5], "healthy")
+    for name in ("index", "atom_index", "percentile", "profile", "timing_profile"):
+        assert_allclose(getattr(found, name), getattr(together, name)[40:])
+    assert found.subjects == names
+    assert found.groups == (None,) * 5
+    assert not found.is_reference.any()
+
+
+def test_a_person_is_no_part_of_their_own_norm():
+    params = some_params()
+    people = seen_through(params)
+    visits = [f"person {s % 20}" for s in range(40)]
+    found = measure_deviation(people, GROUPS, "healthy", persons=visits)
+    alone = [s for s in range(30) if s % 20 != 3]
+    for s in (3, 23):  # two visits of one person: the others are the whole norm
+        fit = seen_through(params[alone], subjects=tuple(f"P{r}" for r in alone))
+        one = seen_through(params[[s]], subjects=("new",))
+        other = measure_deviation(one, reference_from=fit)
+        assert_allclose(found.profile[s], other.profile[0], atol=1e-9)
+    named = measure_deviation(
+        people, GROUPS, "healthy", persons=dict(zip(people.subjects, visits, strict=True))
+    )
+    assert_allclose(named.index, found.index)
+    again = seen_through(params[[3]], subjects=("P3",))
+    met = measure_deviation(again, GROUPS, "healthy", reference_from=people)
+    assert_allclose(met.index, measure_deviation(people, GROUPS, "healthy").index[3])
+
+
+def test_percentile_counts_the_other_members_that_are_nearer():
+    found = measure_deviation(seen_through(some_params()), GROUPS, "healthy")
+    index = found.index
+    for s in range(40):
+        others = [index[r] for r in range(30) if r != s]
+        assert_allclose(found.percentile[s], 100 * np.mean(np.array(others) < index[s]))
+
+
+def test_an_atom_never_seen_is_unknown_and_the_others_still_count():
+    params = some_params(n_atoms=2)
+    params[[2, 35], 1] = np.nan
+    params[36] = np.nan
+    found = measure_deviation(seen_through(params), GROUPS, "healthy")
+    assert np.isnan(found.atom_index[[2, 35], 1]).all()
+    assert np.isnan([found.index[36], found.percentile[36]]).all()
+    assert np.isfinite(np.delete(found.index, 36)).all()
+    first = measure_deviation(seen_through(params[:, :1]), GROUPS, "healthy")
+    assert_allclose(found.atom_index[:, 0], first.index)
+    # P35 has the first atom alone, and so is judged by that, against everyone who has it.
+    assert_allclose(found.index[35], first.index[35])
+    assert np.isnan(found.profile[35, 1]).all()
+    assert np.isfinite(found.profile[35, 0]).all()
+    assert found.table()["subject"].iloc[-1] == "P36"
+
+
+def test_table_is_sorted_and_holds_every_atom():
+    found = measure_deviation(seen_through(some_params(n_atoms=2)), GROUPS, "healthy")
+    table = found.table()
+    assert list(table) == [
+        "subject", "group", "is_reference", "index", "percentile", "atom_0", "atom_1"
+    ]  # fmt: skip
+    assert table["index"].is_monotonic_decreasing
+    assert sorted(table["subject"]) == sorted(found.subjects)
+    assert f"largest '{table['subject'][0]}'" in repr(found)
+
+
+def test_without_groups_everyone_is_the_reference():
+    found = measure_deviation(seen_through(some_params()))
+    assert found.is_reference.all()
+    masked = measure_deviation(seen_through(some_params()), None, np.arange(40) < 30)
+    assert_allclose(
+        masked.index, measure_deviation(seen_through(some_params()), GROUPS, "healthy").index
+    )
 
 
 def test_order_of_subjects_does_not_matter():
@@ -123,3 +287,21 @@ def test_unknown_group_and_small_reference_are_refused_in_words():
 def test_a_model_without_parameters_is_refused():
     with pytest.raises(InvalidParameterError, match="do not vary"):
         measure_deviation(seen_through(np.zeros((5, 1, 0)), Identity()))
+
+
+def test_people_seen_through_another_model_are_refused():
+    fit, other = seen_through(some_params()), seen_through(some_params(), TimeWarp(2, 3))
+    with pytest.raises(InvalidParameterError, match="one model"):
+        measure_deviation(other, reference_from=fit)
+    moved = seen_through(some_params(), dictionary=np.ones((1, LENGTH, 1)))
+    with pytest.raises(InvalidParameterError, match="one model"):
+        measure_deviation(moved, reference_from=fit)
+    with pytest.raises(InvalidParameterError, match="space='speed'"):
+        measure_deviation(fit, space="speed")
+
+
+def test_a_transform_without_warp_has_no_timing():
+    gain = 1 + 0.1 * np.random.default_rng(0).normal(size=(10, 1, 2))
+    found = measure_deviation(seen_through(gain, Gain(), n_channels=2))
+    assert found.timing_profile.shape == (10, 1, 0, LENGTH)
+    assert np.isfinite(found.index).all()

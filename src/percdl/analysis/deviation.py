@@ -10,6 +10,7 @@ import pandas as pd
 from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
 
+from percdl.analysis.features import describe_people
 from percdl.analysis.fitted import as_personalization
 from percdl.analysis.members import (
     Groups,
@@ -40,9 +41,9 @@ class Deviation:
     is_reference : array (S,)
         Who of them is a member of the reference population.
     index : array (S,)
-        The deviation index: Mahalanobis distance over the square root of the number of
-        parameters, thus a z-score, root mean square over all directions. About 1 is typical of
-        the reference; NaN for subjects without any atom.
+        The deviation index: the Mahalanobis distance over the median one of the reference's
+        own members. 1 is a typical member, 2 twice as far from the norm; NaN for subjects
+        without any atom.
     atom_index : array (S, K)
         The same of each atom alone; NaN for subjects without the atom.
     percentile : array (S,)
@@ -101,18 +102,20 @@ def measure_deviation(
     *,
     reference_from: BaseCDL | Personalization | None = None,
     persons: Persons = None,
+    space: str = "parameters",
     shrinkage: float | None = None,
 ) -> Deviation:
     r"""Judge every subject by a reference population from which it is left out.
 
-    With z the parameters of a subject as z-scores against the reference, R the correlations of
-    the parameters there and F their number, the index is
+    The index is a Mahalanobis distance with shrinkage, over its median in the reference, each
+    member left out in turn:
 
-    .. math:: \sqrt{z^\top C^{-1} z / F}, \qquad C = (1 - \alpha) R + \alpha I,
+    .. math:: \sqrt{y^\top C^{-1} y}, \qquad C = (1 - \alpha) S + \alpha I.
 
-    with the shrinkage :math:`\alpha` of scikit-learn's ``OAS``. Means, standard deviations,
-    correlations and :math:`\alpha` are those of the other members, exactly. Parameters that do
-    not vary in the reference are not judged.
+    y is the difference of a subject's features from the mean of the reference and S the
+    covariance there, in units of the spread of each kind of feature; :math:`\alpha` is the
+    shrinkage of scikit-learn's ``OAS``. All four are those of the other members, exactly.
+    Features that do not vary in the reference are not judged.
 
     Parameters
     ----------
@@ -130,13 +133,17 @@ def measure_deviation(
         Who each subject is, where several recordings are of one person: all of them are left
         out together. One per subject, as ``groups``, or a dict of subject to person. By default
         subjects with the same id are the same person, and all others differ.
+    space : {"parameters", "atoms"}
+        What people are compared by: the parameters, a time warp by its displacement, since its
+        layers are redundant; or the personal atoms. See `features.describe_people`.
     shrinkage : float, optional
         Fixed share of the shrinkage, 0 to 1, instead of that of OAS.
 
     Notes
     -----
-    With several atoms all of their parameters count together; for a subject without some atom
-    those of the others do, against the members who have them. Cost O(n F^3) for n members.
+    With several atoms the features of all count together; for a subject without some atom
+    those of the others do, against the members who have them. Cost O(n F^3) for n members and
+    F features: seconds for 2,000 members and 200 features.
 
     Examples
     --------
@@ -166,10 +173,11 @@ def measure_deviation(
     check_size(who[: len(members)][members], reference)
     members = np.concatenate([members, np.zeros(len(who) - len(members), bool)])
 
-    params = np.concatenate([part.params for part in everyone])
+    described = [describe_people(part, space) for part in everyone]
+    values, kinds = np.concatenate([part for part, _ in described]), described[0][1]
     atoms = np.concatenate([part.personal_dictionary for part in everyone])
     speeds = np.concatenate([np.log(local_speed(part.warps)) for part in everyone])
-    index, atom_index = _measure(params, who, members, shrinkage)
+    index, atom_index = _measure(values, kinds, who, members, shrinkage)
     shown = slice(len(who) - len(judged.subjects), None)
     labels = (None,) * len(judged.subjects) if groups is None or judged is not home else groups
     return Deviation(
@@ -193,28 +201,27 @@ def local_speed(warps: Float[np.ndarray, "S K C L"]) -> Float[np.ndarray, "S K C
     return np.gradient(warps, axis=-1)
 
 
-def _measure(params, who, members, shrinkage) -> tuple[np.ndarray, np.ndarray]:
+def _measure(values, kinds, who, members, shrinkage) -> tuple[np.ndarray, np.ndarray]:
     """Return the index of all atoms together (S,), and of each alone (S, K)."""
-    n_subjects, n_atoms = params.shape[:2]
-    known = ~np.isnan(params).any(2)
-    atom_index = np.full((n_subjects, n_atoms), np.nan)
+    n_subjects, n_atoms = values.shape[:2]
+    known = ~np.isnan(values).any(2)
+    index, atom_index = np.full(n_subjects, np.nan), np.full((n_subjects, n_atoms), np.nan)
     for k in range(n_atoms):
-        rows = np.flatnonzero(known[:, k])
-        atom_index[rows, k] = _judge(params[:, [k]], rows, who, members & known[:, k], shrinkage)
-    if n_atoms == 1:
-        return atom_index[:, 0].copy(), atom_index
-    index = np.full(n_subjects, np.nan)
+        rows, comparable = known[:, k], members & known[:, k]
+        atom_index[rows, k] = _judge(values[:, [k]], kinds, rows, who, comparable, shrinkage)
+    # Whoever has the same atoms is judged by those, against the members who have them too.
     for atoms in np.unique(known[known.any(1)], axis=0):
-        rows = np.flatnonzero((known == atoms).all(1))
-        comparable = members & known[:, atoms].all(1)
-        index[rows] = _judge(params[:, atoms], rows, who, comparable, shrinkage)
+        rows, comparable = (known == atoms).all(1), members & known[:, atoms].all(1)
+        index[rows] = _judge(values[:, atoms], kinds, rows, who, comparable, shrinkage)
     return index, atom_index
 
 
-def _judge(params, rows, who, members, shrinkage) -> np.ndarray | float:
+def _judge(values, kinds, rows, who, members, shrinkage) -> np.ndarray | float:
     """Return the index of some subjects; NaN where the reference has too few members."""
-    values = params.reshape(len(params), -1)
-    norm = Reference(values[members], who[members])
+    n_subjects, n_atoms, _ = values.shape
+    kinds = (kinds + np.arange(n_atoms)[:, None] * (kinds.max(initial=0) + 1)).ravel()
+    values = values.reshape(n_subjects, -1)
+    norm = Reference(values[members], who[members], kinds)
     if not norm.is_large_enough:
         return np.nan
     varies = norm.varies
@@ -223,9 +230,12 @@ def _judge(params, rows, who, members, shrinkage) -> np.ndarray | float:
             "The parameters do not vary in the reference, so nobody can be compared with it. Fit "
             "a model with a transform, such as `PerCDL(transform=TimeWarp())`."
         )
-    norm = Reference(values[members][:, varies], who[members])
-    squared = norm.distances(values[rows][:, varies], who[rows], shrinkage)
-    return np.sqrt(squared / varies.sum())
+    values, kinds = values[:, varies], kinds[varies]
+    norm = Reference(values[members], who[members], kinds)
+    judged = rows | members
+    distance = np.full(n_subjects, np.nan)
+    distance[judged] = norm.distances(values[judged], who[judged], shrinkage)
+    return distance[rows] / np.median(distance[members])
 
 
 def _profile(curves, who, members) -> np.ndarray:
@@ -237,7 +247,7 @@ def _profile(curves, who, members) -> np.ndarray:
         norm = Reference(values[members & known], who[members & known])
         if norm.is_large_enough:
             found = norm.z_scores(values[known], who[known])
-            scores[known, k] = found.reshape(-1, *curves.shape[2:])
+            scores[known, k] = found.reshape(len(found), *curves.shape[2:])
     return scores
 
 

@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int, Shaped
 from scipy.linalg import cho_factor, cho_solve
+from threadpoolctl import threadpool_limits
 
-# Standard deviations are at least this share of the largest value: below it is rounding.
+# Standard deviations are at least this share of the largest value of a kind: below is rounding.
 ROUNDING = 1e-6
 # With one person left out, two at least must remain to have a spread.
 LEAST_PERSONS = 3
@@ -39,14 +40,24 @@ class Reference:
         Without NaN.
     persons : array (n,)
         Who each row is of.
+    kinds : array (F,), optional
+        Measurements of one kind, 0, 1, ..., share a unit; by default all do.
     """
 
-    def __init__(self, values: Float[np.ndarray, "n F"], persons: Shaped[np.ndarray, " n"]):
+    def __init__(
+        self,
+        values: Float[np.ndarray, "n F"],
+        persons: Shaped[np.ndarray, " n"],
+        kinds: Int[np.ndarray, " F"] | None = None,
+    ):
         self.centre = values.mean(0)
         self.rows = values - self.centre
         self.persons = persons
         self.squares = (self.rows**2).sum(0)
-        self.floor = ROUNDING * max(np.abs(values).max(initial=0.0), np.finfo(float).tiny)
+        self.kinds = np.zeros(values.shape[1], int) if kinds is None else kinds
+        largest = np.full(self.kinds.max(initial=0) + 1, np.finfo(float).tiny)
+        np.maximum.at(largest, self.kinds, np.abs(values).max(0, initial=0.0))
+        self.floor = ROUNDING * largest[self.kinds]
 
     @property
     def is_large_enough(self) -> bool:
@@ -67,16 +78,19 @@ class Reference:
             scores[judged] = (values[judged] - self.centre - rest.mean) / rest.sd
         return scores
 
+    # The systems are small: threads would only wait for each other.
+    @threadpool_limits.wrap(limits=1)
     def distances(
         self,
         values: Float[np.ndarray, "m F"],
         persons: Shaped[np.ndarray, " m"],
         shrinkage: float | None = None,
     ) -> Float[np.ndarray, " m"]:
-        """Return squared Mahalanobis distances from the mean of all others.
+        """Return Mahalanobis distances from the mean of all others.
 
-        With z the `z_scores` and R the correlations of the others, ``z^T C^-1 z``,
-        ``C = (1 - shrinkage) R + shrinkage I``.
+        ``sqrt(y^T C^-1 y)``, with y the difference from the mean and S the covariance of the
+        others, both in units of the spread of each kind (the root mean square of its standard
+        deviations), and ``C = (1 - shrinkage) S + shrinkage I``.
 
         Parameters
         ----------
@@ -85,20 +99,21 @@ class Reference:
         shrinkage : float, optional
             0 for the plain distance; by default that of scikit-learn's ``OAS`` on the others.
         """
-        scores = self.z_scores(values, persons)
+        n_of_kind = np.maximum(np.bincount(self.kinds), 1)
         scatter = self.rows.T @ self.rows
         squared = np.empty(len(values))
         for rest, judged in self._leave_out(persons):
             absent = self.rows[rest.absent]
             cross = scatter - absent.T @ absent - rest.n * np.outer(rest.mean, rest.mean)
-            correlation = cross / (rest.n - 1) / np.outer(rest.sd, rest.sd)
-            share = shrink_by_oas(correlation, rest.n) if shrinkage is None else shrinkage
-            correlation *= 1 - share
-            correlation[np.diag_indices_from(correlation)] += share
-            factor = cho_factor(correlation, overwrite_a=True, check_finite=False)
-            z = scores[judged].T
-            squared[judged] = (z * cho_solve(factor, z, check_finite=False)).sum(0)
-        return squared
+            unit = np.sqrt(np.bincount(self.kinds, rest.sd**2) / n_of_kind)[self.kinds]
+            covariance = cross / (rest.n - 1) / np.outer(unit, unit)
+            share = shrink_by_oas(covariance, rest.n) if shrinkage is None else shrinkage
+            covariance *= 1 - share
+            np.fill_diagonal(covariance, covariance.diagonal() + share)
+            y = (values[judged] - self.centre - rest.mean).T / unit[:, None]
+            factor = cho_factor(covariance, overwrite_a=True, check_finite=False)
+            squared[judged] = (y * cho_solve(factor, y, check_finite=False)).sum(0)
+        return np.sqrt(squared)
 
     def _leave_out(
         self, persons: Shaped[np.ndarray, " m"]
@@ -122,15 +137,15 @@ class Reference:
         return _Rest(mean, np.maximum(sd, self.floor), n, absent)
 
 
-def shrink_by_oas(correlation: Float[np.ndarray, "F F"], n: int) -> float:
-    """Return how far correlations of n rows are to be shrunk to none (Chen et al., 2010).
+def shrink_by_oas(covariance: Float[np.ndarray, "F F"], n: int) -> float:
+    """Return how far a covariance of n rows is to be shrunk to a ball (Chen et al., 2010).
 
     The oracle approximating shrinkage, as in scikit-learn's ``OAS``.
 
     >>> shrink_by_oas(np.eye(3), 50)
     1.0
     """
-    size = len(correlation)
-    square, mean = np.mean(correlation**2), np.trace(correlation) / size
+    size = len(covariance)
+    square, mean = np.mean(covariance**2), np.trace(covariance) / size
     spread = (n + 1) * (square - mean**2 / size)
     return float((square + mean**2) / spread) if spread > square + mean**2 else 1.0
