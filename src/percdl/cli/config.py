@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
+
+# What callbacks are given is not a `typer.Context`, but of the class that one derives from.
+if TYPE_CHECKING:
+    Context = typer.Context
+else:
+    Context = typer.Context.__base__
 
 DATA_TABLE = "data"
 
 
-def use_config(context: typer.Context, path: Path | None) -> Path | None:
+def use_config(context: Context, path: Path | None) -> Path | None:
     """Make the options of a TOML file the defaults of this command.
 
     Options are keys, spelled as on the command line (``atom-length``) or with underscores. Keys
@@ -22,7 +28,7 @@ def use_config(context: typer.Context, path: Path | None) -> Path | None:
     return path
 
 
-def set_defaults(context: typer.Context, values: dict[str, Any]) -> None:
+def set_defaults(context: Context, values: dict[str, Any]) -> None:
     """Make values, by name, the defaults of options; those that were set first stay."""
     context.default_map = {**values, **(context.default_map or {})}
 
@@ -38,7 +44,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise typer.BadParameter(f"{path} is not a TOML file: {error}.") from error
 
 
-def _chosen(context: typer.Context, content: dict[str, Any], path: Path) -> dict[str, Any]:
+def _chosen(context: Context, content: dict[str, Any], path: Path) -> dict[str, Any]:
     """Return the values meant for this command; raise where one is for nobody."""
     from percdl.cli.data_options import DataOptions
 

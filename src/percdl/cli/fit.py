@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from percdl.cli.config import set_defaults
+from percdl.cli.config import Context, set_defaults
 from percdl.cli.data_options import DataOptions, read_cohort
 from percdl.cli.errors import NOTHING_FOUND, prepare_file, require_packages, writing
 from percdl.cli.model_options import ModelOptions
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 ENDING = ".checkpoint"
 
 
-def _as_before(context: typer.Context, path: Path | None) -> Path | None:
+def _as_before(context: Context, path: Path | None) -> Path | None:
     """Make the settings of the fit that was interrupted the defaults of this one."""
     if path is not None and not context.resilient_parsing:
         from percdl.cli.errors import told

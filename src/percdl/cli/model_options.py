@@ -118,6 +118,12 @@ class ModelOptions:
     n_init: Annotated[int, _option("Rounds with common atoms.", _ALGORITHM, min=0)] = 5
     n_perso: Annotated[int, _option("Rounds with personal atoms.", _ALGORITHM, min=0)] = 5
     restarts: Annotated[int, _option("First dictionaries to try.", _ALGORITHM, min=1)] = 1
+    realign: Annotated[bool, _option("Let atoms move to where their energy is.", _ALGORITHM)] = (
+        True
+    )
+    multistart: Annotated[bool, _option("Start warps from an alignment as well.", _ALGORITHM)] = (
+        True
+    )
     tol: Annotated[
         float,
         _option("End a phase at a relative change below this.", _ALGORITHM, min=0),
@@ -148,6 +154,8 @@ class ModelOptions:
             n_init=self.n_init,
             n_perso=self.n_perso,
             n_restarts=self.restarts,
+            realign=self.realign,
+            multistart=self.multistart,
             tol=self.tol,
             dtype=self.dtype,
             random_state=self.seed,

@@ -61,6 +61,7 @@ def suggest(
         period=None if period is None else period.period,
         confidence=confidence,
     )
+    penalty = f"{float(f'{chosen.penalty:.3g}'):g}"
     if period is not None:
         voice.say(
             f"period       {period.period / cohort.sfreq:.3g} s (median; similarity of cycles "
@@ -69,7 +70,7 @@ def suggest(
     voice.say(
         f"atom length  {chosen.atom_length} samples, {chosen.atom_length / cohort.sfreq:.3g} s\n"
         f"atoms        {chosen.n_atoms}\n"
-        f"penalty      {chosen.penalty:.3g} (lower finds more, higher only what is clear)\n"
+        f"penalty      {penalty} (lower finds more, higher only what is clear)\n"
         f"To fit:      percdl fit ... --atom-length {chosen.atom_length} --n-atoms "
-        f"{chosen.n_atoms} --penalty {chosen.penalty:.3g}"
+        f"{chosen.n_atoms} --penalty {penalty}"
     )

@@ -1,0 +1,71 @@
+"""Options from a TOML file: the command line wins, and nothing is for nobody."""
+
+import pytest
+from commands import MODEL, READ, refused, run
+
+import percdl
+
+TOML = """
+penalty = 0.3
+[data]
+channels = ["x"]
+sfreq = 50
+[fit]
+n-atoms = 2
+atom_length = "320ms"
+n-init = 2
+n-perso = 1
+depth = 1
+width = 3
+realign = false
+multistart = false
+[suggest]
+seed = 3
+"""
+
+
+@pytest.fixture
+def config(tmp_path):
+    path = tmp_path / "fit.toml"
+    path.write_text(TOML)
+    return path
+
+
+def test_the_command_line_wins(walks, config, tmp_path):
+    out = tmp_path / "m"
+    result = run("fit", walks, "--config", config, "--n-perso", "2", "--out", out)
+    assert result.exit_code == 0, result.output
+    settings = percdl.load(out).settings_
+    assert settings["n_perso"] == 2
+    assert settings["n_init"] == 2
+    assert settings["atom_length"] == "320ms"
+    assert settings["penalty"] == "0.3"
+    assert settings["channels"] == ["x"]
+
+
+def test_recordings_may_be_named_there(walks, config, tmp_path):
+    text = config.read_text().replace("[data]", f"[data]\ndata = ['{walks}']")
+    config.write_text(text + f"\n[personalize]\nout = '{tmp_path / 'params.csv'}'\n")
+    result = run("fit", "--config", config, *MODEL, "--out", tmp_path / "m")
+    assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("atom-lenght = 3", "sets 'atom-lenght', which fit does not know. Known: atom-length,"),
+        ("[fit]\nspeed = 3", "sets 'speed', which fit does not know"),
+        ("[data]\nn-atoms = 3", "sets 'n-atoms', which [data] does not know"),
+        ("[fits]\nseed = 3", "has a table [fits], which is no command. Tables: data, fit,"),
+        ("config = 'x.toml'", "sets 'config', which fit does not know"),
+        ("penalty = ", "is not a TOML file"),
+        ("depth = 'deep'", "--depth"),
+    ],
+)
+def test_what_cannot_be_meant_is_named(text, message, walks, config, tmp_path):
+    config.write_text(text)
+    assert message in refused("fit", walks, *READ, "--config", config, "--out", tmp_path / "m")
+
+
+def test_a_file_that_is_not_there(walks, tmp_path):
+    assert "cannot be read (No such file" in refused("fit", walks, "--config", tmp_path / "no")

@@ -1,0 +1,165 @@
+"""``percdl fit``: the model of Python, from files; its words, its events, its exit codes."""
+
+import sys
+from types import ModuleType
+
+import pytest
+from commands import MODEL, READ, contents, events_of, refused, run
+from small_models import assert_same_fit
+
+import percdl
+from percdl import Compose, Free, Gain, Identity, PerCDL, Rotation, TimeWarp
+from percdl.cli.durations import in_samples
+from percdl.cli.model_options import ModelOptions
+
+
+def fit_in_python(walks):
+    cohort = percdl.Cohort.from_csv(walks, channels="x", sfreq=50)
+    model = PerCDL(
+        2, 16, TimeWarp(1, 3), 0.3, n_init=2, n_perso=2, realign=False, multistart=False,
+        random_state=0, progress=False,
+    )  # fmt: skip
+    return model.fit(cohort)
+
+
+def test_the_model_is_that_of_python(walks, model_file):
+    model = percdl.load(model_file)
+    assert_same_fit(model, fit_in_python(walks))
+    assert contents(model_file.parent) == ["walks.percdl"]  # the checkpoint is gone
+
+
+def test_the_resolved_settings_are_in_the_file(walks, model_file):
+    settings = percdl.load(model_file).settings_
+    given = {"data": [str(walks)], "channels": ["x"], "sfreq": 50.0, "atom_length": "16"}
+    assert settings.items() >= given.items()
+    assert settings["transform"] == "warp"
+    assert settings["dtype"] == "float32"
+    assert not {"config", "quiet", "json", "debug", "resume"} & set(settings)
+
+
+def test_scripts_get_an_object_per_event(walks, tmp_path):
+    out = tmp_path / "m.percdl"
+    result = run("fit", walks, *READ, *MODEL, "--out", out, "--json")
+    assert result.exit_code == 0, result.output
+    events = events_of(result)
+    assert [e["event"] for e in events] == ["start", *["round"] * 4, "done"]
+    start, *rounds, done = events
+    assert (start["subjects"], start["rounds"]) == (4, 4)
+    assert [(e["phase"], e["round"]) for e in rounds] == [
+        ("population", 1), ("population", 2), ("personal", 1), ("personal", 2),
+    ]  # fmt: skip
+    assert rounds[-1]["seconds_left"] == 0
+    model = percdl.load(out)
+    assert done["out"] == str(out)
+    assert done["objective"] == model.objective_
+    assert done["events"] == len(model.events_)
+    ends = model.history_[model.history_["step"].isin(["CDU", "PerCDU"])]
+    assert [e["objective"] for e in rounds] == list(ends["objective"])
+
+
+def test_quiet_says_nothing(walks, tmp_path):
+    result = run("fit", walks, *READ, *MODEL, "--out", tmp_path / "m", "--quiet")
+    assert (result.exit_code, result.output) == (0, "")
+
+
+def test_people_are_told_what_came_out(walks, tmp_path):
+    result = run("fit", walks, *READ, *MODEL, "--out", tmp_path / "m")
+    assert "4 recordings" in result.stdout
+    assert "2 atom(s) of 16 samples (0.32 s), penalty 0.3: 15 events" in result.stdout
+    assert f"Model: {tmp_path / 'm'}" in result.stdout
+    assert "personal round 2, objective" in result.stderr
+
+
+def test_a_report_is_asked_of_the_report(walks, tmp_path, monkeypatch):
+    asked = []
+    stand_in = ModuleType("percdl.report.cohort")
+    stand_in.write_report = lambda *told: asked.append(told)
+    monkeypatch.setitem(sys.modules, "percdl.report.cohort", stand_in)
+    out, page = tmp_path / "m", tmp_path / "new" / "page.html"
+    result = run("fit", walks, *READ, *MODEL, "--out", out, "--report", page)
+    assert result.exit_code == 0, result.output
+    ((model, path, cohort),) = asked
+    assert path == page
+    assert cohort.subjects == model.subjects_
+    assert f"Report: {page}" in result.stdout
+
+
+def test_nothing_found_is_an_exit_code(walks, tmp_path):
+    options = [*MODEL, "--penalty", "1e9", "--out", tmp_path / "m"]
+    result = run("fit", walks, *READ, *options)
+    assert result.exit_code == 3, result.output
+    assert "Warning: Every activation is zero" in result.output
+    assert "0 events" in result.output
+    assert len(percdl.load(tmp_path / "m").events_) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--n-atoms", "0"], "'0' must be a whole number of at least 1, or auto"),
+        (["--n-atoms", "two"], "'two' must be a whole number"),
+        (["--atom-length", "1m"], "'1m' is not a duration. Write seconds (1.0s)"),
+        (["--atom-length", "1.5"], "'1.5' is not a duration"),
+        (["--min-gap", "-1s"], "'-1s' is not a duration"),
+        (["--penalty", "high"], "'high' must be a number of at least 0, or auto"),
+        (["--penalty", "-1"], "'-1' must be a number of at least 0"),
+        (["--transform", "bend"], "'bend' must be warp, rotation, gain"),
+        (["--transform", "warp+free"], "'warp+free' must be"),
+        (["--loss", "cubic"], "'cubic' must be squared or huber"),
+        (["--dtype", "float16"], "'float16' must be float32 or float64"),
+        (["--depth", "0"], "--depth"),
+        (["--seed", "x"], "--seed"),
+        (["--penalty-ratio", "2"], "must be a number above 0 and at most 1"),
+        (["--atom-length", "3s"], "is longer than subjects Ada (97 samples)"),
+        (["--nope"], "No such option: --nope"),
+    ],
+)
+def test_bad_values_are_named(arguments, message, walks, tmp_path):
+    small = [*READ, "--out", tmp_path / "m"]
+    assert message in refused("fit", walks, *small, *arguments)
+    assert contents(tmp_path) == []
+
+
+def test_durations():
+    assert [in_samples(text, 50) for text in ("0.32s", "320ms", "16", "auto")] == [
+        16,
+        16,
+        16,
+        "auto",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("warp", TimeWarp(2, 5, per_channel=True)),
+        ("warp+gain", Compose(TimeWarp(2, 5, per_channel=True), Gain())),
+        ("rotation+gain", Compose(Rotation(), Gain())),
+        ("identity", Identity()),
+        ("free", Free()),
+    ],
+)
+def test_transforms_have_names(name, expected):
+    options = ModelOptions(transform=name, depth=2, width=5, per_channel=True)
+    assert options.build(100).get_params(deep=False)["transform"] == expected
+
+
+def test_a_ratio_takes_the_place_of_the_penalty():
+    model = ModelOptions(penalty_ratio=0.1, atom_length="0.5s").build(100)
+    assert (model.penalty_ratio, model.atom_length, model.n_atoms) == (0.1, 50, "auto")
+
+
+def test_errors_of_our_own_are_told_and_shown_on_demand(walks, tmp_path, monkeypatch):
+    def break_down(*_, **__):
+        raise RuntimeError("the sky fell")
+
+    monkeypatch.setattr("percdl.estimators.checkpoint.fit_with_checkpoints", break_down)
+    arguments = ["fit", walks, *READ, *MODEL, "--out", tmp_path / "m"]
+    message = refused(*arguments, code=1)
+    assert "Error: this should not have happened: RuntimeError: the sky fell" in message
+    assert "--debug" in message
+    result = run(*arguments, "--debug")
+    assert result.exit_code == 1
+    assert "Traceback" in result.output
+    last = events_of(run(*arguments, "--json"))[-1]
+    assert (last["event"], last["code"]) == ("error", 1)

@@ -1,0 +1,142 @@
+"""``percdl info``, ``percdl suggest`` and ``percdl datasets``: what is known beforehand."""
+
+import json
+
+import pytest
+from commands import READ, events_of, refused, run
+
+import percdl
+from percdl.estimators.automatic import Choices, choose
+from percdl.estimators.checkpoint import fit_with_checkpoints
+
+
+def test_info_says_what_is_in_the_file(model_file):
+    result = run("info", model_file)
+    assert result.exit_code == 0, result.output
+    lines = {line[:24].strip(): line[24:].strip() for line in result.stdout.splitlines()}
+    model = percdl.load(model_file)
+    assert lines["model"] == "PerCDL"
+    assert lines["version"] == percdl.__version__
+    assert (lines["atoms"], lines["atom length"], lines["subjects"]) == ("2", "16", "4")
+    assert lines["channels"] == "x"
+    assert lines["events"] == str(len(model.events_))
+    assert lines["stop reason"] == model.stop_reason_
+    assert lines["n-perso"] == "2"  # a setting
+
+
+def test_info_for_scripts(model_file):
+    described = json.loads(run("info", model_file, "--json").stdout)
+    model = percdl.load(model_file)
+    assert described["objective"] == model.objective_
+    assert described["settings"] == model.settings_
+    assert described["rounds"] == 4
+
+
+def test_info_of_a_model_made_in_python(model_file, tmp_path):
+    model = percdl.load(model_file)
+    model.settings_ = None
+    model.save(tmp_path / "m")
+    assert "not made by a command" in run("info", tmp_path / "m").stdout
+
+
+def test_info_of_a_checkpoint(walks, tmp_path):
+    cohort = percdl.Cohort.from_csv(walks, channels="x", sfreq=50)
+    model = percdl.PopCDL(2, 16, 0.3, n_init=1, n_perso=1, realign=False, random_state=0)
+    fit_with_checkpoints(model, cohort, tmp_path / "c", settings={"sfreq": 50.0})
+    described = json.loads(run("info", tmp_path / "c", "--json").stdout)
+    assert described["checkpoint_of"] == "PopCDL"
+    assert described["rounds_done"] == 2
+    assert described["to_go_on"] == f"percdl fit --resume {tmp_path / 'c'}"
+    assert described["settings"] == {"sfreq": 50.0}
+
+
+def test_info_of_something_else(model_file, tmp_path):
+    assert "There is no model file at" in refused("info", tmp_path / "none")
+    assert "There is no model file at" in refused("info", tmp_path)
+    (tmp_path / "text").write_text("no model")
+    assert "is not a PerCDL model file, or it is damaged" in refused("info", tmp_path / "text")
+    damaged = bytearray(model_file.read_bytes())
+    damaged[-1] ^= 1
+    (tmp_path / "damaged").write_bytes(damaged)
+    assert "checksum does not match" in refused("info", tmp_path / "damaged")
+
+
+def test_suggestions_are_those_of_an_automatic_fit(walks):
+    result = run("suggest", walks, *READ, "--atom-length", "320ms", "--json")
+    assert result.exit_code == 0, result.output
+    done = events_of(result)[-1]
+    cohort = percdl.Cohort.from_csv(walks, channels="x", sfreq=50)
+    chosen = choose(percdl.PerCDL("auto", 16, penalty="auto", random_state=0), cohort)
+    assert (done["n_atoms"], done["atom_length"]) == (chosen.n_atoms, 16)
+    assert done["penalty"] == chosen.penalty
+    assert done["atom_seconds"] == 0.32
+
+
+def test_suggestions_from_the_period(walks, monkeypatch):
+    def rest(model, cohort):
+        return Choices(2, model.atom_length, 1234.5)
+
+    monkeypatch.setattr("percdl.estimators.automatic.choose", rest)
+    result = run("suggest", walks, *READ)
+    assert result.exit_code == 0, result.output
+    cohort = percdl.Cohort.from_csv(walks, channels="x", sfreq=50)
+    length = percdl.suggest_atom_length(cohort).length
+    assert f"percdl fit ... --atom-length {length} --n-atoms 2 --penalty 1230" in result.stdout
+
+
+def test_no_suggestion_where_nothing_repeats_itself(tmp_path):
+    (tmp_path / "ramp.csv").write_text("x\n" + "\n".join(map(str, range(60))) + "\n")
+    result = run("suggest", tmp_path, *READ)
+    assert result.exit_code == 3, result.output
+    assert "None of the 1 recordings repeats itself" in result.output
+
+
+@pytest.fixture
+def no_data(monkeypatch, tmp_path):
+    """A machine without datasets."""
+    monkeypatch.delenv("PERCDL_DATA", raising=False)
+    monkeypatch.setattr("percdl.datasets.folders.shared_folder", lambda: None)
+    monkeypatch.setattr("percdl.datasets.folders.cache_folder", lambda: tmp_path / "cache")
+
+
+def test_datasets_are_listed_with_their_terms(no_data, tmp_path):
+    result = run("datasets")
+    assert result.exit_code == 0, result.output
+    assert "gait: the gait dataset of Truong et al., 200 MB" in result.stdout
+    assert "not on this machine; percdl datasets --download ptbxl" in result.stdout
+    listed = events_of(run("datasets", "--json"))
+    assert [(e["name"], e["folder"]) for e in listed] == [("gait", None), ("ptbxl", None)]
+
+
+def test_datasets_are_found(no_data, tmp_path, monkeypatch):
+    folder = tmp_path / "gait" / "GaitData"
+    folder.mkdir(parents=True)
+    (folder / "1-1.json").write_text("{}")
+    listed = events_of(run("datasets", "--data-home", tmp_path, "--json"))
+    assert listed[0]["folder"] == str(folder)
+    monkeypatch.setenv("PERCDL_DATA", str(tmp_path))
+    assert str(folder) in run("datasets").stdout
+    result = run("datasets", "--download", "gait")  # it is there already
+    assert result.stdout == f"gait: {folder}\n"
+
+
+def test_a_download_goes_where_it_is_asked(no_data, tmp_path, monkeypatch):
+    fetched = []
+
+    def fetch(source, folder):
+        fetched.append(source.archive)
+        (folder / "GaitData").mkdir(parents=True)
+        (folder / "GaitData" / "1-1.json").write_text("{}")
+
+    monkeypatch.setattr("percdl.datasets.folders.fetch", fetch)
+    (tmp_path / "home").mkdir()
+    result = run("datasets", "--download", "gait", "--data-home", tmp_path / "home", "--json")
+    assert fetched == ["GaitData.zip"]
+    assert events_of(result)[-1]["folder"] == str(tmp_path / "home" / "gait" / "GaitData")
+
+
+def test_unknown_datasets_and_folders(no_data, tmp_path, monkeypatch):
+    assert "must be one of gait, ptbxl" in refused("datasets", "--download", "mnist")
+    assert "is not a folder" in refused("datasets", "--data-home", tmp_path / "none")
+    monkeypatch.setenv("PERCDL_DATA", str(tmp_path / "none"))
+    assert "PERCDL_DATA=" in refused("datasets")

@@ -1,0 +1,113 @@
+"""Ctrl-C: a checkpoint, a word on how to go on, and the same result as in one go."""
+
+import json
+import signal
+import subprocess
+import sys
+from contextlib import nullcontext
+
+import pytest
+from commands import MODEL, READ, contents, refused, run
+from small_models import assert_same_fit
+
+import percdl
+from percdl.cli.voice import Voice
+
+
+@pytest.fixture
+def interrupting(monkeypatch):
+    """Make a fit be interrupted after some rounds: call it with their number."""
+
+    def after(n_rounds):
+        def rounds(self, total):
+            told = []
+
+            def report(*round_):
+                told.append(round_)
+                if len(told) == n_rounds:
+                    raise KeyboardInterrupt
+
+            return nullcontext(report)
+
+        monkeypatch.setattr(Voice, "rounds", rounds)
+
+    return after
+
+
+def interrupted_fit(walks, out, *more):
+    message = refused("fit", walks, *READ, *MODEL, "--out", out, *more, code=130)
+    assert f"percdl fit --resume {out}.checkpoint" in message
+
+
+@pytest.mark.parametrize("n_rounds", [1, 3])
+def test_what_was_interrupted_goes_on(
+    n_rounds, walks, model_file, tmp_path, interrupting, monkeypatch
+):
+    out = tmp_path / "m"
+    interrupting(n_rounds)
+    interrupted_fit(walks, out)
+    monkeypatch.undo()
+    assert contents(tmp_path) == ["m.checkpoint"]
+    result = run("fit", "--resume", f"{out}.checkpoint")
+    assert result.exit_code == 0, result.output
+    assert_same_fit(percdl.load(out), percdl.load(model_file))
+    assert percdl.load(out).settings_["out"] == str(out)
+    assert contents(tmp_path) == ["m"]
+
+
+def test_only_the_same_fit_goes_on(walks, tmp_path, interrupting, monkeypatch):
+    interrupting(1)
+    interrupted_fit(walks, tmp_path / "m")
+    monkeypatch.undo()
+    resume = ["--resume", tmp_path / "m.checkpoint"]
+    message = refused("fit", *resume, "--penalty", "0.5")
+    assert "is of a fit with `penalty=0.3`, not `penalty=0.5`" in message
+    assert "of a fit to other recordings" in refused("fit", *resume, "--zscore")
+    assert contents(tmp_path) == ["m.checkpoint"]
+
+
+def test_an_old_checkpoint_is_not_lost_without_a_word(walks, tmp_path):
+    (tmp_path / "m.checkpoint").write_text("old")
+    result = run("fit", walks, *READ, *MODEL, "--out", tmp_path / "m")
+    assert result.exit_code == 0
+    assert "m.checkpoint is of an earlier fit and is replaced; --resume goes on" in result.output
+
+
+def test_without_checkpoints_there_is_nothing_to_go_on_from(walks, tmp_path, interrupting):
+    interrupting(2)
+    arguments = ["fit", walks, *READ, *MODEL, "--out", tmp_path / "m", "--no-checkpoint"]
+    assert "nothing was written that one could go on from" in refused(*arguments, code=130)
+    assert contents(tmp_path) == []
+
+
+def test_what_is_no_checkpoint_is_refused(walks, model_file, tmp_path):
+    assert "There is no checkpoint at" in refused("fit", "--resume", tmp_path / "none")
+    message = refused("fit", "--resume", model_file)
+    assert "is a PerCDL model file, not a checkpoint" in message
+
+
+def test_ctrl_c_in_a_terminal(walks, model_file, tmp_path):
+    out = tmp_path / "m"
+    command = [sys.executable, "-m", "percdl", "fit", walks, *READ, *MODEL, "--out", out, "--json"]
+    process = subprocess.Popen(
+        [str(word) for word in [*command, "--n-perso", "500"]],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    events = []
+    for line in process.stdout:
+        events.append(json.loads(line))
+        if events[-1]["event"] == "round" and events[-1]["phase"] == "personal":
+            process.send_signal(signal.SIGINT)
+            break
+    rest, complaints = process.communicate(timeout=60)
+    events += [json.loads(line) for line in rest.splitlines()]
+    assert process.returncode == 130, complaints
+    assert events[0]["event"] == "start"
+    assert (events[-1]["event"], events[-1]["code"]) == ("interrupted", 130)
+    assert f"percdl fit --resume {out}.checkpoint" in complaints
+    assert "Traceback" not in complaints
+    assert contents(tmp_path) == ["m.checkpoint"]
+    described = json.loads(run("info", f"{out}.checkpoint", "--json").stdout)
+    assert described["rounds_done"] >= 3

@@ -1,0 +1,133 @@
+"""Where nothing can be written: a message, an exit code, and nothing half-written."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from commands import MODEL, READ, contents, refused, run
+
+import percdl
+
+FIT = [*READ, *MODEL]
+
+
+def arguments_of(command, walks, model_file):
+    """Return what a command needs beside an output."""
+    return {
+        "fit": ["fit", walks, *FIT],
+        "personalize": ["personalize", model_file, walks],
+        "events": ["events", model_file, walks],
+        "events as bids": ["events", model_file, walks, "--format", "bids"],
+        "demo": ["demo", "--subjects", "4"],
+    }[command]
+
+
+@pytest.fixture
+def full_disk(tmp_path):
+    """A folder on a file system on which a page is left, less than a model takes."""
+    if os.geteuid() != 0 or shutil.which("mount") is None:
+        pytest.skip("a full disk is a small tmpfs, which only root may mount")
+    folder = tmp_path / "full"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=8k", "tmpfs", str(folder)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("this system lets nobody mount a tmpfs")
+    try:
+        (folder / "filler").write_bytes(b"x" * 4096)
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_fit_on_a_full_disk(walks, full_disk):
+    old = full_disk / "m.percdl"
+    old.write_bytes(b"old")
+    result = run("fit", walks, *FIT, "--out", old)
+    assert result.exit_code == 2, result.output
+    assert "Warning: The checkpoint" in result.output
+    assert f"cannot write {old} (No space left on device)" in result.output
+    assert "Nothing was left half-written" in result.output
+    assert contents(full_disk) == ["filler", "m.percdl"]
+    assert old.read_bytes() == b"old"
+
+
+def test_events_on_a_full_disk(walks, model_file, full_disk):
+    arguments = [*arguments_of("events as bids", walks, model_file), "--out", full_disk]
+    assert f"cannot write {full_disk} (No space left on device)" in refused(*arguments)
+    assert contents(full_disk) == ["filler"]
+
+
+def test_parameters_on_a_full_disk(walks, model_file, full_disk):
+    (full_disk / "more").write_bytes(b"x" * 4096)
+    out = full_disk / "params.csv"
+    arguments = [*arguments_of("personalize", walks, model_file), "--out", out]
+    assert "No space left on device" in refused(*arguments)
+    assert contents(full_disk) == ["filler", "more"]
+
+
+def no_room(path, payload):
+    raise OSError(28, "No space left on device", str(path))
+
+
+@pytest.mark.parametrize("command", ["fit", "personalize", "events"])
+def test_a_disk_that_is_full_for_everybody(command, walks, model_file, tmp_path, monkeypatch):
+    """The same without root: files cannot be written."""
+    for module in ("estimators.container", "signals.writers.files", "signals.writers.events"):
+        monkeypatch.setattr(f"percdl.{module}.replace_file", no_room)
+    out = tmp_path / "new" / "out"
+    message = refused(*arguments_of(command, walks, model_file), "--out", out)
+    assert f"cannot write {out} (No space left on device)" in message
+    assert contents(tmp_path) == []
+
+
+def test_the_last_checkpoint_survives_a_model_that_cannot_be_written(walks, tmp_path, monkeypatch):
+    def refuse(model, path):
+        raise OSError(28, "No space left on device", str(path))
+
+    out = tmp_path / "m"
+    with monkeypatch.context() as patch:
+        patch.setattr("percdl.estimators.persistence.save", refuse)
+        refused("fit", walks, *FIT, "--out", out)
+    assert contents(tmp_path) == ["m.checkpoint"]
+    assert run("fit", "--resume", tmp_path / "m.checkpoint").exit_code == 0
+    assert len(percdl.load(out).events_)
+
+
+@pytest.mark.parametrize("command", ["fit", "personalize", "events", "events as bids", "demo"])
+def test_a_file_where_a_folder_should_be(command, walks, model_file, tmp_path):
+    (tmp_path / "taken").write_text("a file")
+    out = tmp_path / "taken" / "out"
+    message = refused(*arguments_of(command, walks, model_file), "--out", out)
+    assert "cannot write to" in message
+    assert "Choose another folder with --out" in message
+    assert contents(tmp_path) == ["taken"]
+
+
+@pytest.mark.parametrize("command", ["fit", "personalize", "events", "events as bids", "demo"])
+def test_a_folder_that_is_read_only(command, walks, model_file, tmp_path):
+    folder = tmp_path / "locked"
+    folder.mkdir()
+    folder.chmod(0o500)
+    if os.access(folder, os.W_OK):
+        folder = Path("/proc/self")  # where even root makes no files
+        if not folder.is_dir():
+            pytest.skip("this user may write everywhere")
+    out = folder if command in ("events as bids", "demo") else folder / "out"
+    message = refused(*arguments_of(command, walks, model_file), "--out", out)
+    assert f"cannot write to {folder}" in message
+
+
+@pytest.mark.parametrize("command", ["fit", "personalize", "events"])
+def test_a_folder_where_a_file_should_be(command, walks, model_file, tmp_path):
+    message = refused(*arguments_of(command, walks, model_file), "--out", tmp_path)
+    assert f"{tmp_path} is a folder. Name a file with --out" in message
+
+
+def test_a_report_that_cannot_be_written_is_told_before_the_fit(walks, tmp_path):
+    pytest.importorskip("matplotlib")
+    (tmp_path / "taken").write_text("a file")
+    arguments = ["--out", tmp_path / "m", "--report", tmp_path / "taken" / "page.html"]
+    assert "with --report" in refused("fit", walks, *FIT, *arguments)
+    assert contents(tmp_path) == ["taken"]

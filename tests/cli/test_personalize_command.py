@@ -1,0 +1,148 @@
+"""``percdl personalize`` and ``percdl events``: what Python finds, in files."""
+
+import json
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+from commands import contents, events_of, refused, run, write_walks
+from numpy.testing import assert_allclose
+
+import percdl
+from percdl.signals.extras import hushed
+
+
+@pytest.fixture(scope="module")
+def new_walks(tmp_path_factory):
+    """Recordings that the model has not seen."""
+    return write_walks(tmp_path_factory.mktemp("new") / "walks", seed=8)
+
+
+@pytest.fixture(scope="module")
+def expected(model_file, new_walks):
+    """What Python says of them."""
+    cohort = percdl.Cohort.from_csv(new_walks, channels="x", sfreq=50)
+    return percdl.load(model_file).personalize(cohort)
+
+
+def test_parameters_come_as_a_table(model_file, new_walks, expected, tmp_path):
+    out = tmp_path / "params.csv"
+    result = run("personalize", model_file, new_walks, "--out", out)  # read as in the fit
+    assert result.exit_code == 0, result.output
+    table = pd.read_csv(out)
+    assert list(table.columns) == [
+        "subject", "atom", "activations", "param0", "param1", "param2",
+    ]  # fmt: skip
+    assert list(table["subject"]) == [name for name in expected.subjects for _ in range(2)]
+    assert list(table["atom"]) == [0, 1] * 4
+    assert_allclose(table.filter(like="param").to_numpy(), expected.params.reshape(8, 3))
+    assert (table["activations"].to_numpy() == expected.n_activations.ravel()).all()
+
+
+def test_events_come_along(model_file, new_walks, expected, tmp_path):
+    out, where = tmp_path / "params.csv", tmp_path / "events.csv"
+    result = run("personalize", model_file, new_walks, "--out", out, "--events", where, "--json")
+    done = events_of(result)[-1]
+    assert done["events"] == len(expected.events) == len(pd.read_csv(where))
+    assert done["events_file"] == str(where)
+
+
+def test_other_processing_is_warned_of(model_file, new_walks, tmp_path):
+    result = run("personalize", model_file, new_walks, "--zscore", "--out", tmp_path / "p.csv")
+    assert result.exit_code == 0
+    assert "Warning: `PerCDL` was fitted on recordings that were not processed" in result.output
+    assert "processing.py" not in result.output
+
+
+def test_nothing_found_is_an_exit_code(model_file, tmp_path):
+    noise = np.random.default_rng(0).standard_normal(100) * 1e-3
+    pd.DataFrame({"x": noise}).to_csv(tmp_path / "Ed.csv", index=False)
+    out = tmp_path / "params.csv"
+    result = run("personalize", model_file, tmp_path / "Ed.csv", "--out", out)
+    assert result.exit_code == 3, result.output
+    table = pd.read_csv(out)
+    assert table["param0"].isna().all()
+    assert list(table["activations"]) == [0, 0]
+    result = run("events", model_file, tmp_path / "Ed.csv", "--out", tmp_path / "events.csv")
+    assert result.exit_code == 3
+    assert len(pd.read_csv(tmp_path / "events.csv")) == 0
+
+
+@pytest.mark.parametrize("command", ["personalize", "events"])
+@pytest.mark.parametrize(
+    ("model", "arguments", "message"),
+    [
+        ("none.percdl", [], "There is no model file at"),
+        ("text.percdl", [], "is not a PerCDL model file, or it is damaged"),
+        ("cut.percdl", [], "is not a PerCDL model file, or it is damaged"),
+        (".", [], "There is no model file at"),
+        (None, ["--channels", "y"], "no column 'y', only 't', 'x', 'other'"),
+        (None, ["--channels", "x,other"], "was fitted on 1 channel(s) (x), but X has 2"),
+        (None, ["--sfreq", "100"], "was fitted at 50 Hz, but X is sampled at 100 Hz"),
+        (None, ["--nope"], "No such option"),
+    ],
+)
+def test_what_does_not_fit_is_named(
+    command, model, arguments, message, model_file, new_walks, tmp_path
+):
+    (tmp_path / "text.percdl").write_text("not a model")
+    (tmp_path / "cut.percdl").write_bytes(model_file.read_bytes()[:500])
+    path = model_file if model is None else tmp_path / model
+    out = tmp_path / "new" / "out.csv"
+    assert message in refused(command, path, new_walks, *arguments, "--out", out)
+    assert contents(tmp_path / "new") == []
+
+
+def test_events_as_csv(model_file, new_walks, expected, tmp_path):
+    out = tmp_path / "events.csv"
+    assert run("events", model_file, new_walks, "--out", out).exit_code == 0
+    found = pd.read_csv(out)
+    assert_allclose(found["onset_sample"], expected.events["onset_sample"])
+    assert list(found["subject"]) == list(expected.events["subject"])
+
+
+def test_events_of_the_fit_itself(model_file, tmp_path):
+    out = tmp_path / "events.csv"
+    assert run("events", model_file, "--out", out).exit_code == 0
+    assert len(pd.read_csv(out)) == len(percdl.load(model_file).events_)
+
+
+def test_events_as_bids(model_file, new_walks, tmp_path):
+    study = tmp_path / "study"
+    (study / "sub-Ada").mkdir(parents=True)
+    (study / "sub-Ada" / "notes.txt").write_text("kept")
+    arguments = ["--format", "bids", "--task", "walk", "--datatype", "motion", "--out", study]
+    result = run("events", model_file, new_walks, *arguments, "--json")
+    assert result.exit_code == 0, result.output
+    names = [f"sub-{s}/motion/sub-{s}_task-walk_events.tsv" for s in ("Ada", "Bo", "Cy", "Di")]
+    assert contents(study) == sorted([*names, "sub-Ada/notes.txt", "task-walk_events.json"])
+    table = pd.read_csv(study / names[0], sep="\t")
+    assert (table["duration"] == 0.32).all()
+    assert "onset" in json.loads((study / "task-walk_events.json").read_text())
+    assert str(study / names[0]) in events_of(result)[-1]["files"]
+
+
+def test_events_as_wfdb(model_file, new_walks, expected, tmp_path):
+    wfdb = pytest.importorskip("wfdb")
+    arguments = ["--format", "wfdb", "--extension", "atoms", "--out", tmp_path / "notes"]
+    result = run("events", model_file, new_walks, *arguments)
+    assert result.exit_code == 0, result.output
+    with hushed():
+        found = wfdb.rdann(str(tmp_path / "notes" / "Ada"), "atoms")
+    own = expected.events[expected.events["subject"] == "Ada"]
+    assert list(found.sample) == list(own["onset_sample"])
+
+
+def test_a_format_that_fails_leaves_nothing(model_file, new_walks, tmp_path):
+    pytest.importorskip("wfdb")
+    odd = shutil.copytree(new_walks, tmp_path / "odd")
+    (odd / "Di.csv").rename(odd / "D i.csv")
+    arguments = ["--format", "wfdb", "--out", tmp_path / "notes"]
+    message = refused("events", model_file, odd, *arguments)
+    assert "WFDB records are named with letters, digits, - and _" in message
+    assert contents(tmp_path / "notes") == []
+
+
+def test_formats_are_few(model_file, tmp_path):
+    assert "--format" in refused("events", model_file, "--format", "xml", "--out", tmp_path / "e")
