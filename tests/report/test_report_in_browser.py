@@ -7,6 +7,7 @@ import pytest
 pytest.importorskip("plotly")
 
 from percdl import Cohort, IndCDL, PerCDL, PopCDL, TimeWarp
+from percdl.signals.reconstruction import rebuild
 
 OF_A_PERSON = ("signal", "subject-atom", "subject-warp", "subject-speed", "subject-departure",
                "plane")  # fmt: skip
@@ -119,7 +120,8 @@ def test_what_is_drawn_is_what_was_found(visit, report150, model150, cohort150):
     values = cohort150[4].values[:, 0]
     np.testing.assert_allclose(seen.curve("signal", "recording"), values,
                                atol=1e-3 * np.ptp(values))  # fmt: skip
-    rebuilt = model150.reconstruct(cohort150)[4][:, 0]
+    whole = rebuild(cohort150, model150.events_, model150.personal_dictionary_)
+    rebuilt = whole[4][:, 0]
     np.testing.assert_allclose(seen.curve("signal", "reconstruction"), rebuilt,
                                atol=3e-3 * np.ptp(values))  # fmt: skip
     starts = seen.curve("signal", "start of atom 1", "x")
@@ -309,19 +311,25 @@ def test_a_phone_shows_it_without_scrolling_sideways(visit, report150):
 
 def test_dark_light_and_paper(visit, report150):
     seen = visit(report150, color_scheme="dark")
-    ink = "getComputedStyle(document.querySelector('#signal .xtitle')).fill"
     paint = "getComputedStyle(document.body).backgroundColor"
-    dark = seen.ask(ink), seen.ask(paint)
+    wait_for_ink(seen, "> 200")
+    assert brightness(seen.ask(paint)) < 60
     seen.keep("report_dark", full_page=True)
     seen.page.emulate_media(color_scheme="light")
-    light = seen.ask(ink), seen.ask(paint)
-    assert brightness(dark[0]) > 200 > 60 > brightness(dark[1])
-    assert brightness(light[0]) < 60 < 200 < brightness(light[1])
+    wait_for_ink(seen, "< 60")
+    assert brightness(seen.ask(paint)) > 200
     seen.page.emulate_media(color_scheme="dark", media="print")
-    assert brightness(seen.ask(ink)) < 60
+    wait_for_ink(seen, "< 60")
+    assert brightness(seen.ask(paint)) > 200
     assert not seen.page.is_visible("nav")
     assert len(seen.page.pdf()) > 10_000
     seen.keep("report_paper", full_page=True)
+
+
+def wait_for_ink(seen, bound):
+    """Wait until the texts of a chart are as bright, or as dark, as they should be."""
+    fill = "getComputedStyle(document.querySelector('#signal .xtitle')).fill"
+    seen.page.wait_for_function(f"() => Number({fill}.match(/\\d+/)[0]) {bound}")
 
 
 def brightness(color: str) -> float:

@@ -34,7 +34,7 @@ class Groups:
     def names(self) -> list[str]:
         """The groups that can be compared."""
         labels = list(self.people.cohort.groups)
-        known = (self.people.found.n_activations > 0).all(1)
+        known = np.all(self.people.found.n_activations > 0, axis=1).tolist()
         of = [name for name, seen in zip(labels, known, strict=True) if seen]
         return [name for name in self.people.groups if of.count(name) > 1]
 
@@ -173,7 +173,7 @@ def _direction(cluster: dict[str, Any]) -> str:
 def place_people(people: People) -> dict[str, Any] | None:
     """Return everyone's place in the plane of the first two principal components."""
     features = people.found.params.reshape(len(people.cohort), -1)
-    known = ~np.isnan(features).any(1)
+    known = np.isfinite(features.sum(1))
     if features.shape[1] < 2 or known.sum() < 3 or not features[known].std(0).any():
         return None
     points, labels = embed(features, None, known)

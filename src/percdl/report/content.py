@@ -108,7 +108,7 @@ def _events(people: People) -> dict[str, Any]:
     """Return the events of all people, one after the other, and where each one's begin."""
     events = people.found.events
     position = {subject: s for s, subject in enumerate(people.cohort.subjects)}
-    of = events["subject"].map(position).to_numpy(int)
+    of = np.array([position[subject] for subject in events["subject"]], int)
     order = np.argsort(of, kind="stable")
     counts = np.bincount(of, minlength=len(position))
     return {
@@ -141,9 +141,8 @@ def _deviation_note(people: People) -> str:
     if not isinstance(people.deviation, Deviation):
         return ""
     return (
-        "Distance of the parameters from the mean of "
-        f"{people.reference or 'everyone else'}, in units of their spread there; each person is "
-        "left out of the reference. About 1 is typical."
+        f"Distance from the mean of {people.reference or 'everyone else'}, each person left out "
+        "of it: 1 is as far as a typical member, 2 twice as far. Unusual is not ill."
     )
 
 

@@ -61,8 +61,8 @@ def unpack(packed: Packed) -> np.ndarray:
 
 def _scales(rows: np.ndarray, n_levels: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the lowest value of each curve, and what a whole number stands for."""
-    empty = np.isnan(rows).all(1) if rows.size else np.zeros(0, bool)
-    known = np.where(empty[:, None], 0.0, rows)
+    empty = np.all(np.isnan(rows), axis=1, keepdims=True)
+    known = np.where(empty, 0.0, rows)
     low, high = np.nanmin(known, 1), np.nanmax(known, 1)
     step = (high - low) / (n_levels - 1)
     return low, np.where(step > 0, step, 1.0)

@@ -113,9 +113,11 @@ def gather_people(
 
 def _can_hold(cohort: Cohort, model: BaseCDL) -> bool:
     """Return whether the events of the fit lie within the recordings."""
-    last = model.events_.groupby("subject")["onset_sample"].max() + model.atom_length_
-    lengths = pd.Series(cohort.lengths, index=list(cohort.subjects))
-    return bool((last <= lengths.reindex(last.index)).all())
+    ends = model.events_["onset_sample"].to_numpy(int) + model.atom_length_
+    return all(
+        end <= cohort[str(subject)].n_times
+        for subject, end in zip(model.events_["subject"], ends, strict=True)
+    )
 
 
 def _find_reference(cohort: Cohort, asked: str | None) -> str | None:
@@ -156,8 +158,8 @@ def tabulate_people(people: People) -> list[dict[str, Any]]:
                            people.errors, 3))  # fmt: skip
     if isinstance(deviation, Deviation):
         norm = people.reference or "everyone else"
-        columns.append(_number("deviation", "Deviation", f"Deviation index from {norm}; about 1 "
-                               "is typical", deviation.index, 2))  # fmt: skip
+        columns.append(_number("deviation", "Deviation", f"Distance from {norm}; 1 is typical "
+                               "of them", deviation.index, 2))  # fmt: skip
         columns.append(_number("percentile", "Percentile", f"Percentage of {norm} with a smaller "
                                "deviation index", deviation.percentile, 0))  # fmt: skip
     return columns + _metadata(people.metadata)

@@ -44,7 +44,7 @@ function axis(title, options = {}) {
   };
 }
 
-function draw(id, traces, layout = {}) {
+function draw(id, traces, layout = {}, config = {}) {
   const { text, ground } = theme();
   const place = document.getElementById(id);
   const base = {
@@ -63,6 +63,7 @@ function draw(id, traces, layout = {}) {
     displayModeBar: touch.matches ? false : "hover",
     // Named one by one: no button may lead out of the page.
     modeBarButtons: [["toImage", "zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]],
+    ...config,
   });
 }
 

@@ -88,7 +88,8 @@ function drawSignal() {
   traces.push(...onsetMarks(inside, channels));
   const place = document.getElementById("signal");
   place.style.height = `${channels.length > 1 ? Math.max(300, 95 * channels.length) : 300}px`;
-  draw("signal", traces, layout);
+  // A double click is ours: the library would go back to the range of the first drawing.
+  draw("signal", traces, layout, { doubleClick: false });
   const whole = signal.duration;
   document.getElementById("range").textContent =
     `${signal.from.toFixed(1)} to ${signal.to.toFixed(1)} s of ${whole.toFixed(1)} s`;
@@ -155,9 +156,9 @@ function listenToSignal() {
   const place = document.getElementById("signal");
   drawSignal();
   place.on("plotly_relayout", (change) => {
-    if (change["xaxis.autorange"]) look(0, signal.duration);
-    else if ("xaxis.range[0]" in change) look(change["xaxis.range[0]"], change["xaxis.range[1]"]);
+    if ("xaxis.range[0]" in change) look(change["xaxis.range[0]"], change["xaxis.range[1]"]);
   });
+  place.on("plotly_doubleclick", moves.whole);
   for (const button of document.querySelectorAll("[data-move]")) {
     button.addEventListener("click", () => moves[button.dataset.move]());
   }
