@@ -102,6 +102,14 @@ def people(n_subjects: int) -> Cohort:
     )
 
 
+@pytest.fixture(scope="session", autouse=True)
+def few_permutations():
+    """Pages are tested here, not the tests they show."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("percdl.report.comparison.N_PERMUTATIONS", 200)
+        yield
+
+
 @pytest.fixture(scope="session")
 def cohort150() -> Cohort:
     return people(150)

@@ -47,7 +47,7 @@ def test_errors_add_up_to_that_of_the_model(model150, cohort150):
 def test_the_reference_is_found_by_its_usual_names(model150, cohort150):
     assert gather_people(model150, cohort150).reference == "healthy"
     assert gather_people(model150, cohort150, "patient").groups[0] == "patient"
-    with pytest.raises(InvalidParameterError, match="'sick' is no group.*'patient', 'healthy'"):
+    with pytest.raises(InvalidParameterError, match=r"'sick' is no group.*'patient', 'healthy'"):
         gather_people(model150, cohort150, "sick")
 
 

@@ -200,7 +200,7 @@ def several(tmp_path_factory):
     )  # fmt: skip
     model = PerCDL(
         1, 40, transform=TimeWarp(1, 2), penalty=1.0, n_init=1, n_perso=1, realign=False,
-        multistart=False, random_state=0,
+        multistart=False, weighting="subjects", random_state=0,
     ).fit(cohort)  # fmt: skip
     return model.report(tmp_path_factory.mktemp("several") / "page.html"), cohort
 
@@ -242,7 +242,8 @@ def test_without_groups_there_is_nothing_to_compare_and_the_page_says_so(visit, 
 @pytest.mark.parametrize("kind", [PopCDL, IndCDL], ids=lambda kind: kind.__name__)
 def test_models_without_warps_show_none(kind, visit, cohort150, tmp_path):
     few = cohort150[:6]
-    model = kind(2, 50, penalty=1.0, n_init=1, n_perso=1, realign=False, random_state=0).fit(few)
+    options = {"n_init": 1, "n_perso": 1, "realign": False, "weighting": "subjects"}
+    model = kind(2, 50, penalty=1.0, **options, random_state=0).fit(few)
     seen = visit(model.report(tmp_path / "page.html"))
     assert not seen.page.is_visible("#subject-warp")
     assert seen.page.is_visible("#subject-atom")
@@ -264,7 +265,7 @@ def test_one_person_alone_and_one_without_any_cycle(visit, model150, cohort150, 
     assert len(own) == 0
 
 
-def test_names_with_markup_are_shown_as_text(visit, cohort150, tmp_path):
+def test_names_with_markup_are_shown_as_text(visit, model150, cohort150, tmp_path):
     nasty = [
         "<img src=x onerror=\"document.title='owned'\">",
         "</script><script>document.title='owned'</script>",
@@ -278,13 +279,10 @@ def test_names_with_markup_are_shown_as_text(visit, cohort150, tmp_path):
         [record.values for record in cohort150[:6]], sfreq=100, subjects=nasty, groups=groups,
         channels=["<i>gyro</i>"], units="<sub>s</sub>",
     )  # fmt: skip
-    model = PerCDL(
-        2, 50, transform=TimeWarp(1, 3), penalty=1.0, n_init=1, n_perso=1, realign=False,
-        multistart=False, random_state=0,
-    ).fit(cohort)  # fmt: skip
     metadata = pd.DataFrame({"subject": nasty, "<u>note</u>": [f"<em>{n}</em>" for n in nasty]})
     title = "<h1>title</h1><script>document.title='owned'</script>"
-    seen = visit(model.report(tmp_path / "page.html", metadata=metadata, title=title))
+    page = model150.report(tmp_path / "page.html", cohort, metadata=metadata, title=title)
+    seen = visit(page)
     assert seen.page.title() == title
     assert sorted(seen.column("Subject")) == sorted(nasty)
     assert set(seen.column("<u>note</u>")) == {f"<em>{n}</em>" for n in nasty}
