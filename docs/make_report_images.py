@@ -30,12 +30,13 @@ def main() -> None:
     with sync_playwright() as running:
         path = shutil.which("chromium") or shutil.which("google-chrome")
         browser = running.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        wide = browser.new_page(viewport={"width": 1400, "height": 1000})
+        # As tall as the part: the table of people takes the height of the window.
+        wide = browser.new_page(viewport={"width": 1400, "height": 1900})
         show(wide, gait, f"#subject={PERSON}")
         keep(wide, "gait_overview", "#overview")
         keep(wide, "gait_people", "#subjects")
         keep(wide, "gait_groups", "#comparison")
-        night = browser.new_page(viewport={"width": 1400, "height": 1000}, color_scheme="dark")
+        night = browser.new_page(viewport={"width": 1400, "height": 2600}, color_scheme="dark")
         show(night, ecg, "")
         night.check("#all-channels")
         keep(night, "ecg_people", "#subjects")
@@ -75,6 +76,7 @@ def show(page: Page, report: Path, fragment: str) -> None:
     """Open a report and wait until it is drawn."""
     page.goto(report.as_uri() + fragment)
     page.wait_for_selector("html[data-ready=yes]")
+    page.add_style_tag(content=".bar { position: static !important; }")
 
 
 def keep(page: Page, name: str, part: str | None) -> None:

@@ -213,6 +213,7 @@ def test_channels_are_drawn_one_by_one_or_all_together(visit, several):
     seen.page.check("#all-channels")
     drawn = seen.ask("document.getElementById('signal').data.map((t) => t.yaxis ?? 'y')")
     assert set(drawn) == {"y", "y2", "y3"}
+    assert seen.page.locator("#signal .main-svg").first.bounding_box()["height"] > 300
     seen.keep("report_channels", full_page=True)
 
 

@@ -18,7 +18,7 @@ from percdl.report.packing import pack
 from percdl.report.people import People
 
 LEVEL = 0.05
-N_PERMUTATIONS = 2000
+N_PERMUTATIONS = 1000
 #: What is compared: personal atoms at one size, timing, and the observed cycle, timing undone.
 PARTS = ("atoms", "timing", "amplitude")
 PART_NAMES = {"atoms": "cycle", "timing": "timing", "amplitude": "amplitude"}

@@ -3,6 +3,9 @@
 // More points than this in view are drawn as the range of each of so many bins.
 const MOST_POINTS = 4000;
 const N_BINS = 1500;
+// Pixels of one channel, alone or above others.
+const HEIGHT = 300;
+const ROW_HEIGHT = 90;
 // Shading more cycles than this would be a blot.
 const MOST_SHADES = 250;
 
@@ -69,7 +72,7 @@ function drawSignal() {
   const layout = {
     xaxis: axis("time (s)", { range: [signal.from, signal.to], anchor: `y${channels.length > 1 ? channels.length : ""}` }),
     shapes: inside.length <= MOST_SHADES ? inside.map(shade) : [],
-    margin: { l: 58, r: 14, t: 12, b: 42 },
+    height: channels.length > 1 ? 60 + ROW_HEIGHT * channels.length : HEIGHT,
   };
   const traces = [];
   channels.forEach((p, i) => {
@@ -86,8 +89,6 @@ function drawSignal() {
     traces.push(line(made.x, made.y, "reconstruction", theme().shared, { width: 1, ...once, hoverinfo: "skip" }));
   });
   traces.push(...onsetMarks(inside, channels));
-  const place = document.getElementById("signal");
-  place.style.height = `${channels.length > 1 ? Math.max(300, 95 * channels.length) : 300}px`;
   // A double click is ours: the library would go back to the range of the first drawing.
   draw("signal", traces, layout, { doubleClick: false });
   const whole = signal.duration;
