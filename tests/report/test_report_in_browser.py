@@ -167,6 +167,7 @@ def test_every_control_can_be_reached_and_has_a_name(visit, report150):
 
 def test_dragging_zooms_and_a_double_click_undoes_it(visit, report150):
     seen = visit(report150)
+    seen.page.locator("#signal").scroll_into_view_if_needed()
     box = seen.page.locator("#signal .nsewdrag").first.bounding_box()
     middle = box["y"] + box["height"] / 2
     seen.page.mouse.move(box["x"] + 0.2 * box["width"], middle)
