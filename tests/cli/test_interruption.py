@@ -55,6 +55,24 @@ def test_what_was_interrupted_goes_on(
     assert contents(tmp_path) == ["m"]
 
 
+def test_all_settings_come_back(walks, tmp_path, interrupting, monkeypatch):
+    config = tmp_path / "fit.toml"
+    config.write_text("bandpass = [0.5, 20]\nzscore = true\nunits = 'g'\nsigned = true\n")
+    table = tmp_path / "subjects.csv"
+    table.write_text("subject,group\nAda,a\nBo,b\nCy,a\nDi,b\n")
+    more = ["--config", config, "--metadata", table, "--min-gap", "20ms", "--tol", "1e-9"]
+    whole = run("fit", walks, *READ, *MODEL, *more, "--out", tmp_path / "whole")
+    assert whole.exit_code == 0, whole.output
+    interrupting(2)
+    interrupted_fit(walks, tmp_path / "m", *more)
+    monkeypatch.undo()
+    result = run("fit", "--resume", tmp_path / "m.checkpoint")
+    assert result.exit_code == 0, result.output
+    first, second = percdl.load(tmp_path / "whole"), percdl.load(tmp_path / "m")
+    assert_same_fit(first, second)
+    assert {**first.settings_, "out": ""} == {**second.settings_, "out": ""}
+
+
 def test_only_the_same_fit_goes_on(walks, tmp_path, interrupting, monkeypatch):
     interrupting(1)
     interrupted_fit(walks, tmp_path / "m")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from percdl.cli.config import use_config
+from percdl.cli.config import Context, use_config
 from percdl.cli.errors import fail
 
 if TYPE_CHECKING:
@@ -35,6 +35,11 @@ def _option(*names: str, help: str, panel: str = _FILES, **more: Any) -> Any:
     return typer.Option(*names, help=help, rich_help_panel=panel, show_default=False, **more)
 
 
+def _named_elsewhere(context: Context, data: list[str] | None) -> list[str] | None:
+    """Return what DATA names, or what a file of options does: not every typer looks there."""
+    return data or (context.default_map or {}).get("data")
+
+
 @dataclass(frozen=True)
 class DataOptions:
     """The recordings: a group of options, see `as_command`. None stands for: not said."""
@@ -43,6 +48,7 @@ class DataOptions:
         list[str] | None,
         typer.Argument(
             metavar="DATA",
+            callback=_named_elsewhere,
             help="A folder, files, or patterns in quotes: CSV, Parquet, NPZ, EDF or WFDB.",
             show_default=False,
         ),

@@ -79,11 +79,11 @@ def fit(
         )
         with writing(out, "--out"):
             model.save(out)
+        for finished in (resume, _beside(out) if checkpoint else None):
+            if finished is not None:
+                finished.unlink(missing_ok=True)
         if report is not None:
             _write_report(model, report, cohort)
-    for finished in (resume, _beside(out) if checkpoint else None):
-        if finished is not None:
-            finished.unlink(missing_ok=True)
     _conclude(model, cohort, voice, out, report, time.perf_counter() - began)
 
 
