@@ -7,7 +7,7 @@ from small_models import assert_same_fit, make, spaced_cohort
 import percdl
 from percdl import Identity, L1Coder
 from percdl.estimators.checkpoint import fit_with_checkpoints, read_checkpoint
-from percdl.exceptions import InvalidParameterError, ModelFileError
+from percdl.exceptions import CheckpointWarning, InvalidParameterError, ModelFileError
 
 
 class Interrupted(Exception):
@@ -103,6 +103,23 @@ def test_other_arguments_or_recordings_are_refused(cohort, tmp_path):
         fit_with_checkpoints(other, cohort, None, resume=checkpoint)
     with pytest.raises(InvalidParameterError, match="other recordings"):
         fit_with_checkpoints(make("PerCDL"), spaced_cohort(4), None, resume=checkpoint)
+
+
+def test_another_device_or_version_is_refused(cohort, tmp_path, monkeypatch):
+    checkpoint = interrupted(make("PopCDL"), cohort, tmp_path / "at", 1)
+    checkpoint.content["parameters"]["chunk_rows"] = 1
+    with pytest.raises(InvalidParameterError, match="on another kind of device"):
+        fit_with_checkpoints(make("PopCDL", chunk_rows=1), cohort, None, resume=checkpoint)
+    checkpoint.content["version"] = "0.0.1"
+    with pytest.raises(InvalidParameterError, match=r"written by PerCDL 0\.0\.1"):
+        fit_with_checkpoints(make("PopCDL"), cohort, None, resume=checkpoint)
+
+
+def test_a_checkpoint_that_cannot_be_written_is_told_once(cohort, tmp_path):
+    with pytest.warns(CheckpointWarning, match="goes on") as told:
+        model = fit_with_checkpoints(make("PopCDL"), cohort, tmp_path / "none" / "at")
+    assert len(told) == 1
+    assert_same_fit(model, make("PopCDL").fit(cohort))
 
 
 def test_models_and_checkpoints_are_told_apart(cohort, tmp_path):

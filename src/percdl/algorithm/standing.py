@@ -16,6 +16,7 @@ from percdl.algorithm.coding import Coded
 from percdl.algorithm.exchange import Broadcast
 from percdl.algorithm.history import StopReason
 from percdl.algorithm.local import Site
+from percdl.exceptions import InvalidParameterError
 from percdl.steps.cdu import normalize
 from percdl.steps.types import Events, Statistics
 
@@ -64,12 +65,15 @@ def site_arrays(site: Site) -> dict[str, np.ndarray]:
 
 def restore_site(site: Site, arrays: Mapping[str, np.ndarray]) -> None:
     """Give a site the state that `site_arrays` has told; the recordings must be the same."""
-    for i, chunk in enumerate(site.chunks):
+    n_rows = [len(arrays[name]) for name in arrays if name.endswith("/0")]
+    if sorted(n_rows) != sorted(chunk.rows for chunk in site.chunks):
+        raise InvalidParameterError(
+            "The fit was interrupted with other `chunk_rows`, or on another kind of device: its "
+            "recordings were put together otherwise. Go on there, or start anew."
+        )
+    for i in range(len(site.chunks)):
         n_leaves = sum(name.startswith(f"chunk{i}/") for name in arrays)
-        leaves = [arrays[f"chunk{i}/{j}"] for j in range(n_leaves)]
-        if len(leaves[0]) != chunk.rows:
-            raise ValueError(f"chunk {i} has {chunk.rows} rows, not {len(leaves[0])}")
-        site.coded[i] = _as_coded(leaves)
+        site.coded[i] = _as_coded([arrays[f"chunk{i}/{j}"] for j in range(n_leaves)])
     for i, block in enumerate(site.blocks):
         block.params = np.array(arrays[f"block{i}/params"])
         block.fruitless = np.array(arrays[f"block{i}/fruitless"])

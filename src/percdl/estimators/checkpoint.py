@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from safetensors import SafetensorError
 
+from percdl import __version__
 from percdl.algorithm.exchange import Broadcast
 from percdl.algorithm.history import HalfStep, History, StopReason
 from percdl.algorithm.results import Results
@@ -120,6 +121,7 @@ def fit_with_checkpoints(
     def save(moment: Moment) -> None:
         content, arrays = _pack(moment)
         content |= {
+            "version": __version__,
             "model": type(model).__name__,
             "parameters": encode_parameters(model, arrays),
             "chosen": list(chosen),
@@ -158,6 +160,11 @@ def _identify(cohort: Cohort) -> str:
 
 def _check_same(resume: Checkpoint, model: BaseCDL, identity: str) -> None:
     """Raise where a fit would not go on with what it began with."""
+    if resume.content["version"] != __version__:
+        raise InvalidParameterError(
+            f"The checkpoint was written by PerCDL {resume.content['version']}, and this is "
+            f"{__version__}. Resume with that version, or start anew."
+        )
     arrays: Arrays = {}
     now, before = encode_parameters(model, arrays), resume.content["parameters"]
     for name in now:
