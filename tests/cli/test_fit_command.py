@@ -73,12 +73,16 @@ def test_people_are_told_what_came_out(walks, tmp_path):
 def test_a_report_is_asked_of_the_report(walks, tmp_path, monkeypatch):
     asked = []
     stand_in = ModuleType("percdl.report.cohort")
-    stand_in.write_report = lambda *told: asked.append(told)
+    stand_in.write_report = lambda *told, metadata: asked.append((*told, metadata))
     monkeypatch.setitem(sys.modules, "percdl.report.cohort", stand_in)
     out, page = tmp_path / "m", tmp_path / "new" / "page.html"
-    result = run("fit", walks, *READ, *MODEL, "--out", out, "--report", page)
+    table = tmp_path / "subjects.csv"
+    table.write_text("subject,age\nAda,30\nBo,40\nCy,50\nDi,60\n")
+    more = ["--metadata", table, "--report", page]
+    result = run("fit", walks, *READ, *MODEL, "--out", out, *more)
     assert result.exit_code == 0, result.output
-    ((model, path, cohort),) = asked
+    ((model, path, cohort, metadata),) = asked
+    assert len(metadata) == 4
     assert path == page
     assert cohort.subjects == model.subjects_
     assert f"Report: {page}" in result.stdout

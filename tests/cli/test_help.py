@@ -10,7 +10,9 @@ from typer.main import get_command
 
 from percdl.cli import app
 
-COMMANDS = ["fit", "personalize", "events", "suggest", "info", "datasets", "demo", "reproduce"]
+COMMANDS = [
+    "fit", "report", "personalize", "events", "suggest", "info", "datasets", "demo", "reproduce",
+]  # fmt: skip
 
 
 def test_all_commands_are_listed():

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from percdl.cli.config import Context, set_defaults
-from percdl.cli.data_options import DataOptions, read_cohort
+from percdl.cli.data_options import DataOptions, read_cohort, read_metadata
 from percdl.cli.errors import NOTHING_FOUND, prepare_file, require_packages, writing
 from percdl.cli.model_options import ModelOptions
 from percdl.cli.voice import Voice, plain
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from percdl.estimators import PerCDL
     from percdl.signals import Cohort
 
@@ -83,7 +85,7 @@ def fit(
             if finished is not None:
                 finished.unlink(missing_ok=True)
         if report is not None:
-            _write_report(model, report, cohort)
+            _write_report(model, report, cohort, read_metadata(source, cohort))
     _conclude(model, cohort, voice, out, report, time.perf_counter() - began)
 
 
@@ -155,11 +157,13 @@ def _how_to_resume(checkpoint: Path | None) -> str:
     )
 
 
-def _write_report(model: PerCDL, path: Path, cohort: Cohort) -> None:
+def _write_report(
+    model: PerCDL, path: Path, cohort: Cohort, metadata: pd.DataFrame | None
+) -> None:
     from percdl.report.cohort import write_report
 
     with writing(path, "--report"):
-        write_report(model, path, cohort)
+        write_report(model, path, cohort, metadata=metadata)
 
 
 def _conclude(
