@@ -132,4 +132,6 @@ def draw_power(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
 
 
 if __name__ == "__main__":
-    draw_power(measure_power(N_REPEATS)).figure.savefig(sys.argv[1], dpi=120)
+    table = measure_power(N_REPEATS)
+    print(table.to_string())
+    draw_power(table).figure.savefig(sys.argv[1], dpi=120)
