@@ -95,8 +95,9 @@ def _line_up(curves: np.ndarray, two_sided: bool) -> np.ndarray:
 
     The still samples part the channels: clusters are runs of the line. With two sides, the
     curves turned upside down follow. (Asked for both tails of two samples, MNE 1.13 compares
-    the largest cluster of either sign with the largest positive one of each permutation, and
-    finds twice as many differences as it should where there is none.)
+    the largest cluster of either sign with the largest positive one of each permutation, if it
+    has one. Where clusters of both signs are common, as in rough curves, false alarms are then
+    up to twice as frequent as they should be.)
     """
     parted = np.pad(np.moveaxis(curves, 2, 1), ((0, 0), (0, 0), (0, 1)))
     lines = parted.reshape(len(curves), -1)
