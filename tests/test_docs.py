@@ -7,7 +7,13 @@ import pytest
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 # Pages whose code stands by itself, and the packages they need beyond the core.
-PAGES = {"transforms.md": [], "data.md": ["wfdb"], "groups.md": ["mne"]}
+PAGES = {
+    "transforms.md": [],
+    "deviation.md": [],
+    "data.md": ["wfdb"],
+    "groups.md": ["mne"],
+    "report.md": ["plotly"],
+}
 
 
 @pytest.mark.parametrize("name", PAGES)
