@@ -207,7 +207,7 @@ def _other_references(walkers: Walkers) -> Iterator[Claim]:
 def _sensors(walkers: Walkers, index: np.ndarray) -> Iterator[Claim]:
     """Report how far the brand of the sensor could explain the separation."""
     brand = walkers.about["Sensor"].to_numpy(str)
-    counts = pd.crosstab(walkers.group, brand)
+    counts = pd.crosstab(walkers.group, brand).reindex(GROUPS, fill_value=0)
     yield beside(
         "participants by group and sensor",
         "; ".join(f"{name}: {row.to_dict()}" for name, row in counts.iterrows()),
@@ -220,8 +220,9 @@ def _sensors(walkers: Walkers, index: np.ndarray) -> Iterator[Claim]:
                 yield _claim(f"{label}, norm too: AUC", found)
             elif found := walkers.compare(index, group, same):
                 yield beside(label, f"AUC {found}")
-    rare, *_, common = counts.loc[HEALTHY].sort_values().index
-    if counts.loc[HEALTHY, rare] > LEAST_PERSONS and rare != common:
+    brands = counts.loc[HEALTHY].sort_values().index
+    rare, common = brands[0], brands[-1]
+    if rare != common and counts.loc[HEALTHY, rare] > LEAST_PERSONS:
         pair = (index[walkers.is_healthy & (brand == name)] for name in (rare, common))
         yield beside(f"{rare} against {common} among the healthy", f"AUC {_separate(pair)}")
         adjusted = _adjusted_index(walkers, (brand == rare).astype(float))
