@@ -98,7 +98,8 @@ class Walkers:
     def distance_of(self, people: Personalization, described: Described) -> np.ndarray:
         """Return distances of other recordings of the same people, each left out of the norm."""
         (norm, kinds), (values, _) = described(self.people), described(people)
-        who, healthy = np.array(self.people.subjects), self.is_healthy
+        who = np.array(self.people.subjects)
+        healthy = self.is_healthy & np.isfinite(norm).all(1)
         known = np.isfinite(values).all(1)
         found = np.full(len(values), np.nan)
         reference = Reference(norm[healthy], who[healthy], kinds)
@@ -189,14 +190,15 @@ def _rhythm(walkers: Walkers) -> np.ndarray:
 
 def _other_references(walkers: Walkers) -> Iterator[Claim]:
     """Report the separation when the norm is one half of the healthy, measured on the other."""
-    healthy = np.flatnonzero(walkers.is_healthy)
+    values, kinds = _by_index(walkers.people)
+    known, who = np.isfinite(values).all(1), np.array(walkers.people.subjects)
+    healthy, ill = (np.flatnonzero(x & known) for x in (walkers.is_healthy, ~walkers.is_healthy))
     rng, found = np.random.default_rng(0), []
-    values, kinds = describe_people(walkers.people)
-    who = np.array(walkers.people.subjects)
     for _ in range(N_SPLITS):
         norm, rest = np.array_split(rng.permutation(healthy), 2)
-        score = Reference(values[norm, 0], who[norm], kinds).distances(values[:, 0], who)
-        found.append(np.heaviside(score[~walkers.is_healthy][:, None] - score[rest], 0.5).mean())
+        reference = Reference(values[norm], who[norm], kinds)
+        patients, others = (reference.distances(values[x], who[x]) for x in (ill, rest))
+        found.append(np.heaviside(patients[:, None] - others, 0.5).mean())
     yield beside(
         f"{BOTH}: AUC when half of the healthy are the norm, measured on the others",
         f"mean {np.mean(found):.3f}, {np.min(found):.3f} to {np.max(found):.3f} "
@@ -251,7 +253,8 @@ def _age_and_speed(walkers: Walkers, index: np.ndarray) -> Iterator[Claim]:
 
 def _adjusted_index(walkers: Walkers, covariate: np.ndarray) -> np.ndarray:
     """Return distances of what a line in the covariate, fitted to the other healthy, leaves."""
-    features, known = _by_index(walkers.people)[0], np.isfinite(covariate)
+    features, _ = _by_index(walkers.people)
+    known = np.isfinite(covariate) & np.isfinite(features).all(1)
     design = np.column_stack([np.ones(len(covariate)), covariate])
     rest = np.full(features.shape, np.nan)
     for s in np.flatnonzero(known):

@@ -208,6 +208,16 @@ def test_a_person_is_no_part_of_their_own_norm():
     assert_allclose(met.index, measure_deviation(people, GROUPS, "healthy").index[3])
 
 
+def test_labels_may_be_arrays():
+    people = seen_through(some_params())
+    plain = measure_deviation(people, GROUPS, "healthy", persons=list(people.subjects))
+    found = measure_deviation(
+        people, np.array(GROUPS), "healthy", persons=np.array(people.subjects)
+    )
+    assert_allclose(found.index, plain.index)
+    assert found.groups == plain.groups
+
+
 def test_percentile_counts_the_other_members_that_are_nearer():
     found = measure_deviation(seen_through(some_params()), GROUPS, "healthy")
     index = found.index

@@ -15,8 +15,8 @@ from percdl.exceptions import InvalidParameterError
 if TYPE_CHECKING:
     from percdl.estimators.personalization import Personalization
 
-Groups = Sequence[str | None] | None
-Persons = Sequence[object] | Mapping[str, object] | None
+Groups = Sequence[str | None] | np.ndarray | None
+Persons = Sequence[object] | np.ndarray | Mapping[str, object] | None
 
 
 def find_members(
@@ -29,7 +29,7 @@ def find_members(
             "subject of the fit, such as `cohort.groups`."
         )
     if isinstance(reference, str):
-        labels = groups or ()
+        labels = () if groups is None else groups
         names = list(dict.fromkeys(name for name in labels if name is not None))
         if reference not in names:
             raise InvalidParameterError(

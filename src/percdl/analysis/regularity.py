@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from jaxtyping import Float
 from scipy.stats import median_abs_deviation
 
 from percdl.analysis.fitted import as_personalization
+from percdl.analysis.members import Groups
 from percdl.analysis.rhythm import NORMAL_MAD
 from percdl.analysis.segmentation import check_columns
 from percdl.exceptions import InvalidParameterError
@@ -163,9 +163,7 @@ def describe_intervals(
     }
 
 
-def atom_prevalence(
-    fitted: BaseCDL | Personalization, groups: Sequence[str | None] | None = None
-) -> pd.DataFrame:
+def atom_prevalence(fitted: BaseCDL | Personalization, groups: Groups = None) -> pd.DataFrame:
     """Return how common each atom is among the subjects.
 
     Parameters
