@@ -149,11 +149,10 @@ def measure_deviation(
     --------
     Everyone against the healthy, and a new patient against the same norm:
 
-    >>> from percdl import PerCDL, TimeWarp, make_synthetic
+    >>> from percdl import IndCDL, make_synthetic
     >>> truth = make_synthetic(9, random_state=0)
     >>> cohort, groups = truth.cohort, ["healthy"] * 6 + ["patient"] * 3
-    >>> quick = {"realign": False, "multistart": False, "init": truth.dictionary}
-    >>> model = PerCDL(2, 50, TimeWarp(1, 3), **quick).fit(cohort)
+    >>> model = IndCDL(2, 50, penalty=1.0, init=truth.dictionary).fit(cohort)
     >>> measure_deviation(model, groups, "healthy").index.shape
     (9,)
     >>> new = model.personalize(cohort[:1])
