@@ -124,6 +124,9 @@ def claims() -> Iterator[Claim]:
         yield _claim(f"{name} against {HEALTHY}: AUC of the index", walkers.compare(index, name))
     yield from _other_scores(walkers)
     yield from _other_references(walkers)
+    moved = build("PerCDL", "auto").fit(walkers.cohort)
+    score = measure_deviation(moved, None, walkers.is_healthy).index
+    yield _report(walkers, "index of a fit that moves everyone's windows (the default)", score)
     yield from _sensors(walkers, index)
     yield from _age_and_speed(walkers, index)
 
