@@ -13,7 +13,7 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
-from percdl import PerCDL, TimeWarp, load_gait
+from percdl import PerCDL, PopCDL, TimeWarp, load_gait
 from percdl.datasets import load_ptbxl_balanced
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -53,10 +53,13 @@ def main() -> None:
 def report_gait() -> Path:
     """Report the angular velocity of the right foot of 150 walkers, by group."""
     data = load_gait()
+    cohort = data.cohort.zscore()
+    # Windows that stay where the population's atom has them: people are compared by sample.
+    start = PopCDL(1, 100, penalty=0.01, random_state=0).fit(cohort).dictionary_
     model = PerCDL(
-        n_atoms=1, atom_length=100, transform=TimeWarp(4, 15), penalty=0.01, n_solver_steps=10,
-        realign=False, random_state=0,
-    ).fit(data.cohort.zscore())  # fmt: skip
+        1, 100, TimeWarp(4, 15), penalty=0.01, init=start, realign=False, n_solver_steps=10,
+        random_state=0,
+    ).fit(cohort)  # fmt: skip
     return model.report(
         BUILD / "gait.html", metadata=data.metadata[COLUMNS], title="Gait of 150 walkers"
     )
@@ -65,8 +68,9 @@ def report_gait() -> Path:
 def report_ecg() -> Path:
     """Report 500 ECGs of 12 leads, a hundred of each diagnostic superclass."""
     cohort = load_ptbxl_balanced(n_per_class=100).cohort.bandpass(0.5, 40)
+    start = PopCDL(1, 65, penalty=0.5, random_state=0).fit(cohort).dictionary_
     model = PerCDL(
-        n_atoms=1, atom_length=65, transform=TimeWarp(4, 7, per_channel=True), penalty=1.0,
+        1, 65, TimeWarp(4, 7, per_channel=True), penalty=0.5, init=start, realign=False,
         random_state=0,
     ).fit(cohort)  # fmt: skip
     return model.report(BUILD / "ecg.html", title="ECG of 500 patients")
