@@ -7,7 +7,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from jaxtyping import Float
 from scipy.interpolate import PchipInterpolator
 
@@ -15,6 +14,7 @@ from percdl.analysis.fitted import as_personalization
 from percdl.estimators.personalization import Personalization
 from percdl.exceptions import InvalidParameterError
 from percdl.signals import Cohort, as_cohort
+from percdl.signals.reconstruction import rebuild
 
 if TYPE_CHECKING:
     from percdl.estimators.base import BaseCDL
@@ -142,38 +142,34 @@ def invert_warps(warps: Float[np.ndarray, "S K C L"]) -> Float[np.ndarray, "S K 
 
 def mean_cycles(found: Personalization, cohort: Cohort) -> Float[np.ndarray, "S K L P"]:
     """Return everyone's mean cycle at their own pace, in units of the signals."""
-    n_atoms, length, n_channels = found.dictionary.shape
-    cycles = np.full((len(cohort), n_atoms, length, n_channels), np.nan)
-    by_subject = dict(iter(found.events.groupby("subject", sort=False)))
-    for s, record in enumerate(cohort):
-        if (events := by_subject.get(record.subject)) is None:
-            continue
-        atoms = np.nan_to_num(found.personal_dictionary[s])
-        rest = record.values - _reconstruct(events, atoms, record.n_times)
-        for k in np.unique(events["atom"]):
-            own: pd.DataFrame = events.loc[events["atom"] == k]
-            cycles[s, k] = _average(own, atoms[k], rest)
+    atoms = np.nan_to_num(found.personal_dictionary)
+    rebuilt = rebuild(cohort, found.events, atoms)
+    position = {subject: s for s, subject in enumerate(cohort.subjects)}
+    of = np.array([position[subject] for subject in found.events["subject"]], int)
+    atom, onset, amplitude = (
+        found.events[name].to_numpy() for name in ("atom", "onset_sample", "amplitude")
+    )
+    cycles = np.full(atoms.shape, np.nan)
+    order = np.lexsort((atom, of))
+    changes = np.flatnonzero(np.diff(of[order]) | np.diff(atom[order])) + 1
+    for rows in np.split(order, changes) if len(order) else []:
+        s, k = int(of[rows[0]]), int(atom[rows[0]])
+        rest = cohort[s].values - rebuilt[s]
+        cycles[s, k] = _average(onset[rows], amplitude[rows], atoms[s, k], rest)
     return cycles
 
 
-def _average(events: pd.DataFrame, atom: np.ndarray, rest: np.ndarray) -> np.ndarray:
+def _average(
+    onsets: np.ndarray, amplitudes: np.ndarray, atom: np.ndarray, rest: np.ndarray
+) -> np.ndarray:
     """Return the mean of what each event, and the rest of the recording, has in its window."""
-    z = np.asarray(events["amplitude"], float)[:, None, None]
-    window = np.asarray(events["onset_sample"])[:, None] + np.arange(len(atom))
+    z = np.asarray(amplitudes, float)[:, None, None]
+    window = onsets[:, None] + np.arange(len(atom))
     segments = rest[window] + z * atom
     seen = np.isfinite(segments)
     weight = np.sum(z**2 * seen, axis=0)
     moment = np.sum(z * np.where(seen, segments, 0), axis=0)
     return z.mean() * np.divide(moment, weight, out=np.full(atom.shape, np.nan), where=weight > 0)
-
-
-def _reconstruct(events: pd.DataFrame, atoms: np.ndarray, n_times: int) -> np.ndarray:
-    """Return what all events of a person explain of the recording."""
-    signal = np.zeros((n_times, atoms.shape[2]))
-    columns = (np.asarray(events[name]) for name in ("atom", "onset_sample", "amplitude"))
-    for k, onset, z in zip(*columns, strict=True):
-        signal[onset : onset + atoms.shape[1]] += z * atoms[k]
-    return signal
 
 
 def _read(found: Personalization, cycles: np.ndarray, at: np.ndarray) -> np.ndarray:

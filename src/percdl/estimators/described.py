@@ -101,6 +101,5 @@ class Described:
         return write_report(self, path, X, reference=reference, metadata=metadata, title=title)
 
     def __getstate__(self) -> dict[str, Any]:
-        state = dict(super().__getstate__())  # type: ignore[misc]
-        state.pop("recordings_", None)
-        return state
+        whole: Any = super().__getstate__()
+        return {name: value for name, value in whole.items() if name != "recordings_"}

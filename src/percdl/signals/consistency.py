@@ -30,9 +30,10 @@ def check_consistent(recordings: Sequence[Any]) -> None:
                 "Pass Recording(..., subject='P01')."
             )
     _check_unique_subjects(recordings)
+    # First, since processing may change units: it says why they differ.
+    check_same_processing(recordings)
     for other in recordings[1:]:
         _check_same_channels(recordings[0], other)
-    check_same_processing(recordings)
 
 
 def common_sfreq(recordings: Sequence[Recording]) -> float:

@@ -89,7 +89,7 @@ function drawSignal() {
     traces.push(line(made.x, made.y, "reconstruction", theme().shared, { width: 1, ...once, hoverinfo: "skip" }));
   });
   traces.push(...onsetMarks(inside, channels));
-  // A double click is ours: the library would go back to the range of the first drawing.
+  // We hear double clicks ourselves: the library would return to the range drawn first.
   draw("signal", traces, layout, { doubleClick: false });
   const whole = signal.duration;
   document.getElementById("range").textContent =

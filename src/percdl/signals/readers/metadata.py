@@ -147,8 +147,8 @@ class Metadata:
 def _as_numbers(column: pd.Series) -> pd.Series:
     """Return a column of numbers as such, one of texts as it is; cells may be empty."""
     known = column.where(~column.isin(_NO_GROUP))
-    numbers = pd.to_numeric(known, errors="coerce")
-    return numbers if numbers.notna().equals(known.notna()) else known
+    numbers = pd.Series(pd.to_numeric(known, errors="coerce"), column.index)
+    return numbers if (pd.isna(numbers) == pd.isna(known)).all() else known
 
 
 def _mismatch(what: str, subjects: list[str]) -> str:
