@@ -36,7 +36,7 @@ def main() -> None:
         keep(wide, "gait_overview", "#overview")
         keep(wide, "gait_people", "#subjects")
         keep(wide, "gait_groups", "#comparison")
-        night = browser.new_page(viewport={"width": 1400, "height": 2600}, color_scheme="dark")
+        night = browser.new_page(viewport={"width": 1400, "height": 2800}, color_scheme="dark")
         show(night, ecg, "")
         night.check("#all-channels")
         keep(night, "ecg_people", "#subjects")
@@ -90,7 +90,7 @@ def keep(page: Page, name: str, part: str | None) -> None:
         page.screenshot(path=file)
     else:
         page.locator(part).screenshot(path=file)
-    Image.open(file).convert("RGB").quantize(128).save(file, optimize=True)
+    Image.open(file).convert("RGB").quantize(256).save(file, optimize=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,63 @@
+"""``percdl report``: from a model file and recordings to a page."""
+
+import json
+import re
+
+import pandas as pd
+import pytest
+from commands import contents, events_of, refused, run
+
+pytest.importorskip("plotly")
+
+SUBJECTS = ["Ada", "Bo", "Cy", "Di"]
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A table of subjects, with groups and an age."""
+    path = tmp_path / "subjects.csv"
+    people = {"subject": SUBJECTS, "diagnosis": ["control", "ill"] * 2, "age": [50, "", 61, 70]}
+    pd.DataFrame(people).to_csv(path, index=False)
+    return path
+
+
+def content_of(page):
+    text = page.read_text("utf-8")
+    return json.loads(re.search(r'id="content">(.*?)</script>', text, re.S)[1])
+
+
+def test_a_page_of_the_people_of_the_fit(model_file, walks, table, tmp_path):
+    out = tmp_path / "page.html"
+    metadata = ["--metadata", table, "--group", "diagnosis"]
+    result = run("report", model_file, walks, *metadata, "--out", out, "--json")
+    assert result.exit_code == 0, result.output
+    assert events_of(result)[-1] == {
+        "event": "done", "out": str(out), "bytes": out.stat().st_size,
+    }  # fmt: skip
+    content = content_of(out)
+    columns = {column["label"]: column["values"] for column in content["columns"]}
+    assert columns["Subject"] == SUBJECTS
+    assert columns["Group"] == ["control", "ill"] * 2
+    assert columns["age"] == [50, None, 61, 70]
+    assert content["groups"]["reference"] == "control"
+
+
+def test_a_reference_that_is_no_group_is_refused(model_file, walks, table, tmp_path):
+    before = contents(tmp_path)
+    said = refused(
+        "report", model_file, walks, "--metadata", table, "--group", "diagnosis",
+        "--reference", "healthy", "--out", tmp_path / "page.html",
+    )  # fmt: skip
+    assert "'healthy'" in said
+    assert "'control', 'ill'" in said
+    assert contents(tmp_path) == before
+
+
+def test_recordings_are_needed(model_file, tmp_path):
+    assert "no recordings are named" in refused(
+        "report", model_file, "--out", tmp_path / "page.html"
+    )
+
+
+def test_a_page_in_place_of_a_folder_is_refused(model_file, walks, tmp_path):
+    assert "is a folder" in refused("report", model_file, walks, "--out", tmp_path)
