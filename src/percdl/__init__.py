@@ -14,7 +14,14 @@ if TYPE_CHECKING:
     from percdl.datasets import load_gait, load_ptbxl, make_synthetic
     from percdl.estimators import IndCDL, PerCDL, PopCDL, load
     from percdl.report.path import selection_path
-    from percdl.signals import Cohort, Recording, events_to_bids, events_to_csv, events_to_wfdb
+    from percdl.signals import (
+        Cohort,
+        Recording,
+        events_to_annotations,
+        events_to_bids,
+        events_to_csv,
+        events_to_wfdb,
+    )
     from percdl.steps.csc import L0Coder
     from percdl.steps.csc_l1 import L1Coder
     from percdl.transforms import (
@@ -47,6 +54,7 @@ __all__ = [
     "Shift",
     "TimeWarp",
     "__version__",
+    "events_to_annotations",
     "events_to_bids",
     "events_to_csv",
     "events_to_wfdb",
@@ -68,6 +76,7 @@ _HOME = {
     "L1Coder": "percdl.steps.csc_l1",
     "Cohort": "percdl.signals",
     "Recording": "percdl.signals",
+    "events_to_annotations": "percdl.signals",
     "events_to_bids": "percdl.signals",
     "events_to_csv": "percdl.signals",
     "events_to_wfdb": "percdl.signals",

@@ -3,12 +3,14 @@
 from percdl.signals.coerce import as_cohort
 from percdl.signals.cohort import Cohort
 from percdl.signals.recording import Recording
+from percdl.signals.writers.annotations import events_to_annotations
 from percdl.signals.writers.events import events_to_bids, events_to_csv, events_to_wfdb
 
 __all__ = [
     "Cohort",
     "Recording",
     "as_cohort",
+    "events_to_annotations",
     "events_to_bids",
     "events_to_csv",
     "events_to_wfdb",

@@ -2,11 +2,10 @@
 
 from typing import Any, Protocol, runtime_checkable
 
-import pandas as pd
-
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError
 from percdl.signals.cohort import Cohort
 from percdl.signals.consistency import qualified_name
+from percdl.signals.containers.refusal import better_door, in_words
 from percdl.signals.recording import Recording
 
 
@@ -40,10 +39,10 @@ def as_cohort(X: object, **description: Any) -> Cohort:
     if isinstance(X, list | tuple) and X and isinstance(X[0], Recording):
         _refuse_description(description)
         return Cohort(X)
-    if isinstance(X, pd.DataFrame | pd.Series):
+    door = better_door(X)
+    if door is not None:
         raise InvalidRecordingError(
-            "Got a pandas object, whose columns could be subjects, times or channels. "
-            "Use Cohort.from_frame(frame, subject=..., channels=[...]) or pass an array."
+            f"Got {in_words(X)}, whose axes are not told apart here. Use {door} or pass an array."
         )
     if isinstance(X, list | tuple | SupportsArray):
         return Cohort.from_arrays(X, **description)

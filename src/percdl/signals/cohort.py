@@ -13,6 +13,7 @@ from percdl.signals.consistency import check_consistent, common_sfreq, unknown_s
 from percdl.signals.construct import recordings_from_arrays
 from percdl.signals.frames import recordings_from_frame
 from percdl.signals.from_files import FromFiles
+from percdl.signals.interchange import Interchange
 from percdl.signals.labels import Label
 from percdl.signals.recording import Arrays, Recording, abbreviate
 from percdl.signals.selection import as_ids, draw_test, positions
@@ -20,7 +21,7 @@ from percdl.signals.treatable import Treatable
 
 
 @final
-class Cohort(FromFiles, Treatable, Sequence[Recording]):
+class Cohort(FromFiles, Interchange, Treatable, Sequence[Recording]):
     """Recordings of several subjects, with the same channels, units and processing.
 
     Lengths may differ, and so may sampling rates until a method needs a common one

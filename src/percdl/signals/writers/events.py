@@ -42,7 +42,7 @@ def events_to_csv(events: pd.DataFrame, path: str | PathLike[str]) -> None:
     events : DataFrame
     path : path
     """
-    checked = _checked(events)
+    checked = checked_events(events)
     table = checked[[*COLUMNS, *(name for name in checked if name not in COLUMNS)]]
     _write(Path(path), table.to_csv(index=False, lineterminator="\n"))
 
@@ -81,9 +81,9 @@ def events_to_bids(
     list of Path
         The files of events written.
     """
-    _check_duration(duration)
+    check_duration(duration)
     label = _bids_label(task, "task")
-    checked = _checked(events)
+    checked = checked_events(events)
     everyone = dict.fromkeys([*map(str, subjects or ()), *checked["subject"].astype(str)])
     ids = _bids_ids(everyone)
     root = Path(folder).expanduser()
@@ -146,12 +146,12 @@ def events_to_wfdb(
         raise InvalidParameterError(
             f"extension={extension!r} must consist of letters, e.g. 'atr'."
         )
-    checked = _checked(events)
+    checked = checked_events(events)
     _check_wfdb(checked, symbol)
     root = Path(folder).expanduser()
     root.mkdir(parents=True, exist_ok=True)
     written = []
-    for subject, rows in _by_subject(checked):
+    for subject, rows in by_subject(checked):
         with hushed():
             wfdb.wrann(
                 subject,
@@ -170,12 +170,14 @@ def events_to_wfdb(
     return written
 
 
-def _by_subject(events: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+def by_subject(events: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield each subject's events in order of time, subjects in order of appearance."""
     for subject, rows in events.groupby(events["subject"].astype(str), sort=False):
         yield str(subject), rows.sort_values(["onset_sample", "atom"])
 
 
-def _checked(events: pd.DataFrame) -> pd.DataFrame:
+def checked_events(events: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame that has the columns of events, or refuse it."""
     missing = [name for name in COLUMNS if name not in events.columns]
     if missing:
         raise InvalidParameterError(
@@ -185,7 +187,8 @@ def _checked(events: pd.DataFrame) -> pd.DataFrame:
     return events
 
 
-def _check_duration(duration: float) -> None:
+def check_duration(duration: float) -> None:
+    """Refuse what is no length of an event in seconds."""
     if not (np.isfinite(duration) and duration >= 0):
         raise InvalidParameterError(
             f"duration={duration} must be a number of seconds. Pass "

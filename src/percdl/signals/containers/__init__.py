@@ -1,0 +1,1 @@
+"""Recordings in the containers of other libraries: aeon, sktime, tslearn and MNE."""
