@@ -150,7 +150,7 @@ class Interchange(ABC):
         cls: type[C],
         X: Any,
         *,
-        lengths: Iterable[int] | np.ndarray | None = None,
+        lengths: Arrays | None = None,
         sfreq: Arrays = 1.0,
         subjects: Iterable[Label] | None = None,
         groups: Iterable[Label | None] | None = None,

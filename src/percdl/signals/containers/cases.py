@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError
-from percdl.signals.containers.refusal import check_names, refusal
+from percdl.signals.containers.refusal import check_names, has_axes, refusal
 from percdl.signals.recording import Recording
 
 NUMPY_3D, NUMPY_LIST = "numpy3D", "np-list"
@@ -26,7 +25,7 @@ def arrays_from_cases(X: Any, channels: Any) -> np.ndarray | list[np.ndarray]:
 
 def arrays_from_cube(X: Any, channels: Any, converter: str, needed: str = _CUBE) -> np.ndarray:
     """Swap the last two axes of a 3-D array; anything else is refused."""
-    if isinstance(X, list | tuple | str | pd.DataFrame) or np.ndim(X) != 3:
+    if not has_axes(X, 3):
         raise _refusal(X, converter, needed)
     cube = np.asanyarray(X)  # keeps masked arrays as they are: their mask means "missing"
     if len(cube):
@@ -64,7 +63,7 @@ def cube_from_recordings(recordings: Sequence[Recording], otherwise: str) -> np.
 
 
 def _two_axes(X: Sequence[Any], case: Any) -> np.ndarray:
-    if isinstance(case, pd.DataFrame) or np.ndim(case) != 2:
+    if not has_axes(case, 2):
         raise _refusal(X, "from_aeon", f"{_CUBE} or {_LIST}")
     return np.asanyarray(case)
 

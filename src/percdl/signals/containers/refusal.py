@@ -49,6 +49,11 @@ def better_door(X: object) -> str | None:
     return None
 
 
+def has_axes(X: object, n_axes: int) -> bool:
+    """Whether an array of so many axes is passed; frames are no arrays."""
+    return not isinstance(X, pd.DataFrame) and getattr(X, "ndim", None) == n_axes
+
+
 def is_nested(frame: pd.DataFrame) -> bool:
     """Whether the cells of a frame are series, as in sktime's ``nested_univ``."""
     return frame.size > 0 and isinstance(frame.iat[0, 0], pd.Series)

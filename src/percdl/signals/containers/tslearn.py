@@ -1,19 +1,18 @@
 """The padded arrays of tslearn: time before channels, NaN behind the end of a series."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError
-from percdl.signals.containers.refusal import refusal
-from percdl.signals.recording import Recording
+from percdl.signals.containers.refusal import has_axes, refusal
+from percdl.signals.recording import Arrays, Recording
 
 
-def arrays_from_padded(X: Any, lengths: Iterable[int] | None) -> Sequence[Any] | np.ndarray:
+def arrays_from_padded(X: Any, lengths: Arrays | None) -> Sequence[Any] | np.ndarray:
     """Cut each series of an array (n_ts, sz, d) where it ends."""
-    if isinstance(X, list | tuple | str | pd.DataFrame) or np.ndim(X) != 3:
+    if not has_axes(X, 3):
         needed = "a 3-D array (n_ts, sz, d) padded with NaN"
         advice = (
             "Use `tslearn.utils.to_time_series_dataset(X)` to make one."
@@ -49,13 +48,13 @@ def _observed_ends(padded: np.ndarray) -> np.ndarray:
     """Return how far each series goes: behind that, every channel is NaN."""
     if padded.dtype.kind != "f":  # integers have no NaN, hence no padding
         return np.full(len(padded), padded.shape[1])
-    observed = ~np.isnan(padded).all(2)
+    observed: np.ndarray = np.any(~np.isnan(padded), axis=2)
     behind = np.argmax(observed[:, ::-1], axis=1)
     return np.where(observed.any(1), padded.shape[1] - behind, 0)
 
 
-def _checked(lengths: Iterable[int], ends: np.ndarray, most: int) -> np.ndarray:
-    stated = np.asarray(list(lengths))
+def _checked(lengths: Arrays, ends: np.ndarray, most: int) -> np.ndarray:
+    stated = np.atleast_1d(lengths)
     if stated.shape != ends.shape or stated.dtype.kind not in "iu":
         raise InvalidParameterError(
             f"lengths has {len(stated)} entries of type {stated.dtype}, but X has {len(ends)} "

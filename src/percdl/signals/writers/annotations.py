@@ -20,9 +20,11 @@ def events_to_annotations(
     """Return events as one ``mne.Annotations`` per subject.
 
     Descriptions are ``atom0``, ``atom1``, ...; the amplitude is among the extras, where the
-    installed MNE has them. Onsets count from the first sample of the recording, so
-    ``raw.set_annotations(raw.annotations + found[subject])`` puts them where they belong,
-    whether or not the Raw was cropped. Needs mne (``pip install 'percdl[interop]'``).
+    installed MNE has them. Onsets count from the first sample of the recording: with
+    ``raw.set_annotations(found)`` they stand where they belong, dated or cropped as the Raw may
+    be. To keep the annotations it has, add the time at which it begins:
+    ``raw.annotations.append(found.onset + raw.first_time, found.duration, found.description)``.
+    Needs mne (``pip install 'percdl[interop]'``).
 
     Parameters
     ----------
