@@ -15,6 +15,7 @@ from percdl.exceptions import (
     InvalidParameterError,
     InvalidRecordingError,
     NoActivationWarning,
+    NumericalError,
     PerCDLError,
 )
 
@@ -156,6 +157,27 @@ def test_new_record_shorter_than_the_atom(fitted):
         fitted.transform(cohort_with(2, np.arange(15.0)))
 
 
+@pytest.mark.parametrize(
+    ("values", "error", "message"),
+    [
+        (np.full(110, np.nan), InvalidRecordingError, r"Every sample of subject Bo is missing"),
+        (np.full(110, 2.0), InvalidRecordingError, "Every channel of subject Bo is constant"),
+        (
+            1e30 * np.sin(np.arange(110)),
+            NumericalError,
+            "squares of subject Bo overflow in float32",
+        ),
+    ],
+    ids=["missing", "flat", "huge"],
+)
+def test_new_record_is_held_to_what_fit_asks_for(fitted, values, error, message):
+    for method in (fitted.personalize, fitted.transform, fitted.reconstruct, fitted.score):
+        with refuses(error, message):
+            method(cohort_with(1, values))
+    with pytest.raises(error):
+        make(type(fitted).__name__).fit(cohort_with(1, values))
+
+
 @pytest.mark.parametrize("method", ["transform", "personalize", "reconstruct", "score", "save"])
 @pytest.mark.parametrize("name", NAMES)
 def test_unfitted_model(name, method):
@@ -188,6 +210,14 @@ def test_first_dictionary_that_cannot_be_used(case):
     init, message = WRONG_INIT[case]
     with refuses(InvalidParameterError, message):
         make("PopCDL", init=init).fit(spaced_cohort(0))
+
+
+@pytest.mark.parametrize("init", [None, 3, np.zeros(4), [], [[1.0], [1.0, 2.0]], {"a": 1}, "best"])
+@pytest.mark.parametrize("auto", [("n_atoms",), ("atom_length",), ("n_atoms", "atom_length")])
+def test_first_dictionary_that_says_neither_number_nor_length(init, auto):
+    model = make("PopCDL", init=init, **dict.fromkeys(auto, "auto"))
+    with refuses(InvalidParameterError, r"`init.* must be 'auto', an array"):
+        model.fit(spaced_cohort(0))
 
 
 def test_motif_in_a_gap():

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from sklearn.utils import check_random_state
 
-from percdl.estimators.motif import Motif
 from percdl.estimators.robustness import choose_delta
 from percdl.estimators.validation import check_cohort
 from percdl.exceptions import InvalidRecordingError
@@ -59,10 +58,12 @@ def choose(model: BaseCDL, cohort: Cohort) -> Choices:
 
 def choose_length(cohort: Cohort, init: Any) -> int:
     """Return the length of a given first dictionary, or one that suits the periods."""
+    from percdl.estimators.first_dictionary import given_atoms
     from percdl.steps.period import agree_on_length, estimate_periods
 
-    if np.ndim(init) == 3:
-        return np.shape(init)[1]
+    given = given_atoms(init)
+    if isinstance(given, np.ndarray):
+        return given.shape[1]
     ranks = by_power(cohort)
     looked_at = ranks[np.linspace(0, len(ranks) - 1, min(len(ranks), MOST_PERIODS)).astype(int)]
     length = agree_on_length(estimate_periods([cohort[i].values for i in looked_at]).period)
@@ -78,11 +79,12 @@ def choose_n_atoms(
     cohort: Cohort, settings: Settings, init: Any, rng: np.random.RandomState
 ) -> int:
     """Return how many atoms are given, or are worth it: the next explains too little."""
-    from percdl.estimators.first_dictionary import find_segments, sample_signals
+    from percdl.estimators.first_dictionary import find_segments, given_atoms, sample_signals
     from percdl.steps.initialization import mean_shares
 
-    if not isinstance(init, str):
-        return 1 if isinstance(init, Motif) else len(init)
+    given = given_atoms(init)
+    if given is not None:
+        return len(given)
     signals = sample_signals(cohort, settings, rng)
     found = find_segments(signals, MOST_ATOMS, settings, rng)
     nested = np.tril(np.ones((MOST_ATOMS, MOST_ATOMS)))[..., None, None] * found

@@ -17,6 +17,7 @@ from percdl.estimators.personalization import Personalization
 from percdl.estimators.progress import progress_bar
 from percdl.estimators.validation import (
     check_cohort,
+    check_outcome,
     check_parameters,
     warn_inactive,
     warn_processing,
@@ -235,7 +236,8 @@ class BaseCDL(Described, TransformerMixin, BaseEstimator):
         from percdl.runtimes.in_process import InProcess
 
         runtime = InProcess(cohort, settings, self.chunk_rows)
-        run_frozen(runtime, settings, self.dictionary_)
+        sums = run_frozen(runtime, settings, self.dictionary_)
+        check_outcome(sums.objective, cohort, settings.dtype, type(self).__name__)
         return runtime.site.results()
 
     def _collect(self, cohort: Cohort, settings: Settings, results: Any) -> Personalization:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 MOST_RECORDINGS, MOST_LENGTHS = 32, 40
 # Share of the candidates that a restart knows.
 RESTART_SHARE = 0.25
+_ALLOWED = "'auto', an array (n_atoms, atom_length, n_channels), a Motif or a list of Motif"
 
 
 def first_dictionary(
@@ -34,17 +35,29 @@ def first_dictionary(
     ``init`` is an array of that shape, a `Motif` (or a list of K of them), or ``"auto"``;
     restarts of the latter know only some of the candidates, so as to begin elsewhere.
     """
+    given = given_atoms(init)
+    if given is None:
+        return _from_data(cohort, settings, rng, RESTART_SHARE if restart else 1.0)
+    if isinstance(given, list):
+        given = np.stack([motif.cut(cohort, settings.atom_length) for motif in given])
+    return _check(given, settings)
+
+
+def given_atoms(init: Any) -> np.ndarray | list[Motif] | None:
+    """Return the atoms that ``init`` gives, array (K, L, P) or motifs; None if it gives none."""
     if isinstance(init, str):
         if init != "auto":
-            raise InvalidParameterError(
-                f"`init={init!r}` must be 'auto', an array (n_atoms, atom_length, n_channels), "
-                "a Motif or a list of Motif."
-            )
-        return _from_data(cohort, settings, rng, RESTART_SHARE if restart else 1.0)
+            raise InvalidParameterError(f"`init={init!r}` must be {_ALLOWED}.")
+        return None
     motifs = [init] if isinstance(init, Motif) else init
     if isinstance(motifs, (list, tuple)) and motifs and all(isinstance(m, Motif) for m in motifs):
-        return _check(np.stack([m.cut(cohort, settings.atom_length) for m in motifs]), settings)
-    return _check(_as_array(init), settings)
+        return list(motifs)
+    array = _as_array(init)
+    if array.ndim != 3 or 0 in array.shape:
+        raise InvalidParameterError(
+            f"`init` has shape {array.shape}, but must be {_ALLOWED}, with at least one atom."
+        )
+    return array
 
 
 def _as_array(init: Any) -> np.ndarray:
@@ -54,8 +67,8 @@ def _as_array(init: Any) -> np.ndarray:
         array = np.empty(0, object)
     if array.dtype.kind not in "biuf":
         raise InvalidParameterError(
-            f"`init` is a {type(init).__name__} that holds no array of real numbers. Pass 'auto', "
-            "an array (n_atoms, atom_length, n_channels), a Motif or a list of Motif."
+            f"`init` is a {type(init).__name__} that holds no array of real numbers. It must be "
+            f"{_ALLOWED}."
         )
     return array.astype(float)
 

@@ -13,6 +13,7 @@ from percdl.exceptions import (
     InvalidParameterError,
     InvalidRecordingError,
     NoActivationWarning,
+    NumericalError,
     ProcessingWarning,
 )
 from percdl.signals import Cohort
@@ -46,6 +47,22 @@ def check_cohort(cohort: Cohort, atom_length: int, model: str) -> None:
             f"Every channel of {_name(flat)} is constant: there is no pattern to find. "
             "Check the recording, or drop it: `cohort.drop([...])`."
         )
+
+
+def check_outcome(objective: float, cohort: Cohort, dtype: str, model: str) -> None:
+    """Raise where samples too large for the arithmetic left nothing that is a number."""
+    if np.isfinite(objective):
+        return
+    with np.errstate(over="ignore"):
+        energies = [np.nansum(np.square(r.values.astype(dtype))) for r in cohort]
+    large = [
+        str(r.subject) for r, energy in zip(cohort, energies, strict=True) if energy == np.inf
+    ]
+    raise NumericalError(
+        f"`{model}` cannot express the recordings: the objective is {objective}"
+        + (f", since the squares of {_name(large)} overflow in {dtype}" if large else "")
+        + '. Bring X to the units of the fit, or fit with `dtype="float64"`.'
+    )
 
 
 def check_parameters(model: str, parameters: dict[str, Any]) -> None:
