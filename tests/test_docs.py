@@ -12,10 +12,12 @@ PAGES = {
     "deviation.md": [],
     "data.md": ["wfdb"],
     "groups.md": ["mne"],
+    "interop.md": ["mne", "tslearn"],
     "report.md": ["plotly"],
 }
 
 
+@pytest.mark.filterwarnings("ignore:h5py not installed")  # tslearn's, on import
 @pytest.mark.parametrize("name", PAGES)
 def test_python_runs_and_shapes_are_as_written(name, tmp_path, monkeypatch):
     for package in PAGES[name]:

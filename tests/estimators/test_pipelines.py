@@ -20,7 +20,8 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import StandardScaler
 from small_models import SFREQ, make
 
-from percdl import Cohort, Free, Identity, TimeWarp
+from percdl import Cohort, Free, Identity, PerCDL, TimeWarp
+from percdl.exceptions import InvalidParameterError
 
 BEND = 0.9
 
@@ -129,6 +130,41 @@ def test_clones_keep_the_transform(transform):
     twin.set_params(percdl__transform=TimeWarp(1, 5), percdl__n_perso=7)
     assert twin["percdl"].get_params()["transform"] == TimeWarp(1, 5)
     assert pipeline.get_params()["percdl__transform"] == transform
+
+
+def test_grid_reaches_into_the_transform(walkers):
+    """The same as a grid of transforms; the transform given is left as it was."""
+    given = TimeWarp(1, 2)
+    grid = {"percdl__transform__width": [2, 3]}
+    search = GridSearchCV(steps(transform=given), grid, cv=StratifiedKFold(2))
+    search.fit(walkers, walkers.groups)
+    for width, mean in zip((2, 3), search.cv_results_["mean_test_score"], strict=True):
+        model = steps(transform=TimeWarp(1, width))
+        by_hand = cross_val_score(model, walkers, walkers.groups, cv=StratifiedKFold(2))
+        assert mean == pytest.approx(by_hand.mean())
+    assert given == TimeWarp(1, 2)
+    width = search.best_params_["percdl__transform__width"]
+    assert search.best_estimator_["percdl"].get_params()["transform"] == TimeWarp(1, width)
+
+
+def test_arguments_of_the_transform_are_seen_and_set():
+    model = PerCDL(transform=TimeWarp(2, 4))
+    assert model.get_params()["transform__depth"] == 2
+    assert "transform__depth" not in model.get_params(deep=False)
+    assert model.set_params(transform__depth=3, penalty=0.5) is model
+    assert model.get_params()["transform"] == TimeWarp(3, 4)
+    assert model.set_params(transform=TimeWarp(1, 9), transform__depth=5).get_params()[
+        "transform"
+    ] == TimeWarp(5, 9)
+    assert PerCDL().set_params(transform__width=7).get_params()["transform__width"] == 7
+    with pytest.raises(
+        InvalidParameterError, match=r"TimeWarp.*no argument 'dept', only depth, w"
+    ):
+        model.set_params(transform__dept=3)
+    with pytest.raises(InvalidParameterError, match=r"Identity.*only none at all"):
+        PerCDL(transform=Identity()).set_params(transform__depth=3)
+    with pytest.raises(ValueError, match="Invalid parameter 'penalti'"):
+        model.set_params(penalti=3)
 
 
 def test_two_models_side_by_side(walkers):

@@ -8,6 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from percdl import Cohort
 from percdl.signals.extras import hushed
 
+pytestmark = pytest.mark.filterwarnings("ignore:h5py not installed")  # tslearn's, on import
+
 LENGTHS = (7, 5, 9)
 SUBJECTS = ("b", "a", "10")
 

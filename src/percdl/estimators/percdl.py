@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, final
 
 from percdl.estimators.base import BaseCDL
@@ -10,6 +11,9 @@ from percdl.exceptions import InvalidParameterError
 from percdl.steps.csc import L0Coder
 from percdl.steps.csc_l1 import L1Coder
 from percdl.transforms import TimeWarp, Transform
+
+# Leads to the arguments of the transform, as scikit-learn writes it.
+_NESTED = "transform__"
 
 
 @final
@@ -193,8 +197,37 @@ class PerCDL(BaseCDL):
         return chosen
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the arguments of the constructor."""
-        return {**super().get_params(deep), "transform": argument(self, "transform")}
+        """Return the arguments of the constructor; if deep, also those of the transform."""
+        chosen = argument(self, "transform")
+        own = {**super().get_params(deep), "transform": chosen}
+        if not (deep and isinstance(chosen, Transform)):
+            return own
+        return own | {f"{_NESTED}{name}": getattr(chosen, name) for name in _arguments(chosen)}
+
+    def set_params(self, **params: Any) -> PerCDL:
+        """Change arguments; ``transform__depth=3`` and the like make a new transform."""
+        own = {name: value for name, value in params.items() if not name.startswith(_NESTED)}
+        super().set_params(**own)
+        nested = {name.removeprefix(_NESTED): params[name] for name in params.keys() - own.keys()}
+        if nested:
+            chosen = self._get_transform()
+            unknown = sorted(nested.keys() - set(_arguments(chosen)))
+            if unknown:
+                raise InvalidParameterError(
+                    f"`{chosen!r}` has no argument {unknown[0]!r}, only "
+                    f"{', '.join(_arguments(chosen)) or 'none at all'}."
+                )
+            self.transform = replace(chosen, **nested)  # type: ignore[type-var]
+        return self
+
+
+def _arguments(transform: Transform) -> list[str]:
+    """Return the names of what a transform is made of."""
+    return (
+        [field.name for field in fields(transform) if field.init]
+        if is_dataclass(transform)
+        else []
+    )
 
 
 setattr(PerCDL, "transform", SharedName(BaseCDL.transform, "transform"))  # noqa: B010
