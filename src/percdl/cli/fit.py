@@ -12,6 +12,7 @@ import typer
 from percdl.cli.config import Context, set_defaults
 from percdl.cli.data_options import DataOptions, read_cohort, read_metadata
 from percdl.cli.errors import NOTHING_FOUND, prepare_file, require_packages, writing
+from percdl.cli.interruption import stopping_between_rounds
 from percdl.cli.model_options import ModelOptions
 from percdl.cli.voice import Voice, plain
 
@@ -130,12 +131,13 @@ def _fit(
         settings=settings,
     )
     saved: list[Path] = [] if resume is None else [resume]
-    with voice.rounds(n_rounds - done) as tell:
+    with voice.rounds(n_rounds - done) as tell, stopping_between_rounds(voice.warn) as check:
 
         def report(phase: str, index: int, objective: float) -> None:
             if checkpoint is not None:
                 saved.append(checkpoint)
             tell(phase, index, objective)
+            check()
 
         try:
             return fit_with_checkpoints(  # pyright: ignore[reportReturnType]
