@@ -152,6 +152,17 @@ def test_the_keyboard_is_enough(visit, report150):
     assert seen.page.inner_text("#range") == whole
 
 
+def test_going_to_a_part_of_the_page_keeps_the_person(visit, report150):
+    seen = visit(report150, "#subject=S0004")
+    seen.page.fill("#search", "no such person")
+    for part in ("comparison", "overview", "subjects"):
+        seen.page.click(f"nav a[href='#{part}']")
+        seen.page.wait_for_function("part => location.hash === `#${part}`", arg=part)
+    assert seen.page.inner_text("#who") == "S0004"
+    seen.ask("() => { location.hash = 'subject=S0005'; }")
+    seen.page.wait_for_function("() => document.getElementById('who').textContent === 'S0005'")
+
+
 def test_every_control_can_be_reached_and_has_a_name(visit, report150):
     seen = visit(report150)
     nameless = seen.ask(

@@ -17,11 +17,10 @@ function drawAll() {
   drawHistory();
 }
 
-// Who the address asks for, if anybody.
+// Who the address asks for; -1 where it names nobody: most addresses are parts of the page.
 function asked() {
   const wish = new URLSearchParams(location.hash.slice(1)).get("subject");
-  const found = report.columns[0].values.indexOf(wish);
-  return found < 0 ? Number(body.rows[0].dataset.subject) : found;
+  return report.columns[0].values.indexOf(wish);
 }
 
 async function start() {
@@ -33,11 +32,13 @@ async function start() {
   drawOverview();
   drawHistory();
   drawGroups();
-  await choose(asked());
+  await choose(asked() < 0 ? Number(body.rows[0].dataset.subject) : asked());
   listenToSignal();
   listenToSubject();
   listenToGroups();
-  window.addEventListener("hashchange", () => choose(asked()));
+  window.addEventListener("hashchange", () => {
+    if (asked() >= 0) choose(asked());
+  });
   for (const change of [dark, paper]) change.addEventListener("change", drawAll);
   document.documentElement.dataset.ready = "yes";
 }

@@ -11,8 +11,8 @@ const MOST_SHADES = 250;
 
 const signal = { curves: [], rebuilt: [], events: [], duration: 0, from: 0, to: 0 };
 
-async function readSignal(s, personal) {
-  signal.curves = await unpack(report.recordings[s]);
+function setSignal(s, curves, personal) {
+  signal.curves = curves;
   signal.events = eventsOf(s);
   signal.rebuilt = rebuild(report.lengths[s], signal.events, personal);
   signal.duration = report.lengths[s] / report.sfreq;

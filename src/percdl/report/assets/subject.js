@@ -11,9 +11,10 @@ async function choose(s) {
   const personal = await unpack(report.personal[s]);
   const warps = await unpack(report.warps[s]);
   const departure = report.departures ? await unpack(report.departures[s]) : null;
+  const curves = await unpack(report.recordings[s]);
   if (person.turn !== turn) return; // another one was chosen meanwhile
   Object.assign(person, { personal, warps, departure });
-  await readSignal(s, personal);
+  setSignal(s, curves, personal);
   history.replaceState(null, "", `#subject=${encodeURIComponent(subjectId(s))}`);
   markChosen();
   drawSubject();
