@@ -13,6 +13,7 @@ pytest.importorskip("plotly")
 import percdl
 from percdl import Cohort
 from percdl.exceptions import InvalidParameterError
+from percdl.report.comparison import Groups
 from percdl.report.people import gather_people, tabulate_people
 from percdl.signals.reconstruction import normalized_reconstruction_error, rebuild
 
@@ -67,16 +68,36 @@ def test_the_same_names_on_shorter_recordings_are_other_recordings(model150, coh
     assert gather_people(model150, half).found is not model150.personalization_
 
 
+@pytest.mark.parametrize("from_file", [False, True])
+def test_the_same_names_on_other_samples_are_other_recordings(
+    from_file, model150, cohort150, tmp_path
+):
+    model, later = model150, [np.roll(record.values, 25, axis=0) for record in cohort150]
+    if from_file:
+        model150.save(tmp_path / "model.percdl")
+        model = percdl.load(tmp_path / "model.percdl")
+    visit = Cohort.from_arrays(
+        later, sfreq=100, subjects=cohort150.subjects, channels=cohort150.channels,
+        units=cohort150.units,
+    )  # fmt: skip
+    assert gather_people(model, cohort150).found is model.personalization_
+    found = gather_people(model, visit)
+    assert found.found is not model.personalization_
+    assert np.median(found.errors) < 0.5
+
+
 def test_metadata_become_columns(model150, cohort150):
     metadata = pd.DataFrame(
-        {"age": np.arange(150) / 2, "count": range(150), "sex": ["f", None] * 75},
+        {"age": np.arange(150) / 2, "count": range(150), "sex": ["f", None] * 75,
+         "falls": pd.array([1, None] * 75, dtype="Int64")},
         index=list(reversed(cohort150.subjects)),
-    )
-    columns = tabulate_people(gather_people(model150, cohort150, metadata=metadata))[-3:]
-    assert [c["label"] for c in columns] == ["age", "count", "sex"]
-    assert [c.get("digits") for c in columns] == [2, 0, None]
+    )  # fmt: skip
+    columns = tabulate_people(gather_people(model150, cohort150, metadata=metadata))[-4:]
+    assert [c["label"] for c in columns] == ["age", "count", "sex", "falls"]
+    assert [c.get("digits") for c in columns] == [2, 0, None, 0]
     assert columns[0]["values"][:2] == [74.5, 74.0]
     assert columns[2]["values"][:2] == [None, "f"]
+    assert columns[3]["values"][:2] == [None, 1.0]
 
 
 def test_metadata_must_cover_everybody(model150, cohort150):
@@ -86,6 +107,21 @@ def test_metadata_must_cover_everybody(model150, cohort150):
     twice = pd.DataFrame({"subject": [*cohort150.subjects, "S0000"], "age": 3})
     with pytest.raises(InvalidParameterError, match="some have several"):
         gather_people(model150, cohort150, metadata=twice)
+
+
+def test_however_many_tests_share_the_level_one_can_pass(model150, cohort150, monkeypatch):
+    groups = Groups(gather_people(model150, cohort150))
+    seen = []
+
+    def compare(*arguments, n_permutations):
+        seen.append(n_permutations)
+        raise InvalidParameterError("enough")
+
+    monkeypatch.setattr("percdl.report.comparison.compare_groups", compare)
+    monkeypatch.setattr("percdl.report.comparison.LEVEL", 0.001)
+    assert groups.base == "healthy"
+    assert groups.clusters == "enough"
+    assert 1 / seen[0] < 0.001 / groups.n_tests
 
 
 def test_a_model_from_a_file_needs_its_recordings(model150, cohort150, tmp_path):

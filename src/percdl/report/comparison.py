@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,9 +16,10 @@ from percdl.analysis.permutation import compare_groups
 from percdl.exceptions import InvalidParameterError, MissingPackageError
 from percdl.plotting.embedding import embed
 from percdl.report.packing import pack
-from percdl.report.people import People
+from percdl.report.people import People, write_median
 
 LEVEL = 0.05
+# At least so many; more where many tests share the level.
 N_PERMUTATIONS = 1000
 #: What is compared: personal atoms at one size, timing, and the observed cycle, timing undone.
 PARTS = ("atoms", "timing", "amplitude")
@@ -37,6 +39,11 @@ class Groups:
         known = np.all(self.people.found.n_activations > 0, axis=1).tolist()
         of = [name for name, seen in zip(labels, known, strict=True) if seen]
         return [name for name in self.people.groups if of.count(name) > 1]
+
+    @property
+    def base(self) -> str:
+        """The group that the others are compared with: the reference, or the first."""
+        return next(iter(self.names), "")
 
     @property
     def labels(self) -> list[str | None]:
@@ -67,15 +74,17 @@ class Groups:
 
         One entry for each cluster that stays significant when the level is shared by all tests.
         """
-        names, n_atoms = self.names, len(self.people.found.dictionary)
-        base = self.people.reference if self.people.reference in names else names[0]
-        others = [name for name in names if name != base]
+        base, n_atoms = self.base, len(self.people.found.dictionary)
+        others = [name for name in self.names if name != base]
         tests = [(p, k, name) for p in self.parts for k in range(n_atoms) for name in others]
+        level = LEVEL / self.n_tests
+        # The smallest p value is 1 / n_permutations: it must lie well below the level.
+        n_permutations = max(N_PERMUTATIONS, math.ceil(2 / level))
         found = []
         for part, k, name in tests:
             try:
                 done = compare_groups(
-                    self.curves(part, k), self.labels, name, base, n_permutations=N_PERMUTATIONS
+                    self.curves(part, k), self.labels, name, base, n_permutations=n_permutations
                 )
             except (MissingPackageError, InvalidParameterError) as reason:
                 return str(reason)
@@ -86,7 +95,7 @@ class Groups:
                     "to": cluster.stop / self.people.cohort.sfreq,
                     "above": cluster.mass > 0, "p": cluster.p_value,
                 }
-                for cluster in done.significant(LEVEL / len(tests))
+                for cluster in done.significant(level)
             ]  # fmt: skip
         return found
 
@@ -126,25 +135,20 @@ def tabulate_groups(groups: Groups) -> tuple[list[str], list[list[str]]]:
     """Return the header and the rows of the table of groups: medians over people."""
     people, deviation = groups.people, groups.people.deviation
     columns = {
-        "Cycles": (people.found.n_activations.sum(1), "{:.0f}"),
-        "Error": (people.errors, "{:.3f}"),
+        "Cycles": (people.found.n_activations.sum(1), ".0f"),
+        "Error": (people.errors, ".3f"),
     }
     if len(people.found.dictionary) == 1:
-        columns["Per minute"] = (people.regularity["cadence"].to_numpy(float), "{:.1f}")
+        columns["Per minute"] = (people.regularity["cadence"].to_numpy(float), ".1f")
     if isinstance(deviation, Deviation):
-        columns["Deviation"] = (deviation.index, "{:.2f}")
+        columns["Deviation"] = (deviation.index, ".2f")
     labels = np.array([str(name) for name in people.cohort.groups])
     rows = []
     for name in people.groups:
         of = labels == name
-        cells = [style.format(_median(values[of])) for values, style in columns.values()]
+        cells = [write_median(values[of], style) for values, style in columns.values()]
         rows.append([name, str(int(of.sum())), *cells])
     return ["Group", "People", *(f"{name} (median)" for name in columns)], rows
-
-
-def _median(values: np.ndarray) -> float:
-    known = values[np.isfinite(values)]
-    return float(np.median(known)) if len(known) else np.nan
 
 
 def tabulate_differences(groups: Groups) -> tuple[list[str], list[list[str]]]:

@@ -48,7 +48,7 @@ def collect(people: People, groups: Groups) -> tuple[dict[str, Any], dict[str, s
         "columns": tabulate_people(people),
         "groups": {
             "names": people.groups,
-            "reference": people.reference or "everyone else",
+            "reference": people.norm,
             "of": [people.groups.index(g) if g is not None else -1 for g in cohort.groups],
         },
         "events": _events(people),
@@ -141,7 +141,7 @@ def _deviation_note(people: People) -> str:
     if not isinstance(people.deviation, Deviation):
         return ""
     return (
-        f"Distance from the mean of {people.reference or 'everyone else'}, each person left out "
+        f"Distance from the mean of {people.norm}, each person left out "
         "of it: 1 is as far as a typical member, 2 twice as far. Unusual is not ill."
     )
 

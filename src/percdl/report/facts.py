@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from percdl.analysis.deviation import Deviation
-from percdl.report.people import MOST_COLUMNS, People
+from percdl.report.people import MOST_COLUMNS, People, write_median
 from percdl.signals.recording import abbreviate
 
 # Packages whose versions decide the numbers.
@@ -23,18 +23,17 @@ def summarize(people: People) -> list[dict[str, str]]:
     """Return the first numbers of the page: name, value, unit."""
     found, cohort = people.found, people.cohort
     seconds = cohort.lengths.sum() / cohort.sfreq
-    error = np.nanmedian(people.errors) if np.isfinite(people.errors).any() else np.nan
     tiles = [
         _tile("Recordings", str(len(cohort)), f"in {len(people.groups)} groups"
               if people.groups else ""),
         _tile("Cycles found", f"{len(found.events):,}", f"of {len(found.dictionary)} atom(s)"),
         _tile("Length of the atom", f"{people.model.atom_length_ / cohort.sfreq:.3g}", "s"),
         _tile("Recorded", *_duration(seconds)),
-        _tile("Error", f"{error:.3f}", "median"),
+        _tile("Error", write_median(people.errors, ".3f"), "median"),
     ]  # fmt: skip
     if len(found.dictionary) == 1:
-        cadence = np.nanmedian(people.regularity["cadence"]) if len(found.events) else np.nan
-        tiles.insert(2, _tile("Cadence", f"{cadence:.3g}", "per minute, median"))
+        cadence = write_median(people.regularity["cadence"], ".3g")
+        tiles.insert(2, _tile("Cadence", cadence, "per minute, median"))
     return tiles
 
 

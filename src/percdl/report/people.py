@@ -50,6 +50,11 @@ class People:
     reference: str | None
     metadata: pd.DataFrame | None
 
+    @property
+    def norm(self) -> str:
+        """What people are judged by, in words."""
+        return self.reference or "everyone else"
+
     @cached_property
     def groups(self) -> list[str]:
         """Names of the groups, the reference first, then in order of appearance."""
@@ -100,8 +105,7 @@ def gather_people(
     metadata: pd.DataFrame | Mapping[str, Any] | None = None,
 ) -> People:
     """See who the recordings are of: the people of the fit, or others to be personalized."""
-    same = cohort.subjects == tuple(model.subjects_) and _can_hold(cohort, model)
-    found = model.personalization_ if same else model.personalize(cohort)
+    found = model.personalization_ if _is_of_fit(cohort, model) else model.personalize(cohort)
     return People(
         model,
         cohort,
@@ -111,13 +115,27 @@ def gather_people(
     )
 
 
-def _can_hold(cohort: Cohort, model: BaseCDL) -> bool:
-    """Return whether the events of the fit lie within the recordings."""
+def _is_of_fit(cohort: Cohort, model: BaseCDL) -> bool:
+    """Return whether these are the recordings of the fit, not others by the same names.
+
+    A model from a file does not have them: it is then asked whether the events of the fit lie
+    within the recordings, and explain any of them, which elsewhere in time they would not.
+    """
+    about = (cohort.subjects, cohort.n_channels, cohort.sfreq)
+    if about != (tuple(model.subjects_), model.n_channels_, model.sfreq_):
+        return False
+    if (kept := model.recordings_) is not None:
+        pairs = zip(cohort, kept, strict=True)
+        return all(np.array_equal(a.values, b.values, equal_nan=True) for a, b in pairs)
     ends = model.events_["onset_sample"].to_numpy(int) + model.atom_length_
-    return all(
+    fits = all(
         end <= cohort[str(subject)].n_times
         for subject, end in zip(model.events_["subject"], ends, strict=True)
     )
+    if not fits or not len(model.events_):
+        return fits
+    rebuilt = rebuild(cohort, model.events_, model.personal_dictionary_)
+    return normalized_reconstruction_error(cohort, rebuilt) < 1
 
 
 def _find_reference(cohort: Cohort, asked: str | None) -> str | None:
@@ -147,6 +165,17 @@ def _in_order(metadata: pd.DataFrame, subjects: tuple[str, ...]) -> pd.DataFrame
     return table.loc[list(subjects)]
 
 
+def write_median(values: Any, style: str) -> str:
+    """Return the median of the values that are known, as text.
+
+    >>> write_median([1.0, np.nan, 2.0], ".2f"), write_median([np.nan], ".2f")
+    ('1.50', 'unknown')
+    """
+    numbers = np.asarray(values, float)
+    known = numbers[np.isfinite(numbers)]
+    return format(float(np.median(known)), style) if len(known) else "unknown"
+
+
 def tabulate_people(people: People) -> list[dict[str, Any]]:
     """Return the columns of the table of people: name, label, title, kind, digits, values."""
     cohort, deviation = people.cohort, people.deviation
@@ -157,11 +186,10 @@ def tabulate_people(people: People) -> list[dict[str, Any]]:
     columns.append(_number("error", "Error", "Share of the energy left unexplained",
                            people.errors, 3))  # fmt: skip
     if isinstance(deviation, Deviation):
-        norm = people.reference or "everyone else"
-        columns.append(_number("deviation", "Deviation", f"Distance from {norm}; 1 is typical "
-                               "of them", deviation.index, 2))  # fmt: skip
-        columns.append(_number("percentile", "Percentile", f"Percentage of {norm} with a smaller "
-                               "deviation index", deviation.percentile, 0))  # fmt: skip
+        columns.append(_number("deviation", "Deviation", f"Distance from {people.norm}; 1 is "
+                               "typical of them", deviation.index, 2))  # fmt: skip
+        columns.append(_number("percentile", "Percentile", f"Percentage of {people.norm} with a "
+                               "smaller deviation index", deviation.percentile, 0))  # fmt: skip
     return columns + _metadata(people.metadata)
 
 
@@ -204,7 +232,7 @@ def _text(name: str, label: str, title: str, values: Any) -> dict[str, Any]:
 
 
 def _number(name: str, label: str, title: str, values: Any, digits: int) -> dict[str, Any]:
-    numbers = np.asarray(values, float)
+    numbers = pd.Series(values).to_numpy(float, na_value=np.nan)
     kept = [float(f"{x:.6g}") if np.isfinite(x) else None for x in numbers]
     return {
         "name": name, "label": label, "title": title, "kind": "number", "digits": digits,
