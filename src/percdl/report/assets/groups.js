@@ -73,8 +73,9 @@ function drawGroups() {
   drawDeviations();
 }
 
+// The people of a group; of group -1, those who have none.
 function members(g) {
-  return report.groups.of.flatMap((of, s) => (of === g || !report.groups.names.length ? [s] : []));
+  return report.groups.of.flatMap((of, s) => (of === g ? [s] : []));
 }
 
 function drawDeviations() {
@@ -107,15 +108,17 @@ function drawPlane() {
   document.getElementById("plane-figure").hidden = !report.plane;
   if (!report.plane) return;
   const { x, y, labels } = report.plane;
-  const names = report.groups.names.length ? report.groups.names : ["everyone"];
-  const traces = names.map((name, g) => ({
+  const named = report.groups.names.map((name, g) => ({ name, g, color: pick(COLORS, g) }));
+  const rest = { name: named.length ? "no group" : "everyone", g: -1, color: theme().soft };
+  const all = members(-1).length ? [...named, rest] : named;
+  const traces = all.map(({ name, g, color }) => ({
     x: members(g).map((s) => x[s]),
     y: members(g).map((s) => y[s]),
     customdata: members(g),
     text: members(g).map((s) => plain(subjectId(s))),
     name: plain(name),
     mode: "markers",
-    marker: { color: pick(COLORS, g), symbol: pick(MARKERS, g), size: 7, opacity: 0.8 },
+    marker: { color, symbol: pick(MARKERS, g), size: 7, opacity: 0.8 },
     hovertemplate: "%{text}<extra></extra>",
   }));
   traces.push({
