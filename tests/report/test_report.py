@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("plotly")
 
 import percdl
-from percdl import Cohort
-from percdl.exceptions import InvalidParameterError
+from percdl import Cohort, PerCDL
+from percdl.exceptions import InvalidParameterError, NoActivationWarning
 from percdl.report.comparison import Groups
 from percdl.report.people import gather_people, tabulate_people
 from percdl.signals.reconstruction import normalized_reconstruction_error, rebuild
@@ -122,6 +122,15 @@ def test_however_many_tests_share_the_level_one_can_pass(model150, cohort150, mo
     assert groups.base == "healthy"
     assert groups.clusters == "enough"
     assert 1 / seen[0] < 0.001 / groups.n_tests
+
+
+def test_a_model_that_found_nothing_has_a_page_that_says_so(cohort150, tmp_path):
+    options = {"n_init": 1, "n_perso": 1, "realign": False, "multistart": False}
+    with pytest.warns(NoActivationWarning):
+        model = PerCDL(1, 50, penalty=1e9, init=np.ones((1, 50, 1)), **options).fit(cohort150[:4])
+    page = model.report(tmp_path / "page.html").read_text("utf-8")
+    assert "No cycle was found in 4 recording(s)" in page
+    assert "Nobody uses atom 0" in page
 
 
 def test_a_model_from_a_file_needs_its_recordings(model150, cohort150, tmp_path):

@@ -170,4 +170,10 @@ def _check(model: BaseCDL, X: Any, sigma: float | None) -> Cohort:
         )
     if sigma is not None and not sigma > 0:
         raise InvalidParameterError(f"`estimate_uncertainty(sigma={sigma!r})` must be positive.")
+    unused = np.flatnonzero(~(model.n_activations_ > 0).any(0))
+    if len(unused):
+        raise InvalidParameterError(
+            f"Nobody uses atom {unused[0]}, so nothing is known of it. Fit fewer atoms, or lower "
+            "the penalty."
+        )
     return check_fitted_on(model, X)
