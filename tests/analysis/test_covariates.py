@@ -117,9 +117,10 @@ def test_order_units_and_origins_play_no_part():
     values = some_values(people)
     plain = regress(values, people, n_permutations=100)
     moved = people.assign(age=people["age"] * 12 + 100)
-    other = regress(3 * values[order], moved.iloc[order], n_permutations=100)
+    scale = 3 * 10.0 ** np.array([0, -13, 2, 0, -5])
+    other = regress(scale * values[order], moved.iloc[order], n_permutations=100)
     assert_allclose(other.t[1:], plain.t[1:])
-    assert_allclose(other.coefficient_of("age"), 3 / 12 * plain.coefficient_of("age"))
+    assert_allclose(other.coefficient_of("age"), scale / 12 * plain.coefficient_of("age"))
     for name, test in plain.tests.items():
         assert_allclose(other.tests[name].p_adjusted, test.p_adjusted)
 

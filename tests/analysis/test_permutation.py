@@ -105,6 +105,13 @@ def test_order_and_units_play_no_part(order, scale):
     assert_allclose(other.statistic, plain.statistic)
 
 
+def test_every_channel_has_a_unit_of_its_own():
+    plain = compare_groups(some_curves(), GROUPS, "b", "a")
+    tesla = compare_groups(some_curves() * [100.0, 1e-13], GROUPS, "b", "a")
+    assert places(tesla) == places(plain)
+    assert_allclose(tesla.statistic, plain.statistic)
+
+
 def test_exchanging_the_groups_turns_signs():
     ahead = compare_groups(some_curves(), GROUPS, "b", "a")
     behind = compare_groups(some_curves(), GROUPS, "a", "b")

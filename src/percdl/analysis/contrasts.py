@@ -15,7 +15,7 @@ from jaxtyping import Float
 from sklearn.utils import check_random_state
 
 Statistic = Callable[..., np.ndarray]
-# Spread below this share of the largest value is rounding: the ends of a warp are fixed.
+# Spread below this share of the largest value of a channel is rounding: ends of warps are fixed.
 ROUNDING = 1e-10
 # Variances within a group count for at least this share of those of all.
 LEAST_SHARE = 1e-12
@@ -78,10 +78,13 @@ def regression_contrast(
 
 
 def steady(values: Float[np.ndarray, "S ..."]) -> Float[np.ndarray, "S ..."]:
-    """Return the values less their mean over people; exactly 0 where nobody varies."""
+    """Return the values less their mean over people; exactly 0 where nobody varies.
+
+    The last axis is that of channels or parameters, each in a unit of its own.
+    """
     centred = values - values.mean(0)
-    still = centred.std(0) <= ROUNDING * np.abs(values).max(initial=0)
-    return np.where(still, 0, centred)
+    largest = np.abs(values).max(axis=tuple(range(values.ndim - 1)))
+    return np.where(centred.std(0) <= ROUNDING * largest, 0, centred)
 
 
 def critical_value(level: float, n_tested: int, dof: float) -> float:

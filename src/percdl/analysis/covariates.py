@@ -96,14 +96,17 @@ def regress(
     known = _complete(everyone, covariates)
     rows = np.flatnonzero(known)[canonical_order(everyone[known])]
     kept = everyone[rows]
+    # Samples of a cycle share a unit, parameters and channels do not.
+    in_units = kept if kept.ndim > 1 + along_cycle else kept[..., None]
+    centred = steady(in_units).reshape(kept.shape)
     design = build_design(covariates.iloc[rows], dict(reference or {}))
     rule = _Rule(along_cycle, pointwise_level, n_permutations, random_state)
     return Regression(
         terms=design.terms,
-        tests={name: rule.test(design, name, kept) for name in design.columns_of},
+        tests={name: rule.test(design, name, centred) for name in design.columns_of},
         n_subjects=len(kept),
         n_left_out=len(everyone) - len(kept),
-        **_least_squares(design, kept),
+        **_least_squares(design, centred, np.mean(kept, axis=0, keepdims=True)),
     )
 
 
@@ -120,7 +123,7 @@ class _Rule:
         """Permute what the other covariates leave of the values (Freedman and Lane)."""
         tested, others = design.split(covariate)
         contrast = regression_contrast(tested, others)
-        flat = steady(values).reshape(len(values), -1)
+        flat = values.reshape(len(values), -1)
         rest = flat - others @ np.linalg.lstsq(others, flat, rcond=None)[0]
         statistic = contrast(rest, axis=0).reshape(values.shape[1:])
         if self.along_cycle:
@@ -159,13 +162,13 @@ class _Rule:
         return chance_of(np.abs(found.statistic), null, drawn)
 
 
-def _least_squares(design: Design, values: np.ndarray) -> dict[str, Any]:
-    """Return coefficients and what goes with them, for all values together."""
-    x, flat = design.matrix, steady(values).reshape(len(values), -1)
+def _least_squares(design: Design, values: np.ndarray, mean: np.ndarray) -> dict[str, Any]:
+    """Return coefficients and what goes with them, for all values (less their mean) together."""
+    x, flat = design.matrix, values.reshape(len(values), -1)
     dof = len(x) - x.shape[1]
     coefficient = np.linalg.lstsq(x, flat, rcond=None)[0]
     left, total = np.sum((flat - x @ coefficient) ** 2, axis=0), np.sum(flat**2, axis=0)
-    coefficient[0] += values.mean(0).ravel()
+    coefficient[0] += mean.ravel()
     error = np.sqrt(np.diag(np.linalg.inv(x.T @ x))[:, None] * left / dof)
     t = np.divide(coefficient, error, out=np.zeros_like(error), where=error > 0)
     unexplained = np.divide(left, total, out=np.ones_like(total), where=total > 0)
@@ -189,7 +192,8 @@ def _spread(clusters: tuple[Cluster, ...], curves: np.ndarray, shape: tuple[int,
 def _complete(values: np.ndarray, covariates: pd.DataFrame) -> Bool[np.ndarray, " S"]:
     """Say who has all values and all covariates."""
     finite = np.isfinite(values.reshape(len(values), -1)).all(1)
-    return finite & covariates.notna().all(axis=1).to_numpy()
+    known = covariates.notna() & ~covariates.isin([np.inf, -np.inf])
+    return finite & known.all(axis=1).to_numpy()
 
 
 def _check(values: np.ndarray, covariates: pd.DataFrame, along_cycle: bool) -> None:
