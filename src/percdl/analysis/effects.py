@@ -10,10 +10,9 @@ import numpy as np
 from jaxtyping import Float
 from scipy.interpolate import PchipInterpolator
 
-from percdl.analysis.fitted import as_personalization
+from percdl.analysis.fitted import as_personalization, check_fitted_on
 from percdl.estimators.personalization import Personalization
-from percdl.exceptions import InvalidParameterError
-from percdl.signals import Cohort, as_cohort
+from percdl.signals import Cohort
 from percdl.signals.reconstruction import rebuild
 
 if TYPE_CHECKING:
@@ -110,8 +109,7 @@ def separate_effects(fitted: BaseCDL | Personalization, X: Any) -> Effects:
     >>> separate_effects(model, truth.cohort)
     Effects(4 subjects, 2 atoms, 0 warps each, amplitude in 1 channels)
     """
-    found, cohort = as_personalization(fitted), as_cohort(X)
-    _check(found, cohort)
+    found, cohort = as_personalization(fitted), check_fitted_on(fitted, X)
     own_time = invert_warps(found.warps)
     samples = np.arange(own_time.shape[-1])
     with np.errstate(invalid="ignore"):
@@ -187,21 +185,3 @@ def _compiled_reading(warp: Any) -> Any:
     import jax
 
     return jax.jit(jax.vmap(jax.vmap(warp.resample)))
-
-
-def _check(found: Personalization, cohort: Cohort) -> None:
-    n_channels = found.dictionary.shape[2]
-    if cohort.subjects != found.subjects or cohort.n_channels != n_channels:
-        raise InvalidParameterError(
-            f"Events and warps are of {len(found.subjects)} recording(s) of {n_channels} "
-            f"channel(s), first subject {found.subjects[0]!r}; X has {len(cohort)} of "
-            f"{cohort.n_channels}, first subject {cohort.subjects[0]!r}. Pass the recordings "
-            "they were found in, in the same order."
-        )
-    for subject, onset in found.events[["subject", "onset_sample"]].to_numpy():
-        end, n_times = onset + found.dictionary.shape[1], cohort[str(subject)].n_times
-        if end > n_times:
-            raise InvalidParameterError(
-                f"There is an event of subject {subject!r} up to sample {end}, but the "
-                f"recording passed has {n_times} samples. Pass the recordings of the events."
-            )

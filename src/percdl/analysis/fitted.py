@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sklearn.utils.validation import check_is_fitted
-
 from percdl.estimators.personalization import Personalization
 from percdl.exceptions import InvalidParameterError
 from percdl.signals import Cohort, as_cohort
@@ -14,23 +12,24 @@ if TYPE_CHECKING:
     from percdl.estimators.base import BaseCDL
 
 
-def check_fitted_on(model: BaseCDL, X: Any) -> Cohort:
-    """Return the recordings as a cohort; raise unless they can be those of the fit."""
-    check_is_fitted(model)
-    cohort = as_cohort(X)
-    if cohort.subjects != tuple(model.subjects_) or cohort.n_channels != model.n_channels_:
+def check_fitted_on(fitted: BaseCDL | Personalization, X: Any) -> Cohort:
+    """Return the recordings as a cohort; raise unless events can have been found in them."""
+    found, cohort = as_personalization(fitted), as_cohort(X)
+    length, n_channels = found.dictionary.shape[1:]
+    if cohort.subjects != found.subjects or cohort.n_channels != n_channels:
         raise InvalidParameterError(
-            f"`{type(model).__name__}` was fitted on {len(model.subjects_)} recording(s) of "
-            f"{model.n_channels_} channel(s), first subject {model.subjects_[0]!r}; X has "
-            f"{len(cohort)} of {cohort.n_channels}, first subject {cohort.subjects[0]!r}. Pass "
-            "the recordings of the fit, in the same order."
+            f"The events are of {len(found.subjects)} recording(s) of {n_channels} channel(s), "
+            f"first subject {found.subjects[0]!r}; X has {len(cohort)} of {cohort.n_channels}, "
+            f"first subject {cohort.subjects[0]!r}. Pass the recordings of the fit (or those that "
+            "were personalized), in the same order."
         )
-    for subject, onset in model.events_[["subject", "onset_sample"]].to_numpy():
-        end, n_times = onset + model.atom_length_, cohort[str(subject)].n_times
+    for subject, onset in found.events[["subject", "onset_sample"]].to_numpy():
+        end, n_times = onset + length, cohort[str(subject)].n_times
         if end > n_times:
             raise InvalidParameterError(
-                f"The fit has an activation of subject {subject!r} up to sample {end}, but the "
-                f"recording passed has {n_times} samples. Pass the recordings of the fit."
+                f"There is an event of subject {subject!r} up to sample {end}, but the recording "
+                f"passed has {n_times} samples. Pass the recordings of the fit (or those that "
+                "were personalized)."
             )
     return cohort
 
