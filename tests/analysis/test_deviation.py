@@ -292,6 +292,19 @@ def test_unknown_group_and_small_reference_are_refused_in_words():
         measure_deviation(people, GROUPS, "healthy", persons=["a", "b"])
     with pytest.raises(InvalidParameterError, match="shrinkage=2"):
         measure_deviation(people, GROUPS, "healthy", shrinkage=2)
+    with pytest.raises(InvalidParameterError, match="of 6 measurements"):
+        measure_deviation(people, ["a"] * 3 + ["b"] * 37, "a", shrinkage=0)
+
+
+def test_a_warp_that_stands_still_has_a_profile():
+    params = some_params()
+    params[35, 0] = 0
+    params[35, 0, 1] = -1  # the pace halfway through is nothing, six times over
+    people = seen_through(np.tile(params, 6), TimeWarp(6, 6))
+    assert local_speed(people.warps)[35].min() <= 1e-12
+    found = measure_deviation(people, GROUPS, "healthy")
+    assert np.isfinite(found.timing_profile).all()
+    assert found.percentile[35] == 100
 
 
 def test_a_model_without_parameters_is_refused():

@@ -10,6 +10,7 @@ import pandas as pd
 from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
 
+from percdl.analysis.effects import SLOWEST
 from percdl.analysis.features import describe_people
 from percdl.analysis.fitted import as_personalization
 from percdl.analysis.members import (
@@ -175,7 +176,7 @@ def measure_deviation(
     described = [describe_people(part, space) for part in everyone]
     values, kinds = np.concatenate([part for part, _ in described]), described[0][1]
     atoms = np.concatenate([part.personal_dictionary for part in everyone])
-    speeds = np.concatenate([np.log(local_speed(part.warps)) for part in everyone])
+    speeds = np.concatenate([np.maximum(local_speed(part.warps), SLOWEST) for part in everyone])
     index, atom_index = _measure(values, kinds, who, members, shrinkage)
     shown = slice(len(who) - len(judged.subjects), None)
     labels = (None,) * len(judged.subjects) if groups is None or judged is not home else groups
@@ -187,7 +188,7 @@ def measure_deviation(
         atom_index=atom_index[shown],
         percentile=_rank(index, who, members)[shown],
         profile=_profile(atoms, who, members)[shown],
-        timing_profile=_profile(speeds, who, members)[shown],
+        timing_profile=_profile(np.log(speeds), who, members)[shown],
     )
 
 

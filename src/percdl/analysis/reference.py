@@ -11,6 +11,8 @@ from jaxtyping import Float, Int, Shaped
 from scipy.linalg import cho_factor, cho_solve
 from threadpoolctl import threadpool_limits
 
+from percdl.exceptions import InvalidParameterError
+
 # Standard deviations are at least this share of the largest value of a kind: below is rounding.
 ROUNDING = 1e-6
 # With one person left out, two at least must remain to have a spread.
@@ -108,6 +110,11 @@ class Reference:
             unit = np.sqrt(np.bincount(self.kinds, rest.sd**2) / n_of_kind)[self.kinds]
             covariance = cross / (rest.n - 1) / np.outer(unit, unit)
             share = shrink_by_oas(covariance, rest.n) if shrinkage is None else shrinkage
+            if share == 0 and rest.n <= len(covariance):
+                raise InvalidParameterError(
+                    f"`shrinkage=0` takes more recordings in the reference than measurements; "
+                    f"there are {rest.n}, of {len(covariance)} measurements. Leave it out."
+                )
             covariance *= 1 - share
             np.fill_diagonal(covariance, covariance.diagonal() + share)
             y = (values[judged] - self.centre - rest.mean).T / unit[:, None]
