@@ -5,14 +5,15 @@ EXTRAS ?= plot,data,stats,reproduce,test
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PEERS  := $(VENV)/.peers
+SPHINX := $(VENV)/.sphinx
 # Restricts `make claims` to the claims named here, e.g. `make claims ONLY=gait`.
 ONLY   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench claims results clean
+.PHONY: help demo test lint format docs linkcheck bench claims results clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # The stamp comes last, so that an interrupted install starts again from scratch.
 $(STAMP): pyproject.toml
@@ -36,6 +37,10 @@ $(PEERS): $(STAMP)
 	done
 	touch $@
 
+$(SPHINX): $(STAMP)
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	touch $@
+
 demo: $(STAMP)  ## learn a small cohort and write percdl-demo/
 	$(BIN)/percdl demo
 
@@ -52,6 +57,13 @@ format: $(STAMP)  ## rewrite the sources in the house format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# A warning fails the build: a link that leads nowhere, a docstring that cannot be read.
+docs: $(SPHINX)  ## build the documentation and run the examples, into docs/_build/html
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+
+linkcheck: $(SPHINX)  ## ask for every address in the documentation (needs the network)
+	$(BIN)/python -m sphinx -q -b linkcheck -D plot_gallery=0 docs docs/_build/linkcheck
+
 bench: $(STAMP)  ## time the library
 	$(BIN)/python benchmarks/bench.py
 
@@ -62,5 +74,6 @@ results: $(STAMP)  ## reproduce every figure and table of the paper at its own s
 	$(BIN)/percdl reproduce all --scale paper --out docs/results --fresh
 
 clean:  ## remove the environment, the caches and the build outputs
-	rm -rf $(VENV) build dist percdl-demo percdl-results .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist percdl-demo percdl-results .pytest_cache .ruff_cache .hypothesis \
+	  docs/_build docs/auto_examples docs/api/generated
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -8,12 +8,14 @@ import pytest
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 # Pages whose code stands by itself, and the packages they need beyond the core.
 PAGES = {
+    "start.md": ["matplotlib"],
+    "tutorials/own_csv.md": ["plotly", "matplotlib"],
     "transforms.md": [],
-    "deviation.md": [],
     "data.md": ["wfdb"],
     "groups.md": ["mne"],
     "interop.md": ["mne", "tslearn"],
-    "report.md": ["plotly"],
+    "deviation.md": [],
+    "report.md": ["plotly", "matplotlib"],
 }
 
 
@@ -33,6 +35,16 @@ def test_segmentation_runs_on_real_walks(real_gait, monkeypatch):
     run_page("segmentation.md")
 
 
+@pytest.mark.slow
+@pytest.mark.realdata
+@pytest.mark.parametrize("name", ["gait", "ecg"])
+def test_tutorial_runs_on_real_recordings(name, shared_data, tmp_path, monkeypatch):
+    pytest.importorskip("mne")
+    monkeypatch.setenv("PERCDL_DATA", str(shared_data))
+    monkeypatch.chdir(tmp_path)
+    run_page(f"tutorials/{name}.md")
+
+
 def run_page(name):
     text = (DOCS / name).read_text(encoding="utf-8")
     names = {}
@@ -44,7 +56,23 @@ def run_page(name):
             assert str(eval(expression, names)) == shape
 
 
-def test_links_lead_somewhere():
-    for page in DOCS.glob("*.md"):
-        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
-            assert (DOCS / target).exists(), f"{page.name} links to {target}, which is not there"
+PLAIN = [page for page in DOCS.rglob("*.md") if not {"_build", "generated"} & set(page.parts)]
+
+
+@pytest.mark.parametrize("page", PLAIN, ids=lambda page: str(page.relative_to(DOCS)))
+def test_links_lead_somewhere(page):
+    made_by_the_build = ("auto_examples/", "generated/")
+    for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        if not any(part in target for part in made_by_the_build):
+            assert (page.parent / target).exists(), f"links to {target}, which is not there"
+
+
+def test_every_page_is_in_a_menu():
+    listed = {
+        (menu.parent / entry).resolve()
+        for menu in PLAIN
+        for block in re.findall(r"```\{toctree\}\n(.*?)```", menu.read_text("utf-8"), re.DOTALL)
+        for entry in block.split()
+    }
+    alone = [page for page in PLAIN if page.with_suffix("").resolve() not in listed]
+    assert alone == [DOCS / "index.md"]

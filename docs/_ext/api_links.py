@@ -1,0 +1,51 @@
+"""Code in the text that names a public thing becomes a link to its page.
+
+That is the bare name (``judge_events``), the name with its package
+(``percdl.analysis.judge_events``) or a method (``Cohort.from_csv``), each with or without empty
+parentheses. So the pages stay plain Markdown, which a code host shows as well.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.nodes import make_refnode
+
+KINDS = ("class", "function", "method", "exception", "property", "attribute")
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register the extension."""
+    app.connect("doctree-resolved", link_names)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def link_names(app: Sphinx, doctree: nodes.document, page: str) -> None:
+    """Replace code that names something documented by a link to it."""
+    known = _known(app)
+    for literal in list(doctree.findall(nodes.literal)):
+        if isinstance(literal.parent, (nodes.reference, nodes.title)):
+            continue
+        found = known.get(literal.astext().removesuffix("()"))
+        if found is None or found.docname == page:
+            continue
+        link = make_refnode(app.builder, page, found.docname, found.node_id, literal.deepcopy())
+        literal.replace_self(link)
+
+
+def _known(app: Sphinx) -> dict[str, Any]:
+    """Return what is documented by each name it may be called; what two share is left out."""
+    known: dict[str, Any] = {}
+    for name, entry in app.env.domains["py"].objects.items():
+        if entry.objtype not in KINDS or not name.startswith("percdl."):
+            continue
+        parts = name.split(".")
+        for start in range(len(parts)):
+            short = ".".join(parts[start:])
+            # A method needs its class: `fit` alone may be anybody's.
+            if entry.objtype in KINDS[2:] and entry.objtype != "exception" and "." not in short:
+                continue
+            known[short] = None if short in known and known[short] != entry else entry
+    return {short: entry for short, entry in known.items() if entry is not None}

@@ -1,0 +1,62 @@
+"""
+A new patient against the norm
+==============================
+
+Thirty healthy people make the norm. How far is a new person from it, and where in the cycle?
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from percdl import Cohort, PerCDL, TimeWarp
+from percdl.analysis import measure_deviation
+from percdl.plotting import plot_deviation_profile, plot_deviation_ranking
+
+rng = np.random.default_rng(0)
+phase = np.linspace(0, 1, 60)
+cycle = np.exp(-(((phase - 0.3) / 0.1) ** 2)) - 0.7 * np.exp(-(((phase - 0.7) / 0.1) ** 2))
+
+
+def walk(slower_late: float = 0.0) -> np.ndarray:
+    """Ten cycles of one person: everyone bends time a little, some slow down late."""
+    bend = rng.normal([0, slower_late, 0], [0.15, 0.1, 0.05])
+    orders = np.pi * np.arange(1, 4)
+    own = np.interp(phase + np.sin(np.outer(phase, orders)) @ (bend / orders), phase, cycle)
+    signal = np.concatenate([np.pad(own, (int(rng.integers(5, 15)), 0)) for _ in range(10)])
+    return signal + 0.05 * rng.normal(size=len(signal))
+
+
+groups = ["healthy"] * 30 + ["patient"] * 5
+walks = [walk() for _ in range(30)] + [walk(0.6) for _ in range(5)]
+cohort = Cohort.from_arrays(walks, sfreq=100, groups=groups)
+model = PerCDL(1, 60, TimeWarp(1, 4), penalty=1.0, init=cycle[None, :, None], realign=False).fit(
+    cohort
+)
+
+# %%
+# Everyone against the healthy, each left out of the norm by which it is judged. An index of 1 is a
+# typical healthy person.
+found = measure_deviation(model, groups, "healthy")
+found.table().head(6).round(2)
+
+# %%
+# Someone who was not part of the fit: expressed by the frozen atom, then held against the norm.
+new = Cohort.from_arrays([walk(0.6)], sfreq=100, subjects=["new"])
+patient = measure_deviation(model.personalize(new), groups, "healthy", reference_from=model)
+print(f"index {patient.index[0]:.1f}, above {patient.percentile[0]:.0f} % of the healthy")
+
+# %%
+# Everyone by rank, the new person among them; and where in the cycle this person differs: slower
+# where the curve is below -2.
+figure, axes = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
+plot_deviation_ranking(
+    np.append(found.index, patient.index),
+    [*groups, "new"],
+    reference="healthy",
+    subjects=[*cohort.subjects, "new"],
+    ax=axes[0],
+)
+plot_deviation_profile(
+    patient.timing_profile[0, 0, 0], subject="local speed", sfreq=cohort.sfreq, ax=axes[1]
+)
+plt.show()

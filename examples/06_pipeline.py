@@ -1,0 +1,59 @@
+"""
+A scikit-learn pipeline with a grid search
+==========================================
+
+A model is a transformer: recordings in, one row of parameters per person out. So it can stand in a
+pipeline, and a grid search can choose its settings by what the classifier makes of them.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+
+from percdl import Cohort, PerCDL, TimeWarp
+from percdl.plotting import plot_embedding
+
+rng = np.random.default_rng(0)
+phase = np.linspace(0, 1, 40)
+groups = np.array(["quick start", "slow start"])[np.arange(24) % 2]
+
+
+def record(group: str) -> np.ndarray:
+    """Five cycles; one group is early in the second half of the cycle, the other late."""
+    bend = rng.normal(0.25 if group == "quick start" else -0.25, 0.2)
+    warp = phase + bend * np.sin(2 * np.pi * phase) / (2 * np.pi)
+    cycles = [np.pad(np.cos(3 * np.pi * warp), (4, 4)) for _ in range(5)]
+    return np.concatenate(cycles) + 0.1 * rng.normal(size=240)
+
+
+cohort = Cohort.from_arrays([record(group) for group in groups], sfreq=100)
+
+# %%
+# Parameters are NaN for a person in whom no pattern was found, so a step fills them in.
+first = np.cos(3 * np.pi * phase)[None, :, None]
+pipeline = make_pipeline(
+    PerCDL(1, 40, init=first, n_init=2, n_perso=2, realign=False, multistart=False),
+    SimpleImputer(),
+    LogisticRegression(),
+).set_output(transform="pandas")
+grid = {
+    "percdl__transform": [TimeWarp(1, 2), TimeWarp(1, 4)],
+    "percdl__penalty": [0.5, 2.0],
+}
+search = GridSearchCV(pipeline, grid, cv=3).fit(cohort, groups)
+print(search.best_params_)
+print(f"accuracy on people not used in the fit: {search.best_score_:.2f}")
+
+# %%
+# The features have names, as a table of pandas.
+features = search.best_estimator_[:-1].transform(cohort)
+features.head(3).round(2)
+
+# %%
+# Everybody in the plane of two principal components of the parameters.
+figure, ax = plt.subplots(figsize=(6, 4.2), layout="constrained")
+plot_embedding(features.to_numpy(), list(groups), ax=ax)
+plt.show()
