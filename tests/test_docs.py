@@ -1,6 +1,9 @@
 """The code in the documentation runs, and gives what it says."""
 
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +12,6 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 # Pages whose code stands by itself, and the packages they need beyond the core.
 PAGES = {
     "start.md": ["matplotlib"],
-    "tutorials/own_csv.md": ["plotly", "matplotlib"],
     "transforms.md": [],
     "data.md": ["wfdb"],
     "groups.md": ["mne"],
@@ -36,6 +38,15 @@ def test_segmentation_runs_on_real_walks(real_gait, monkeypatch):
 
 
 @pytest.mark.slow
+def test_tutorial_on_csv_files_runs_in_the_shell_too(tmp_path, monkeypatch):
+    pytest.importorskip("plotly")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(DOCS.parent / "src"))
+    run_page("tutorials/own_csv.md", shell=True)
+    assert (tmp_path / "params.csv").is_file()
+
+
+@pytest.mark.slow
 @pytest.mark.realdata
 @pytest.mark.parametrize("name", ["gait", "ecg"])
 def test_tutorial_runs_on_real_recordings(name, shared_data, tmp_path, monkeypatch):
@@ -45,15 +56,27 @@ def test_tutorial_runs_on_real_recordings(name, shared_data, tmp_path, monkeypat
     run_page(f"tutorials/{name}.md")
 
 
-def run_page(name):
+def run_page(name, shell=False):
     text = (DOCS / name).read_text(encoding="utf-8")
     names = {}
-    for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL):
-        exec(block, names)  # the page is ours
-        for expression, shape in re.findall(
-            r"^(\S+\.shape)\s+# (\([\d, ]+\))", block, re.MULTILINE
-        ):
-            assert str(eval(expression, names)) == shape
+    for language, block in re.findall(r"```(python|sh)\n(.*?)```", text, flags=re.DOTALL):
+        if language == "python":
+            exec(block, names)  # the page is ours
+            check_shapes(block, names)
+        elif shell:
+            run_commands(block)
+
+
+def check_shapes(block, names):
+    for expression, shape in re.findall(r"^(\S+\.shape)\s+# (\([\d, ]+\))", block, re.MULTILINE):
+        assert str(eval(expression, names)) == shape
+
+
+def run_commands(block):
+    for line in block.replace("\\\n", " ").splitlines():
+        command, *arguments = shlex.split(line)
+        assert command == "percdl"
+        subprocess.run([sys.executable, "-m", "percdl", *arguments], check=True)
 
 
 PLAIN = [page for page in DOCS.rglob("*.md") if not {"_build", "generated"} & set(page.parts)]
@@ -72,7 +95,7 @@ def test_every_page_is_in_a_menu():
         (menu.parent / entry).resolve()
         for menu in PLAIN
         for block in re.findall(r"```\{toctree\}\n(.*?)```", menu.read_text("utf-8"), re.DOTALL)
-        for entry in block.split()
+        for entry in re.findall(r"^(?:.*<(?=.*>$))?([\w/]+)>?$", block, re.MULTILINE)
     }
     alone = [page for page in PLAIN if page.with_suffix("").resolve() not in listed]
     assert alone == [DOCS / "index.md"]
