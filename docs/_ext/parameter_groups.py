@@ -8,7 +8,7 @@ from typing import Any
 from sphinx.application import Sphinx
 
 # What numpydoc makes of a line `**Problem**` in a list of parameters.
-HEADING = re.compile(r"^(\s*)\*\*(?:\\\*){2}(\w+)(?:\\?\*)*\*\*$")
+HEADING = re.compile(r"^(\s*)\*\*(?:\\\*){2}([\w ]+?)(?:\\?\*)*\*\*$")
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

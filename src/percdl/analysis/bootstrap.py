@@ -74,6 +74,11 @@ def bootstrap_atoms(
     random_state : int, RandomState or None
         Decides the draws.
 
+    Returns
+    -------
+    Bootstrap
+        The atoms of every draw, their standard errors and bands.
+
     Examples
     --------
     >>> from percdl import PopCDL, make_synthetic

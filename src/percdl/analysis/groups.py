@@ -45,6 +45,11 @@ def summarize_groups(
     groups : list of str
         Group of each subject; those of None are left out.
 
+    Returns
+    -------
+    dict of str to GroupCurve
+        One entry per group.
+
     Examples
     --------
     >>> curves = np.array([[[1.0]], [[3.0]], [[5.0]], [[5.0]]])
@@ -78,6 +83,16 @@ def relative_variability(group: GroupCurve, reference: GroupCurve) -> Float[np.n
     channel): 0 where both vary alike, 1 where the group's standard deviation exceeds the
     other's by as much as the latter ever reaches. Unlike the ratio of the two, it stays
     readable where nobody varies.
+
+    Parameters
+    ----------
+    group, reference : GroupCurve
+        Of `summarize_groups`.
+
+    Returns
+    -------
+    array (L, P)
+        Above 0 where the group varies more.
 
     Examples
     --------

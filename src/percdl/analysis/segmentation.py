@@ -107,6 +107,11 @@ def score_segmentation(
     least_amplitude : float
         Detections below this share of the mean magnitude of all amplitudes are left out.
 
+    Returns
+    -------
+    Segmentation
+        Sensitivity, false positives per true cycle, and the timing of the matches.
+
     Examples
     --------
     >>> events = pd.DataFrame({"subject": "A", "onset_sample": [9, 55], "amplitude": 1.0})

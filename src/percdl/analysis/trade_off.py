@@ -20,6 +20,18 @@ N_THRESHOLDS = 51
 def relative_amplitude(events: pd.DataFrame) -> pd.Series:
     """Return each amplitude over the median magnitude of its subject's, atom by atom.
 
+    Parameters
+    ----------
+    events : DataFrame
+        Columns subject, atom, amplitude.
+
+    Returns
+    -------
+    Series
+        One value per event; 1 is usual.
+
+    Examples
+    --------
     >>> events = pd.DataFrame({"subject": "A", "atom": 0, "amplitude": [2.0, 4.0, 6.0]})
     >>> relative_amplitude(events).tolist()
     [0.5, 1.0, 1.5]
@@ -57,6 +69,15 @@ def trace_trade_off(
     DataFrame
         One row per threshold, increasing: threshold, sensitivity, false_positives (per true
         cycle), timing_bias, timing_error (mean distance) and timing_spread, in samples.
+
+    Examples
+    --------
+    >>> events = pd.DataFrame(
+    ...     {"subject": "A", "atom": 0, "onset_sample": [9, 55, 111], "amplitude": [1.0, 0.2, 1.0]}
+    ... )
+    >>> curve = trace_trade_off(events, {"A": [10, 110]}, tolerance=5, thresholds=[0, 0.5])
+    >>> curve["false_positives"].tolist()
+    [0.5, 0.0]
     """
     check_columns(events, {"subject", "onset_sample", "amplitude"})
     warn_of_missing_events(events, cycles)
@@ -84,6 +105,20 @@ def sensitivity_at(curve: pd.DataFrame, false_positives: float) -> float:
 
     0 where the curve has no such point.
 
+    Parameters
+    ----------
+    curve : DataFrame
+        Of `trace_trade_off`.
+    false_positives : float
+        Per true cycle.
+
+    Returns
+    -------
+    float
+        0 where the curve has no such point.
+
+    Examples
+    --------
     >>> curve = pd.DataFrame({"sensitivity": [0.9, 0.8], "false_positives": [0.1, 0.01]})
     >>> sensitivity_at(curve, 0.05)
     0.8

@@ -102,6 +102,11 @@ def estimate_uncertainty(
         Standard deviation of the noise; by default estimated from what is left of the
         segments, less the degrees of freedom of all that was fitted.
 
+    Returns
+    -------
+    Uncertainty
+        Standard errors and bands of common atoms, personal atoms and warps.
+
     Notes
     -----
     Cost O(S K (L P)^3), in double precision.

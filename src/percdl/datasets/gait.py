@@ -122,6 +122,11 @@ def load_gait(
     -------
     GaitData
         The cohort, its metadata and the annotation.
+
+    Examples
+    --------
+    >>> walks = load_gait(subjects=[10])  # doctest: +SKIP
+    >>> walks.cohort, walks.cycles  # doctest: +SKIP
     """
     names = _known_channels(channels)
     folder = find_gait(data_home, download=download)
@@ -145,7 +150,22 @@ def load_gait(
 
 
 def find_gait(data_home: str | os.PathLike[str] | None = None, *, download: bool = False) -> Path:
-    """Return the folder of the walks, see `load_gait` for where it is looked for."""
+    """Return the folder of the walks, see `load_gait` for where it is looked for.
+
+    Parameters
+    ----------
+    data_home, download
+        As in `load_gait`.
+
+    Returns
+    -------
+    Path
+        The folder that holds the files.
+
+    Examples
+    --------
+    >>> find_gait()  # doctest: +SKIP
+    """
     return find_dataset("gait", _find, data_home, SOURCE if download else None)
 
 

@@ -77,6 +77,18 @@ def make_handwriting(
 def common_letters(atom_length: int) -> Float[np.ndarray, "2 L 3"]:
     """Return the accelerations of two letters, a loop and a zigzag, from pen down to pen up.
 
+    Parameters
+    ----------
+    atom_length : int
+        L.
+
+    Returns
+    -------
+    array (2, L, 3)
+        Time before channels x, y, z.
+
+    Examples
+    --------
     >>> common_letters(50).shape
     (2, 50, 3)
     """

@@ -141,6 +141,11 @@ def load_ptbxl(
     -------
     PTBXL
         The cohort, its metadata, labels and folds.
+
+    Examples
+    --------
+    >>> ecgs = load_ptbxl(folds=[9, 10])  # doctest: +SKIP
+    >>> ecgs.single().superclass.value_counts()  # doctest: +SKIP
     """
     if sfreq not in RATES:
         raise InvalidParameterError(
@@ -164,6 +169,22 @@ def find_ptbxl(
     """Return the folder of PTB-XL, see `load_ptbxl` for where it is looked for.
 
     One that holds no more than a file named ``archive`` will do as well, if that is given.
+
+    Parameters
+    ----------
+    data_home, download
+        As in `load_ptbxl`.
+    archive : str, optional
+        Name of a file that will do alone.
+
+    Returns
+    -------
+    Path
+        The folder that holds the files.
+
+    Examples
+    --------
+    >>> find_ptbxl()  # doctest: +SKIP
     """
 
     def find(folder: Path) -> Path | None:

@@ -29,6 +29,20 @@ def load_ptbxl_archive(path: str | os.PathLike[str]) -> PTBXL:
     Its keys: ``X`` integers (S, N, P), ``units_per_mV`` of them to a millivolt; ``Y`` multi-hot
     in the order of ``classes``; ``ecg_id``; ``split`` (train, val, test); ``leads``; ``fs``.
     Folds 1 to 8 are one part, train: they are missing in `PTBXL.folds`.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+
+    Returns
+    -------
+    PTBXL
+        The cohort, its metadata, labels and folds.
+
+    Examples
+    --------
+    >>> load_ptbxl_archive("ptbxl100_balanced_2650.npz")  # doctest: +SKIP
     """
     stored = _read(Path(path).expanduser())
     index = pd.Index(stored["ecg_id"], name="ecg_id")
@@ -53,6 +67,26 @@ def load_ptbxl_balanced(
     They are those of ``ptbxl100_balanced_2650.npz`` where the folder holds that archive, and
     drawn from the whole of PTB-XL elsewhere. ``random_state`` decides the draw, also that of
     fewer records than the archive has. See `load_ptbxl` for the other arguments.
+
+    Parameters
+    ----------
+    data_home : path, optional
+        See `load_ptbxl`.
+    n_per_class : int
+        Records of each superclass; the paper has 530.
+    random_state : int
+        Decides the draw.
+    download : bool
+        See `load_ptbxl`.
+
+    Returns
+    -------
+    PTBXL
+        The cohort, its metadata, labels and folds.
+
+    Examples
+    --------
+    >>> load_ptbxl_balanced(n_per_class=40)  # doctest: +SKIP
     """
     folder = find_ptbxl(data_home, download=download, archive=BALANCED)
     archive = folder / BALANCED

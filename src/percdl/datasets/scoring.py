@@ -26,6 +26,20 @@ def match_atoms(
     The assignment is one-to-one and has the least total distance, see `atom_distance`. Cost
     O(K^2 L P + K^3), with L^2 in place of L under time warping.
 
+    Parameters
+    ----------
+    dictionary, truth : array (K, L, P)
+        Learned atoms, and those to hold them against.
+    metric : {"euclidean", "dtw"}
+        See `atom_distance`.
+
+    Returns
+    -------
+    array (K,)
+        Indices into ``dictionary``.
+
+    Examples
+    --------
     >>> truth = np.eye(3)[:2, :, None]
     >>> match_atoms(truth[::-1], truth)
     array([1, 0])
@@ -47,6 +61,11 @@ def atom_distance(dictionary: Dictionary, truth: Dictionary, metric: str = "eucl
         "dtw": dynamic time warping, the least Euclidean distance over all monotone alignments
         of the samples, never more than "euclidean"; by tslearn, of the extra ``reproduce``.
 
+    Returns
+    -------
+    float
+        0 where the shapes are equal.
+
     Examples
     --------
     >>> truth = np.eye(3)[:2, :, None]
@@ -66,6 +85,24 @@ def personal_atom_distance(
 
     Which learned atom stands for which true one is decided for each subject, since atoms learned
     subject by subject come in any order. See `atom_distance`.
+
+    Parameters
+    ----------
+    personal, truth : array (S, K, L, P)
+        Learned personal atoms, and the true ones.
+    metric : {"euclidean", "dtw"}
+        See `atom_distance`.
+
+    Returns
+    -------
+    float
+        0 where the shapes are equal.
+
+    Examples
+    --------
+    >>> truth = np.eye(3)[None, :2, :, None]
+    >>> personal_atom_distance(truth[:, ::-1], truth)
+    0.0
     """
     if len(personal) != len(truth) or not len(truth):
         raise InvalidParameterError(
@@ -83,6 +120,20 @@ def onset_accuracy(events: pd.DataFrame, truth: pd.DataFrame, tolerance: int = 1
     stands for one true activation at most. Which learned atom stands for which true one is
     decided once for the whole cohort, by the assignment that finds most.
 
+    Parameters
+    ----------
+    events, truth : DataFrame
+        Detected and true activations.
+    tolerance : int
+        Largest distance of two onsets that match, in samples.
+
+    Returns
+    -------
+    float
+        Between 0 and 1.
+
+    Examples
+    --------
     >>> truth = pd.DataFrame({"subject": "A", "atom": [0, 1], "onset_sample": [10, 80]})
     >>> found = pd.DataFrame({"subject": "A", "atom": [1, 0], "onset_sample": [11, 90]})
     >>> onset_accuracy(found, truth)

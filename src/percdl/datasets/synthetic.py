@@ -153,6 +153,18 @@ def common_patterns(atom_length: int) -> Float[np.ndarray, "2 L 1"]:
 
     Two periods of a sine, and two positive arcs of which the second is lower.
 
+    Parameters
+    ----------
+    atom_length : int
+        L.
+
+    Returns
+    -------
+    array (2, L, 1)
+        The patterns, at amplitude 1.
+
+    Examples
+    --------
     >>> common_patterns(50).shape
     (2, 50, 1)
     """

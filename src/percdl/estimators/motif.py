@@ -14,6 +14,13 @@ from percdl.signals import Cohort
 class Motif:
     """The segment of ``subject`` that starts at sample ``onset``, used as a first atom.
 
+    Parameters
+    ----------
+    subject : str
+        Whose recording.
+    onset : int
+        Its first sample.
+
     Examples
     --------
     >>> Motif("P01", onset=120)

@@ -69,6 +69,27 @@ def load(path: Any) -> Any:
 
     Raises `ModelFileError` when the file is not a PerCDL model, is damaged, or comes from a
     newer version.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+
+    Returns
+    -------
+    PerCDL, PopCDL or IndCDL
+        The fitted model, without recordings.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from percdl import PopCDL, make_synthetic
+    >>> truth = make_synthetic(2, random_state=0)
+    >>> model = PopCDL(2, 50, 1.0, init=truth.dictionary, n_init=1).fit(truth.cohort)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(f"{folder}/model.percdl")
+    ...     load(f"{folder}/model.percdl").dictionary_.shape
+    (2, 50, 1)
     """
     if not Path(path).is_file():
         raise FileNotFoundError(f"There is no model file at {path}.")

@@ -39,6 +39,17 @@ def plot_atoms(
         Names of the channels.
     ax : Axes, optional
         Where to draw; a new figure by default.
+
+    Returns
+    -------
+    Axes
+        Where it was drawn.
+
+    Examples
+    --------
+    >>> dictionary = np.sin(np.linspace(0, 6, 50)).reshape(1, 50, 1)
+    >>> plot_atoms(dictionary, sfreq=100).get_xlabel()
+    'time (s)'
     """
     dictionary = as_shape(dictionary, "dictionary", "K L P", such_as="model.dictionary_")
     ax = style.make_axes(ax)
@@ -90,6 +101,18 @@ def plot_personal_atoms(
         Names of all subjects.
     units, sfreq, ax : optional
         See `plot_atoms`.
+
+    Returns
+    -------
+    Axes
+        Where it was drawn.
+
+    Examples
+    --------
+    >>> personal = np.sin(np.linspace(0, 6, 50) + np.arange(5)[:, None]).reshape(5, 1, 50, 1)
+    >>> ax = plot_personal_atoms(personal, personal.mean(0), highlight=[2], sfreq=100)
+    >>> ax.get_xlabel()
+    'time (s)'
     """
     personal = as_shape(
         personal_dictionary,

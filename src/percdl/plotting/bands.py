@@ -43,6 +43,17 @@ def plot_atom_band(
         Names of the channels.
     ax : Axes, optional
         Where to draw; a new figure by default.
+
+    Returns
+    -------
+    Axes
+        Where it was drawn.
+
+    Examples
+    --------
+    >>> atom = np.sin(np.linspace(0, 6, 50))[:, None]
+    >>> plot_atom_band(atom, (atom - 0.1, atom + 0.1), sfreq=100).get_xlabel()
+    'time (s)'
     """
     atom = as_shape(atom, "atom", "L P", such_as="model.dictionary_[0]")
     if len(band) != 2:

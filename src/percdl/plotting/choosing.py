@@ -22,6 +22,19 @@ def plot_atom_length(suggestion: AtomLength, ax: Axes | None = None) -> Axes:
         Such as ``suggest_atom_length(cohort)``.
     ax : Axes, optional
         Where to draw; a new figure by default.
+
+    Returns
+    -------
+    Axes
+        Where it was drawn.
+
+    Examples
+    --------
+    >>> from percdl.analysis import suggest_atom_length
+    >>> beats = np.tile(np.hanning(40), (3, 20)) + 0.01 * np.random.default_rng(0).random((3, 800))
+    >>> ax = plot_atom_length(suggest_atom_length(beats))
+    >>> "period" in ax.get_xlabel()
+    True
     """
     ax = style.make_axes(ax)
     periods = suggestion.periods[np.isfinite(suggestion.periods)] / suggestion.sfreq
@@ -55,6 +68,21 @@ def plot_selection(selection: Selection, ax: Axes | None = None) -> Axes:
         Such as ``select(cohort, {"n_atoms": [1, 2, 3]})``.
     ax : Axes, optional
         Where to draw; a new figure by default.
+
+    Returns
+    -------
+    Axes
+        Where it was drawn.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from percdl import PerCDL
+    >>> from percdl.analysis import Selection
+    >>> table = pd.DataFrame({"n_atoms": [1, 2], "score": [0.7, 0.9]})
+    >>> table = table.assign(error=0.02, chosen=[False, True])
+    >>> plot_selection(Selection(table, {"n_atoms": 2}, PerCDL(2))).get_xlabel()
+    'n_atoms'
     """
     ax = style.make_axes(ax)
     table = selection.table

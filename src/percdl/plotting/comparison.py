@@ -48,6 +48,19 @@ def plot_group_comparison(
         The level at which a cluster is called significant.
     units, sfreq, ax : optional
         See `plot_atoms`.
+
+    Returns
+    -------
+    Axes
+        Where it was drawn.
+
+    Examples
+    --------
+    >>> curves = np.random.default_rng(0).normal(size=(20, 50))
+    >>> curves[:10, 20:30] += 2
+    >>> groups = ["patients"] * 10 + ["controls"] * 10
+    >>> plot_group_comparison(curves, groups, [(20, 30, 0.001)], sfreq=100).get_xlabel()
+    'time (s)'
     """
     from percdl.analysis.groups import summarize_groups  # here, for it loads JAX
 

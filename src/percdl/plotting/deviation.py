@@ -45,6 +45,17 @@ def plot_deviation_ranking(
         What the vertical axis shows.
     ax : Axes, optional
         Where to draw; a new figure by default.
+
+    Returns
+    -------
+    Axes
+        Where it was drawn.
+
+    Examples
+    --------
+    >>> ax = plot_deviation_ranking(np.array([0.8, 1.1, 4.2]), ["healthy", "healthy", "patient"])
+    >>> ax.get_ylabel()
+    'deviation index'
     """
     deviation = as_shape(deviation, "deviation", "S")
     group_of = groups_of(groups, len(deviation))
@@ -100,6 +111,16 @@ def plot_deviation_profile(
         Samples per second; without it the time axis counts samples.
     ax : Axes, optional
         Where to draw; a new figure by default.
+
+    Returns
+    -------
+    Axes
+        Where it was drawn.
+
+    Examples
+    --------
+    >>> plot_deviation_profile(3 * np.sin(np.linspace(0, 6, 50)), sfreq=100).get_xlabel()
+    'time (s)'
     """
     profile = as_shape(profile, "profile", "L", "L P")
     if np.isnan(profile).all():

@@ -40,6 +40,18 @@ def plot_embedding(
         Names of all subjects.
     ax : Axes, optional
         Where to draw; a new figure by default.
+
+    Returns
+    -------
+    Axes
+        Where it was drawn.
+
+    Examples
+    --------
+    >>> features = np.random.default_rng(0).normal(size=(20, 4))
+    >>> ax = plot_embedding(features, ["patients"] * 10 + ["controls"] * 10)
+    >>> len(ax.get_lines())
+    2
     """
     features = as_shape(features, "features", "S F", "S K M", such_as="model.transform(cohort)")
     features = features.reshape(len(features), -1)

@@ -37,6 +37,17 @@ def plot_group_band(
         Samples per second; without it the time axis counts samples.
     ax : Axes, optional
         Where to draw; a new figure by default.
+
+    Returns
+    -------
+    Axes
+        Where it was drawn.
+
+    Examples
+    --------
+    >>> mean = np.sin(np.linspace(0, 6, 50))
+    >>> plot_group_band(mean, np.full(50, 0.1), "controls", sfreq=100).get_xlabel()
+    'time (s)'
     """
     ax = style.make_axes(ax)
     time, unit = style.time_axis(len(mean), sfreq)
@@ -70,6 +81,17 @@ def plot_relative_variability(
         Samples per second; without it the time axis counts samples.
     ax : Axes, optional
         Where to draw; a new figure by default.
+
+    Returns
+    -------
+    Axes
+        Where it was drawn.
+
+    Examples
+    --------
+    >>> more = np.sin(np.linspace(0, 6, 50))
+    >>> plot_relative_variability(more, "patients", sfreq=100).get_xlabel()
+    'time (s)'
     """
     ax = style.make_axes(ax)
     time, unit = style.time_axis(len(variability), sfreq)
@@ -85,6 +107,26 @@ def mark_moments(moments: Mapping[str, float], ax: Axes, *, named: bool = True) 
     """Draw vertical lines at named moments, in units of the time axis.
 
     ``named=False`` draws the lines alone, for panels below one that names them.
+
+    Parameters
+    ----------
+    moments : dict of name to time
+        Where the lines stand.
+    ax : Axes
+        Where to draw.
+    named : bool
+        Whether to write the names.
+
+    Returns
+    -------
+    Axes
+        Where it was drawn.
+
+    Examples
+    --------
+    >>> ax = plot_group_band(np.zeros(50), np.ones(50), "controls", sfreq=100)
+    >>> len(mark_moments({"heel on": 0.1, "toe off": 0.4}, ax).texts)
+    2
     """
     for index, (name, moment) in enumerate(moments.items()):
         look = style.LINE_STYLES[1 + index % (len(style.LINE_STYLES) - 1)]

@@ -30,6 +30,20 @@ def plot_history(
         The horizontal axis: number of the half-step, or time since the start.
     ax : Axes, optional
         Where to draw; a new figure by default.
+
+    Returns
+    -------
+    Axes
+        Where it was drawn.
+
+    Examples
+    --------
+    >>> history = pd.DataFrame(
+    ...     {"phase": "population", "round": 0, "step": ["CSC", "CDU"], "objective": [2.0, 1.0],
+    ...      "seconds": [0.1, 0.2]}
+    ... )
+    >>> plot_history(history).get_ylabel()
+    'objective'
     """
     missing = [column for column in NEEDED if column not in history.columns]
     if missing:

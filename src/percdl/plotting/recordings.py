@@ -48,6 +48,17 @@ def plot_reconstruction(
         Its unit, e.g. ``"mV"``, or the whole label, e.g. ``"angular velocity (deg/s)"``.
     sfreq, ax : optional
         See `plot_atoms`.
+
+    Returns
+    -------
+    Axes
+        Where it was drawn.
+
+    Examples
+    --------
+    >>> beats = np.tile(np.hanning(50), 4)[:, None]
+    >>> plot_reconstruction(beats, 0.9 * beats, sfreq=100, units="mV").get_ylabel()
+    'signal (mV)'
     """
     values = _check_recording(values, channel)
     ax = style.make_axes(ax, SIZE)
@@ -86,6 +97,18 @@ def plot_activations(
         its amplitude (right axis), in the colour and with the marker of its atom.
     channel, name, units, sfreq, ax : optional
         See `plot_reconstruction`.
+
+    Returns
+    -------
+    Axes
+        Where it was drawn.
+
+    Examples
+    --------
+    >>> beats = np.tile(np.hanning(50), 4)[:, None]
+    >>> events = pd.DataFrame({"atom": 0, "onset_sample": [0, 50, 100, 150], "amplitude": 1.0})
+    >>> plot_activations(beats, events, sfreq=100).get_xlabel()
+    'time (s)'
     """
     values = _check_recording(values, channel)
     check_events(events, ("atom", "onset_sample", "amplitude"))

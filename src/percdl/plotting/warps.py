@@ -41,6 +41,18 @@ def plot_warps(
         Samples per second; without it both axes count samples.
     ax : Axes, optional
         Where to draw; a new figure by default.
+
+    Returns
+    -------
+    Axes
+        Where it was drawn.
+
+    Examples
+    --------
+    >>> time = np.arange(50.0)
+    >>> warps = time + np.array([[-2], [2]]) * np.sin(np.pi * time / 49)
+    >>> plot_warps(warps, highlight=[0], sfreq=100).get_xlabel()
+    "subject's time (s)"
     """
     warps = as_shape(warps, "warps", "S L", such_as=SUCH_AS)
     ax = style.make_axes(ax, size=(4.0, 4.0))
@@ -81,6 +93,18 @@ def plot_speed(
         Samples per second; without it the time axis counts samples.
     ax : Axes, optional
         Where to draw; a new figure by default.
+
+    Returns
+    -------
+    Axes
+        Where it was drawn.
+
+    Examples
+    --------
+    >>> time = np.arange(50.0)
+    >>> warps = time + np.array([[-2], [2]]) * np.sin(np.pi * time / 49)
+    >>> plot_speed(warps, 0, sfreq=100).get_xlabel()
+    "subject's time (s)"
     """
     warps = as_shape(warps, "warps", "S L", such_as=SUCH_AS)
     ax = style.make_axes(ax)

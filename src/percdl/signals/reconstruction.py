@@ -44,6 +44,11 @@ def normalized_reconstruction_error(
     reconstructions : list of arrays (n_times, n_channels)
         One x_hat for each of them, such as ``model.reconstruct(cohort)``.
 
+    Returns
+    -------
+    float
+        The share of the energy that is not explained.
+
     Examples
     --------
     >>> x = Recording([3.0, np.nan, 4.0])

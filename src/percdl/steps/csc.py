@@ -17,7 +17,7 @@ class L0Coder(NamedTuple):
 
     What a code may look like; hashable, so that it can be static in compiled programs.
 
-    Attributes
+    Parameters
     ----------
     signed : bool
         Whether amplitudes may be negative.
@@ -25,6 +25,11 @@ class L0Coder(NamedTuple):
         Least number of samples between the end of an activation and the next onset.
     max_activations : int or None
         Most activations per recording, over all atoms.
+
+    Examples
+    --------
+    >>> L0Coder(min_gap=20)
+    L0Coder(signed=False, min_gap=20, max_activations=None)
     """
 
     signed: bool = False

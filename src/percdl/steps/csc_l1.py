@@ -21,7 +21,7 @@ class L1Coder(NamedTuple):
     For patterns that run into one another, where the exact coder without overlap must choose.
     The penalty is then the price of a unit of amplitude, in signal units.
 
-    Attributes
+    Parameters
     ----------
     signed : bool
         Whether amplitudes may be negative.
@@ -29,6 +29,11 @@ class L1Coder(NamedTuple):
         Most steps of a coding; each starts from the activations of the round before.
     tolerance : float
         Duality gap, relative to the objective, at which a coding ends.
+
+    Examples
+    --------
+    >>> L1Coder(signed=True).signed
+    True
     """
 
     signed: bool = False

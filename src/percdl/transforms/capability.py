@@ -7,7 +7,24 @@ from percdl.transforms.base import Transform
 
 
 def require(transform: Transform, interface: type[Transform], step: str, advice: str) -> None:
-    """Raise an error that says what ``step`` misses in ``transform``."""
+    """Raise an error that says what ``step`` misses in ``transform``.
+
+    Parameters
+    ----------
+    transform : Transform
+        What was given.
+    interface : type
+        What it should be.
+    step : str
+        What needs it, for the message.
+    advice : str
+        What to do instead.
+
+    Examples
+    --------
+    >>> from percdl.transforms import LinearTransform, TimeWarp
+    >>> require(TimeWarp(), LinearTransform, "PerCDU", "")
+    """
     if isinstance(transform, interface):
         return
     needed = interface.__abstractmethods__ - Transform.__abstractmethods__

@@ -40,7 +40,20 @@ def events_to_csv(events: pd.DataFrame, path: str | PathLike[str]) -> None:
     Parameters
     ----------
     events : DataFrame
+        Such as ``model.events_``.
     path : path
+        The file; an old one is replaced.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> events = pd.DataFrame(
+    ...     {"subject": ["P01"], "atom": 0, "onset_sample": 120, "onset_seconds": 1.2, "amplitude": 1}
+    ... )
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     events_to_csv(events, f"{folder}/events.csv")
+    ...     len(pd.read_csv(f"{folder}/events.csv"))
+    1
     """
     checked = checked_events(events)
     table = checked[[*COLUMNS, *(name for name in checked if name not in COLUMNS)]]
@@ -65,6 +78,7 @@ def events_to_bids(
     Parameters
     ----------
     events : DataFrame
+        Such as ``model.events_``.
     folder : path
         Root of the BIDS dataset.
     duration : float
@@ -80,6 +94,16 @@ def events_to_bids(
     -------
     list of Path
         The files of events written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> events = pd.DataFrame(
+    ...     {"subject": ["P01"], "atom": 0, "onset_sample": 120, "onset_seconds": 1.2, "amplitude": 1}
+    ... )
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     [path.name for path in events_to_bids(events, folder, duration=0.5, task="walk")]
+    ['sub-P01_task-walk_events.tsv']
     """
     check_duration(duration)
     label = _bids_label(task, "task")
@@ -127,6 +151,7 @@ def events_to_wfdb(
     Parameters
     ----------
     events : DataFrame
+        Such as ``model.events_``.
     folder : path
         Where the records are, so that viewers find both.
     sfreq : float
@@ -140,6 +165,10 @@ def events_to_wfdb(
     -------
     list of Path
         The files written.
+
+    Examples
+    --------
+    >>> events_to_wfdb(model.events_, "annotations", sfreq=100)  # doctest: +SKIP
     """
     wfdb = require("wfdb", "Writing WFDB annotations")
     if not re.fullmatch("[A-Za-z]+", extension):
