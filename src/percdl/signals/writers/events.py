@@ -47,9 +47,8 @@ def events_to_csv(events: pd.DataFrame, path: str | PathLike[str]) -> None:
     Examples
     --------
     >>> import tempfile
-    >>> events = pd.DataFrame(
-    ...     {"subject": ["P01"], "atom": 0, "onset_sample": 120, "onset_seconds": 1.2, "amplitude": 1}
-    ... )
+    >>> events = pd.DataFrame({"subject": ["P01"], "atom": 0, "onset_sample": 120})
+    >>> events = events.assign(onset_seconds=1.2, amplitude=1.0)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     events_to_csv(events, f"{folder}/events.csv")
     ...     len(pd.read_csv(f"{folder}/events.csv"))
@@ -98,9 +97,8 @@ def events_to_bids(
     Examples
     --------
     >>> import tempfile
-    >>> events = pd.DataFrame(
-    ...     {"subject": ["P01"], "atom": 0, "onset_sample": 120, "onset_seconds": 1.2, "amplitude": 1}
-    ... )
+    >>> events = pd.DataFrame({"subject": ["P01"], "atom": 0, "onset_sample": 120})
+    >>> events = events.assign(onset_seconds=1.2, amplitude=1.0)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     [path.name for path in events_to_bids(events, folder, duration=0.5, task="walk")]
     ['sub-P01_task-walk_events.tsv']
