@@ -17,8 +17,9 @@ cohort = truth.cohort
 # %%
 # Two atoms of 50 samples. ``penalty`` is what an activation costs, in squared units of the
 # signal: a pattern that explains less energy than that is left out.
-model = PerCDL(n_atoms=2, atom_length=50, transform=TimeWarp(3, 10), penalty=1.0, random_state=0)
-model.fit(cohort)
+model = PerCDL(
+    n_atoms=2, atom_length=50, transform=TimeWarp(3, 10), penalty=1.0, random_state=0
+).fit(cohort)
 model.events_.head()
 
 # %%

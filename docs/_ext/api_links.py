@@ -1,18 +1,21 @@
 """Code in the text that names a public thing becomes a link to its page.
 
 That is the bare name (``judge_events``), the name with its package
-(``percdl.analysis.judge_events``) or a method (``Cohort.from_csv``), each with or without empty
-parentheses. So the pages stay plain Markdown, which a code host shows as well.
+(``percdl.analysis.judge_events``), a method (``Cohort.from_csv``), or a call of one of them. So
+the pages stay plain Markdown, which a code host shows as well.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.nodes import make_refnode
 
+# What follows the name in a call.
+CALL = re.compile(r"\(.*\)$", re.DOTALL)
 KINDS = ("class", "function", "method", "exception", "property", "attribute")
 
 
@@ -28,7 +31,7 @@ def link_names(app: Sphinx, doctree: nodes.document, page: str) -> None:
     for literal in list(doctree.findall(nodes.literal)):
         if isinstance(literal.parent, (nodes.reference, nodes.title)):
             continue
-        found = known.get(literal.astext().removesuffix("()"))
+        found = known.get(CALL.sub("", literal.astext()))
         if found is None or found.docname == page:
             continue
         link = make_refnode(app.builder, page, found.docname, found.node_id, literal.deepcopy())
@@ -47,5 +50,6 @@ def _known(app: Sphinx) -> dict[str, Any]:
             # A method needs its class: `fit` alone may be anybody's.
             if entry.objtype in KINDS[2:] and entry.objtype != "exception" and "." not in short:
                 continue
-            known[short] = None if short in known and known[short] != entry else entry
+            other = known.get(short, entry)
+            known[short] = entry if other and other.docname == entry.docname else None
     return {short: entry for short, entry in known.items() if entry is not None}
