@@ -34,10 +34,10 @@ def write_walk(path: Path) -> None:
 
 
 (folder / "walks").mkdir()
-people = [f"P{i:02d}" for i in range(12)]
+people = [f"P{i:02d}" for i in range(16)]
 for name in people:
     write_walk(folder / "walks" / f"{name}.csv")
-pd.DataFrame({"subject": people, "group": ["first", "second"] * 6}).to_csv(
+pd.DataFrame({"subject": people, "group": ["first", "second"] * 8}).to_csv(
     folder / "subjects.csv", index=False
 )
 
@@ -60,7 +60,7 @@ print(f"period {length.period:.0f} samples, atom {length.length} samples")
 quick = {"realign": False, "multistart": False, "random_state": 0}
 model = PerCDL(1, length.length, TimeWarp(1, 4), penalty="auto", **quick).fit(ready)
 model.save(folder / "walks.percdl")
-print(f"{len(model.events_)} steps found, {12 * 12} were taken; penalty {model.penalty_:.2g}")
+print(f"{len(model.events_)} steps found, {16 * 12} were taken; penalty {model.penalty_:.2g}")
 
 # %%
 # A walk that comes later: the atom stays as it is, the warp of the new person is found.
