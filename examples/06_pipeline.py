@@ -35,12 +35,12 @@ cohort = Cohort.from_arrays([record(group) for group in groups], sfreq=100)
 # Parameters are NaN for a person in whom no pattern was found, so a step fills them in.
 first = np.cos(3 * np.pi * phase)[None, :, None]
 pipeline = make_pipeline(
-    PerCDL(1, 40, init=first, n_init=2, n_perso=2, realign=False, multistart=False),
+    PerCDL(1, 40, TimeWarp(1, 2), init=first, realign=False, multistart=False),
     SimpleImputer(),
     LogisticRegression(),
 ).set_output(transform="pandas")
 grid = {
-    "percdl__transform": [TimeWarp(1, 2), TimeWarp(1, 4)],
+    "percdl__transform__width": [2, 4],
     "percdl__penalty": [0.5, 2.0],
 }
 search = GridSearchCV(pipeline, grid, cv=3).fit(cohort, groups)
