@@ -10,11 +10,10 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
-from mne.stats import permutation_cluster_test
 from PIL import Image
 
 from percdl import Cohort, PerCDL, TimeWarp, plotting
-from percdl.analysis import estimate_uncertainty
+from percdl.analysis import compare_groups, estimate_uncertainty, measure_deviation
 from percdl.datasets.synthetic import common_patterns, repeat_patterns
 
 IMAGES = Path(__file__).resolve().parent / "images" / "plots"
@@ -91,42 +90,24 @@ def draw_model(model: PerCDL, cohort: Cohort) -> dict:
 
 def draw_people(model: PerCDL, cohort: Cohort) -> dict:
     """Return the pictures of groups, and of subjects among them."""
-    curves, groups = model.personal_dictionary_[:, 0], np.array(cohort.groups)
-    z = standardize(curves[:, :, 0], groups == "controls")
+    curves = model.personal_dictionary_[:, 0]
+    clusters = compare_groups(curves, cohort.groups, "patients", "controls").clusters
+    deviation = measure_deviation(model, cohort.groups, "controls")
     people = {"subjects": model.subjects_}
     return {
         "group_comparison": plotting.plot_group_comparison(
-            curves, cohort.groups, find_clusters(curves[:, :, 0], groups), sfreq=SFREQ
+            curves, cohort.groups, clusters, sfreq=SFREQ
         ),
         "deviation_ranking": plotting.plot_deviation_ranking(
-            np.sqrt((z**2).mean(1)), cohort.groups, reference="controls", **people
+            deviation.index, cohort.groups, reference="controls", **people
         ),
         "deviation_profile": plotting.plot_deviation_profile(
-            z[cohort.subjects.index(EXAMPLE)], subject=EXAMPLE, sfreq=SFREQ
+            deviation.profile[cohort.subjects.index(EXAMPLE), 0], subject=EXAMPLE, sfreq=SFREQ
         ),
         "embedding": plotting.plot_embedding(
             model.params_[:, 0], cohort.groups, highlight=[EXAMPLE], **people
         ),
     }
-
-
-def standardize(curves: np.ndarray, reference: np.ndarray) -> np.ndarray:
-    """Return the z of each curve against the reference, oneself left out."""
-    others = [
-        np.flatnonzero(reference & (np.arange(len(curves)) != s)) for s in range(len(curves))
-    ]
-    mean = np.stack([curves[o].mean(0) for o in others])
-    sd = np.stack([curves[o].std(0, ddof=1) for o in others])
-    return (curves - mean) / np.maximum(sd, 0.01 * sd.max())  # the ends of an atom never vary
-
-
-def find_clusters(curves: np.ndarray, groups: np.ndarray) -> list[tuple[int, int, float]]:
-    """Return the runs of samples in which two groups differ, by a permutation test."""
-    parts = [curves[groups == name, 1:-1] for name in ("controls", "patients")]
-    _, runs, p_values, _ = permutation_cluster_test(
-        parts, n_permutations=1000, tail=1, rng=0, out_type="mask", verbose=False
-    )
-    return [(run.start + 1, run.stop + 1, p) for (run,), p in zip(runs, p_values, strict=True)]
 
 
 if __name__ == "__main__":

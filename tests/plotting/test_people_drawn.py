@@ -14,6 +14,7 @@ from scipy import stats
 from sklearn.decomposition import PCA
 from sklearn.manifold import MDS
 
+from percdl.analysis import Cluster
 from percdl.plotting import (
     plot_deviation_profile,
     plot_deviation_ranking,
@@ -70,6 +71,16 @@ def test_significant_clusters_are_shaded_where_they_are():
     assert not len(empty.get_facecolor())
     assert [text.get_text() for text in ax.texts] == ["p = 0.01", "p = 0.4"]
     assert vertices(bar)[:, 1].max() < vertices(ax.collections[0])[:, 1].min()
+
+
+def test_clusters_of_a_comparison_are_drawn_in_their_channel():
+    runs = [
+        Cluster(c, start, stop, 9.0, p) for c in (0, 1) for start, stop, p in CLUSTERS[: 2 - c]
+    ]
+    both = np.stack([CURVES, CURVES], axis=2)
+    for channel in (0, 1):
+        ax = plot_group_comparison(both, GROUPS, runs, channel=channel)
+        assert len(ax.texts) == 2 - channel
 
 
 def test_the_level_decides_what_is_shaded():

@@ -37,8 +37,9 @@ def plot_group_comparison(
         are left out.
     groups : list of str
         Group of each subject; those of None are left out.
-    clusters : list of (start, stop, p), optional
-        Runs of samples ``start`` to ``stop - 1`` where the groups differ, with their p value.
+    clusters : list of Cluster or of (start, stop, p), optional
+        Runs of samples ``start`` to ``stop - 1`` where the groups differ, with their p value:
+        ``compare_groups(...).clusters``, of which those of the channel are drawn, or numbers.
         Those with ``p <= alpha`` are shaded over the whole height; the others are an empty bar.
     channel : int
         Which channel to draw.
@@ -69,7 +70,7 @@ def plot_group_comparison(
     check_position(channel, curves.shape[2], "channel")
     if band not in BANDS:
         raise InvalidParameterError(f"`band={band!r}` must be one of {', '.join(BANDS)}.")
-    clusters = _check_clusters(clusters, curves.shape[1])
+    runs = _check_clusters(clusters, channel % curves.shape[2], curves.shape[1])
     summaries = summarize_groups(curves[:, :, [channel]], groups_of(groups, len(curves)))
     ax = style.make_axes(ax)
     time, unit = style.time_axis(curves.shape[1], sfreq)
@@ -81,7 +82,7 @@ def plot_group_comparison(
         label = f"{name} (n = {group.n_members})"
         ax.plot(time, mean, line, color=tint, linewidth=1.8, label=label)
     ax.fill_between([], [], color=style.OBSERVED, alpha=0.4, linewidth=0, label=BANDS[band])
-    _mark_clusters(ax, clusters, alpha, 1.0 if sfreq is None else sfreq)
+    _mark_clusters(ax, runs, alpha, 1.0 if sfreq is None else sfreq)
     ax.margins(x=0.02)
     style.label(ax, f"time ({unit})", style.with_units("amplitude", units))
     style.add_legend(ax, headroom=0.1, n_columns=2)
@@ -95,12 +96,22 @@ def _half_width(group: Any, band: str) -> np.ndarray:
     return quantile * group.sd / np.sqrt(group.n_members)
 
 
-def _check_clusters(clusters: Sequence[Any], n_times: int) -> list[tuple[int, int, float]]:
+def _check_clusters(
+    clusters: Sequence[Any], channel: int, n_times: int
+) -> list[tuple[int, int, float]]:
+    """Return start, stop and p value of the clusters of a channel."""
+    from percdl.analysis.clusters import Cluster
+
     checked = []
     for cluster in clusters:
+        if isinstance(cluster, Cluster):
+            if cluster.channel == channel:
+                checked.append((cluster.start, cluster.stop, cluster.p_value))
+            continue
         if np.shape(cluster) != (3,):
             raise InvalidParameterError(
-                f"`clusters` holds {cluster!r}. Pass a list of (start, stop, p)."
+                f"`clusters` holds {cluster!r}. Pass those of `compare_groups`, or a list of "
+                "(start, stop, p)."
             )
         start, stop, p = cluster
         if not (0 <= start < stop <= n_times and 0 <= p <= 1):
