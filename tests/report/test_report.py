@@ -3,6 +3,7 @@
 import json
 import pickle
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,7 @@ pytest.importorskip("plotly")
 import percdl
 from percdl import Cohort, PerCDL
 from percdl.exceptions import InvalidParameterError, NoActivationWarning
-from percdl.report.comparison import Groups
+from percdl.report.comparison import Groups, describe_groups
 from percdl.report.people import gather_people, tabulate_people
 from percdl.signals.reconstruction import normalized_reconstruction_error, rebuild
 
@@ -107,6 +108,20 @@ def test_metadata_must_cover_everybody(model150, cohort150):
     twice = pd.DataFrame({"subject": [*cohort150.subjects, "S0000"], "age": 3})
     with pytest.raises(InvalidParameterError, match="some have several"):
         gather_people(model150, cohort150, metadata=twice)
+
+
+def test_a_group_of_one_with_all_samples_is_not_compared(model150, cohort150):
+    values = [record.values.copy() for record in cohort150]
+    holed = [s for s, name in enumerate(cohort150.groups) if name == "healthy"][1:]
+    for subject, onset in model150.events_[["subject", "onset_sample"]].to_numpy():
+        if (s := cohort150.subjects.index(subject)) in holed:
+            values[s][onset + 10] = np.nan
+    people = replace(
+        gather_people(model150, cohort150),
+        cohort=Cohort(replace(r, values=v) for r, v in zip(cohort150, values, strict=True)),
+    )
+    assert Groups(people).names == ["patient"]
+    assert describe_groups(Groups(people)) is None
 
 
 def test_however_many_tests_share_the_level_one_can_pass(model150, cohort150, monkeypatch):

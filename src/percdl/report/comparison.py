@@ -34,10 +34,11 @@ class Groups:
 
     @cached_property
     def names(self) -> list[str]:
-        """The groups that can be compared."""
-        labels = list(self.people.cohort.groups)
-        known = np.all(self.people.found.n_activations > 0, axis=1).tolist()
-        of = [name for name, seen in zip(labels, known, strict=True) if seen]
+        """The groups that can be compared: two people of each have all curves."""
+        atoms = range(len(self.people.found.dictionary))
+        finite = [np.isfinite(self.curves(part, k)) for part in self.parts for k in atoms]
+        known = np.all([curve.all((1, 2)) for curve in finite], axis=0)
+        of = [name for name, seen in zip(self.people.cohort.groups, known, strict=True) if seen]
         return [name for name in self.people.groups if of.count(name) > 1]
 
     @property
