@@ -152,5 +152,7 @@ def _test_note(groups: Groups) -> str:
     return (
         f"Bars and the table below: cluster permutation tests along the whole cycle, {LEVEL:.0%} "
         f"shared by {groups.n_tests} tests. A cluster is significant as a whole; its ends are not "
-        "sharp. Groups may differ in age, speed or sensor as well as in what names them."
+        "sharp. Every recording counts as a person of its own: several of one person would make "
+        "differences look surer than they are. Groups may differ in age, speed or sensor as well "
+        "as in what names them."
     )
