@@ -48,8 +48,8 @@ def report(
         cohort = read_cohort(source, fitted.settings_)
         voice.say(repr(cohort))
         voice.event("start", command="report", model=model, subjects=len(cohort))
+        more = read_metadata(source, cohort)
         with writing(out, "--out"):
-            more = read_metadata(source, cohort)
             fitted.report(out, cohort, reference=reference, metadata=more, title=title)
     voice.event("done", out=out, bytes=out.stat().st_size)
     voice.say(f"Page: {out}")
