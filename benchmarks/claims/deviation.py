@@ -242,6 +242,8 @@ def _age_and_speed(walkers: Walkers, index: np.ndarray) -> Iterator[Claim]:
     healthy = walkers.is_healthy
     for column, sign in (("Age", 1), ("WalkingSpeed", -1)):
         values = walkers.about[column].to_numpy(float)
+        means = (f"{name} {np.nanmean(values[walkers.group == name]):.3g}" for name in GROUPS)
+        yield beside(f"{column}: mean of each group", "; ".join(means))
         yield _report(walkers, f"{column} alone{' (low)' if sign < 0 else ''}", sign * values)
         known = healthy & np.isfinite(values)
         rank = spearmanr(values[known], index[known])[0]
