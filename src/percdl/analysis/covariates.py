@@ -52,8 +52,8 @@ def regress(
     values : array (S,), (S, F), (S, L) or (S, L, P)
         One row per person: parameters, or curves such as ``effects.timing[:, k, 0]``.
     covariates : DataFrame of S rows
-        In the same order. Numbers are centred, so that the intercept is the average person;
-        text, categories and truth values are compared with a reference level. People with
+        In the same order. Numbers are centred, text, categories and truth values compared with a
+        reference level, so that the intercept is the average person of the reference. People with
         anything missing are left out, and counted.
     along_cycle : bool
         Whether values are curves: neighbouring samples then form clusters, as in

@@ -43,9 +43,9 @@ class Design:
 def build_design(covariates: pd.DataFrame, reference: Mapping[str, Any]) -> Design:
     """Return the columns of complete covariates.
 
-    Numbers are centred, so that the intercept is about the average person. Text, categories
-    and truth values get one column for each level but the reference, which is the first one
-    unless named.
+    Numbers are centred. Text, categories and truth values get one column for each level but the
+    reference, which is the first one unless named. So the intercept is about a person of average
+    numbers and of the reference levels.
     """
     terms, columns, columns_of = [INTERCEPT], [np.ones(len(covariates))], {}
     for covariate, column in covariates.items():
