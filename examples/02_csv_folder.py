@@ -23,11 +23,11 @@ step = np.exp(-(((phase - 0.3) / 0.08) ** 2)) - 0.6 * np.exp(-(((phase - 0.6) / 
 
 
 def write_walk(path: Path) -> None:
-    """Twelve steps at a pace of one's own, in degrees per second."""
+    """Ten steps at a pace of one's own, in degrees per second."""
     length, bend = rng.integers(54, 68), rng.normal(0, 0.25)
     own = np.linspace(0, 1, length)
     own = np.interp(own + bend * np.sin(np.pi * own) / np.pi, phase, step)
-    signal = np.concatenate([np.zeros(40), *(rng.uniform(0.9, 1.1) * own for _ in range(12))])
+    signal = np.concatenate([np.zeros(40), *(rng.uniform(0.9, 1.1) * own for _ in range(10))])
     signal = 100 * (signal + 0.03 * rng.normal(size=len(signal)))
     time = np.arange(len(signal)) / 100
     pd.DataFrame({"t": time, "gyro_y": signal}).to_csv(path, index=False, float_format="%.6g")
@@ -60,7 +60,7 @@ print(f"period {length.period:.0f} samples, atom {length.length} samples")
 quick = {"realign": False, "multistart": False, "random_state": 0}
 model = PerCDL(1, length.length, TimeWarp(1, 4), penalty="auto", **quick).fit(ready)
 model.save(folder / "walks.percdl")
-print(f"{len(model.events_)} steps found, {16 * 12} were taken; penalty {model.penalty_:.2g}")
+print(f"{len(model.events_)} steps found, {16 * 10} were taken; penalty {model.penalty_:.2g}")
 
 # %%
 # A walk that comes later: the atom stays as it is, the warp of the new person is found.

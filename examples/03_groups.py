@@ -15,7 +15,7 @@ from percdl.plotting import plot_group_comparison
 
 rng = np.random.default_rng(0)
 phase = np.linspace(0, 1, 60)
-groups = ["patients"] * 15 + ["controls"] * 15
+groups = ["patients"] * 16 + ["controls"] * 16
 
 
 def record(is_patient: bool) -> np.ndarray:

@@ -21,14 +21,14 @@ def fade(phi, a):
 
 
 # %%
-# Twenty people who repeat a wave, each with a fade of their own.
+# Sixteen people who repeat a wave, each with a fade of their own.
 rng = np.random.default_rng(0)
 wave = np.sin(4 * np.pi * np.linspace(0, 1, 50)) * np.hanning(50)
-true = rng.uniform(-0.8, 0.8, 20)
+true = rng.uniform(-0.8, 0.8, 16)
 signals = []
 for slope in true:
     own = wave * np.exp(slope * np.linspace(-1, 1, 50))
-    parts = [np.pad(own, (rng.integers(10, 40), 0)) for _ in range(6)]
+    parts = [np.pad(own, (rng.integers(20, 35), 0)) for _ in range(6)]
     signals.append(np.concatenate(parts) + 0.03 * rng.normal(size=sum(map(len, parts))))
 cohort = Cohort.from_arrays(signals, sfreq=100)
 

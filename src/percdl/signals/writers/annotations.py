@@ -39,6 +39,11 @@ def events_to_annotations(
     -------
     dict of str to mne.Annotations
         By subject, those of ``subjects`` first.
+
+    Examples
+    --------
+    >>> found = events_to_annotations(model.events_, duration=0.9)  # doctest: +SKIP
+    >>> raw.set_annotations(found["P01"])  # doctest: +SKIP
     """
     mne = require("mne", "Making MNE annotations", "interop")
     check_duration(duration)
