@@ -75,5 +75,5 @@ results: $(STAMP)  ## reproduce every figure and table of the paper at its own s
 
 clean:  ## remove the environment, the caches and the build outputs
 	rm -rf $(VENV) build dist percdl-demo percdl-results .pytest_cache .ruff_cache .hypothesis \
-	  docs/_build docs/auto_examples docs/api/generated
+	  docs/_build docs/auto_examples docs/api/generated docs/sg_execution_times.rst
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
