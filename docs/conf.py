@@ -92,7 +92,7 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
-html_sidebars = {"index": []}
+html_sidebars = {"index": [], "start": []}
 
 # `make linkcheck` asks for every address; a few refuse programs but open in a browser.
 linkcheck_timeout = 20
