@@ -65,6 +65,11 @@ def regress(
     pointwise_level, n_permutations, random_state
         As in `compare_groups`.
 
+    Returns
+    -------
+    Regression
+        Coefficients, their standard errors, and a test of each covariate.
+
     Notes
     -----
     The tests permute the residuals of the regression on all other covariates (Freedman and

@@ -140,6 +140,11 @@ def measure_deviation(
     shrinkage : float, optional
         Fixed share of the shrinkage, 0 to 1, instead of that of OAS.
 
+    Returns
+    -------
+    Deviation
+        The index of everyone, its percentile, and profiles along the cycle.
+
     Notes
     -----
     With several atoms the features of all count together; for a subject without some atom

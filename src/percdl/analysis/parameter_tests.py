@@ -104,6 +104,11 @@ def compare_parameters(
     random_state : int, RandomState or None
         Decides the permutations.
 
+    Returns
+    -------
+    ParameterComparison
+        Tests of each parameter and of all together; ``table()`` has them as a frame.
+
     Notes
     -----
     A parameter of a warp says little by itself: several of them make one bend. What they do to

@@ -103,6 +103,13 @@ def average_persons(
     persons : list
         Whose recording each is.
 
+    Returns
+    -------
+    values : array (people, ...)
+        One row per person.
+    persons : list of str
+        Who they are, in order.
+
     Examples
     --------
     >>> average_persons(np.array([[1.0], [3.0], [5.0]]), ["Ada", "Ada", "Bo"])

@@ -28,6 +28,17 @@ def selection_path(
         As in `percdl.select`.
     ax : Axes, optional
         Where to draw; a new figure by default.
+
+    Returns
+    -------
+    table : DataFrame
+        One row per model, see `percdl.analysis.Selection`.
+    ax : Axes
+        Where it was drawn.
+
+    Examples
+    --------
+    >>> table, ax = selection_path(cohort, {"n_atoms": [1, 2]})  # doctest: +SKIP
     """
     from percdl.analysis import select
     from percdl.plotting import plot_selection
