@@ -128,7 +128,7 @@ def test_however_many_tests_share_the_level_one_can_pass(model150, cohort150, mo
     groups = Groups(gather_people(model150, cohort150))
     seen = []
 
-    def compare(*arguments, n_permutations):
+    def compare(*arguments, n_permutations, **others):
         seen.append(n_permutations)
         raise InvalidParameterError("enough")
 
@@ -167,3 +167,29 @@ def test_a_page_that_cannot_be_written_leaves_the_old_one(model150, cohort150, t
     with pytest.raises(FileNotFoundError, match="no folder"):
         model150.report(tmp_path / "nowhere" / "page.html", cohort150[:2])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_recordings_of_one_person_are_compared_as_one(model150, cohort150):
+    # Thirty healthy recordings, all of them of three people: those are left out together.
+    few = cohort150[:30]
+    table = pd.DataFrame({"who": [i % 3 for i in range(30)]}, index=list(few.subjects))
+    alone = gather_people(model150, few, metadata=table)
+    joined = gather_people(model150, few, metadata=table, person="who")
+    assert joined.persons == [str(i % 3) for i in range(30)]
+    assert not np.allclose(alone.deviation.index, joined.deviation.index)
+
+
+def test_who_a_recording_is_of_must_be_known(model150, cohort150):
+    few = cohort150[:2]
+    table = pd.DataFrame({"who": ["A", None]}, index=list(few.subjects))
+    with pytest.raises(InvalidParameterError, match="must be a column of the metadata; there are"):
+        gather_people(model150, few, person="who")
+    with pytest.raises(InvalidParameterError, match="do not say who 'S0001' is of"):
+        gather_people(model150, few, metadata=table, person="who")
+
+
+def test_columns_of_one_name_are_refused(model150, cohort150):
+    few = cohort150[:2]
+    table = pd.DataFrame([[1, 2], [3, 4]], index=list(few.subjects), columns=["age", "age"])
+    with pytest.raises(InvalidParameterError, match="several columns 'age'"):
+        gather_people(model150, few, metadata=table)

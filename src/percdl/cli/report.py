@@ -25,6 +25,13 @@ def report(
             show_default=False,
         ),
     ] = None,
+    person: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of --metadata: who was recorded, where people have several recordings.",
+            show_default=False,
+        ),
+    ] = None,
     title: Annotated[
         str | None, typer.Option(help="Heading of the page.", show_default=False)
     ] = None,
@@ -50,7 +57,9 @@ def report(
         voice.event("start", command="report", model=model, subjects=len(cohort))
         more = read_metadata(source, cohort)
         with writing(out, "--out"):
-            fitted.report(out, cohort, reference=reference, metadata=more, title=title)
+            fitted.report(
+                out, cohort, reference=reference, metadata=more, person=person, title=title
+            )
     voice.event("done", out=out, bytes=out.stat().st_size)
     voice.say(f"Page: {out}")
     if open_page:

@@ -74,6 +74,7 @@ class Described:
         *,
         reference: str | None = None,
         metadata: pd.DataFrame | None = None,
+        person: str | None = None,
         title: str | None = None,
     ) -> Path:
         """Write one HTML file that shows the model, its people and their groups.
@@ -92,13 +93,18 @@ class Described:
             normal or so, else everyone.
         metadata : DataFrame, optional
             More columns of the table of people, one row per subject.
+        person : str, optional
+            Column of the metadata that says who was recorded, where people have several
+            recordings.
         title : str, optional
             Heading of the page.
         """
         check_is_fitted(self)
         # Pages are made a few layers above models: found by name, as the names of `percdl` are.
         write_report = import_module("percdl.report.cohort").write_report
-        return write_report(self, path, X, reference=reference, metadata=metadata, title=title)
+        return write_report(
+            self, path, X, reference=reference, metadata=metadata, person=person, title=title
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         whole: Any = super().__getstate__()

@@ -131,7 +131,7 @@ def _mark_clusters(
         return
     low, high = ax.dataLim.intervaly
     height = (high - low) or 1.0
-    names = {True: f"differ (p ≤ {alpha:g})", False: "do not differ significantly"}
+    names = {True: f"cluster, p ≤ {alpha:g}", False: "cluster, not significant"}
     for index, (start, stop, p) in enumerate(clusters):
         begin, width = (start - 0.5) / rate, (stop - start) / rate
         significant = p <= alpha

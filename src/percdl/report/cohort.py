@@ -43,6 +43,7 @@ def write_report(
     *,
     reference: str | None = None,
     metadata: pd.DataFrame | None = None,
+    person: str | None = None,
     title: str | None = None,
 ) -> Path:
     """Write one HTML file that shows a fitted model, its people and their groups.
@@ -66,6 +67,9 @@ def write_report(
     metadata : DataFrame, optional
         More columns of the table of people; one row per subject, named by the index or by a
         column ``subject``.
+    person : str, optional
+        Column of the metadata that says who was recorded, where people have several recordings:
+        they are then compared as one, and left out of the reference together.
     title : str, optional
         Heading of the page.
 
@@ -76,7 +80,7 @@ def write_report(
     """
     check_is_fitted(model)
     plotly = require("plotly.offline", "A report", "plot")
-    people = gather_people(model, _recordings(model, cohort), reference, metadata)
+    people = gather_people(model, _recordings(model, cohort), reference, metadata, person)
     page = _render(people, title or f"{type(model).__name__} report", plotly.get_plotlyjs())
     replace_file(Path(path), page.encode("utf-8"))
     return Path(path)

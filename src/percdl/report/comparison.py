@@ -85,8 +85,9 @@ class Groups:
         for part, k, name in tests:
             try:
                 done = compare_groups(
-                    self.curves(part, k), self.labels, name, base, n_permutations=n_permutations
-                )
+                    self.curves(part, k), self.labels, name, base,
+                    persons=self.people.persons, n_permutations=n_permutations,
+                )  # fmt: skip
             except (MissingPackageError, InvalidParameterError) as reason:
                 return str(reason)
             found += [

@@ -149,10 +149,16 @@ def _deviation_note(people: People) -> str:
 def _test_note(groups: Groups) -> str:
     if isinstance(groups.clusters, str):
         return f"Differences were not tested: {groups.clusters}"
+    people = groups.people
+    n_persons = len(set(people.persons))
+    who = (
+        "Every recording counts as a person of its own: several of one person would make "
+        "differences look surer than they are."
+        if n_persons == len(people.cohort)
+        else f"The {len(people.cohort)} recordings are of {n_persons} people, each counted once."
+    )
     return (
         f"Bars and the table below: cluster permutation tests along the whole cycle, {LEVEL:.0%} "
         f"shared by {groups.n_tests} tests. A cluster is significant as a whole; its ends are not "
-        "sharp. Every recording counts as a person of its own: several of one person would make "
-        "differences look surer than they are. Groups may differ in age, speed or sensor as well "
-        "as in what names them."
+        f"sharp. {who} Groups may differ in age, speed or sensor as well as in what names them."
     )

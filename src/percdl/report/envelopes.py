@@ -36,8 +36,8 @@ class Drawn:
 
 def draw_recordings(values: Sequence[Float[np.ndarray, "_ P"]], budget: int = BUDGET) -> Drawn:
     """Pack recordings into so many bytes of text, in as much detail as that allows."""
-    run = 1
-    while (size := _estimate(values, run)) > budget:
+    run, longest = 1, max(len(x) for x in values)
+    while (size := _estimate(values, run)) > budget and run < longest:
         # Pairs are two numbers for a run: a run of two would save nothing.
         run = max(4, int(np.ceil(run * size / budget)))
     return Drawn(run, [pack(envelope(x, run).T) for x in values])

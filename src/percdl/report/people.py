@@ -15,6 +15,7 @@ from percdl.analysis.regularity import measure_regularity
 from percdl.exceptions import InvalidParameterError
 from percdl.signals import Cohort
 from percdl.signals.reconstruction import normalized_reconstruction_error, rebuild
+from percdl.signals.recording import abbreviate
 
 if TYPE_CHECKING:
     from percdl.estimators.base import BaseCDL
@@ -41,7 +42,9 @@ class People:
     reference : str or None
         The group that others are compared with; None: everyone.
     metadata : DataFrame or None
-        More about each person, one row each, in order.
+        More about each recording, one row each, in order.
+    persons : list of str
+        Who each recording is of.
     """
 
     model: BaseCDL
@@ -49,6 +52,7 @@ class People:
     found: Personalization
     reference: str | None
     metadata: pd.DataFrame | None
+    persons: list[str]
 
     @property
     def norm(self) -> str:
@@ -93,7 +97,7 @@ class People:
         """The deviation index of everyone, or why there is none."""
         groups = None if self.reference is None else list(self.cohort.groups)
         try:
-            return measure_deviation(self.found, groups, self.reference)
+            return measure_deviation(self.found, groups, self.reference, persons=self.persons)
         except InvalidParameterError as reason:
             return str(reason)
 
@@ -103,16 +107,14 @@ def gather_people(
     cohort: Cohort,
     reference: str | None = None,
     metadata: pd.DataFrame | Mapping[str, Any] | None = None,
+    person: str | None = None,
 ) -> People:
     """See who the recordings are of: the people of the fit, or others to be personalized."""
+    table = None if metadata is None else _in_order(pd.DataFrame(metadata), cohort.subjects)
+    persons = _name_persons(cohort.subjects, table, person)
+    asked = _find_reference(cohort, reference)
     found = model.personalization_ if _is_of_fit(cohort, model) else model.personalize(cohort)
-    return People(
-        model,
-        cohort,
-        found,
-        _find_reference(cohort, reference),
-        None if metadata is None else _in_order(pd.DataFrame(metadata), cohort.subjects),
-    )
+    return People(model, cohort, found, asked, table, persons)
 
 
 def _is_of_fit(cohort: Cohort, model: BaseCDL) -> bool:
@@ -155,6 +157,11 @@ def _in_order(metadata: pd.DataFrame, subjects: tuple[str, ...]) -> pd.DataFrame
     """Return the rows of the metadata in the order of the recordings."""
     table = metadata.set_index("subject") if "subject" in metadata else metadata
     table = table.set_axis(table.index.map(str))
+    if not table.columns.is_unique:
+        twice = table.columns[table.columns.duplicated()][0]
+        raise InvalidParameterError(
+            f"`metadata` has several columns {twice!r}. Give each a name of its own."
+        )
     missing = [subject for subject in subjects if subject not in table.index]
     if missing or not table.index.is_unique:
         raise InvalidParameterError(
@@ -163,6 +170,26 @@ def _in_order(metadata: pd.DataFrame, subjects: tuple[str, ...]) -> pd.DataFrame
             + (f"{missing[0]!r} has none." if missing else "some have several.")
         )
     return table.loc[list(subjects)]
+
+
+def _name_persons(
+    subjects: tuple[str, ...], metadata: pd.DataFrame | None, column: str | None
+) -> list[str]:
+    """Return who each recording is of: a column of the metadata, else one person each."""
+    if column is None:
+        return list(subjects)
+    if metadata is None or column not in metadata:
+        known = "there are none" if metadata is None else abbreviate(metadata.columns, 10)
+        raise InvalidParameterError(
+            f"`person={column!r}` must be a column of the metadata; {known}."
+        )
+    persons = list(metadata[column])
+    for subject, value in zip(subjects, persons, strict=True):
+        if pd.isna(value):
+            raise InvalidParameterError(
+                f"`person={column!r}`: the metadata do not say who {subject!r} is of."
+            )
+    return [str(value) for value in persons]
 
 
 def write_median(values: Any, style: str) -> str:

@@ -174,7 +174,8 @@ function download(name, text) {
   link.href = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
   link.download = name;
   link.click();
-  URL.revokeObjectURL(link.href);
+  // Not at once: some browsers read the text a little later.
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
 function listenToSubject() {
