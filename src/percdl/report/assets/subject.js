@@ -4,6 +4,8 @@ const person = {};
 
 // Local speeds in view: at the ends of a cycle, where little happens, they may run away.
 const SPEEDS = [0.23, 4.3];
+// Standard deviations in view: where the reference hardly varies, one sample may be hundreds away.
+const FAR = 10;
 
 async function choose(s) {
   view.subject = s;
@@ -149,9 +151,10 @@ function drawDeparture() {
   const shape = person.departure[view.atom * (report.n_warps + nChannels) + report.n_warps + view.channel];
   const traces = [two(2), two(-2), line(times, shape, "personal atom", COLORS[1])];
   if (report.n_warps) traces.push(line(times, timing, "local speed", COLORS[0], { dash: "dot" }));
+  const far = traces.some(({ y }) => y.some((z) => Math.abs(z) > FAR));
   draw("subject-departure", emptyOr(traces), {
     xaxis: axis("time (s)"),
-    yaxis: axis(`standard deviations from ${report.groups.reference}`),
+    yaxis: axis(`standard deviations from ${report.groups.reference}`, far ? { range: [-FAR, FAR] } : {}),
   });
 }
 
