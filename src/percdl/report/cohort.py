@@ -147,4 +147,5 @@ def _as_json(content: Any) -> str:
 
 def _subtitle(people: People) -> str:
     counts = [f"{sum(g == n for g in people.cohort.groups)} {n}" for n in people.groups]
-    return f"{len(people.cohort)} recordings" + (f": {', '.join(counts)}" if counts else "")
+    n = len(people.cohort)
+    return f"{n} recording{'s' * (n != 1)}" + (f": {', '.join(counts)}" if counts else "")

@@ -74,7 +74,8 @@ function compare(a, b) {
 function wanted(s) {
   if (filter.value && report.groups.names[report.groups.of[s]] !== filter.value) return false;
   const words = search.value.trim().toLowerCase();
-  return !words || rows[s].textContent.toLowerCase().includes(words);
+  // Cell by cell: across their border "67" and "35" would read 73.
+  return !words || [...rows[s].cells].some((cell) => cell.textContent.toLowerCase().includes(words));
 }
 
 function showRows() {
@@ -88,8 +89,8 @@ function showRows() {
     if (index !== sorting.column) cell.removeAttribute("aria-sort");
     else cell.setAttribute("aria-sort", sorting.down ? "descending" : "ascending");
   });
-  document.getElementById("shown").textContent =
-    shown.length === rows.length ? `${rows.length} recordings` : `${shown.length} of ${rows.length} recordings`;
+  const all = `${rows.length} recording${rows.length === 1 ? "" : "s"}`;
+  document.getElementById("shown").textContent = shown.length === rows.length ? all : `${shown.length} of ${all}`;
   document.getElementById("none").hidden = shown.length > 0;
   markChosen();
 }
