@@ -8,7 +8,7 @@ from scipy import stats
 from scipy.stats import ortho_group
 from sklearn.covariance import OAS
 
-from percdl import TimeWarp
+from percdl import Cohort, TimeWarp
 from percdl.analysis import measure_deviation
 from percdl.analysis.deviation import local_speed
 from percdl.analysis.reference import Reference
@@ -284,6 +284,8 @@ def test_unknown_group_and_small_reference_are_refused_in_words():
         measure_deviation(people, ["a", "a", *["b"] * 38], "a")
     with pytest.raises(InvalidParameterError, match="which group is the reference"):
         measure_deviation(people, GROUPS)
+    with pytest.raises(InvalidParameterError, match=r"Recordings.*model.personalize\(cohort\)"):
+        measure_deviation(Cohort.from_arrays([np.zeros(9)]), GROUPS, "healthy")
     with pytest.raises(InvalidParameterError, match="40 booleans"):
         measure_deviation(people, None, [True, False])
     with pytest.raises(InvalidParameterError, match="pass `groups`"):

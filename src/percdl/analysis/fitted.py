@@ -36,6 +36,11 @@ def check_fitted_on(fitted: BaseCDL | Personalization, X: Any) -> Cohort:
 
 def as_personalization(fitted: BaseCDL | Personalization) -> Personalization:
     """Return what is known of the subjects: of a fit, or of people met afterwards."""
+    if isinstance(fitted, Cohort):
+        raise InvalidParameterError(
+            "Recordings were passed where a fitted model, or what `model.personalize(cohort)` "
+            "returns, is needed. Pass `model`, or `model.personalize(cohort)` for new people."
+        )
     return fitted if isinstance(fitted, Personalization) else fitted.personalization_
 
 
