@@ -5,7 +5,7 @@ import re
 
 import pandas as pd
 import pytest
-from commands import contents, events_of, refused, run
+from commands import MODEL, READ, contents, events_of, refused, run
 
 pytest.importorskip("plotly")
 
@@ -51,6 +51,14 @@ def test_a_reference_that_is_no_group_is_refused(model_file, walks, table, tmp_p
     assert "'healthy'" in said
     assert "'control', 'ill'" in said
     assert contents(tmp_path) == before
+
+
+def test_groups_of_the_fit_that_are_missing_are_spoken_of(walks, table, tmp_path):
+    model, out = tmp_path / "groups.percdl", tmp_path / "page.html"
+    metadata = ["--metadata", table, "--group", "diagnosis"]
+    assert run("fit", walks, *READ, *MODEL, *metadata, "--out", model).exit_code == 0
+    assert f"--metadata {table}" in run("report", model, walks, "--out", out).stderr
+    assert "no groups" not in run("report", model, walks, *metadata, "--out", out).stderr
 
 
 def test_recordings_are_needed(model_file, tmp_path):

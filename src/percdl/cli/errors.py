@@ -22,8 +22,9 @@ from percdl.exceptions import PerCDLError
 INTERNAL, REFUSED, NOTHING_FOUND, INTERRUPTED = 1, 2, 3, 130
 # What typer itself raises and knows how to show. Its base class is nowhere exported.
 _OF_TYPER: tuple[type[Exception], ...] = (typer.Exit, typer.Abort, typer.BadParameter.__mro__[2])
-# Arguments of readers, as messages name them, that are options here.
+# Arguments of readers, as messages name them, that are options here; calls in Python stay.
 _ARGUMENT = re.compile(
+    r"`[\w.]+\([^`]*`|"
     r"\b(sfreq|time|channels|units|subject|group|metadata|metadata_subject|delimiter|decimal|"
     r"encoding|skip_lines|format)=(?=[\s,.'\"\d])"
 )
@@ -72,6 +73,8 @@ def _explain(error: Exception) -> tuple[str, int]:
 
 
 def _as_option(found: re.Match[str]) -> str:
+    if found[1] is None:
+        return found[0]
     name = {"format": "input-format"}.get(found[1], found[1].replace("_", "-"))
     follows = found.string[found.end() : found.end() + 1]
     return f"--{name}" + ("" if follows in " ,." else " ")

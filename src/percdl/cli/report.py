@@ -54,6 +54,11 @@ def report(
         fitted = load(model)
         cohort = read_cohort(source, fitted.settings_)
         voice.say(repr(cohort))
+        table = (fitted.settings_ or {}).get("metadata")
+        if table is not None and source.metadata is None and not any(cohort.groups):
+            voice.warn(
+                f"there are no groups. The fit had --metadata {table}: say it here as well."
+            )
         voice.event("start", command="report", model=model, subjects=len(cohort))
         more = read_metadata(source, cohort)
         with writing(out, "--out"):
