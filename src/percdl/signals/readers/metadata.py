@@ -56,8 +56,8 @@ class Metadata:
                 _mismatch("recorded, but not in the table", absent)
                 + _mismatch("in the table, but not recorded", extra)
                 + f"The subjects of {table.name} must be those of the files, letter by letter. "
-                "Complete the table or the folder, or pass a DataFrame with the rows that are "
-                "meant."
+                "Complete the table or the folder, or leave only the rows that are meant in the "
+                "table."
             )
         column = self._group_column(table)
         if column is None:
