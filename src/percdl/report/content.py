@@ -22,6 +22,8 @@ TOLERANCE = 1.1
 N_WARP_LEVELS, N_SCORE_LEVELS = 1023, 255
 # Operations of a confidence band that take a minute or so.
 MOST_OPERATIONS = 1e11
+# Standard deviations beyond which a page tells no more: its picture ends at ten.
+FARTHEST = 15.0
 CROWD = (0.025, 0.975)
 
 
@@ -125,7 +127,8 @@ def _departures(people: People) -> list[Packed] | None:
     if not isinstance(deviation, Deviation):
         return None
     scores = np.concatenate([deviation.timing_profile, _by_channel(deviation.profile)], axis=2)
-    return [pack(own, N_SCORE_LEVELS) for own in scores]
+    # One sample hundreds away would leave all others a few levels.
+    return [pack(np.clip(own, -FARTHEST, FARTHEST), N_SCORE_LEVELS) for own in scores]
 
 
 def _signal_note(drawn: Drawn) -> str:
