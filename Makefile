@@ -8,6 +8,8 @@ PEERS  := $(VENV)/.peers
 SPHINX := $(VENV)/.sphinx
 # Restricts `make claims` to the claims named here, e.g. `make claims ONLY=gait`.
 ONLY   ?=
+# More options of Sphinx, e.g. `-D plot_gallery=0` to leave the examples out.
+SPHINXOPTS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint format docs linkcheck bench claims results clean
@@ -59,7 +61,7 @@ format: $(STAMP)  ## rewrite the sources in the house format
 
 # A warning fails the build: a link that leads nowhere, a docstring that cannot be read.
 docs: $(SPHINX)  ## build the documentation and run the examples, into docs/_build/html
-	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	$(BIN)/python -m sphinx -W --keep-going -q -b html $(SPHINXOPTS) docs docs/_build/html
 
 linkcheck: $(SPHINX)  ## ask for every address in the documentation (needs the network)
 	$(BIN)/python -m sphinx -q -b linkcheck -D plot_gallery=0 docs docs/_build/linkcheck
