@@ -25,9 +25,10 @@ class Shelf:
     def __init__(self, chunks: Sequence[Chunk]):
         self._chunks = chunks
         self._views: dict[int, Coded] = {}
+        self._written: set[int] = set()  # a chunk has room before it has codes
 
     def __contains__(self, index: int) -> bool:
-        return index in self._views
+        return index in self._written
 
     def __getitem__(self, index: int) -> Coded:
         return self._views[index]
@@ -36,6 +37,7 @@ class Shelf:
         if index not in self._views:
             self._allocate(self._chunks[index].n_times, coded)
         jax.tree.map(np.copyto, self._views[index], coded)
+        self._written.add(index)
 
     def _allocate(self, n_times: int, like: Coded) -> None:
         """Make room for all chunks of a length, in the order of their indices."""
