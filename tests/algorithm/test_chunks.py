@@ -1,5 +1,7 @@
 """Chunks: every recording once, few shapes, and missing samples apart from values."""
 
+from itertools import accumulate
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -70,7 +72,7 @@ def test_shapes_are_few(lengths):
 def test_rows_are_cut_into_full_pieces_and_a_rest(count, most, tight):
     pieces = list(row_counts(count, most, tight))
     sizes = [size for _, size in pieces]
-    assert [start for start, _ in pieces] == [sum(sizes[:i]) for i in range(len(sizes))]
+    assert [start for start, _ in pieces] == list(accumulate(sizes, initial=0))[:-1]
     assert sizes[: count // most] == [most] * (count // most)
     assert count <= sum(sizes) <= (1.5 * count + 3 if tight else 4 * count)
     assert sum(sizes[:-1]) < max(count, 1)
