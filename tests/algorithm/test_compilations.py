@@ -41,6 +41,7 @@ def compilations(caplog, lengths, seed):
 
 
 def test_lengths_do_not_cost_compilations(caplog):
+    jax.clear_caches()  # of the tests that ran before in this process
     names = compilations(caplog, FIRST, 0)
     # Two shapes of chunks, with common and with personal atoms for CSC; two of blocks.
     most = dict.fromkeys(PROGRAMS, 2) | {"code": 4}
