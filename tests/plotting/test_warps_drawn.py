@@ -7,8 +7,8 @@ pytest.importorskip("matplotlib")
 
 from pictures import SUBJECTS, WARPS, legend
 
+from percdl.analysis.deviation import local_speed
 from percdl.plotting import plot_speed, plot_warps
-from percdl.plotting.warps import local_speed
 
 TIME = np.arange(20.0)
 

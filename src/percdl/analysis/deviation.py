@@ -197,11 +197,13 @@ def measure_deviation(
     )
 
 
-def local_speed(warps: Float[np.ndarray, "S K C L"]) -> Float[np.ndarray, "S K C L"]:
+def local_speed(warps: Float[np.ndarray, "*batch L"]) -> Float[np.ndarray, "*batch L"]:
     """Return psi', population samples per sample of the subject: above 1 where it is faster.
 
-    >>> local_speed(np.arange(5.0)[None, None, None])
-    array([[[[1., 1., 1., 1., 1.]]]])
+    By central differences, of warps such as ``model.warps_``.
+
+    >>> local_speed(np.array([[0.0, 1.0, 3.0, 5.0]]))
+    array([[1. , 1.5, 2. , 2. ]])
     """
     return np.gradient(warps, axis=-1)
 

@@ -106,6 +106,8 @@ def plot_speed(
     >>> plot_speed(warps, 0, sfreq=100).get_xlabel()
     "subject's time (s)"
     """
+    from percdl.analysis.deviation import local_speed  # loads JAX
+
     warps = as_shape(warps, "warps", "S L", such_as=SUCH_AS)
     ax = style.make_axes(ax)
     time, unit = style.time_axis(warps.shape[1], sfreq)
@@ -124,15 +126,6 @@ def plot_speed(
     style.label(ax, f"subject's time ({unit})", "local speed ψ' (common pace = 1)")
     style.add_legend(ax, headroom=0.1, n_columns=3)
     return ax
-
-
-def local_speed(warps: Float[np.ndarray, "S L"]) -> Float[np.ndarray, "S L"]:
-    """Return psi', by central differences: samples of the common atom per sample of one's own.
-
-    >>> local_speed(np.array([[0.0, 1.0, 3.0, 5.0]]))
-    array([[1. , 1.5, 2. , 2. ]])
-    """
-    return np.gradient(warps, axis=1)
 
 
 def _color_phases(

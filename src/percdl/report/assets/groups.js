@@ -15,7 +15,8 @@ async function readGroups() {
 }
 
 function groupTraces(part, index) {
-  return comparison.groups.flatMap((group, g) => {
+  return comparison.groups.flatMap((group) => {
+    const g = report.groups.names.indexOf(group.name);
     const [mean, sd] = group[part].map((curves) => curves[index]);
     const color = pick(COLORS, g);
     const [low, high] = [-1, 1].map((sign) => mean.map((value, i) => value + sign * sd[i]));
@@ -26,13 +27,13 @@ function groupTraces(part, index) {
   });
 }
 
-// A bar under the curves where a group differs from the reference, by cluster permutation.
+// A bar under the curves where a group differs from the base, by cluster permutation.
 function clusterBars(part, channel) {
   const found = report.comparison.clusters.filter(
     (c) => c.part === part && c.atom === view.atom && c.channel === channel,
   );
   return found.map((cluster) => {
-    const g = comparison.groups.findIndex((group) => group.name === cluster.group);
+    const g = report.groups.names.indexOf(cluster.group);
     return {
       type: "rect",
       xref: "x",
