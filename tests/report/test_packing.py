@@ -1,12 +1,15 @@
 """What a page holds is what it was given, up to what a screen can show."""
 
+import base64
+import zlib
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from percdl.report.envelopes import draw_recordings, envelope
-from percdl.report.packing import N_LEVELS, pack, unpack
+from percdl.report.packing import MISSING, N_LEVELS, pack
 
 NUMBERS = st.floats(-1e6, 1e6, width=32) | st.just(np.nan)
 CURVES = array_shapes(min_dims=1, max_dims=3, max_side=9).flatmap(
@@ -15,6 +18,16 @@ CURVES = array_shapes(min_dims=1, max_dims=3, max_side=9).flatmap(
 SIGNALS = st.tuples(st.integers(1, 60), st.integers(1, 3)).flatmap(
     lambda shape: arrays(float, shape, elements=NUMBERS)
 )
+
+
+def unpack(packed):
+    """Undo ``pack``, as the page does."""
+    raw = zlib.decompress(base64.b64decode(packed["bytes"]))
+    shape = packed["shape"]
+    change = np.frombuffer(raw, np.uint8).reshape(2, -1).T.copy().view("<u2")
+    whole = np.cumsum(change.reshape(-1, shape[-1]), axis=1, dtype=np.uint16)
+    low, step = np.array(packed["low"])[:, None], np.array(packed["step"])[:, None]
+    return np.where(whole == MISSING, np.nan, low + step * whole).reshape(shape)
 
 
 @given(CURVES)

@@ -49,16 +49,6 @@ def pack(curves: ArrayLike, n_levels: int = N_LEVELS) -> Packed:
     }
 
 
-def unpack(packed: Packed) -> np.ndarray:
-    """Return the curves of `pack`, each sample within half a step."""
-    raw = zlib.decompress(base64.b64decode(packed["bytes"]))
-    shape = packed["shape"]
-    change = np.frombuffer(raw, np.uint8).reshape(2, -1).T.copy().view("<u2")
-    whole = np.cumsum(change.reshape(-1, shape[-1]), axis=1, dtype=np.uint16)
-    low, step = np.array(packed["low"])[:, None], np.array(packed["step"])[:, None]
-    return np.where(whole == MISSING, np.nan, low + step * whole).reshape(shape)
-
-
 def _scales(rows: np.ndarray, n_levels: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the lowest value of each curve, and what a whole number stands for."""
     empty = np.all(np.isnan(rows), axis=1, keepdims=True)
