@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from percdl.signals import (
         Cohort,
         Recording,
+        ShardedCohort,
         events_to_annotations,
         events_to_bids,
         events_to_csv,
         events_to_wfdb,
+        write_shards,
     )
     from percdl.steps.csc import L0Coder
     from percdl.steps.csc_l1 import L1Coder
@@ -51,6 +53,7 @@ __all__ = [
     "PopCDL",
     "Recording",
     "Rotation",
+    "ShardedCohort",
     "Shift",
     "TimeWarp",
     "__version__",
@@ -65,6 +68,7 @@ __all__ = [
     "select",
     "selection_path",
     "suggest_atom_length",
+    "write_shards",
 ]
 
 _HOME = {
@@ -76,6 +80,8 @@ _HOME = {
     "L1Coder": "percdl.steps.csc_l1",
     "Cohort": "percdl.signals",
     "Recording": "percdl.signals",
+    "ShardedCohort": "percdl.signals",
+    "write_shards": "percdl.signals",
     "events_to_annotations": "percdl.signals",
     "events_to_bids": "percdl.signals",
     "events_to_csv": "percdl.signals",

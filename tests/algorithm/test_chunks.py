@@ -16,7 +16,6 @@ from percdl.algorithm.chunks import (
     Chunk,
     Shape,
     bucket_length,
-    count_masks,
     fill,
     fill_on_device,
     plan_chunks,
@@ -124,7 +123,7 @@ def test_filling_separates_values_from_gaps(missing):
         arrays[0][1, 1] = np.nan
     chunk = Chunk(np.array([2, 0]), rows=3, n_times=8)
     cohort = Cohort.from_arrays(arrays)
-    n_masks = count_masks(cohort)
+    n_masks = cohort.n_masks
     assert n_masks == {"nothing": 0, "all channels alike": 1, "one channel": 2}[missing]
     values, lengths, observed = fill(cohort, chunk, n_masks, "float32")
     assert values.dtype == np.float32

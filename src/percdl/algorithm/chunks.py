@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from percdl.signals import Cohort
+from percdl.signals import AnyCohort, Cohort
 from percdl.steps.types import Signals
 
 
@@ -94,16 +94,7 @@ def small_rows(left: int, tight: bool = False) -> int:
     return max(size for size in SMALL_ROWS if size < above)
 
 
-def count_masks(cohort: Cohort) -> int:
-    """Return Q, how many masks a cohort needs: none (0), one for all channels, or one for each."""
-    missing = [~record.mask for record in cohort if record.has_missing]
-    if not missing:
-        return 0
-    alike = all((m.all(1) == m.any(1)).all() for m in missing)
-    return 1 if alike else cohort.n_channels
-
-
-def fill(cohort: Cohort, chunk: Chunk, n_masks: int, dtype: str) -> Signals:
+def fill(cohort: AnyCohort, chunk: Chunk, n_masks: int, dtype: str) -> Signals:
     """Copy the recordings of a chunk into padded arrays; missing samples become zeros."""
     values = np.zeros((chunk.rows, chunk.n_times, cohort.n_channels), dtype)
     lengths = np.zeros(chunk.rows, np.int32)

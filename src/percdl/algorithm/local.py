@@ -15,7 +15,7 @@ import numpy as np
 
 from percdl.algorithm import coding, programs
 from percdl.algorithm.blocks import Block, plan_blocks
-from percdl.algorithm.chunks import Shape, count_masks, fill, fill_on_device, plan_chunks
+from percdl.algorithm.chunks import Shape, fill, fill_on_device, plan_chunks
 from percdl.algorithm.coding import Coded
 from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.programs import Fitted, Prepared
@@ -54,7 +54,7 @@ class Site:
         self.settings = settings
         self.chunks = plan_chunks(cohort.lengths, cohort.n_channels, shape)
         self.blocks = plan_blocks(self.chunks, shape.block_rows)
-        self.n_masks = count_masks(cohort)
+        self.n_masks = cohort.n_masks
         self.coded: Shelf | dict[int, Coded] = {} if resident else Shelf(self.chunks)
         # One chunk of each shape: they see to it that `choose` is compiled by the first fit.
         shapes = {(chunk.rows, chunk.n_times): i for i, chunk in enumerate(self.chunks)}

@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 from percdl.estimators.robustness import choose_delta
 from percdl.estimators.validation import check_cohort
 from percdl.exceptions import InvalidRecordingError
-from percdl.signals import Cohort
+from percdl.signals import AnyCohort
 
 if TYPE_CHECKING:
     from percdl.algorithm.settings import Settings
@@ -32,7 +32,7 @@ class Choices(NamedTuple):
     huber_delta: float | None = None
 
 
-def choose(model: BaseCDL, cohort: Cohort) -> Choices:
+def choose(model: BaseCDL, cohort: AnyCohort) -> Choices:
     """Return the numbers a model works with; those not given are chosen in turn."""
     chosen = Choices(
         n_atoms=1 if model.n_atoms == "auto" else int(model.n_atoms),
@@ -56,7 +56,7 @@ def choose(model: BaseCDL, cohort: Cohort) -> Choices:
     return chosen
 
 
-def choose_length(cohort: Cohort, init: Any) -> int:
+def choose_length(cohort: AnyCohort, init: Any) -> int:
     """Return the length of a given first dictionary, or one that suits the periods."""
     from percdl.estimators.first_dictionary import given_atoms
     from percdl.steps.period import agree_on_length, estimate_periods
@@ -76,7 +76,7 @@ def choose_length(cohort: Cohort, init: Any) -> int:
 
 
 def choose_n_atoms(
-    cohort: Cohort, settings: Settings, init: Any, rng: np.random.RandomState
+    cohort: AnyCohort, settings: Settings, init: Any, rng: np.random.RandomState
 ) -> int:
     """Return how many atoms are given, or are worth it: the next explains too little."""
     from percdl.estimators.first_dictionary import find_segments, given_atoms, sample_signals
@@ -96,7 +96,7 @@ def choose_n_atoms(
 
 
 def choose_penalty(
-    cohort: Cohort,
+    cohort: AnyCohort,
     settings: Settings,
     dictionary: np.ndarray,
     ratio: float | None,
@@ -114,10 +114,9 @@ def choose_penalty(
     return ratio * penalty.largest_penalty(signals, atoms, settings.disjoint_coder)
 
 
-def by_power(cohort: Cohort) -> np.ndarray:
+def by_power(cohort: AnyCohort) -> np.ndarray:
     """Return the positions of the recordings, in order of power.
 
     Drawing by rank of power, neither the order of subjects nor units play a part.
     """
-    power = [float(np.nanmean(np.square(r.values, dtype=float))) for r in cohort]
-    return np.argsort(power, kind="stable")
+    return np.argsort(cohort.power, kind="stable")

@@ -29,7 +29,7 @@ from percdl.estimators.container import Arrays
 from percdl.estimators.persistence import encode_parameters
 from percdl.estimators.restarts import End, Moment, Watch
 from percdl.exceptions import CheckpointWarning, InvalidParameterError, ModelFileError
-from percdl.signals import Cohort
+from percdl.signals import AnyCohort
 
 # What may differ between the fit that was interrupted and the one that goes on.
 MAY_DIFFER = ("progress",)
@@ -75,7 +75,7 @@ def read_checkpoint(path: Any) -> Checkpoint:
 
 def fit_with_checkpoints(
     model: BaseCDL,
-    cohort: Cohort,
+    cohort: AnyCohort,
     path: Any,
     *,
     resume: Checkpoint | None = None,
@@ -150,7 +150,7 @@ def _warn_once(path: Any, error: OSError, warned: list[OSError]) -> None:
     warned.append(error)
 
 
-def _identify(cohort: Cohort) -> str:
+def _identify(cohort: AnyCohort) -> str:
     """Return a checksum of all samples, and of whose they are."""
     digest = hashlib.sha256(repr((cohort.subjects, cohort.channels, cohort.sfreq)).encode())
     for recording in cohort:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from percdl.algorithm.chunks import Chunk, bucket_length, count_masks, fill
+from percdl.algorithm.chunks import Chunk, bucket_length, fill
 from percdl.algorithm.settings import Settings
 from percdl.estimators.automatic import by_power
 from percdl.estimators.motif import Motif
 from percdl.exceptions import InvalidParameterError
-from percdl.signals import Cohort
+from percdl.signals import AnyCohort
 
 if TYPE_CHECKING:
     from percdl.steps.types import Signals
@@ -25,7 +25,7 @@ _ALLOWED = "'auto', an array (n_atoms, atom_length, n_channels), a Motif or a li
 
 def first_dictionary(
     init: Any,
-    cohort: Cohort,
+    cohort: AnyCohort,
     settings: Settings,
     rng: np.random.RandomState,
     restart: int = 0,
@@ -91,7 +91,7 @@ def _check(dictionary: np.ndarray, settings: Settings) -> np.ndarray:
 
 
 def _from_data(
-    cohort: Cohort, settings: Settings, rng: np.random.RandomState, share: float
+    cohort: AnyCohort, settings: Settings, rng: np.random.RandomState, share: float
 ) -> np.ndarray:
     """Pick segments that recur across some of the recordings."""
     signals = sample_signals(cohort, settings, rng)
@@ -112,7 +112,7 @@ def find_segments(
 def revive_atoms(
     dictionary: np.ndarray,
     dead: np.ndarray,
-    cohort: Cohort,
+    cohort: AnyCohort,
     settings: Settings,
     rng: np.random.RandomState,
 ) -> np.ndarray:
@@ -134,14 +134,14 @@ def revive_atoms(
     return revived if after > before else dictionary
 
 
-def sample_signals(cohort: Cohort, settings: Settings, rng: np.random.RandomState) -> Signals:
+def sample_signals(cohort: AnyCohort, settings: Settings, rng: np.random.RandomState) -> Signals:
     """Return some recordings, cut to a length that is quick to look at."""
     picked = by_power(cohort)[np.sort(rng.permutation(len(cohort))[:MOST_RECORDINGS])]
     longest = MOST_LENGTHS * settings.atom_length
     n_times = bucket_length(min(int(cohort.lengths[picked].max()), longest))
     rows = next(size for size in (4, 16, MOST_RECORDINGS) if len(picked) <= size)
     chunk = Chunk(picked, rows, bucket_length(int(cohort.lengths[picked].max())))
-    signals = fill(cohort, chunk, count_masks(cohort), settings.dtype)
+    signals = fill(cohort, chunk, cohort.n_masks, settings.dtype)
     return signals._replace(
         values=signals.values[:, :n_times],
         lengths=np.minimum(signals.lengths, n_times).astype(np.int32),

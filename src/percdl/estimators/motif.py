@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from percdl.exceptions import InvalidParameterError
-from percdl.signals import Cohort
+from percdl.signals import AnyCohort
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Motif:
     subject: str
     onset: int
 
-    def cut(self, cohort: Cohort, atom_length: int) -> np.ndarray:
+    def cut(self, cohort: AnyCohort, atom_length: int) -> np.ndarray:
         """Return the segment, array (L, P)."""
         try:
             record = cohort[self.subject]

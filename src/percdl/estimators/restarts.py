@@ -17,7 +17,7 @@ from percdl.algorithm.settings import Settings
 from percdl.algorithm.standing import Standing, restore_site, site_arrays
 from percdl.estimators.first_dictionary import revive_atoms
 from percdl.runtimes.in_process import InProcess
-from percdl.signals import Cohort
+from percdl.signals import AnyCohort
 
 if TYPE_CHECKING:
     from percdl.estimators.base import BaseCDL
@@ -79,7 +79,7 @@ def count_rounds(model: BaseCDL) -> int:
     return n_restarts * (model.n_init + model.n_perso)
 
 
-def run_restarts(model: BaseCDL, cohort: Cohort, settings: Settings, watch: Watch) -> End:
+def run_restarts(model: BaseCDL, cohort: AnyCohort, settings: Settings, watch: Watch) -> End:
     """Run from each first dictionary; return the end with the lowest objective."""
     runtime = InProcess(cohort, settings, model.chunk_rows)
     rng = check_random_state(model.random_state)

@@ -7,14 +7,14 @@ from numbers import Real
 import numpy as np
 
 from percdl.exceptions import InvalidParameterError
-from percdl.signals import Cohort
+from percdl.signals import AnyCohort
 
 # Of a recording's root mean square. A residual as large as the signal itself is an artefact;
 # smaller shares take the misfit of the first rounds for artefacts, too.
 SHARE = 1.0
 
 
-def choose_delta(loss: str, delta: float | None, cohort: Cohort) -> float | None:
+def choose_delta(loss: str, delta: float | None, cohort: AnyCohort) -> float | None:
     """Return the delta of Huber's loss, in signal units; None for the squared loss.
 
     By default `SHARE` of the median, over the recordings, of their root mean square: a few
@@ -28,8 +28,7 @@ def choose_delta(loss: str, delta: float | None, cohort: Cohort) -> float | None
             )
         return None
     if delta is None:
-        means = [np.nanmean(np.square(record.values)) for record in cohort]
-        return SHARE * float(np.sqrt(np.median(means)))
+        return SHARE * float(np.sqrt(np.median(cohort.power)))
     if not isinstance(delta, Real) or not 0 < float(delta) < np.inf:
         raise InvalidParameterError(
             f"`huber_delta={delta!r}` must be a finite number above 0, in signal units."

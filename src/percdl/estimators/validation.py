@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any, get_args
 
@@ -16,7 +17,7 @@ from percdl.exceptions import (
     NumericalError,
     ProcessingWarning,
 )
-from percdl.signals import Cohort
+from percdl.signals import AnyCohort
 from percdl.signals.processing import in_words, lasting_steps
 from percdl.steps.csc import L0Coder
 from percdl.steps.csc_l1 import L1Coder
@@ -26,30 +27,28 @@ MAY_BE_AUTO = ("n_atoms", "atom_length", "penalty")
 DEFAULT_PENALTY = 0.01
 
 
-def check_cohort(cohort: Cohort, atom_length: int, model: str) -> None:
+def check_cohort(cohort: AnyCohort, atom_length: int, model: str) -> None:
     """Raise where a recording cannot be used with atoms of this length."""
     _ = cohort.sfreq  # raises where sampling rates differ
     if cohort.lengths.min() < atom_length:
-        short = [r for r in cohort if r.n_times < atom_length]
+        pairs = zip(cohort.subjects, cohort.lengths, strict=True)
+        short = [f"{subject} ({n} samples)" for subject, n in pairs if n < atom_length]
         raise InvalidRecordingError(
-            f"`{model}(atom_length={atom_length})` is longer than "
-            f"{_name([f'{r.subject} ({r.n_times} samples)' for r in short])}. "
+            f"`{model}(atom_length={atom_length})` is longer than {_name(short)}. "
             "Use shorter atoms or drop them: `cohort.drop([...])`."
         )
-    empty = [str(r.subject) for r in cohort if r.has_missing and not r.mask.any()]
-    if empty:
+    if empty := cohort.empty:
         raise InvalidRecordingError(
             f"Every sample of {_name(empty)} is missing (NaN). Drop them: `cohort.drop([...])`."
         )
-    flat = [str(cohort[s].subject) for s in _suspects(cohort) if _is_flat(cohort[s].values)]
-    if flat:
+    if flat := cohort.flat:
         raise InvalidRecordingError(
             f"Every channel of {_name(flat)} is constant: there is no pattern to find. "
             "Check the recording, or drop it: `cohort.drop([...])`."
         )
 
 
-def check_outcome(objective: float, cohort: Cohort, dtype: str, model: str) -> None:
+def check_outcome(objective: float, cohort: AnyCohort, dtype: str, model: str) -> None:
     """Raise where samples too large for the arithmetic left nothing that is a number."""
     if np.isfinite(objective):
         return
@@ -89,7 +88,7 @@ def check_parameters(model: str, parameters: dict[str, Any]) -> None:
         _check_choice(model, name, parameters.get(name, choices[0]), choices)
 
 
-def warn_inactive(n_activations: np.ndarray, cohort: Cohort) -> None:
+def warn_inactive(n_activations: np.ndarray, cohort: AnyCohort) -> None:
     """Warn of atoms that nobody uses and of subjects without activations (decision 11)."""
     unused = np.flatnonzero(n_activations.sum(0) == 0)
     if unused.size:
@@ -110,7 +109,7 @@ def warn_inactive(n_activations: np.ndarray, cohort: Cohort) -> None:
         )
 
 
-def warn_processing(model: str, fitted: tuple[str, ...] | None, cohort: Cohort) -> None:
+def warn_processing(model: str, fitted: tuple[str, ...] | None, cohort: AnyCohort) -> None:
     """Warn where a cohort was processed otherwise than the one a model was fitted on.
 
     Resampling aside: rates must agree, and which rate a device had before does not matter.
@@ -211,23 +210,7 @@ def _check_choice(model: str, name: str, value: Any, choices: tuple[Any, ...]) -
         )
 
 
-def _suspects(cohort: Cohort) -> np.ndarray:
-    """Return the recordings whose first two samples do not differ: few need a closer look."""
-    if cohort.stacked is not None and cohort.stacked.shape[1] > 1:
-        steps = np.abs(cohort.stacked[:, 0] - cohort.stacked[:, 1])
-        return np.flatnonzero(~(steps > 0).any(1))
-    return np.arange(len(cohort))
-
-
-def _is_flat(values: np.ndarray) -> bool:
-    """Whether every channel is constant over its observed samples."""
-    if len(values) > 1 and (np.abs(values[0] - values[1]) > 0).any():
-        return False
-    observed = [channel[~np.isnan(channel)] for channel in values.T]
-    return all((channel == channel[:1]).all() for channel in observed)
-
-
-def _name(items: list[str]) -> str:
+def _name(items: Sequence[str]) -> str:
     """Write out the first few, and say how many more there are."""
     named = ", ".join(items[:MOST_NAMED])
     more = f" and {len(items) - MOST_NAMED} more" if len(items) > MOST_NAMED else ""

@@ -1,12 +1,16 @@
 """The door: signals in any accepted form become a cohort."""
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError
 from percdl.signals.cohort import Cohort
 from percdl.signals.consistency import qualified_name
 from percdl.signals.containers.refusal import better_door, in_words
 from percdl.signals.recording import Recording
+from percdl.signals.shards import ShardedCohort
+
+# Recordings in memory or on disk: what models learn from.
+AnyCohort: TypeAlias = Cohort | ShardedCohort
 
 
 @runtime_checkable
@@ -14,6 +18,14 @@ class SupportsArray(Protocol):
     """NumPy arrays and whatever declares that it can become one (JAX, PyTorch, xarray)."""
 
     def __array__(self) -> Any: ...
+
+
+def as_any_cohort(X: object) -> AnyCohort:
+    """Return signals as `as_cohort` does; a cohort on disk stays there, if all of it is there."""
+    if not isinstance(X, ShardedCohort):
+        return as_cohort(X)
+    X.check()
+    return X
 
 
 def as_cohort(X: object, **description: Any) -> Cohort:
@@ -36,6 +48,11 @@ def as_cohort(X: object, **description: Any) -> Cohort:
     if isinstance(X, Cohort):
         _refuse_description(description)
         return X
+    if isinstance(X, ShardedCohort):
+        raise InvalidRecordingError(
+            f"Got {X!r}, which is on disk, where recordings in memory are needed. Pass some of "
+            "them, e.g. `X[:1000]`."
+        )
     if isinstance(X, list | tuple) and X and isinstance(X[0], Recording):
         _refuse_description(description)
         return Cohort(X)

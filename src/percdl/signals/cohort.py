@@ -15,13 +15,14 @@ from percdl.signals.frames import recordings_from_frame
 from percdl.signals.from_files import FromFiles
 from percdl.signals.interchange import Interchange
 from percdl.signals.labels import Label
+from percdl.signals.measured import Measured
 from percdl.signals.recording import Arrays, Recording, abbreviate
 from percdl.signals.selection import as_ids, draw_test, positions
 from percdl.signals.treatable import Treatable
 
 
 @final
-class Cohort(FromFiles, Interchange, Treatable, Sequence[Recording]):
+class Cohort(FromFiles, Interchange, Treatable, Measured, Sequence[Recording]):
     """Recordings of several subjects, with the same channels, units and processing.
 
     Lengths may differ, and so may sampling rates until a method needs a common one

@@ -1,0 +1,190 @@
+"""A cohort on disk is the cohort that was written, and a damaged one is told by name."""
+
+import json
+import zipfile
+
+import numpy as np
+import pytest
+
+from percdl import Cohort, Recording, ShardedCohort, write_shards
+from percdl.exceptions import InvalidParameterError, InvalidRecordingError, UnreadableFileError
+from percdl.signals import as_any_cohort, as_cohort
+
+LENGTHS = (40, 31, 52, 40, 33, 47, 40)
+
+
+def make(dtype="float64", n_channels=2, gap=None, **labels):
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=(n, n_channels)).astype(dtype) for n in LENGTHS]
+    if gap is not None:
+        arrays[4][gap] = np.nan
+    groups = ["a", None, "b", "a", "a", "b", None]
+    return Cohort.from_arrays(arrays, sfreq=50, groups=groups, units="mV", **labels)
+
+
+@pytest.fixture
+def written(tmp_path):
+    return write_shards(make(), tmp_path / "cohort", recordings_per_shard=3)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("per_shard", [1, 3, 100])
+def test_it_is_what_was_written(tmp_path, dtype, per_shard):
+    cohort = make(dtype)
+    write_shards(cohort, tmp_path, recordings_per_shard=per_shard)
+    opened = ShardedCohort.open(tmp_path)
+    assert len(opened.shards) == -(-len(cohort) // per_shard)
+    assert Cohort(opened) == cohort
+    assert all(r.values.dtype == dtype for r in opened)
+    for name in ("subjects", "groups", "channels", "units", "sfreq", "processing", "n_channels"):
+        assert getattr(opened, name) == getattr(cohort, name)
+    np.testing.assert_array_equal(opened.lengths, cohort.lengths)
+
+
+@pytest.mark.parametrize(
+    ("gap", "n_masks"), [(None, 0), (np.s_[3:5], 1), (np.s_[3:5, 1], 2), (np.s_[:], 1)]
+)
+def test_what_was_measured_is_what_a_cohort_says(tmp_path, gap, n_masks):
+    cohort = make(gap=gap)
+    opened = write_shards(cohort, tmp_path, recordings_per_shard=3)
+    np.testing.assert_array_equal(opened.power, cohort.power)
+    assert opened.n_masks == cohort.n_masks == n_masks
+    assert opened.empty == cohort.empty
+    assert opened.flat == cohort.flat
+
+
+def test_flat_recordings_are_known(tmp_path):
+    arrays = [np.arange(9.0), np.full(9, 2.0)]
+    assert write_shards(Cohort.from_arrays(arrays), tmp_path).flat == ("1",)
+
+
+def test_recordings_are_read_one_by_one(written):
+    cohort = make()
+    for position in (0, 2, 3, 6, -1):
+        assert written[position] == cohort[position]
+    assert written["4"] == cohort["4"]
+    assert written[[5, 1]] == cohort[[5, 1]]
+    assert written[2:5] == cohort[2:5]
+    with pytest.raises(KeyError, match="No subject 'x'"):
+        written["x"]
+    with pytest.raises(IndexError):
+        written[7]
+
+
+def test_shards_are_closed_by_size_too(tmp_path):
+    size = make()[2].values.nbytes / 2**20
+    opened = write_shards(make(), tmp_path, megabytes_per_shard=size)
+    assert [shard.count for shard in opened.shards] == [1] * len(LENGTHS)
+
+
+def test_recordings_may_come_from_a_generator(tmp_path):
+    opened = write_shards((r for r in make()), tmp_path, recordings_per_shard=2)
+    assert Cohort(opened) == make()
+
+
+def test_the_index_is_written_last(tmp_path):
+    def failing():
+        yield from make()
+        raise RuntimeError("the source is gone")
+
+    with pytest.raises(RuntimeError):
+        write_shards(failing(), tmp_path, recordings_per_shard=2)
+    with pytest.raises(UnreadableFileError, match=r"no index.json.*not finished"):
+        ShardedCohort.open(tmp_path)
+    assert Cohort(write_shards(make(), tmp_path, recordings_per_shard=2)) == make()
+
+
+def test_a_cohort_is_not_overwritten(written):
+    with pytest.raises(InvalidParameterError, match="holds a cohort already"):
+        write_shards(make(), written.folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"subject": "0"}, "used more than once: 0"),
+        ({"subject": "x", "sfreq": 60}, "have sfreq 60"),
+        ({"subject": "x", "channels": ["u", "v"]}, "have channels"),
+        ({"subject": "x", "processing": "filtered"}, "have processing"),
+    ],
+)
+def test_recordings_must_agree_from_shard_to_shard(tmp_path, change, match):
+    odd = Recording(np.ones((9, 2)), **({"sfreq": 50, "units": "mV"} | change))
+    with pytest.raises(InvalidRecordingError, match=match):
+        write_shards([*make(), odd], tmp_path, recordings_per_shard=7)
+
+
+def test_nothing_to_write(tmp_path):
+    with pytest.raises(InvalidRecordingError, match="nothing to write"):
+        write_shards([], tmp_path)
+
+
+def remove(path, tmp_path):
+    path.unlink()
+
+
+def truncate(path, tmp_path):
+    path.write_bytes(path.read_bytes()[:-200])
+
+
+def truncate_samples(path, tmp_path):
+    path.write_bytes(path.read_bytes()[:300])
+
+
+def exchange(path, tmp_path):
+    other = Cohort(
+        Recording(r.values + 1, sfreq=50, units="mV", subject=r.subject) for r in make()
+    )
+    write_shards(other, tmp_path / "other", recordings_per_shard=3)
+    path.write_bytes((tmp_path / "other" / path.name).read_bytes())
+
+
+def other_channels(path, tmp_path):
+    write_shards(make(n_channels=3), tmp_path / "other", recordings_per_shard=3)
+    path.write_bytes((tmp_path / "other" / path.name).read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("damage", "match"),
+    [
+        (remove, "is missing"),
+        (truncate, "cut short"),
+        (truncate_samples, "cut short"),
+        (exchange, "checksum of its samples differs"),
+        (other_channels, r"has 3 channel\(s\) \(ch0, ch1, ch2\), but the cohort has 2"),
+    ],
+)
+def test_damage_is_told_by_the_name_of_the_shard(written, tmp_path, damage, match):
+    damage(written.shards[1].path, tmp_path)
+    for look in (ShardedCohort.open, lambda _: as_any_cohort(written)):
+        with pytest.raises(UnreadableFileError, match=match) as caught:
+            look(written.folder)
+        assert "shard-000001.npz" in str(caught.value)
+
+
+def test_a_flipped_bit_is_found_when_it_is_read(written):
+    path = written.shards[1].path
+    with zipfile.ZipFile(path) as archive:
+        offset = archive.getinfo("values.npy").header_offset
+    content = bytearray(path.read_bytes())
+    content[offset + 400] ^= 1
+    path.write_bytes(content)
+    written.check()
+    with pytest.raises(UnreadableFileError, match=r"shard-000001.npz is .*damaged .*CRC"):
+        list(written)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", json.dumps({"schema": 1}), json.dumps({"schema": 9})])
+def test_a_damaged_index_is_told(written, text):
+    (written.folder / "index.json").write_text(text)
+    with pytest.raises(
+        UnreadableFileError, match=r"index.json (is damaged|was written by a newer)"
+    ):
+        ShardedCohort.open(written.folder)
+
+
+def test_memory_is_needed_elsewhere(written):
+    with pytest.raises(InvalidRecordingError, match=r"on disk, .* Pass some of them"):
+        as_cohort(written)
+    assert as_any_cohort(written) is written
+    assert as_any_cohort(make()) == make()
