@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import reduce
+from typing import TypeVar
 
 import numpy as np
+
+T = TypeVar("T")
+# How many sums are added at once, where they come from many places.
+BRANCHES = 8
 
 
 def _nothing() -> np.ndarray:
@@ -80,6 +85,17 @@ class Sums:
     def total(parts: Iterable[Sums]) -> Sums:
         """Add sums up in the order given, so that the result does not depend on scheduling."""
         return reduce(Sums.__add__, parts)
+
+
+def add_in_tree(parts: Sequence[T], add: Callable[[Sequence[T]], T]) -> T:
+    """Add many parts by groups of `BRANCHES`, and so on: a tree that depends on their number only.
+
+    ``parts`` are sums, or stand for sums that are elsewhere, and ``add`` adds some of them, in
+    order; where and when does not change the result by a single bit.
+    """
+    while len(parts) > 1:
+        parts = [add(parts[i : i + BRANCHES]) for i in range(0, len(parts), BRANCHES)]
+    return parts[0]
 
 
 @dataclass(frozen=True)

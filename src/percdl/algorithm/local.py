@@ -47,14 +47,23 @@ class Site:
     resident : bool
         Keep the padded chunks and the codes on the device between rounds (an accelerator with
         room for them) rather than make the chunks anew each time (bounded memory).
+    n_masks : int, optional
+        Masks per recording, where the site holds only some of a cohort.
     """
 
-    def __init__(self, cohort: Cohort, settings: Settings, shape: Shape, resident: bool):
+    def __init__(
+        self,
+        cohort: Cohort,
+        settings: Settings,
+        shape: Shape,
+        resident: bool,
+        n_masks: int | None = None,
+    ):
         self.cohort = cohort
         self.settings = settings
         self.chunks = plan_chunks(cohort.lengths, cohort.n_channels, shape)
         self.blocks = plan_blocks(self.chunks, shape.block_rows)
-        self.n_masks = cohort.n_masks
+        self.n_masks = cohort.n_masks if n_masks is None else n_masks
         self.coded: Shelf | dict[int, Coded] = {} if resident else Shelf(self.chunks)
         # One chunk of each shape: they see to it that `choose` is compiled by the first fit.
         shapes = {(chunk.rows, chunk.n_times): i for i, chunk in enumerate(self.chunks)}

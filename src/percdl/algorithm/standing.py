@@ -68,8 +68,9 @@ def restore_site(site: Site, arrays: Mapping[str, np.ndarray]) -> None:
     n_rows = [len(arrays[name]) for name in arrays if name.endswith("/0")]
     if sorted(n_rows) != sorted(chunk.rows for chunk in site.chunks):
         raise InvalidParameterError(
-            "The fit was interrupted with other `chunk_rows`, or on another kind of device: its "
-            "recordings were put together otherwise. Go on there, or start anew."
+            "The fit was interrupted with other `chunk_rows`, with another runtime or on another "
+            "kind of device: its recordings were put together otherwise. Go on there, or start "
+            "anew."
         )
     for i in range(len(site.chunks)):
         n_leaves = sum(name.startswith(f"chunk{i}/") for name in arrays)

@@ -23,12 +23,13 @@ from percdl.estimators.validation import (
     warn_processing,
 )
 from percdl.exceptions import InvalidParameterError, NoActivationWarning
-from percdl.signals import Cohort, as_cohort
+from percdl.signals import AnyCohort, Cohort, as_any_cohort
 from percdl.signals.reconstruction import normalized_reconstruction_error, rebuild
 
 if TYPE_CHECKING:
     from percdl.algorithm.settings import Settings
     from percdl.estimators.restarts import Watch
+    from percdl.runtimes.protocol import Place
 
 
 class BaseCDL(Described, TransformerMixin, BaseEstimator):
@@ -58,33 +59,39 @@ class BaseCDL(Described, TransformerMixin, BaseEstimator):
     # What a command was told that led to the model, if one did: it is kept in the file.
     settings_: dict[str, Any] | None = None
 
-    def fit(self, X: Any, y: Any = None) -> BaseCDL:
+    def fit(self, X: Any, y: Any = None, *, runtime: Place | None = None) -> BaseCDL:
         """Learn the dictionary and everyone's version of it (Algorithm 1).
 
         Parameters
         ----------
         X : Cohort, list of arrays (n_times, n_channels), array (S, N, P) or (S, N)
-            The recordings; NaN marks missing samples.
+            The recordings; NaN marks missing samples. A `ShardedCohort` stays on disk.
         y : ignored
+        runtime : DaskRuntime or OutOfCore, optional
+            Where to run: in this process by default. The result does not depend on it.
 
         Returns
         -------
         self
         """
         from percdl.estimators.restarts import Watch, count_rounds
+        from percdl.runtimes.hosting import check_place
 
+        check_place(runtime)
         cohort = self._check(X)
         chosen = choose(self, cohort)
         with progress_bar(self.progress, count_rounds(self)) as report:
-            return self._learn(cohort, chosen, Watch(report))
+            return self._learn(cohort, chosen, Watch(report), runtime)
 
-    def _learn(self, cohort: Cohort, chosen: Choices, watch: Watch) -> BaseCDL:
+    def _learn(
+        self, cohort: AnyCohort, chosen: Choices, watch: Watch, runtime: Place | None = None
+    ) -> BaseCDL:
         """Fit with hyper-parameters that are numbers."""
         from percdl.algorithm.history import StopReason
         from percdl.estimators.restarts import run_restarts
 
         settings = self._settings(cohort, chosen)
-        end = run_restarts(self, cohort, settings, watch)
+        end = run_restarts(self, cohort, settings, watch, runtime)
         self.dictionary_ = end.dictionary
         self.n_atoms_, self.atom_length_, self.penalty_, self.huber_delta_ = chosen
         found = self._collect(cohort, settings, end.results)
@@ -98,7 +105,8 @@ class BaseCDL(Described, TransformerMixin, BaseEstimator):
         active = found.n_activations.any()
         reason = end.stop_reason if active else StopReason.NO_ACTIVATIONS
         self.stop_reason_ = reason.value
-        self.subjects_, self.recordings_ = cohort.subjects, cohort
+        self.subjects_ = cohort.subjects
+        self.recordings_ = cohort if isinstance(cohort, Cohort) else None
         self.channels_, self.units_, self.sfreq_ = cohort.channels, cohort.units, cohort.sfreq
         self.n_channels_, self.processing_ = cohort.n_channels, cohort.processing
         if active:
@@ -107,18 +115,21 @@ class BaseCDL(Described, TransformerMixin, BaseEstimator):
             warnings.warn(self.stop_reason_, NoActivationWarning, stacklevel=3)
         return self
 
-    def personalize(self, X: Any) -> Personalization:
+    def personalize(self, X: Any, *, runtime: Place | None = None) -> Personalization:
         """Express recordings never seen, with the dictionary frozen.
 
         Parameters
         ----------
-        X : as in `fit`
+        X, runtime : as in `fit`
 
         Returns
         -------
         Personalization
         """
-        return self._personalize(self._check_new(X))
+        from percdl.runtimes.hosting import check_place
+
+        check_place(runtime)
+        return self._personalize(self._check_new(X), runtime)
 
     def transform(self, X: Any) -> np.ndarray:
         """Return each subject's parameters as features, array (S, K M); NaN where unknown."""
@@ -163,15 +174,15 @@ class BaseCDL(Described, TransformerMixin, BaseEstimator):
         tags.non_deterministic = False
         return tags
 
-    def _check(self, X: Any) -> Cohort:
+    def _check(self, X: Any) -> AnyCohort:
         model = type(self).__name__
         check_parameters(model, self.get_params(deep=False))
         self._get_transform().validate()
-        return as_cohort(X)
+        return as_any_cohort(X)
 
-    def _check_new(self, X: Any) -> Cohort:
+    def _check_new(self, X: Any) -> AnyCohort:
         check_is_fitted(self)
-        cohort = as_cohort(X)
+        cohort = as_any_cohort(X)
         if cohort.n_channels != self.n_channels_:
             raise InvalidParameterError(
                 f"`{type(self).__name__}` was fitted on {self.n_channels_} channel(s) "
@@ -190,13 +201,13 @@ class BaseCDL(Described, TransformerMixin, BaseEstimator):
         warn_processing(type(self).__name__, self.processing_, cohort)
         return cohort
 
-    def _personalize(self, cohort: Cohort) -> Personalization:
+    def _personalize(self, cohort: AnyCohort, runtime: Place | None = None) -> Personalization:
         settings = self._settings(cohort)
-        found = self._collect(cohort, settings, self._run_frozen(cohort, settings))
+        found = self._collect(cohort, settings, self._run_frozen(cohort, settings, runtime))
         warn_inactive(found.n_activations, cohort)
         return found
 
-    def _settings(self, cohort: Cohort, chosen: Choices | None = None) -> Settings:
+    def _settings(self, cohort: AnyCohort, chosen: Choices | None = None) -> Settings:
         from percdl.algorithm.settings import Settings
         from percdl.steps.csc import L0Coder
 
@@ -225,22 +236,25 @@ class BaseCDL(Described, TransformerMixin, BaseEstimator):
         )
 
     def _first_dictionary(
-        self, cohort: Cohort, settings: Settings, rng: Any, restart: int = 0
+        self, cohort: AnyCohort, settings: Settings, rng: Any, restart: int = 0
     ) -> np.ndarray:
         from percdl.estimators.first_dictionary import first_dictionary
 
         return first_dictionary(self.init, cohort, settings, rng, restart)
 
-    def _run_frozen(self, cohort: Cohort, settings: Settings):
+    def _run_frozen(self, cohort: AnyCohort, settings: Settings, runtime: Place | None):
         from percdl.algorithm.loop import run_frozen
-        from percdl.runtimes.in_process import InProcess
+        from percdl.runtimes.hosting import host_fit
 
-        runtime = InProcess(cohort, settings, self.chunk_rows)
-        sums = run_frozen(runtime, settings, self.dictionary_)
-        check_outcome(sums.objective, cohort, settings.dtype, type(self).__name__)
-        return runtime.site.results()
+        hosted = host_fit(runtime, cohort, settings, self.chunk_rows)
+        try:
+            sums = run_frozen(hosted, settings, self.dictionary_)
+            check_outcome(sums.objective, cohort, settings.dtype, type(self).__name__)
+            return hosted.results()
+        finally:
+            hosted.close()
 
-    def _collect(self, cohort: Cohort, settings: Settings, results: Any) -> Personalization:
+    def _collect(self, cohort: AnyCohort, settings: Settings, results: Any) -> Personalization:
         """Turn a site's results into tables; what nobody could know becomes NaN (decision 11)."""
         absent = results.counts == 0
         results.params[absent] = np.nan

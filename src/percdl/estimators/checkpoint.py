@@ -29,7 +29,9 @@ from percdl.estimators.container import Arrays
 from percdl.estimators.persistence import encode_parameters
 from percdl.estimators.restarts import End, Moment, Watch
 from percdl.exceptions import CheckpointWarning, InvalidParameterError, ModelFileError
-from percdl.signals import AnyCohort
+from percdl.runtimes.hosting import check_place
+from percdl.runtimes.protocol import Place
+from percdl.signals import AnyCohort, ShardedCohort
 
 # What may differ between the fit that was interrupted and the one that goes on.
 MAY_DIFFER = ("progress",)
@@ -81,6 +83,7 @@ def fit_with_checkpoints(
     resume: Checkpoint | None = None,
     report: Callable[[str, int, float], None] = lambda phase, index, objective: None,
     settings: dict[str, Any] | None = None,
+    runtime: Place | None = None,
 ) -> BaseCDL:
     """Fit a model, writing a checkpoint after each round.
 
@@ -97,6 +100,9 @@ def fit_with_checkpoints(
         Called as ``report(phase, round, objective)`` after each round.
     settings : dict, optional
         What a command was told; it is kept in the checkpoint, and as ``model.settings_``.
+    runtime : DaskRuntime or OutOfCore, optional
+        Where to run, see `PerCDL.fit`. Where the state of the subjects is on disk, a checkpoint
+        says where, and that folder stays until the fit is done.
 
     Returns
     -------
@@ -108,6 +114,7 @@ def fit_with_checkpoints(
     CheckpointWarning
         Where a checkpoint cannot be written; the fit goes on.
     """
+    check_place(runtime)
     cohort = model._check(cohort)
     identity = _identify(cohort)
     moment, warned = None, []
@@ -133,7 +140,8 @@ def fit_with_checkpoints(
         except OSError as error:
             _warn_once(path, error, warned)
 
-    model._learn(cohort, chosen, Watch(report, None if path is None else save, moment))
+    watch = Watch(report, None if path is None else save, moment)
+    model._learn(cohort, chosen, watch, runtime)
     model.settings_ = settings
     return model
 
@@ -152,6 +160,8 @@ def _warn_once(path: Any, error: OSError, warned: list[OSError]) -> None:
 
 def _identify(cohort: AnyCohort) -> str:
     """Return a checksum of all samples, and of whose they are."""
+    if isinstance(cohort, ShardedCohort):
+        return cohort.fingerprint
     digest = hashlib.sha256(repr((cohort.subjects, cohort.channels, cohort.sfreq)).encode())
     for recording in cohort:
         digest.update(np.ascontiguousarray(recording.values).tobytes())

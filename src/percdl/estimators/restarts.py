@@ -14,9 +14,10 @@ from percdl.algorithm.history import History, StopReason
 from percdl.algorithm.loop import run_percdl
 from percdl.algorithm.results import Results
 from percdl.algorithm.settings import Settings
-from percdl.algorithm.standing import Standing, restore_site, site_arrays
+from percdl.algorithm.standing import Standing
 from percdl.estimators.first_dictionary import revive_atoms
-from percdl.runtimes.in_process import InProcess
+from percdl.runtimes.hosting import host_fit
+from percdl.runtimes.protocol import HostedFit, Place
 from percdl.signals import AnyCohort
 
 if TYPE_CHECKING:
@@ -79,9 +80,24 @@ def count_rounds(model: BaseCDL) -> int:
     return n_restarts * (model.n_init + model.n_perso)
 
 
-def run_restarts(model: BaseCDL, cohort: AnyCohort, settings: Settings, watch: Watch) -> End:
+def run_restarts(
+    model: BaseCDL, cohort: AnyCohort, settings: Settings, watch: Watch, place: Place | None
+) -> End:
     """Run from each first dictionary; return the end with the lowest objective."""
-    runtime = InProcess(cohort, settings, model.chunk_rows)
+    runtime = host_fit(place, cohort, settings, model.chunk_rows)
+    try:
+        end = _run_restarts(model, cohort, settings, watch, runtime)
+    except BaseException:
+        # A checkpoint may speak of what is there.
+        runtime.close(keep=watch.save is not None or watch.resumed is not None)
+        raise
+    runtime.close()
+    return end
+
+
+def _run_restarts(
+    model: BaseCDL, cohort: AnyCohort, settings: Settings, watch: Watch, runtime: HostedFit
+) -> End:
     rng = check_random_state(model.random_state)
     n_restarts, revive = 1, None  # a dictionary that was given is not meddled with
     if isinstance(model.init, str):
@@ -89,7 +105,7 @@ def run_restarts(model: BaseCDL, cohort: AnyCohort, settings: Settings, watch: W
         revive = partial(revive_atoms, cohort=cohort, settings=settings, rng=rng)
     first, best, resumed = 0, None, watch.resumed
     if resumed is not None:
-        restore_site(runtime.site, resumed.site)
+        runtime.restore(resumed.site)
         rng.set_state(resumed.draws)
         first, best = resumed.restart, resumed.best
     for restart in range(first, n_restarts):
@@ -101,7 +117,7 @@ def run_restarts(model: BaseCDL, cohort: AnyCohort, settings: Settings, watch: W
 
         def save(standing: Standing, restart=restart, history=history, best=best) -> None:
             if watch.save is not None:
-                draws, arrays = rng.get_state(legacy=True), site_arrays(runtime.site)
+                draws, arrays = rng.get_state(legacy=True), runtime.snapshot()
                 watch.save(Moment(restart, standing, history, tuple(draws), best, arrays))
 
         outcome = run_percdl(runtime, settings, start, history, watch.report, revive, save)
@@ -111,7 +127,7 @@ def run_restarts(model: BaseCDL, cohort: AnyCohort, settings: Settings, watch: W
                 outcome.sums.objective,
                 outcome.stop_reason,
                 history,
-                runtime.site.results(),
+                runtime.results(),
             )
     assert best is not None  # there is at least one run
     return best

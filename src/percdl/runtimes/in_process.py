@@ -7,11 +7,14 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import jax
+import numpy as np
 
 from percdl.algorithm.chunks import ACCELERATOR_SHAPE, CPU_SHAPE, Shape
 from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.local import Site
+from percdl.algorithm.results import Results
 from percdl.algorithm.settings import Settings
+from percdl.algorithm.standing import restore_site, site_arrays
 from percdl.signals import Cohort
 
 # Share of an accelerator's memory that the recordings may occupy between rounds.
@@ -30,9 +33,17 @@ class InProcess:
     chunk_rows : int, optional
         Most recordings in a chunk; by default what suits the device. Results do not depend
         on it, memory does.
+    n_masks : int, optional
+        See `Measured.n_masks`, where these recordings are only some of a cohort.
     """
 
-    def __init__(self, cohort: Cohort, settings: Settings, chunk_rows: int | None = None):
+    def __init__(
+        self,
+        cohort: Cohort,
+        settings: Settings,
+        chunk_rows: int | None = None,
+        n_masks: int | None = None,
+    ):
         enable_compilation_cache()
         on_cpu = jax.default_backend() == "cpu"
         shape = CPU_SHAPE if on_cpu else ACCELERATOR_SHAPE
@@ -40,7 +51,8 @@ class InProcess:
             shape = Shape(chunk_rows, shape.samples, chunk_rows)
         self._settings = settings
         with self._precision():
-            self.site = Site(cohort, settings, shape, not on_cpu and _fits(cohort, settings))
+            resident = not on_cpu and _fits(cohort, settings)
+            self.site = Site(cohort, settings, shape, resident, n_masks)
 
     def population_round(self, broadcast: Broadcast) -> Sums:
         """Run CSC with the common atoms; return the sums."""
@@ -56,6 +68,21 @@ class InProcess:
         """Express all by the centred dictionary, fit parameters once more; return the sums."""
         with self._precision():
             return self.site.recenter(broadcast)
+
+    def results(self) -> Results:
+        """Return what was learned of each subject, in the order of the cohort."""
+        return self.site.results()
+
+    def snapshot(self) -> dict[str, np.ndarray]:
+        """Return the state of all subjects, as arrays by name."""
+        return site_arrays(self.site)
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        """Give all subjects the state of a snapshot."""
+        restore_site(self.site, arrays)
+
+    def close(self, keep: bool = False) -> None:
+        """Do nothing: memory is given back as it is no longer needed."""
 
     def _precision(self) -> AbstractContextManager:
         return jax.enable_x64(True) if self._settings.dtype == "float64" else nullcontext()

@@ -1,0 +1,106 @@
+"""A fit over the partitions of a cohort on disk, wherever their rounds run."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from abc import ABC, abstractmethod
+from pathlib import Path
+from uuid import uuid4
+
+import numpy as np
+
+from percdl.algorithm.exchange import Broadcast, Sums
+from percdl.algorithm.results import Results
+from percdl.algorithm.settings import Settings
+from percdl.exceptions import InvalidParameterError
+from percdl.runtimes.partitions import Partition, Round, join_results
+from percdl.runtimes.states import States
+from percdl.signals import AnyCohort, ShardedCohort, write_shards
+
+# Recordings in memory are cut into shards of so many: it must not depend on the workers.
+ROWS_PER_SHARD = 256
+SHARDS = "shards"
+
+
+class PartitionedFit(ABC):
+    """A round is a round of each partition, from its state on disk to the next, and a sum.
+
+    Parameters
+    ----------
+    cohort : ShardedCohort or Cohort
+        A cohort in memory is written to disk first.
+    settings, chunk_rows
+        See `InProcess`.
+    folder : Path, optional
+        Where the states go: beside the shards by default, or in a temporary folder for a cohort
+        in memory. All who run rounds must see it.
+    """
+
+    def __init__(
+        self,
+        cohort: AnyCohort,
+        settings: Settings,
+        chunk_rows: int | None,
+        folder: Path | None,
+    ):
+        self._temporary: Path | None = None
+        if not isinstance(cohort, ShardedCohort):
+            folder = self._temporary = Path(tempfile.mkdtemp(prefix="percdl-", dir=folder))
+            cohort = write_shards(cohort, folder / SHARDS, recordings_per_shard=ROWS_PER_SHARD)
+        self.partitions = [
+            Partition(shard.path, settings, chunk_rows, cohort.n_masks) for shard in cohort.shards
+        ]
+        own = (folder or cohort.folder).resolve() / f"state-{uuid4().hex[:12]}"
+        try:
+            self.states = States(own, len(self.partitions))
+        except OSError as error:
+            raise InvalidParameterError(
+                f"The state of the subjects cannot be written to {own} ({error}). Name another "
+                "folder, e.g. `runtime=OutOfCore(folder=...)`."
+            ) from error
+
+    def population_round(self, broadcast: Broadcast) -> Sums:
+        """Run CSC with the common atoms everywhere; return the sums."""
+        return self._round("population_round", broadcast)
+
+    def personal_round(self, broadcast: Broadcast) -> Sums:
+        """Run IPU and CSC everywhere; return the sums."""
+        return self._round("personal_round", broadcast)
+
+    def recenter(self, broadcast: Broadcast) -> Sums:
+        """Express all by the centred dictionary, fit parameters once more; return the sums."""
+        return self._round("recenter", broadcast)
+
+    def results(self) -> Results:
+        """Return what was learned of each subject, in the order of the cohort."""
+        return join_results(self._collect())
+
+    def snapshot(self) -> dict[str, np.ndarray]:
+        """Return where the states are."""
+        return self.states.snapshot()
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        """Go back to the states of a snapshot."""
+        self.states.restore(arrays)
+
+    def close(self, keep: bool = False) -> None:
+        """Delete what the fit has written, except that a snapshot may need it."""
+        if not keep:
+            self.states.delete()
+        if self._temporary is not None:
+            gone = self._temporary / SHARDS if keep else self._temporary
+            shutil.rmtree(gone, ignore_errors=True)
+
+    def _round(self, round_: Round, broadcast: Broadcast) -> Sums:
+        sums = self._run(round_, broadcast)
+        self.states.advance()
+        return sums
+
+    @abstractmethod
+    def _run(self, round_: Round, broadcast: Broadcast) -> Sums:
+        """Run a round of all partitions from ``states.before`` to ``after``; add the sums up."""
+
+    @abstractmethod
+    def _collect(self) -> list[Results]:
+        """Return the results of all partitions."""
