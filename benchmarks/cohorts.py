@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
 from benchmarks import Absent
-from percdl import Cohort, PerCDL, TimeWarp, load_gait, make_synthetic
+from percdl import (
+    Cohort,
+    PerCDL,
+    Recording,
+    ShardedCohort,
+    TimeWarp,
+    load_gait,
+    make_synthetic,
+    write_shards,
+)
 from percdl.datasets import load_ptbxl_balanced
 from percdl.exceptions import DatasetError
 
@@ -17,6 +27,7 @@ Data = TypeVar("Data")
 # Density of the paper's synthetic recordings: three repetitions of each pattern in 500 samples.
 SAMPLES_PER_REPETITION = 500 / 3
 N_BEAT_RECORDS, BEAT_LENGTH = 21_799, 65
+LEADS = [f"lead{p}" for p in range(12)]
 # Five waves of a beat, P, Q, R, S and T: centre and width as shares of the beat.
 WAVES = np.array([[0.18, 0.035], [0.36, 0.015], [0.40, 0.018], [0.44, 0.015], [0.72, 0.06]])
 
@@ -83,14 +94,26 @@ def beats(n_records: int = N_BEAT_RECORDS, n_times: int = 1000) -> Problem:
 
     The first atom is the beat that all records warp.
     """
-    rng = np.random.default_rng(0)
-    mix = rng.normal(size=(len(WAVES), 12)) * [[0.2], [0.3], [1.5], [0.4], [0.4]]
     values = np.empty((n_records, n_times, 12), np.float32)
-    for start in range(0, n_records, 512):
-        values[start : start + 512] = _draw_beats(mix, values[start : start + 512].shape, rng)
-    template = _waves(np.linspace(0, 1, BEAT_LENGTH)) @ mix
-    leads = [f"lead{p}" for p in range(12)]
-    return Problem("beats", _twelve_leads(values, leads), _beat_options(template[None]))
+    for start, block in _beat_blocks(n_records, n_times):
+        values[start : start + len(block)] = block
+    return Problem("beats", _twelve_leads(values, LEADS), beat_options())
+
+
+def beats_on_disk(folder: Path, n_records: int, n_times: int = 1000) -> ShardedCohort:
+    """Write the same records to a folder of shards; they are never all in memory."""
+    records = (
+        Recording(values, sfreq=100, channels=LEADS, subject=str(start + i))
+        for start, block in _beat_blocks(n_records, n_times)
+        for i, values in enumerate(block)
+    )
+    return write_shards(records, folder)
+
+
+def beat_options() -> dict[str, Any]:
+    """Return the arguments of `PerCDL` for synthetic 12-lead records."""
+    template = _waves(np.linspace(0, 1, BEAT_LENGTH)) @ _beat_mix(np.random.default_rng(0))
+    return _beat_options(template[None])
 
 
 def synthetic(n_subjects: int, n_times: int = 500, seed: int = 0) -> Problem:
@@ -133,6 +156,19 @@ def _around_peak(values: np.ndarray, length: int) -> np.ndarray:
     power = (values**2).sum(1)[length // 2 : len(values) - length // 2]
     onset = int(power.argmax())
     return values[None, onset : onset + length]
+
+
+def _beat_mix(rng: np.random.Generator) -> np.ndarray:
+    """Return how much each lead sees of each wave, array (5, 12)."""
+    return rng.normal(size=(len(WAVES), 12)) * [[0.2], [0.3], [1.5], [0.4], [0.4]]
+
+
+def _beat_blocks(n_records: int, n_times: int) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield records (512, N, 12), each block with the number of its first record."""
+    rng = np.random.default_rng(0)
+    mix = _beat_mix(rng)
+    for start in range(0, n_records, 512):
+        yield start, _draw_beats(mix, (min(512, n_records - start), n_times, 12), rng)
 
 
 def _draw_beats(mix: np.ndarray, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
