@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from percdl.cli.config import Context, set_defaults
-from percdl.cli.data_options import DataOptions, read_cohort, read_metadata
+from percdl.cli.data_options import DataOptions, read_metadata
 from percdl.cli.errors import NOTHING_FOUND, prepare_file, require_packages, writing
 from percdl.cli.interruption import stopping_between_rounds
 from percdl.cli.model_options import ModelOptions
+from percdl.cli.scale import connected, read_any_cohort
 from percdl.cli.voice import Voice, plain
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from percdl.estimators import PerCDL
-    from percdl.signals import Cohort
+    from percdl.runtimes.protocol import Place
+    from percdl.signals import AnyCohort
 
 # How a checkpoint is called: like the model, and this.
 ENDING = ".checkpoint"
@@ -59,34 +61,46 @@ def fit(
     checkpoint: Annotated[
         bool, typer.Option(help="Write OUT.checkpoint after each round; Ctrl-C leaves it.")
     ] = True,
+    dask: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Run on the workers of a Dask scheduler: its address, or its scheduler file.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Learn the patterns that people share, and how each person differs.
 
     percdl fit walks/ --channels RRY --sfreq 100 --atom-length 1.0s --out gait.percdl
 
     Number of atoms, atom length and penalty are chosen from the data unless given. After Ctrl-C,
-    `percdl fit --resume OUT.checkpoint` goes on and ends with the same result.
+    `percdl fit --resume OUT.checkpoint` goes on and ends with the same result. DATA may be
+    a folder written by `percdl.write_shards`, which need not fit in memory.
 
     Exit codes: 0 done, 1 an error of PerCDL, 2 wrong options or files, 3 done but nothing was
     found, 130 interrupted.
     """
+    from percdl.signals import as_cohort
+
     began = time.perf_counter()
     _prepare(out, report)
-    with voice.hearing_warnings():
-        cohort = read_cohort(source)
+    with voice.hearing_warnings(), connected(dask) as runtime:
+        cohort = read_any_cohort(source)
+        if report is not None:
+            as_cohort(cohort)  # a report draws all recordings: those on disk are refused now
         voice.say(repr(cohort))
         settings = plain({**asdict(source), **asdict(options), "out": out, "report": report})
         del settings["config"]  # what it said is here
-        model = _fit(
-            cohort, options, settings, voice, resume, _beside(out) if checkpoint else None
-        )
+        kept = _beside(out) if checkpoint else None
+        model = _fit(cohort, options, settings, voice, resume, kept, runtime)
         with writing(out, "--out"):
             model.save(out)
-        for finished in (resume, _beside(out) if checkpoint else None):
+        for finished in (resume, kept):
             if finished is not None:
                 finished.unlink(missing_ok=True)
         if report is not None:
-            _write_report(model, report, cohort, read_metadata(source, cohort))
+            _write_report(model, report, cohort, read_metadata(source, as_cohort(cohort)))
     _conclude(model, cohort, voice, out, report, time.perf_counter() - began)
 
 
@@ -102,12 +116,13 @@ def _prepare(out: Path, report: Path | None) -> None:
 
 
 def _fit(
-    cohort: Cohort,
+    cohort: AnyCohort,
     options: ModelOptions,
     settings: dict[str, Any],
     voice: Voice,
     resume: Path | None,
     checkpoint: Path | None,
+    runtime: Place | None,
 ) -> PerCDL:
     """Fit, from the start or from a checkpoint; interrupted, say how to go on."""
     from percdl.estimators.checkpoint import fit_with_checkpoints, read_checkpoint
@@ -141,7 +156,13 @@ def _fit(
 
         try:
             return fit_with_checkpoints(  # pyright: ignore[reportReturnType]
-                model, cohort, checkpoint, resume=before, report=report, settings=settings
+                model,
+                cohort,
+                checkpoint,
+                resume=before,
+                report=report,
+                settings=settings,
+                runtime=runtime,
             )
         except KeyboardInterrupt as stop:
             kept = [path for path in saved if path.exists()]
@@ -160,7 +181,7 @@ def _how_to_resume(checkpoint: Path | None) -> str:
 
 
 def _write_report(
-    model: PerCDL, path: Path, cohort: Cohort, metadata: pd.DataFrame | None
+    model: PerCDL, path: Path, cohort: AnyCohort, metadata: pd.DataFrame | None
 ) -> None:
     from percdl.report.cohort import write_report
 
@@ -169,14 +190,13 @@ def _write_report(
 
 
 def _conclude(
-    model: PerCDL, cohort: Cohort, voice: Voice, out: Path, report: Path | None, seconds: float
+    model: PerCDL, cohort: AnyCohort, voice: Voice, out: Path, report: Path | None, seconds: float
 ) -> None:
     """Say what came out; leave with another code where nothing did."""
-    from percdl.signals.reconstruction import normalized_reconstruction_error, rebuild
+    from percdl.estimators.scoring import explained_share
 
     found = len(model.events_)
-    rebuilt = rebuild(cohort, model.events_, model.personal_dictionary_)
-    explained = 1 - normalized_reconstruction_error(cohort, rebuilt)
+    explained = explained_share(cohort, model.personalization_)
     voice.event(
         "done",
         out=out,

@@ -15,6 +15,7 @@ from percdl.estimators.automatic import Choices, choose
 from percdl.estimators.described import Described
 from percdl.estimators.personalization import Personalization
 from percdl.estimators.progress import progress_bar
+from percdl.estimators.scoring import explained_share, rebuild_one_by_one
 from percdl.estimators.validation import (
     check_cohort,
     check_outcome,
@@ -24,7 +25,6 @@ from percdl.estimators.validation import (
 )
 from percdl.exceptions import InvalidParameterError, NoActivationWarning
 from percdl.signals import AnyCohort, Cohort, as_any_cohort
-from percdl.signals.reconstruction import normalized_reconstruction_error, rebuild
 
 if TYPE_CHECKING:
     from percdl.algorithm.settings import Settings
@@ -138,8 +138,7 @@ class BaseCDL(Described, TransformerMixin, BaseEstimator):
     def reconstruct(self, X: Any) -> list[np.ndarray]:
         """Return the recordings as the model sees them, one array (n_times, P) each."""
         cohort = self._check_new(X)
-        found = self._personalize(cohort)
-        return rebuild(cohort, found.events, found.personal_dictionary)
+        return list(rebuild_one_by_one(cohort, self._personalize(cohort)))
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the share of the signals' energy that the model explains (decision 12).
@@ -148,9 +147,7 @@ class BaseCDL(Described, TransformerMixin, BaseEstimator):
         the observed samples; higher is better, 1 is perfect.
         """
         cohort = self._check_new(X)
-        found = self._personalize(cohort)
-        rebuilt = rebuild(cohort, found.events, found.personal_dictionary)
-        return 1 - normalized_reconstruction_error(cohort, rebuilt)
+        return explained_share(cohort, self._personalize(cohort))
 
     def save(self, path: Any) -> None:
         """Write the model to one file: safetensors with JSON metadata, no pickle, no code."""

@@ -1,6 +1,7 @@
 """Recordings as activations and atoms say they are, and how much of them that misses."""
 
 from collections.abc import Iterable
+from itertools import zip_longest
 
 import numpy as np
 import pandas as pd
@@ -36,6 +37,7 @@ def normalized_reconstruction_error(
     """Return ``sum |x - x_hat|^2 / sum |x|^2`` over all recordings (decision 12).
 
     Missing samples play no part. 0 is perfect; silence in place of the recordings gives 1.
+    Recordings and reconstructions are taken one by one, so that neither need fit in memory.
 
     Parameters
     ----------
@@ -55,17 +57,16 @@ def normalized_reconstruction_error(
     >>> normalized_reconstruction_error([x], [np.array([[3.0], [9.0], [0.0]])])
     0.64
     """
-    recordings, rebuilt = list(recordings), [np.asarray(x) for x in reconstructions]
-    shapes = [record.values.shape for record in recordings], [x.shape for x in rebuilt]
-    if shapes[0] != shapes[1]:
-        raise InvalidParameterError(
-            f"The reconstructions have shapes {shapes[1][:4]}..., the recordings "
-            f"{shapes[0][:4]}... . Pass one (n_times, n_channels) array for each recording."
-        )
-    missed = sum(
-        np.nansum((record.values - x) ** 2) for record, x in zip(recordings, rebuilt, strict=True)
-    )
-    energy = sum(np.nansum(np.square(record.values)) for record in recordings)
+    missed = energy = 0.0
+    for record, rebuilt in zip_longest(recordings, reconstructions):
+        shapes = [np.shape(x.values if isinstance(x, Recording) else x) for x in (record, rebuilt)]
+        if record is None or rebuilt is None or shapes[0] != shapes[1]:
+            raise InvalidParameterError(
+                f"A recording has shape {shapes[0] or 'none'}, its reconstruction "
+                f"{shapes[1] or 'none'}. Pass one (n_times, n_channels) array for each recording."
+            )
+        missed += np.nansum((record.values - np.asarray(rebuilt)) ** 2)
+        energy += np.nansum(np.square(record.values))
     if not energy > 0:
         raise InvalidParameterError(
             "The recordings are all zero or missing: an error relative to them has no meaning."
