@@ -18,6 +18,7 @@ PAGES = {
     "interop.md": ["mne", "tslearn"],
     "deviation.md": [],
     "report.md": ["plotly", "matplotlib"],
+    "scale.md": [],
 }
 
 

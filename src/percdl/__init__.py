@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from percdl.datasets import load_gait, load_ptbxl, make_synthetic
     from percdl.estimators import IndCDL, PerCDL, PopCDL, load
     from percdl.report.path import selection_path
+    from percdl.runtimes.dask import DaskRuntime, local_cluster
+    from percdl.runtimes.out_of_core import OutOfCore
     from percdl.signals import (
         Cohort,
         Recording,
@@ -42,6 +44,7 @@ __all__ = [
     "Cohort",
     "Compose",
     "Custom",
+    "DaskRuntime",
     "Free",
     "Gain",
     "Identity",
@@ -49,6 +52,7 @@ __all__ = [
     "L0Coder",
     "L1Coder",
     "Modulation",
+    "OutOfCore",
     "PerCDL",
     "PopCDL",
     "Recording",
@@ -64,6 +68,7 @@ __all__ = [
     "load",
     "load_gait",
     "load_ptbxl",
+    "local_cluster",
     "make_synthetic",
     "select",
     "selection_path",
@@ -76,6 +81,9 @@ _HOME = {
     "PopCDL": "percdl.estimators",
     "IndCDL": "percdl.estimators",
     "load": "percdl.estimators",
+    "DaskRuntime": "percdl.runtimes.dask",
+    "OutOfCore": "percdl.runtimes.out_of_core",
+    "local_cluster": "percdl.runtimes.dask",
     "L0Coder": "percdl.steps.csc",
     "L1Coder": "percdl.steps.csc_l1",
     "Cohort": "percdl.signals",

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from small_models import assert_same_fit, make, spaced_recordings
 
-from percdl import Cohort, Recording, write_shards
+from percdl import Cohort, L1Coder, Recording, write_shards
 from percdl.estimators.checkpoint import fit_with_checkpoints, read_checkpoint
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError, UnreadableFileError
 from percdl.runtimes.out_of_core import OutOfCore
@@ -47,6 +47,16 @@ def test_shards_do_not_change_the_result(cohort, in_memory, per_shard, tmp_path)
     assert_same_fit(model, in_memory, **ROUNDING)
     assert model.recordings_ is None
     assert not states_in(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("PopCDL", {}), ("IndCDL", {}), ("PerCDL", {"coder": L1Coder(n_steps=20)})],
+    ids=["PopCDL", "IndCDL", "overlap"],
+)
+def test_other_models_and_coders(name, options, cohort, on_disk):
+    pair = [make(name, dtype="float64", **options).fit(X) for X in (on_disk, cohort)]
+    assert_same_fit(*pair, **ROUNDING)
 
 
 @pytest.mark.parametrize("rows", [7, 64, 512])
