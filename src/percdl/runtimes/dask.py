@@ -56,6 +56,11 @@ class DaskRuntime:
     -----
     On clusters of your own, set ``distributed.nanny.pre-spawn-environ`` to `MALLOC`, start
     workers with one thread each, and let each have the cores it may use (``NPROC``).
+
+    Examples
+    --------
+    >>> with local_cluster(2) as client:  # doctest: +SKIP
+    ...     model.fit(ShardedCohort.open("cohort"), runtime=DaskRuntime(client))
     """
 
     client: Any
@@ -132,7 +137,7 @@ class DaskFit(PartitionedFit):
 
 
 def local_cluster(n_workers: int, threads: int = 1) -> Any:
-    """Start workers on this machine, as PerCDL wants them; return a `distributed.Client`.
+    """Start workers on this machine, as PerCDL wants them.
 
     Use it as a context, ``with local_cluster(2) as client: ...``, and in a script below
     ``if __name__ == "__main__":``, since workers are processes of their own.
@@ -143,6 +148,16 @@ def local_cluster(n_workers: int, threads: int = 1) -> Any:
         How many processes.
     threads : int, default=1
         How many cores each of them uses.
+
+    Returns
+    -------
+    distributed.Client
+        To be closed by you; the workers go with it.
+
+    Examples
+    --------
+    >>> with local_cluster(2) as client:  # doctest: +SKIP
+    ...     model.fit(cohort, runtime=DaskRuntime(client))
     """
     distributed = require("distributed", "A Dask cluster", "distributed")
     dask = require("dask", "A Dask cluster", "distributed")

@@ -46,6 +46,16 @@ class ShardedCohort(Sequence[Recording]):
         See `Measured`, whose names `empty` and `flat` are there, too.
     fingerprint : str
         SHA-256 of the index, which holds the checksums of all samples.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from percdl import write_shards
+    >>> folder = tempfile.mkdtemp()
+    >>> walks = Cohort.from_arrays(np.random.default_rng(0).normal(size=(5, 40)), sfreq=100)
+    >>> _ = write_shards(walks, folder, recordings_per_shard=2)
+    >>> ShardedCohort.open(folder)["3"].n_times
+    40
     """
 
     # Recordings of equal length are not one array here, see `Cohort.stacked`.
