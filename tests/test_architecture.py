@@ -25,6 +25,7 @@ LAYERS = [
     "datasets",
     "plotting",
     "report",
+    "federated",
     "experiments",
     "cli",
     "__main__",

@@ -46,15 +46,10 @@ def claims() -> Iterator[Claim]:
             yield _same(f"in memory, chunks of {rows}", model, truth)
         yield _same("shards, in process", dask_fit.make(dtype="float64").fit(on_disk), truth)
         yield from _single(dask_fit, records, on_disk)
-        times = {}
         for n_workers in WORKERS:
-            yield from _on_dask(dask_fit, n_workers, on_disk, truth, times)
+            yield from _on_dask(dask_fit, n_workers, on_disk, truth)
         yield _weigh(dask_fit, on_disk)
-    cores = len(os.sched_getaffinity(0))
-    detail = ", ".join(f"{n}: {t:.2f} s" for n, t in times.items()) + f"; {cores} cores"
-    yield at_least(
-        "two workers, times as fast as one", times[1] / times[2], LEAST_SPEED_UP, detail
-    )
+    yield from _speed_up(dask_fit)
 
 
 def _same(name: str, model: Any, truth: np.ndarray, most: float = MOST_DOUBLE) -> Claim:

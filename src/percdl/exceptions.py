@@ -55,6 +55,13 @@ class ModelFileError(PerCDLError, ValueError):
     """
 
 
+class FederationError(PerCDLError, RuntimeError):
+    """A federated run cannot go on, or a site refuses to take part.
+
+    The message names the site, what was asked or answered, and what to do.
+    """
+
+
 class DatasetError(PerCDLError, OSError):
     """Raised when a public dataset cannot be used as it lies on the disk.
 

@@ -1,0 +1,1 @@
+"""PerCDL over several sites whose recordings stay where they are (Appendix B)."""

@@ -1,0 +1,1 @@
+"""Flower as the carrier of messages between a coordinator and its sites."""
