@@ -15,6 +15,9 @@ import numpy as np
 
 from percdl.algorithm.chunks import SMALL_ROWS, Chunk, small_rows
 
+# A chunk of so many subjects keeps an accelerator busy, and passes as it is: nothing is copied.
+LARGE_CHUNK = 2048
+
 
 @dataclass
 class Block:
@@ -56,7 +59,10 @@ class Block:
 
 
 def plan_blocks(chunks: Sequence[Chunk], most_rows: int) -> list[Block]:
-    """Pack chunks, the largest first, into blocks of at most ``most_rows`` subjects."""
+    """Pack chunks, the largest first, into blocks of at most ``most_rows`` subjects.
+
+    Chunks of `LARGE_CHUNK` subjects or more stay alone.
+    """
     blocks: list[Block] = []
     unfilled: list[Block] = []
     for index in sorted(range(len(chunks)), key=lambda i: -len(chunks[i].subjects)):
@@ -69,7 +75,7 @@ def plan_blocks(chunks: Sequence[Chunk], most_rows: int) -> list[Block]:
         block.chunks.append(index)
         block.chunk_rows.append(chunks[index].rows)
         block.counts.append(count)
-        if sum(block.counts) == most_rows:
+        if count >= LARGE_CHUNK or sum(block.counts) == most_rows:
             unfilled.remove(block)
     for block in blocks:
         total = max(sum(block.counts), block.chunk_rows[0] if len(block.chunks) == 1 else 0)

@@ -9,7 +9,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from percdl.algorithm.chunks import ACCELERATOR_SHAPE, CPU_SHAPE, Shape
+from percdl.algorithm.chunks import CPU_SHAPE, Shape, accelerator_shape
 from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.local import Site
 from percdl.algorithm.results import Results
@@ -46,7 +46,7 @@ class InProcess:
     ):
         enable_compilation_cache()
         on_cpu = jax.default_backend() == "cpu"
-        shape = CPU_SHAPE if on_cpu else ACCELERATOR_SHAPE
+        shape = CPU_SHAPE if on_cpu else accelerator_shape(jax.device_count())
         if chunk_rows is not None:
             shape = Shape(chunk_rows, shape.samples, chunk_rows)
         self._settings = settings
@@ -110,8 +110,8 @@ def enable_compilation_cache() -> None:
 
 
 def _fits(cohort: Cohort, settings: Settings) -> bool:
-    """Whether the recordings take a small enough share of the device's memory."""
+    """Whether the recordings take a small enough share of the devices' memory."""
     stats = jax.devices()[0].memory_stats() or {}
-    limit = stats.get("bytes_limit", 0) * RESIDENT_SHARE
+    limit = stats.get("bytes_limit", 0) * jax.device_count() * RESIDENT_SHARE
     item = 8 if settings.dtype == "float64" else 4
     return int(cohort.lengths.sum()) * cohort.n_channels * item <= limit

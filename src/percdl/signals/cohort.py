@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Any, SupportsFloat, final, overload
 
 import numpy as np
@@ -148,20 +149,22 @@ class Cohort(FromFiles, Interchange, Treatable, Measured, Sequence[Recording]):
         """Join cohorts end to end; subject ids must stay unique."""
         return cls(recording for cohort in cohorts for recording in cohort)
 
-    @property
+    @cached_property
     def subjects(self) -> tuple[str, ...]:
         """Subject ids, in order."""
         return tuple(str(recording.subject) for recording in self)
 
-    @property
+    @cached_property
     def groups(self) -> tuple[str | None, ...]:
         """Group of each recording, in order."""
         return tuple(recording.group for recording in self)
 
-    @property
+    @cached_property
     def lengths(self) -> Int[np.ndarray, " S"]:
         """Number of samples of each recording."""
-        return np.array([recording.n_times for recording in self])
+        lengths = np.array([recording.n_times for recording in self])
+        lengths.flags.writeable = False
+        return lengths
 
     @property
     def channels(self) -> tuple[str, ...]:
@@ -183,7 +186,7 @@ class Cohort(FromFiles, Interchange, Treatable, Measured, Sequence[Recording]):
         """Sampling rate of each recording, in Hz."""
         return np.array([recording.sfreq for recording in self])
 
-    @property
+    @cached_property
     def sfreq(self) -> float:
         """The sampling rate all recordings share; an error names two that differ."""
         return common_sfreq(self._recordings)
