@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
@@ -32,17 +32,31 @@ def step_times() -> Iterator[dict[str, float]]:
     Every program is waited for, so the steps cannot overlap: a fit is slower than otherwise.
     """
     spent: dict[str, float] = defaultdict(float)
-    compiled = [
+    with patched(
+        (*compiled_programs(), *ON_THE_HOST), lambda step, label: _timed(step, label, spent)
+    ):
+        yield spent
+
+
+def compiled_programs() -> list[tuple[Any, str, str]]:
+    """List the compiled programs of a fit: where each is looked up, its name, its step."""
+    return [
         (home, name, STEPS.get(name, name))
         for home in (coding, programs)
         for name, value in vars(home).items()
         if isinstance(value, jax.stages.Wrapped)
     ]
+
+
+@contextmanager
+def patched(
+    steps: Iterable[tuple[Any, str, str]], wrap: Callable[[Any, str], Callable[..., Any]]
+) -> Iterator[None]:
+    """Replace each step by ``wrap(step, label)`` while the context is open."""
     with ExitStack() as stack:
-        for home, name, label in (*compiled, *ON_THE_HOST):
-            timed = _timed(getattr(home, name), label, spent)
-            stack.enter_context(patch.object(home, name, timed))
-        yield spent
+        for home, name, label in steps:
+            stack.enter_context(patch.object(home, name, wrap(getattr(home, name), label)))
+        yield
 
 
 def shares(fit: Callable[[], Any]) -> dict[str, float]:
