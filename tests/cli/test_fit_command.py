@@ -110,6 +110,7 @@ def test_nothing_found_is_an_exit_code(walks, tmp_path):
         (["--transform", "bend"], "'bend' must be warp, rotation, gain"),
         (["--transform", "warp+free"], "'warp+free' must be"),
         (["--loss", "cubic"], "'cubic' must be squared or huber"),
+        (["--update", "mean"], "'mean' must be closed-form or robust"),
         (["--dtype", "float16"], "'float16' must be float32 or float64"),
         (["--depth", "0"], "--depth"),
         (["--seed", "x"], "--seed"),

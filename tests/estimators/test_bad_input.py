@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 from sklearn.exceptions import NotFittedError
 from small_models import NAMES, SFREQ, SUBJECTS, TABLE, make, spaced_cohort, spaced_recordings
 
-from percdl import Cohort, IndCDL, PerCDL, PopCDL, Recording, TimeWarp
+from percdl import Cohort, Free, IndCDL, PerCDL, PopCDL, Recording, TimeWarp
 from percdl.estimators import Motif
 from percdl.exceptions import (
     InvalidParameterError,
@@ -247,6 +247,7 @@ WRONG_FOR_PERCDL = [
     ("centering", "mean", "must be one of 'refit', 'paper', 'off'"),
     ("centering", ["off"], "must be one of 'refit', 'paper', 'off'"),
     ("solver", "newton", "must be one of 'gauss-newton', 'polyak'"),
+    ("update", "mean", "must be one of 'closed-form', 'robust'"),
     ("multistart", "yes", "must be one of True, False"),
     ("n_solver_steps", 0, "must be an integer of at least 1"),
     ("transform", "warp", r"must be a Transform, e\.g\. `TimeWarp\(\)`"),
@@ -265,6 +266,12 @@ def test_argument_out_of_range(model, name, value, message):
         estimator.fit(np.zeros((2, 60)))
     assert str(caught.value).startswith(f"`{model.__name__}({name}={value!r})` must be ")
     assert caught.match(message)
+
+
+def test_robust_update_needs_a_common_atom():
+    model = make("PerCDL", transform=Free(), update="robust")
+    with refuses(InvalidParameterError, r"moves copies .* `transform=Free\(\)` .* Leave out"):
+        model.fit(spaced_recordings(0))
 
 
 def test_transform_out_of_range():

@@ -128,6 +128,7 @@ def test_arguments_reach_the_algorithm(cohort):
     chosen = {
         "weighting": "subjects", "n_init": 7, "n_perso": 9, "realign": True, "multistart": True,
         "centering": "paper", "solver": "polyak", "n_solver_steps": 11, "dtype": "float64",
+        "update": "robust",
         "penalty": 0.7, "n_atoms": 3, "atom_length": 21, "transform": TimeWarp(2, 4),
     }  # fmt: skip
     numbers = Choices(n_atoms=3, atom_length=21, penalty=0.7)

@@ -41,14 +41,18 @@ class Sums:
     ztx, ztz : arrays (K, L, P), (K, K, 2 L - 1)
         Statistics for CDU where activations may overlap and no sample is missing; else empty.
     gram, transported : arrays (K, G, n, n), (K, L, P)
-        Statistics for PerCDU; empty in the first phase and without shared structure.
+        Statistics for PerCDU; empty in the first phase, without shared structure and in the
+        robust variant.
+    copies : array (K, L, P)
+        Sum of the subjects' copies of the atoms, in the robust variant of the second phase; else
+        empty.
     warp, squared_displacement, inverse_warp : arrays (K, C, L)
         Sums of the warps, of their squared distances to the identity and of their inverses,
         for centering; empty for other transforms, the last two also where nothing is refitted.
     mixing : array (K, M)
         Sum of the parameters that mix channels, for centering; empty for other transforms.
     n_warps : array (K,)
-        The number of subjects with the atom, whose warps and mixtures are summed.
+        The number of subjects with the atom, whose copies, warps and mixtures are summed.
     votes : array (K, 3)
         How many subjects would move an atom's window by -1, 0 and 1 samples; empty where
         nothing is searched.
@@ -67,6 +71,7 @@ class Sums:
     ztz: np.ndarray = field(default_factory=_nothing)
     gram: np.ndarray = field(default_factory=_nothing)
     transported: np.ndarray = field(default_factory=_nothing)
+    copies: np.ndarray = field(default_factory=_nothing)
     warp: np.ndarray = field(default_factory=_nothing)
     squared_displacement: np.ndarray = field(default_factory=_nothing)
     inverse_warp: np.ndarray = field(default_factory=_nothing)

@@ -225,17 +225,17 @@ class Site:
         )
 
     def _personal_sums(self, block: Block, dictionary: Values) -> Sums:
-        """Add up what PerCDU and centering need of a block."""
-        statistics = self._statistics(block)
+        """Add up what the dictionary update and centering need of a block."""
         settings = self.settings
         summary = programs.summarize(
             settings.transform,
             dictionary,
-            statistics,
+            self._statistics(block),
             block.params,
             self._by_subject,
             settings.centering == "refit",
             bool(settings.shifts),
+            settings.copy_steps,
         )
         sums = {name: np.asarray(x, float) for name, x in summary._asdict().items()}
         shared = settings.transform.shares_structure

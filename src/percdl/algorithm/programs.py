@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float
 from percdl.algorithm.settings import N_TRY_STEPS, FitOptions
 from percdl.steps.centering import invert_warps, recenter_params
 from percdl.steps.ipu import explained_energy, gauss_newton, solve_parts, total_price
+from percdl.steps.joint import descend
 from percdl.steps.polyak import polyak
 from percdl.steps.realignment import best_window, search
 from percdl.steps.statistics import at_shift, core
@@ -49,6 +50,7 @@ class Summary(NamedTuple):
 
     gram: Float[Array, "K G n n"]
     transported: Float[Array, "K L P"]
+    copies: Float[Array, "K L P"]
     warp: Float[Array, "K C L"]
     squared_displacement: Float[Array, "K C L"]
     inverse_warp: Float[Array, "K C L"]
@@ -162,7 +164,7 @@ def _fit(transform, options: FitOptions, atom, moment, weight, params):
     return solver(transform, atom, moment, weight, params, options.n_steps)
 
 
-@partial(jax.jit, static_argnames=("transform", "by_subject", "centres", "searches"))
+@partial(jax.jit, static_argnames=("transform", "by_subject", "centres", "searches", "copy_steps"))
 def summarize(
     transform: Transform,
     dictionary: Array,
@@ -171,10 +173,12 @@ def summarize(
     by_subject: bool,
     centres: bool,
     searches: bool,
+    copy_steps: int,
 ) -> Summary:
-    """Sum what PerCDU needs, and what centering and searching need if there are any.
+    """Sum what the dictionary update needs, and centering and searching if there are any.
 
-    Subjects without an atom count for nothing there.
+    That is the two sums of PerCDU or, with ``copy_steps`` of joint descent, the copies. Subjects
+    without an atom count for nothing there.
     """
     shape = length, n_channels = dictionary.shape[1:]
 
@@ -183,9 +187,12 @@ def summarize(
         moment, weight = core(wide_moment, length), core(wide_weight, length)
         active = (jnp.sum(weight, axis=(1, 2)) > 0).astype(moment.dtype)
         nothing = jnp.zeros(0, moment.dtype)
-        gram = transported = nothing
+        gram = transported = copies = nothing
         warp_sums, mixing = (nothing,) * 3, nothing
-        if transform.shares_structure:
+        if copy_steps:
+            _, moved = descend(transform, atom, moment, weight, params, copy_steps)
+            copies = jnp.einsum("s,slp->lp", active, moved)
+        elif transform.shares_structure:
             gram, transported = transform.normal_equations(params, atom, moment, weight)
         if (part := transform.channel_part(*shape)) is not None and centres:
             mixing = active @ params[:, part[1]]
@@ -204,7 +211,7 @@ def summarize(
             energy = core(profile[..., None], length).sum()
             misfit = jnp.stack([energy - explained, energy])
         price = active @ total_price(transform, params)
-        return gram, transported, *warp_sums, mixing, active.sum(), price, votes, misfit
+        return gram, transported, copies, *warp_sums, mixing, active.sum(), price, votes, misfit
 
     moment, weight = _balance(statistics, length, by_subject)
     by_atom = [jnp.moveaxis(x, 1, 0) for x in (moment, weight, params)]

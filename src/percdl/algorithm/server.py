@@ -12,6 +12,7 @@ from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.settings import Settings
 from percdl.steps import cdu, overlap, percdu
 from percdl.steps.centering import find_gauge, smooth_warp
+from percdl.steps.joint import average_copies
 from percdl.steps.windows import elect_windows, move_windows
 from percdl.transforms.base import WarpTransform
 
@@ -71,11 +72,17 @@ def fix_gauge(sums: Sums, broadcast: Broadcast, settings: Settings) -> Broadcast
 
 
 def _update(sums: Sums, broadcast: Broadcast, settings: Settings) -> tuple[np.ndarray, float]:
-    """Return the dictionary of least objective, codes and parameters fixed, and that objective."""
+    """Return the next dictionary and the objective with it, codes and parameters fixed.
+
+    In closed form it is the dictionary of least objective. Where sums do not tell what the step
+    reaches, the objective is the one before it.
+    """
     before, transform = broadcast.dictionary, settings.transform
     if not transform.shares_structure:
         # Without shared structure the common atom is only a summary, the barycenter.
         return cdu.update_dictionary(*_own_window(sums, settings), before)[0], sums.objective
+    if settings.update == "robust":
+        return average_copies(sums.copies, sums.n_warps, before), sums.objective
     if not transform.linear:
         # The sums are those of f linearized at the old atom; what the step reaches is not known.
         damped = percdu.update_dictionary(sums.gram, sums.transported, before, percdu.DAMPING)

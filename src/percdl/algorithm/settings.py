@@ -12,6 +12,7 @@ from percdl.transforms.base import ChannelTransform, Transform, WarpTransform
 Centering = Literal["refit", "paper", "off"]
 Weighting = Literal["amplitude", "subjects"]
 Solver = Literal["gauss-newton", "polyak"]
+Update = Literal["closed-form", "robust"]
 
 # Shifts of the onsets that are tried, for atoms of 50 samples; they stretch with longer ones.
 SHIFTS = tuple(range(-5, 6))
@@ -21,6 +22,8 @@ PATIENCE, PATIENCE_MISPLACED = 1, 5
 REFERENCE_LENGTH = 50
 # Gauss-Newton iterations of one try of the search, and of the fit that follows it.
 N_TRY_STEPS, N_FIT_STEPS, N_POLYAK_STEPS = 6, 3, 100
+# Steps of the joint descent on parameters and copies: few, or copies take up a subject's noise.
+N_COPY_STEPS = 2
 
 
 class FitOptions(NamedTuple):
@@ -61,6 +64,10 @@ class Settings:
         subject once (Algorithm 2).
     solver : {"gauss-newton", "polyak"}
         How IPU is solved.
+    update : {"closed-form", "robust"}
+        How the common atoms follow from the subjects: the least squares solution given their
+        parameters (Theorem 1), or the mean of copies that each subject has moved along with its
+        parameters (Appendix B).
     tolerance : float
         Stop a phase when a round lowers the objective by less than this, relative.
     dtype : {"float32", "float64"}
@@ -82,6 +89,7 @@ class Settings:
     weighting: Weighting = "amplitude"
     solver: Solver = "gauss-newton"
     n_solver_steps: int | None = None
+    update: Update = "closed-form"
     tolerance: float = 0.0
     dtype: str = "float32"
 
@@ -149,6 +157,11 @@ class Settings:
         """What IPU is compiled for."""
         default = N_POLYAK_STEPS if self.solver == "polyak" else N_FIT_STEPS
         return FitOptions(self.solver, self.n_solver_steps or default)
+
+    @property
+    def copy_steps(self) -> int:
+        """Steps of the joint descent; 0 where the update is in closed form."""
+        return N_COPY_STEPS if self.update == "robust" else 0
 
     @property
     def shifts(self) -> tuple[int, ...]:

@@ -51,6 +51,12 @@ def _check_loss(text: str) -> str:
     return text
 
 
+def _check_update(text: str) -> str:
+    if text not in ("closed-form", "robust"):
+        raise typer.BadParameter(f"{text!r} must be closed-form or robust.")
+    return text
+
+
 def _check_dtype(text: str) -> str:
     if text not in ("float32", "float64"):
         raise typer.BadParameter(f"{text!r} must be float32 or float64.")
@@ -124,6 +130,15 @@ class ModelOptions:
     multistart: Annotated[bool, _option("Start warps from an alignment as well.", _ALGORITHM)] = (
         True
     )
+    update: Annotated[
+        str,
+        _option(
+            "How atoms follow from people: closed-form, or robust against much noise.",
+            _ALGORITHM,
+            callback=_check_update,
+            metavar="NAME",
+        ),
+    ] = "closed-form"
     tol: Annotated[
         float,
         _option("End a phase at a relative change below this.", _ALGORITHM, min=0),
@@ -156,6 +171,7 @@ class ModelOptions:
             n_restarts=self.restarts,
             realign=self.realign,
             multistart=self.multistart,
+            update=self.update,
             tol=self.tol,
             dtype=self.dtype,
             random_state=self.seed,

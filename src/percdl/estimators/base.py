@@ -228,6 +228,7 @@ class BaseCDL(Described, TransformerMixin, BaseEstimator):
             weighting=self.weighting,
             solver=getattr(self, "solver", "gauss-newton"),
             n_solver_steps=getattr(self, "n_solver_steps", None),
+            update=getattr(self, "update", "closed-form"),
             tolerance=float(self.tol),
             dtype=self.dtype,
         )

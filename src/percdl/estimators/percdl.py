@@ -79,6 +79,11 @@ class PerCDL(BaseCDL):
         How the parameters are fitted; "polyak" is the paper's projected gradient.
     n_solver_steps : int, optional
         Iterations of the solver in a round; by default 3 for Gauss-Newton, 100 for Polyak.
+    update : {"closed-form", "robust"}
+        How the common atoms follow from the subjects: by least squares given everyone's
+        parameters (Theorem 1), or as the mean of copies that each subject moves along with its
+        parameters in a few gradient steps (Appendix B). The second sends less in a federation
+        and need not lower the objective; docs/federated/variants.md says when it helps.
     tol : float
         Stop a phase when a round changes the objective by less than this, relative; 0 runs
         all rounds.
@@ -153,6 +158,7 @@ class PerCDL(BaseCDL):
         centering: str = "refit",
         solver: str = "gauss-newton",
         n_solver_steps: int | None = None,
+        update: str = "closed-form",
         tol: float = 0.0,
         dtype: str = "float32",
         chunk_rows: int | None = None,
@@ -180,6 +186,7 @@ class PerCDL(BaseCDL):
         self.centering = centering
         self.solver = solver
         self.n_solver_steps = n_solver_steps
+        self.update = update
         self.tol = tol
         self.dtype = dtype
         self.chunk_rows = chunk_rows

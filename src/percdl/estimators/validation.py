@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from percdl.algorithm.settings import Centering, Solver, Weighting
+from percdl.algorithm.settings import Centering, Solver, Update, Weighting
 from percdl.exceptions import (
     InvalidParameterError,
     InvalidRecordingError,
@@ -21,6 +21,7 @@ from percdl.signals import AnyCohort
 from percdl.signals.processing import in_words, lasting_steps
 from percdl.steps.csc import L0Coder
 from percdl.steps.csc_l1 import L1Coder
+from percdl.transforms.base import Transform
 
 MOST_NAMED = 5
 MAY_BE_AUTO = ("n_atoms", "atom_length", "penalty")
@@ -78,12 +79,14 @@ def check_parameters(model: str, parameters: dict[str, Any]) -> None:
         _check_number(model, name, parameters.get(name, 0))
     _check_ratio(model, parameters.get("penalty_ratio"), parameters.get("penalty"))
     _check_coder(model, parameters)
+    _check_update(model, parameters)
     for name in ("signed", "realign", "multistart"):
         _check_choice(model, name, parameters.get(name, True), (True, False))
     for name, choices in (
         ("centering", get_args(Centering)), ("weighting", get_args(Weighting)),
-        ("solver", get_args(Solver)), ("loss", ("squared", "huber")),
-        ("dtype", ("float32", "float64")), ("progress", ("auto", True, False)),
+        ("solver", get_args(Solver)), ("update", get_args(Update)),
+        ("loss", ("squared", "huber")), ("dtype", ("float32", "float64")),
+        ("progress", ("auto", True, False)),
     ):  # fmt: skip
         _check_choice(model, name, parameters.get(name, choices[0]), choices)
 
@@ -147,6 +150,17 @@ def _check_coder(model: str, parameters: dict[str, Any]) -> None:
     _check_integer("L0Coder", "min_gap", coder.min_gap, 0)
     if coder.max_activations is not None:
         _check_integer("L0Coder", "max_activations", coder.max_activations, 1)
+
+
+def _check_update(model: str, parameters: dict[str, Any]) -> None:
+    transform = parameters.get("transform")
+    if not isinstance(transform, Transform) or transform.shares_structure:
+        return
+    if parameters.get("update") == "robust":
+        raise InvalidParameterError(
+            f"`{model}(update='robust')` moves copies of a common atom, but with "
+            f"`transform={transform!r}` nobody's atom depends on one. Leave out `update`."
+        )
 
 
 def _check_l1(model: str, parameters: dict[str, Any]) -> None:

@@ -1,0 +1,105 @@
+"""Joint local descent on a subject's parameters and on a copy of its atom (Appendix B).
+
+The robust variant of the dictionary update. PerCDU takes the parameters for exact; here every
+subject moves a copy of the common atom along with its parameters, towards its own segments, and
+the copies are averaged. What a subject descends is its share of the objective with codes fixed,
+
+``<w, f(copy, a)^2> - 2 <m, f(copy, a)> = <w, (f(copy, a) - y)^2> - const``, ``y = m / w``,
+
+up to the price of the parameters. The codes were found with ``f(atom, a)``, so amplitudes suit
+that atom and copies start at its norm: they have a common scale and can be averaged.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from percdl.steps.ipu import total_price
+from percdl.transforms.base import Atom, Transform
+
+# The share of the mean segment's energy that a copy could leave unexplained is nearly zero where
+# it hardly depends on the copy any more; a step is then bounded by this.
+MAX_STEP = 1.0
+
+
+def descend(
+    transform: Transform,
+    atom: Atom,
+    moment: Float[Array, "B L P"],
+    weight: Float[Array, "B L Q"],
+    params: Float[Array, "B M"],
+    n_steps: int | Int[Array, ""],
+) -> tuple[Float[Array, "B M"], Float[Array, "B L P"]]:
+    """Descend on parameters and copies of B subjects at once; return both.
+
+    Each step is one gradient in both, of the Polyak length ``misfit / |gradient|^2``: the misfit's
+    infimum is zero, as a free copy can explain any mean segment. For ``f(phi, a) = phi`` it
+    halves the distance between copy and mean segment, so ``n_steps`` says how much of the
+    common atom a subject keeps, ``2^-n_steps`` or so. A step that would not lower the misfit is
+    halved instead, so nobody is ever worse off than at the start. A sample that a subject has not
+    seen keeps the common value. Cost O(L M) a step and subject.
+    """
+
+    def descend_one(moment, weight, params):
+        seen = jnp.broadcast_to(weight, moment.shape)
+        total = jnp.sum(seen)
+        scale = jnp.where(total > 0, seen.size / jnp.where(total > 0, total, 1), 0)
+
+        def misfit(point):
+            params, copy = point
+            return scale * local_misfit(transform, params, copy, moment, weight)
+
+        def advance(_, state):
+            point, value, share = state
+            slope = jax.grad(misfit)(point)
+            square = sum(jnp.vdot(x, x) for x in slope)
+            length = share * jnp.minimum(value / jnp.where(square > 0, square, 1), MAX_STEP)
+            moved, copy = (x - length * d for x, d in zip(point, slope, strict=True))
+            trial = transform.project(moved), copy
+            reached = misfit(trial)
+            better = reached < value
+            point, value = jax.tree.map(
+                lambda new, old: jnp.where(better, new, old), (trial, reached), (point, value)
+            )
+            return point, value, jnp.where(better, share, share / 2)
+
+        start = params, atom
+        state = start, misfit(start), jnp.ones((), moment.dtype)
+        (params, copy), _, _ = jax.lax.fori_loop(0, n_steps, advance, state)
+        return params, copy
+
+    return jax.vmap(descend_one)(moment, weight, params)
+
+
+def local_misfit(
+    transform: Transform,
+    params: Float[Array, " M"],
+    copy: Atom,
+    moment: Float[Array, "L P"],
+    weight: Float[Array, "L Q"],
+) -> Float[Array, ""]:
+    """Return ``<w, (f(copy, a) - y)^2>`` and the price of the parameters, ``y = m / w``.
+
+    The distance of the personal atom to the mean segment of one subject, where it was seen.
+    """
+    mean = jnp.where(weight > 0, moment / jnp.where(weight > 0, weight, 1), 0)
+    off = transform.apply(params, copy) - mean
+    return jnp.sum(weight * off**2) + total_price(transform, params)
+
+
+def average_copies(
+    copies: np.ndarray, n_subjects: np.ndarray, dictionary: np.ndarray
+) -> np.ndarray:
+    """Return ``phi_k = sum_s copy_k^s / S_k`` from sums over the S_k subjects with the atom.
+
+    Every subject counts once, whatever its number of cycles, as in the paper. An atom that nobody
+    has is kept (decision 11).
+
+    >>> average_copies(np.full((2, 3, 1), 6.0), np.array([3.0, 0.0]), np.ones((2, 3, 1)))[:, 0, 0]
+    array([2., 1.])
+    """
+    shared = n_subjects[:, None, None]
+    return np.where(shared > 0, copies / np.maximum(shared, 1), dictionary)
