@@ -36,6 +36,7 @@ NAMES = {
     "readers",
     "recovery",
     "report",
+    "robust",
     "rotations",
     "runtimes",
     "sparse_coder",

@@ -19,6 +19,7 @@ PAGES = {
     "deviation.md": [],
     "report.md": ["plotly", "matplotlib"],
     "scale.md": [],
+    "federated/variants.md": [],
 }
 
 

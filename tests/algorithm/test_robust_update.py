@@ -6,6 +6,7 @@ import pytest
 import toy
 from numpy.testing import assert_allclose, assert_array_equal
 
+from percdl import PerCDL, make_synthetic
 from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.history import History
 from percdl.algorithm.loop import run_percdl
@@ -55,12 +56,12 @@ def test_it_learns_something_else_than_the_closed_form(arrays, reference):
     assert 1e-3 < atom_distance(outcome.dictionary, closed.dictionary) < 0.5
 
 
-def test_atoms_are_recovered(reference):
-    distances = [
-        atom_distance(atoms, toy.patterns())
-        for atoms in (reference[0].dictionary, toy.first_guess(0))
-    ]
-    assert distances[0] < 0.5 * distances[1]
+def test_atoms_are_recovered():
+    data = make_synthetic(32, 180, n_repetitions=1, random_state=20)
+    start = data.personal_dictionary[0]
+    model = PerCDL(2, 50, data.transform, init=start, update="robust", progress=False)
+    found = data.distance_to_truth(model.fit(data.cohort).dictionary_)
+    assert found < 1.5 * data.gauge_floor() < 0.5 * data.distance_to_truth(start)
 
 
 def test_order_of_subjects_and_size_of_chunks(arrays, reference):

@@ -22,7 +22,8 @@ PATIENCE, PATIENCE_MISPLACED = 1, 5
 REFERENCE_LENGTH = 50
 # Gauss-Newton iterations of one try of the search, and of the fit that follows it.
 N_TRY_STEPS, N_FIT_STEPS, N_POLYAK_STEPS = 6, 3, 100
-# Steps of the joint descent on parameters and copies: few, or copies take up a subject's noise.
+# Steps of the joint descent on parameters and copies: the fewest in which each sees the other
+# move. With more, copies take up their subject's noise.
 N_COPY_STEPS = 2
 
 
