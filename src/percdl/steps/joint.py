@@ -20,8 +20,8 @@ from jaxtyping import Array, Float, Int
 from percdl.steps.ipu import total_price
 from percdl.transforms.base import Atom, Transform
 
-# The share of the mean segment's energy that a copy could leave unexplained is nearly zero where
-# it hardly depends on the copy any more; a step is then bounded by this.
+# The gradient may vanish where the misfit does not: samples that no copy reaches through the
+# warp, a price, the edge of Theta. Polyak's length is then bounded by this.
 MAX_STEP = 1.0
 
 
