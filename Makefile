@@ -1,7 +1,7 @@
 # Every target sets up what it needs: a machine with Python and make is enough.
 PYTHON ?= python3
 VENV   ?= .venv
-EXTRAS ?= plot,data,stats,reproduce,test
+EXTRAS ?= plot,data,stats,reproduce,distributed,federated,privacy,test
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PEERS  := $(VENV)/.peers

@@ -17,7 +17,7 @@ from percdl.exceptions import (
     NumericalError,
     ProcessingWarning,
 )
-from percdl.signals import AnyCohort
+from percdl.signals import AnyCohort, Cohort
 from percdl.signals.processing import in_words, lasting_steps
 from percdl.steps.csc import L0Coder
 from percdl.steps.csc_l1 import L1Coder
@@ -36,17 +36,24 @@ def check_cohort(cohort: AnyCohort, atom_length: int, model: str) -> None:
         short = [f"{subject} ({n} samples)" for subject, n in pairs if n < atom_length]
         raise InvalidRecordingError(
             f"`{model}(atom_length={atom_length})` is longer than {_name(short)}. "
-            "Use shorter atoms or drop them: `cohort.drop([...])`."
+            f"Use shorter atoms, or {_leave_out(cohort)}."
         )
     if empty := cohort.empty:
         raise InvalidRecordingError(
-            f"Every sample of {_name(empty)} is missing (NaN). Drop them: `cohort.drop([...])`."
+            f"Every sample of {_name(empty)} is missing (NaN): {_leave_out(cohort)}."
         )
     if flat := cohort.flat:
         raise InvalidRecordingError(
             f"Every channel of {_name(flat)} is constant: there is no pattern to find. "
-            "Check the recording, or drop it: `cohort.drop([...])`."
+            f"Check the recording, or {_leave_out(cohort)}."
         )
+
+
+def _leave_out(cohort: AnyCohort) -> str:
+    """Say how recordings are left out of a cohort."""
+    if isinstance(cohort, Cohort):
+        return "leave it out: `cohort.drop([...])`"
+    return "write the shards anew without it"
 
 
 def check_outcome(objective: float, cohort: AnyCohort, dtype: str, model: str) -> None:
