@@ -70,7 +70,7 @@ def cohort_or_array(values):
 
 def test_all_missing_record():
     for subject, X in cohort_or_array(np.full(110, np.nan)).items():
-        message = rf"Every sample of subject {subject} is missing \(NaN\)\. Drop them: `cohort\.dr"
+        message = rf"Every sample of subject {subject} is missing \(NaN\); drop them: `cohort\.dr"
         with refuses(InvalidRecordingError, message):
             make("PopCDL").fit(X)
 

@@ -40,7 +40,7 @@ def check_cohort(cohort: AnyCohort, atom_length: int, model: str) -> None:
         )
     if empty := cohort.empty:
         raise InvalidRecordingError(
-            f"Every sample of {_name(empty)} is missing (NaN): {_leave_out(cohort)}."
+            f"Every sample of {_name(empty)} is missing (NaN); {_leave_out(cohort)}."
         )
     if flat := cohort.flat:
         raise InvalidRecordingError(
@@ -52,8 +52,8 @@ def check_cohort(cohort: AnyCohort, atom_length: int, model: str) -> None:
 def _leave_out(cohort: AnyCohort) -> str:
     """Say how recordings are left out of a cohort."""
     if isinstance(cohort, Cohort):
-        return "leave it out: `cohort.drop([...])`"
-    return "write the shards anew without it"
+        return "drop them: `cohort.drop([...])`"
+    return "write the shards anew without them"
 
 
 def check_outcome(objective: float, cohort: AnyCohort, dtype: str, model: str) -> None:
