@@ -11,6 +11,7 @@ from numpy.testing import assert_array_equal
 from percdl.algorithm.blocks import plan_blocks
 from percdl.algorithm.chunks import (
     ACCELERATOR_SHAPE,
+    ALIKE_ROWS,
     CPU_SHAPE,
     SMALL_ROWS,
     Chunk,
@@ -54,8 +55,11 @@ def test_every_recording_is_in_one_chunk_that_holds_it(lengths, n_channels, shap
     chunks = plan_chunks(lengths, n_channels, shape)
     assert_array_equal(np.sort(np.concatenate([c.subjects for c in chunks])), range(len(lengths)))
     for chunk in chunks:
-        assert 0 < len(chunk.subjects) <= chunk.rows <= shape.rows
-        assert chunk.rows == 1 or chunk.rows * chunk.n_times * n_channels <= shape.samples
+        assert 0 < len(chunk.subjects) <= chunk.rows
+        assert len(chunk.subjects) <= shape.rows
+        assert chunk.rows <= max(shape.rows, ALIKE_ROWS)
+        n_samples = len(chunk.subjects) * chunk.n_times * n_channels
+        assert len(chunk.subjects) == 1 or n_samples <= shape.samples
         assert {bucket_length(lengths[s]) for s in chunk.subjects} == {chunk.n_times}
 
 
@@ -65,6 +69,8 @@ def test_shapes_are_few(lengths):
     assert {chunk.rows for chunk in chunks} <= {4, 16}
     assert len({chunk.n_times for chunk in chunks}) <= 5
     assert sum(chunk.rows for chunk in chunks) <= 4 * len(lengths)
+    apart = [chunk for chunk in chunks if chunk.rows == 4]
+    assert len({chunk.n_times for chunk in apart}) == len(apart)  # never a rest
 
 
 @given(st.integers(0, 10**5), st.sampled_from([1, 3, 16, 64, 2**16]), st.booleans())
@@ -73,7 +79,7 @@ def test_rows_are_cut_into_full_pieces_and_a_rest(count, most, tight):
     sizes = [size for _, size in pieces]
     assert [start for start, _ in pieces] == list(accumulate(sizes, initial=0))[:-1]
     assert sizes[: count // most] == [most] * (count // most)
-    assert count <= sum(sizes) <= (1.5 * count + 3 if tight else 4 * count)
+    assert count <= sum(sizes) <= (1.5 * count + ALIKE_ROWS if tight else 4 * count)
     assert sum(sizes[:-1]) < max(count, 1)
     assert tight or len(sizes) <= count // most + 1
     allowed = {1, 3, *SMALL_ROWS, *(bucket_length(n) for n in (65, 97, 129, 193))}

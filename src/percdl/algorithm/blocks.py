@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from percdl.algorithm.chunks import SMALL_ROWS, Chunk, small_rows
+from percdl.algorithm.chunks import SMALL_ROWS, Chunk, round_rows, small_rows
 
 # A chunk of so many subjects keeps an accelerator busy, and passes as it is: nothing is copied.
 LARGE_CHUNK = 2048
@@ -79,7 +79,7 @@ def plan_blocks(chunks: Sequence[Chunk], most_rows: int) -> list[Block]:
             unfilled.remove(block)
     for block in blocks:
         total = max(sum(block.counts), block.chunk_rows[0] if len(block.chunks) == 1 else 0)
-        block.rows = small_rows(total) if total <= SMALL_ROWS[-1] else total
+        block.rows = small_rows(total) if total <= SMALL_ROWS[-1] else round_rows(total)
     return blocks
 
 

@@ -36,6 +36,9 @@ class Shape:
 CPU_SHAPE = Shape(rows=16, samples=2**23, block_rows=64)
 # Few sizes, so that few programs are compiled.
 SMALL_ROWS = (4, 16, 32, 64)
+# Processors take some rows at once, and those left over by other instructions, which round
+# differently: rows are computed alike, to the bit, in all chunks of a multiple of these.
+ALIKE_ROWS = 16
 # Pieces travel to an accelerator side by side, three times as fast as one large array.
 PIECE_BYTES = 2**25
 ACCELERATOR_SHAPE = Shape(rows=2**16, samples=2**29, block_rows=2**16)
@@ -72,7 +75,9 @@ def plan_chunks(lengths: Sequence[int] | np.ndarray, n_channels: int, shape: Sha
         if most > SMALL_ROWS[-1]:  # so that the rows of a full chunk can be shared out
             most -= most % SMALL_ROWS[-1]
         for start, rows in row_counts(len(members), most):
-            chunks.append(Chunk(members[start : start + rows], rows, int(n_times)))
+            few = len(members) <= SMALL_ROWS[0]  # wherever they are cut, they are by themselves
+            held = members[start : start + rows]
+            chunks.append(Chunk(held, rows if few else round_rows(rows), int(n_times)))
     return chunks
 
 
@@ -96,11 +101,16 @@ def row_counts(count: int, most: int, tight: bool = False) -> Iterator[tuple[int
         start += rows
 
 
+def round_rows(rows: int) -> int:
+    """Return the next multiple of `ALIKE_ROWS`."""
+    return -(-rows // ALIKE_ROWS) * ALIKE_ROWS
+
+
 def small_rows(left: int, tight: bool = False) -> int:
     """Return how many rows to take next when ``left`` are left, 64 at most."""
     above = next(size for size in SMALL_ROWS if left <= size)
-    if not tight or 3 * left >= 2 * above or above == SMALL_ROWS[0]:
-        return above
+    if not tight or 3 * left >= 2 * above or above <= ALIKE_ROWS:
+        return max(above, ALIKE_ROWS) if tight else above
     return max(size for size in SMALL_ROWS if size < above)
 
 

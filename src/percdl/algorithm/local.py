@@ -23,6 +23,7 @@ from percdl.algorithm.results import Results, collect_results
 from percdl.algorithm.searching import search_starts
 from percdl.algorithm.settings import Settings
 from percdl.algorithm.shelf import Shelf
+from percdl.algorithm.totals import add_personal, add_population
 from percdl.signals import Cohort
 from percdl.steps.types import Signals, Statistics
 
@@ -195,8 +196,7 @@ class Site:
 
     def _population_sums(self, block: Block, dictionary: Values) -> Sums:
         """Add up what CDU needs of a block."""
-        added = programs.add_up(self._statistics(block), dictionary, self._by_subject)
-        moment, weight = (np.asarray(x, float) for x in added)
+        moment, weight = add_population(self.settings, self._statistics(block), dictionary)
         sums = replace(self._counted(block), moment=moment, weight=weight)
         overlaps = [self.coded[index].overlap for index in block.chunks]
         if self._by_subject or any(overlap is None for overlap in overlaps):
@@ -227,17 +227,7 @@ class Site:
     def _personal_sums(self, block: Block, dictionary: Values) -> Sums:
         """Add up what the dictionary update and centering need of a block."""
         settings = self.settings
-        summary = programs.summarize(
-            settings.transform,
-            dictionary,
-            self._statistics(block),
-            block.params,
-            self._by_subject,
-            settings.centering == "refit",
-            bool(settings.shifts),
-            settings.copy_steps,
-        )
-        sums = {name: np.asarray(x, float) for name, x in summary._asdict().items()}
+        sums = add_personal(settings, self._statistics(block), dictionary, block.params)
         shared = settings.transform.shares_structure
         rest = self._counted(block) if shared else self._population_sums(block, dictionary)
         price = float(sums.pop("price").sum())
