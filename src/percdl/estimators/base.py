@@ -16,6 +16,7 @@ from percdl.estimators.described import Described
 from percdl.estimators.personalization import Personalization
 from percdl.estimators.progress import progress_bar
 from percdl.estimators.scoring import explained_share, rebuild_one_by_one
+from percdl.estimators.source import Source
 from percdl.estimators.validation import (
     check_cohort,
     check_outcome,
@@ -28,7 +29,7 @@ from percdl.signals import AnyCohort, Cohort, as_any_cohort
 
 if TYPE_CHECKING:
     from percdl.algorithm.settings import Settings
-    from percdl.estimators.restarts import Watch
+    from percdl.estimators.restarts import End, Watch
     from percdl.runtimes.protocol import Place
 
 
@@ -92,9 +93,19 @@ class BaseCDL(Described, TransformerMixin, BaseEstimator):
 
         settings = self._settings(cohort, chosen)
         end = run_restarts(self, cohort, settings, watch, runtime)
+        self._adopt(end, chosen, cohort, settings)
+        if self.n_activations_.any():
+            warn_inactive(self.n_activations_, cohort)
+        else:
+            self.stop_reason_ = StopReason.NO_ACTIVATIONS.value
+            warnings.warn(self.stop_reason_, NoActivationWarning, stacklevel=3)
+        return self
+
+    def _adopt(self, end: End, chosen: Choices, source: Source, settings: Settings) -> None:
+        """Take over how a fit ended, wherever it was run."""
         self.dictionary_ = end.dictionary
         self.n_atoms_, self.atom_length_, self.penalty_, self.huber_delta_ = chosen
-        found = self._collect(cohort, settings, end.results)
+        found = self._collect(source, settings, end.results)
         self.params_ = found.params
         for earlier in ("personalization_", "settings_"):
             vars(self).pop(earlier, None)
@@ -102,18 +113,11 @@ class BaseCDL(Described, TransformerMixin, BaseEstimator):
         self.n_activations_ = found.n_activations
         self.history_ = pd.DataFrame([asdict(record) for record in end.history.records])
         self.objective_ = end.objective
-        active = found.n_activations.any()
-        reason = end.stop_reason if active else StopReason.NO_ACTIVATIONS
-        self.stop_reason_ = reason.value
-        self.subjects_ = cohort.subjects
-        self.recordings_ = cohort if isinstance(cohort, Cohort) else None
-        self.channels_, self.units_, self.sfreq_ = cohort.channels, cohort.units, cohort.sfreq
-        self.n_channels_, self.processing_ = cohort.n_channels, cohort.processing
-        if active:
-            warn_inactive(found.n_activations, cohort)
-        else:
-            warnings.warn(self.stop_reason_, NoActivationWarning, stacklevel=3)
-        return self
+        self.stop_reason_ = end.stop_reason.value
+        self.subjects_ = source.subjects
+        self.recordings_ = source if isinstance(source, Cohort) else None
+        self.channels_, self.units_, self.sfreq_ = source.channels, source.units, source.sfreq
+        self.n_channels_, self.processing_ = source.n_channels, source.processing
 
     def personalize(self, X: Any, *, runtime: Place | None = None) -> Personalization:
         """Express recordings never seen, with the dictionary frozen.
@@ -204,7 +208,7 @@ class BaseCDL(Described, TransformerMixin, BaseEstimator):
         warn_inactive(found.n_activations, cohort)
         return found
 
-    def _settings(self, cohort: AnyCohort, chosen: Choices | None = None) -> Settings:
+    def _settings(self, source: Source, chosen: Choices | None = None) -> Settings:
         from percdl.algorithm.settings import Settings
         from percdl.steps.csc import L0Coder
 
@@ -215,7 +219,7 @@ class BaseCDL(Described, TransformerMixin, BaseEstimator):
             transform=self._get_transform(),
             atom_length=int(chosen.atom_length),
             n_atoms=int(chosen.n_atoms),
-            n_channels=cohort.n_channels,
+            n_channels=source.n_channels,
             penalty=float(chosen.penalty),
             delta=chosen.huber_delta,
             coder=self.coder
@@ -252,21 +256,21 @@ class BaseCDL(Described, TransformerMixin, BaseEstimator):
         finally:
             hosted.close()
 
-    def _collect(self, cohort: AnyCohort, settings: Settings, results: Any) -> Personalization:
+    def _collect(self, source: Source, settings: Settings, results: Any) -> Personalization:
         """Turn a site's results into tables; what nobody could know becomes NaN (decision 11)."""
         absent = results.counts == 0
         results.params[absent] = np.nan
         events = pd.DataFrame(
             {
-                "subject": pd.array(list(cohort.subjects), dtype="str").take(results.subject),
+                "subject": pd.array(list(source.subjects), dtype="str").take(results.subject),
                 "atom": results.atom.astype(int),
                 "onset_sample": results.onset.astype(int),
-                "onset_seconds": results.onset / cohort.sfreq,
+                "onset_seconds": results.onset / source.sfreq,
                 "amplitude": results.amplitude,
             }
         )
         model = (settings.transform, self.dictionary_, settings.dtype)
-        return Personalization(results.params, events, results.counts, cohort.subjects, *model)
+        return Personalization(results.params, events, results.counts, source.subjects, *model)
 
     def _features(self, found: Personalization) -> np.ndarray:
         return found.params.reshape(len(found.params), -1)

@@ -116,7 +116,7 @@ def fit_with_checkpoints(
     """
     check_place(runtime)
     cohort = model._check(cohort)
-    identity = _identify(cohort)
+    identity = identify(cohort)
     moment, warned = None, []
     if resume is None:
         chosen = choose(model, cohort)
@@ -158,7 +158,7 @@ def _warn_once(path: Any, error: OSError, warned: list[OSError]) -> None:
     warned.append(error)
 
 
-def _identify(cohort: AnyCohort) -> str:
+def identify(cohort: AnyCohort) -> str:
     """Return a checksum of all samples, and of whose they are."""
     if isinstance(cohort, ShardedCohort):
         return cohort.fingerprint
@@ -194,24 +194,37 @@ def _check_same(resume: Checkpoint, model: BaseCDL, identity: str) -> None:
         )
 
 
-def _pack(moment: Moment) -> tuple[dict[str, Any], Arrays]:
-    standing, best = moment.standing, moment.best
-    _, key, *draws = moment.draws
-    arrays: Arrays = {f"site/{name}": value for name, value in moment.site.items()}
-    arrays["draws"] = np.asarray(key)
-    for field in fields(Broadcast):
-        value = getattr(standing.broadcast, field.name)
-        if value is not None:
-            arrays[f"broadcast/{field.name}"] = np.asarray(value)
-    content: dict[str, Any] = {
-        "restart": moment.restart,
+def pack_standing(standing: Standing, history: History) -> tuple[dict[str, Any], Arrays]:
+    """Return what a server knows between two rounds, as JSON and arrays."""
+    values = {field.name: getattr(standing.broadcast, field.name) for field in fields(Broadcast)}
+    known = {name: np.asarray(value) for name, value in values.items() if value is not None}
+    content = {
         "population": standing.population,
         "personal": standing.personal,
         "reason": standing.reason.value,
-        "history": [astuple(record) for record in moment.history.records],
-        "draws": draws,
-        "best": None,
+        "history": [astuple(record) for record in history.records],
     }
+    return content, {f"broadcast/{name}": value for name, value in known.items()}
+
+
+def unpack_standing(content: dict[str, Any], arrays: Arrays) -> tuple[Standing, History]:
+    """Read back what `pack_standing` has told."""
+    standing = Standing(
+        Broadcast(**_under("broadcast/", arrays)),
+        content["population"],
+        content["personal"],
+        StopReason(content["reason"]),
+    )
+    return standing, read_history(content["history"])
+
+
+def _pack(moment: Moment) -> tuple[dict[str, Any], Arrays]:
+    best = moment.best
+    _, key, *draws = moment.draws
+    content, arrays = pack_standing(moment.standing, moment.history)
+    arrays |= {f"site/{name}": value for name, value in moment.site.items()}
+    arrays["draws"] = np.asarray(key)
+    content |= {"restart": moment.restart, "draws": draws, "best": None}
     if best is not None:
         content["best"] = {
             "objective": best.objective,
@@ -226,25 +239,20 @@ def _pack(moment: Moment) -> tuple[dict[str, Any], Arrays]:
 
 def _unpack(checkpoint: Checkpoint) -> Moment:
     content, arrays = checkpoint.content, checkpoint.arrays
-    standing = Standing(
-        Broadcast(**_under("broadcast/", arrays)),
-        content["population"],
-        content["personal"],
-        StopReason(content["reason"]),
-    )
+    standing, history = unpack_standing(content, arrays)
     best = None
     if content["best"] is not None:
         best = End(
             arrays["best/dictionary"],
             content["best"]["objective"],
             StopReason(content["best"]["reason"]),
-            _history(content["best"]["history"]),
+            read_history(content["best"]["history"]),
             Results(**_under("best/results/", arrays)),
         )
     return Moment(
         content["restart"],
         standing,
-        _history(content["history"]),
+        history,
         ("MT19937", arrays["draws"], *content["draws"]),
         best,
         _under("site/", arrays),
@@ -255,7 +263,7 @@ def _under(prefix: str, arrays: Arrays) -> Arrays:
     return {name.removeprefix(prefix): x for name, x in arrays.items() if name.startswith(prefix)}
 
 
-def _history(lines: list[list[Any]]) -> History:
+def read_history(lines: list[list[Any]]) -> History:
     """Return a history whose clock goes on where it stopped."""
     records = [HalfStep(*line) for line in lines]
     return History(records, time.perf_counter() - (records[-1].seconds if records else 0))

@@ -16,13 +16,17 @@ from percdl.exceptions import ModelFileError
 from percdl.signals.writers.files import replace_file
 
 SCHEMA = 1
-MODEL, CHECKPOINT = "percdl", "percdl-checkpoint"
+MODEL, CHECKPOINT, FEDERATION = "percdl", "percdl-checkpoint", "percdl-federation"
 # What a file is called in messages, and what to do where another kind was needed.
 NAMES = {
     MODEL: ("a PerCDL model file", "Pass a file written by `model.save`."),
     CHECKPOINT: (
         "a checkpoint of an unfinished fit",
         "Finish that fit: `percdl fit --resume FILE`.",
+    ),
+    FEDERATION: (
+        "a checkpoint of an unfinished federated fit",
+        "Finish that fit: `percdl federate server --resume FILE`.",
     ),
 }
 

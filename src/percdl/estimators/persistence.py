@@ -105,8 +105,7 @@ def load(path: Any) -> Any:
 
 
 def _rebuild(content: dict[str, Any], arrays: dict[str, np.ndarray]) -> BaseCDL:
-    parameters = {k: _decode(v, arrays) for k, v in content["parameters"].items()}
-    model = MODELS[content["model"]](**parameters)
+    model = decode_model(content["model"], content["parameters"], arrays)
     for name in ARRAYS:
         setattr(model, name, arrays[name])
     for table in TABLES:
@@ -122,6 +121,11 @@ def _rebuild(content: dict[str, Any], arrays: dict[str, np.ndarray]) -> BaseCDL:
         value = fitted[name]
         setattr(model, name, tuple(value) if isinstance(value, list) else value)
     return model
+
+
+def decode_model(name: str, parameters: dict[str, Any], arrays: dict[str, np.ndarray]) -> BaseCDL:
+    """Return the estimator, not fitted, whose arguments `encode_parameters` has written."""
+    return MODELS[name](**{k: _decode(v, arrays) for k, v in parameters.items()})
 
 
 def encode_parameters(model: BaseCDL, arrays: dict[str, np.ndarray]) -> dict[str, Any]:

@@ -1,0 +1,70 @@
+"""The shapes of the sums of a round, known without running it.
+
+Who receives sums from elsewhere must not take their word for what they are.
+"""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+
+from percdl.algorithm import programs
+from percdl.algorithm.settings import Settings
+from percdl.steps.types import Statistics
+
+Shapes = dict[str, tuple[int, ...]]
+
+
+def population_shapes(settings: Settings, n_masks: int) -> Shapes:
+    """Return the shapes of the sums of a population round, by field, without empty ones.
+
+    ``n_masks`` is that of all recordings together, see `Measured.n_masks`.
+    """
+    n_atoms, length, n_channels = _dictionary(settings)
+    moment = (n_atoms, length + 2 * settings.margin, n_channels)
+    shapes = _counted(settings) | {"moment": moment, "weight": (*moment[:2], max(1, n_masks))}
+    if settings.overlaps and n_masks == 0 and settings.weighting == "amplitude":
+        shapes |= {"ztx": moment, "ztz": (n_atoms, n_atoms, 2 * length - 1)}
+    return shapes
+
+
+def personal_shapes(settings: Settings, n_masks: int) -> Shapes:
+    """Return the shapes of the sums of a personal round, or of a recentering."""
+    n_atoms, length, n_channels = _dictionary(settings)
+    window = length + 2 * settings.margin
+
+    def array(*shape: int) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct((1, *shape), settings.dtype)
+
+    with jax.enable_x64(settings.dtype == "float64"):
+        summary = jax.eval_shape(
+            lambda dictionary, statistics, params: programs.summarize(
+                settings.transform,
+                dictionary,
+                statistics,
+                params,
+                settings.weighting == "subjects",
+                settings.centering == "refit",
+                bool(settings.shifts),
+            ),
+            jax.ShapeDtypeStruct((n_atoms, length, n_channels), settings.dtype),
+            Statistics(
+                array(n_atoms, window, n_channels),
+                array(n_atoms, window, max(1, n_masks)),
+                jax.ShapeDtypeStruct((1, n_atoms), np.int32),
+            ),
+            array(n_atoms, settings.n_params),
+        )
+    own = {name: x.shape for name, x in summary._asdict().items() if name != "price" and x.size}
+    shared = settings.transform.shares_structure
+    return (_counted(settings) if shared else population_shapes(settings, n_masks)) | own
+
+
+def _dictionary(settings: Settings) -> tuple[int, int, int]:
+    return settings.n_atoms, settings.atom_length, settings.n_channels
+
+
+def _counted(settings: Settings) -> Shapes:
+    """Return the shapes of what every round tells."""
+    numbers = dict.fromkeys(("objective", "objective_fitted", "energy", "signal"), ())
+    return {**numbers, "counts": (settings.n_atoms,)}

@@ -1,0 +1,239 @@
+"""What coordinator and sites agree on before a run: data, never code."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from percdl import __version__
+from percdl.algorithm.settings import Settings
+from percdl.estimators.automatic import Choices
+from percdl.estimators.base import BaseCDL
+from percdl.estimators.motif import Motif
+from percdl.estimators.persistence import decode_model, encode_parameters
+from percdl.estimators.validation import check_parameters
+from percdl.exceptions import FederationError, InvalidParameterError, ModelFileError
+from percdl.federated.packing import Bounds
+
+# Names of runs and sites become names of folders at the sites.
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_NUMBERS = ("n_atoms", "atom_length", "penalty")
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The terms that a coordinator proposes, and that a site accepts or refuses.
+
+    Attributes
+    ----------
+    model : str
+        Name of the estimator.
+    parameters : dict
+        Arguments of its constructor, as JSON, as in a model file.
+    secure : bool or "auto"
+        Whether sums are masked; "auto": from three sites on.
+    min_sites, min_subjects_per_site : int
+        Fewest sites of a sum, and fewest recordings of a site.
+    version : str
+        Of percdl.
+    arrays : dict of arrays
+        Arguments that are arrays: a first dictionary that was given.
+    """
+
+    model: str
+    parameters: dict[str, Any]
+    secure: bool | str
+    min_sites: int
+    min_subjects_per_site: int
+    version: str = __version__
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all that is not an array."""
+        return {name: value for name, value in vars(self).items() if name != "arrays"}
+
+    @classmethod
+    def from_message(cls, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> Agreement:
+        """Read what a message holds; anything else than an agreement is refused."""
+        try:
+            return cls(**facts, arrays=arrays)
+        except TypeError as error:
+            raise FederationError(
+                f"This is no agreement as percdl {__version__} knows it ({error}). Coordinator "
+                "and sites must run the same version of percdl."
+            ) from error
+
+    @property
+    def digest(self) -> str:
+        """A checksum of all of it: two that have it mean the same."""
+        total = hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode())
+        for name in sorted(self.arrays):
+            array = np.ascontiguousarray(self.arrays[name])
+            total.update(f"{name} {array.dtype.str} {array.shape}".encode())
+            total.update(array.tobytes())
+        return total.hexdigest()
+
+    def make_model(self) -> BaseCDL:
+        """Return the estimator, not fitted."""
+        try:
+            model = decode_model(self.model, self.parameters, self.arrays)
+        except (KeyError, TypeError, ValueError) as error:
+            raise FederationError(
+                f"The agreement names what percdl {__version__} does not know ({error!r}). "
+                "Coordinator and sites must run the same version of percdl."
+            ) from error
+        check_agreeable(model)
+        return model
+
+
+class Signals(NamedTuple):
+    """What the recordings of all sites have in common: a `Source` without subjects."""
+
+    channels: tuple[str, ...]
+    units: tuple[str, ...]
+    sfreq: float
+    processing: tuple[str, ...]
+
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        """Nobody: subjects are known to their sites only."""
+        return ()
+
+    @property
+    def n_channels(self) -> int:
+        """P, the number of channels."""
+        return len(self.channels)
+
+    @classmethod
+    def from_json(cls, lines: Any) -> Signals:
+        """Read back what JSON has made of it."""
+        channels, units, sfreq, processing = lines
+        return cls(tuple(channels), tuple(units), float(sfreq), tuple(processing))
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a run is after all have joined: the agreement and what the sites told.
+
+    Attributes
+    ----------
+    agreement : Agreement
+    signals : Signals
+    n_masks : int
+        Masks per recording, over all sites.
+    bounds : Bounds
+        Of all signals together.
+    members : tuple of str
+        The sites that have joined, sorted.
+    secure : bool
+        Whether sums are masked.
+    """
+
+    agreement: Agreement
+    signals: Signals
+    n_masks: int
+    bounds: Bounds
+    members: tuple[str, ...]
+    secure: bool
+
+    def make_settings(self) -> Settings:
+        """Return what to solve and how."""
+        model = self.agreement.make_model()
+        return model._settings(self.signals, choices_of(model))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what a round needs to know of it."""
+        return {
+            "agreement": self.agreement.digest,
+            "signals": list(self.signals),
+            "n_masks": self.n_masks,
+            "bounds": list(self.bounds),
+            "members": list(self.members),
+            "secure": self.secure,
+        }
+
+    @classmethod
+    def from_json(cls, facts: dict[str, Any], agreement: Agreement) -> Terms:
+        """Read back what `to_json` has told."""
+        return cls(
+            agreement,
+            Signals.from_json(facts["signals"]),
+            int(facts["n_masks"]),
+            Bounds(*map(int, facts["bounds"])),
+            tuple(facts["members"]),
+            bool(facts["secure"]),
+        )
+
+
+def propose(
+    model: BaseCDL, secure: bool | str, min_sites: int, min_subjects_per_site: int
+) -> Agreement:
+    """Write down the terms of a federated fit of a model.
+
+    Raises `InvalidParameterError` where the model leaves something to be chosen from recordings
+    that nobody has in one place, or holds code.
+    """
+    check_agreeable(model)
+    arrays: dict[str, np.ndarray] = {}
+    try:
+        parameters = encode_parameters(model, arrays)
+    except ModelFileError as error:
+        raise InvalidParameterError(
+            f"A federation agrees on data, never on code: {error}"
+        ) from error
+    arrays = {name: np.asarray(array, float) for name, array in arrays.items()}
+    name = type(model).__name__
+    return Agreement(
+        name, parameters, secure, min_sites, min_subjects_per_site, __version__, arrays
+    )
+
+
+def check_agreeable(model: BaseCDL) -> None:
+    """Raise where a model cannot be fitted without seeing all recordings."""
+    name = type(model).__name__
+    check_parameters(name, model.get_params(deep=False))
+    model._get_transform().validate()
+    for argument in _NUMBERS:
+        if getattr(model, argument) == "auto":
+            raise InvalidParameterError(
+                f'`{name}({argument}="auto")` is chosen from the recordings, and no place has all '
+                "of them. Agree on a number; `percdl suggest` helps each site to propose one."
+            )
+    if model.penalty_ratio is not None:
+        raise InvalidParameterError(
+            f"`{name}(penalty_ratio={model.penalty_ratio})` depends on the recordings, and no "
+            "place has all of them. Agree on a `penalty`."
+        )
+    if model.loss == "huber" and model.huber_delta is None:
+        raise InvalidParameterError(
+            f'`{name}(loss="huber")` takes its delta from the recordings, and no place has all of '
+            "them. Agree on `huber_delta`, in signal units."
+        )
+    motifs = model.init if isinstance(model.init, (list, tuple)) else [model.init]
+    if any(isinstance(motif, Motif) for motif in motifs):
+        raise InvalidParameterError(
+            f"`{name}(init={model.init!r})` names subjects, who stay at their sites. Agree on an "
+            'array, or let the sites find one: `init="auto"`.'
+        )
+
+
+def choices_of(model: BaseCDL) -> Choices:
+    """Return the hyper-parameters, all of which are numbers."""
+    return Choices(
+        int(model.n_atoms), int(model.atom_length), float(model.penalty), model.huber_delta
+    )
+
+
+def check_name(kind: str, name: str) -> str:
+    """Return a name of a run or of a site, if it can be one of a folder as well."""
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise FederationError(
+            f"{name!r} is no name for a {kind}: use up to 64 letters, digits, dots, dashes and "
+            "underscores, beginning with a letter or a digit."
+        )
+    return name
