@@ -40,7 +40,7 @@ def first_dictionary(
         return _from_data(cohort, settings, rng, RESTART_SHARE if restart else 1.0)
     if isinstance(given, list):
         given = np.stack([motif.cut(cohort, settings.atom_length) for motif in given])
-    return _check(given, settings)
+    return check_atoms(given, settings)
 
 
 def given_atoms(init: Any) -> np.ndarray | list[Motif] | None:
@@ -73,7 +73,8 @@ def _as_array(init: Any) -> np.ndarray:
     return array.astype(float)
 
 
-def _check(dictionary: np.ndarray, settings: Settings) -> np.ndarray:
+def check_atoms(dictionary: np.ndarray, settings: Settings) -> np.ndarray:
+    """Return a given dictionary, if it can be that of these settings."""
     shape = (settings.n_atoms, settings.atom_length, settings.n_channels)
     if dictionary.shape != shape:
         raise InvalidParameterError(

@@ -1,0 +1,146 @@
+"""What a site looks at before it takes part: the terms, its own recordings, its own conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from percdl import __version__
+from percdl.estimators.automatic import choose
+from percdl.estimators.checkpoint import identify
+from percdl.exceptions import FederationError
+from percdl.federated.agreement import Agreement, Signals, Terms
+from percdl.federated.packing import Bounds, exponent
+from percdl.runtimes.messages import Request
+from percdl.signals import Cohort
+from percdl.signals.processing import lasting_steps
+
+
+@dataclass(frozen=True)
+class Consent:
+    """What a site insists on, whatever a coordinator proposes.
+
+    Parameters
+    ----------
+    min_subjects : int
+        Fewest recordings of its own that a sum may be over.
+    min_sites : int
+        Fewest sites that a sum may be over.
+    allow_plain : bool
+        Whether it also answers with sums that are not masked.
+
+    Examples
+    --------
+    >>> Consent(min_subjects=10, allow_plain=False)
+    Consent(min_subjects=10, min_sites=2, allow_plain=False)
+    """
+
+    min_subjects: int = 1
+    min_sites: int = 2
+    allow_plain: bool = True
+
+
+@dataclass(frozen=True)
+class Holdings:
+    """What a site tells of its recordings when it joins, and a checksum that it keeps.
+
+    Attributes
+    ----------
+    signals : Signals
+        Channels, units, sampling rate and processing.
+    n_masks : int
+        Whether samples are missing, see `Measured.n_masks`.
+    bounds : Bounds
+        Energy and number of samples, rounded up to powers of two.
+    checksum : str
+        Of all samples; it stays here.
+    """
+
+    signals: Signals
+    n_masks: int
+    bounds: Bounds
+    checksum: str
+
+    def told(self) -> dict[str, Any]:
+        """Return what crosses, as JSON."""
+        return {
+            "signals": list(self.signals),
+            "n_masks": self.n_masks,
+            "bounds": list(self.bounds),
+        }
+
+
+def take_stock(cohort: Cohort) -> Holdings:
+    """Describe the recordings of a site."""
+    energy = float(np.nansum(cohort.power * cohort.lengths * cohort.n_channels))
+    n_samples = float(cohort.lengths.sum())
+    return Holdings(
+        Signals(cohort.channels, cohort.units, cohort.sfreq, lasting_steps(cohort.processing)),
+        int(cohort.n_masks),
+        Bounds(exponent(energy), exponent(n_samples)),
+        identify(cohort),
+    )
+
+
+def read_agreement(site: str, request: Request) -> Agreement:
+    """Return the terms that are proposed, if they come from the same version of percdl."""
+    proposed = request.facts.get("agreement", {})
+    if proposed.get("version") != __version__:
+        raise FederationError(
+            f"Site {site} runs percdl {__version__}, and the coordinator "
+            f"{proposed.get('version')}. All must run the same version."
+        )
+    return Agreement.from_message(proposed, request.arrays)
+
+
+def check_agreement(site: str, agreement: Agreement, cohort: Cohort, consent: Consent) -> None:
+    """Raise where a site cannot, or does not want to, take part on these terms."""
+    least = max(consent.min_subjects, agreement.min_subjects_per_site)
+    if len(cohort) < least:
+        raise FederationError(
+            f"Site {site} has fewer than {least} recordings, which a sum of it must be over."
+        )
+    if agreement.min_sites < consent.min_sites:
+        raise FederationError(
+            f"Site {site} takes part in sums over {consent.min_sites} sites or more, and "
+            f"`min_sites={agreement.min_sites}` is proposed."
+        )
+    _check_masking(site, agreement.secure is not False, consent)
+    choose(agreement.make_model(), cohort)  # raises where the recordings do not do
+
+
+def check_terms(
+    site: str, terms: Terms, kept: str, holdings: Holdings, consent: Consent
+) -> None:
+    """Raise where a run is not about what this site holds, or held when it joined (``kept``)."""
+    if kept != holdings.checksum:
+        raise FederationError(
+            f"The recordings of site {site} have changed since it joined. Bring them back, or "
+            "start a new run."
+        )
+    _check_masking(site, terms.secure, consent)
+    covered = terms.signals == holdings.signals and terms.n_masks >= holdings.n_masks
+    if not covered or any(a < b for a, b in zip(terms.bounds, holdings.bounds, strict=True)):
+        raise FederationError(f"The terms of the run do not cover the recordings of site {site}.")
+
+
+def check_roster(site: str, terms: Terms, roster: Sequence[str], consent: Consent) -> None:
+    """Raise where a sum would be over too few sites, or over others than members."""
+    least = max(terms.agreement.min_sites, consent.min_sites)
+    known = set(roster) <= set(terms.members) and len(set(roster)) == len(roster)
+    if not known or site not in roster or len(roster) < least:
+        raise FederationError(
+            f"Site {site} takes part in sums over {least} or more of the members, itself among "
+            f"them, and is asked for one over {', '.join(map(str, roster))}."
+        )
+
+
+def _check_masking(site: str, secure: bool, consent: Consent) -> None:
+    if not secure and not consent.allow_plain:
+        raise FederationError(
+            f"Site {site} answers with masked sums only, and plain ones are asked for. Masks need "
+            "`secure=True`, and three sites or more."
+        )

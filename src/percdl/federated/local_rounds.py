@@ -1,0 +1,142 @@
+"""The rounds of a site: from the state on its disk to sums, computed once for each question."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+
+from percdl.algorithm.exchange import Broadcast
+from percdl.algorithm.settings import Settings
+from percdl.exceptions import FederationError
+from percdl.federated import first
+from percdl.federated.agreement import Terms
+from percdl.federated.packing import Layout, layout_of
+from percdl.federated.store import Store
+from percdl.runtimes.in_process import InProcess
+from percdl.runtimes.messages import Request
+from percdl.signals import Cohort
+
+ROUNDS = {
+    "population": "population_round",
+    "personal": "personal_round",
+    "recenter": "recenter",
+}
+
+
+class LocalRounds:
+    """Rounds on the recordings of a site.
+
+    The state after a round lies on disk. The last one is kept in memory as well, for processes
+    that live longer than one request.
+    """
+
+    def __init__(self, cohort: Cohort):
+        self.cohort = cohort
+        self._last: tuple[tuple[str, int], InProcess] | None = None
+
+    def sums(self, terms: Terms, request: Request, store: Store) -> tuple[np.ndarray, bool]:
+        """Return the sums asked for as a vector, and whether the site had to begin afresh.
+
+        Asked again, a site answers with what it has answered before, and its state stays.
+        """
+        question = question_of(request)
+        known = store.read_sums(request.round, question)
+        if known is not None:
+            return known, False
+        settings = terms.make_settings()
+        layout = layout_for(request, settings, terms.n_masks)
+        if request.kind == "first":
+            step, atoms = request.facts["step"], request.arrays["atoms"]
+            vector, state, afresh = first.local_step(self.cohort, settings, step, atoms), {}, False
+        else:
+            runtime, broadcast, afresh = self._ready(terms, settings, request, store)
+            vector = layout.pack(getattr(runtime, ROUNDS[request.kind])(broadcast))
+            state = runtime.snapshot()
+            self._last = (store.run, request.round), runtime
+        bad = np.flatnonzero(~np.isfinite(vector))
+        if bad.size:
+            raise FederationError(f"The sum `{layout.locate(int(bad[0]))}` is not finite.")
+        store.write_round(request.round, question, vector, state)
+        return vector, afresh
+
+    def state_after(
+        self, round_: int | None, terms: Terms, settings: Settings, store: Store
+    ) -> InProcess | None:
+        """Return a runtime in the state after a round; None where that state is not here."""
+        if self._last is not None and self._last[0] == (store.run, round_):
+            return self._last[1]
+        state = store.read_state(round_)
+        if not state:
+            return None
+        runtime = self.begin(terms, settings)
+        runtime.restore(state)
+        return runtime
+
+    def begin(self, terms: Terms, settings: Settings) -> InProcess:
+        """Return a runtime before its first round."""
+        chunk_rows = terms.agreement.make_model().chunk_rows
+        return InProcess(self.cohort, settings, chunk_rows, terms.n_masks)
+
+    def _ready(
+        self, terms: Terms, settings: Settings, request: Request, store: Store
+    ) -> tuple[InProcess, Broadcast, bool]:
+        """Return a runtime, what to tell it, and whether it knows nothing of earlier rounds.
+
+        Codes of the present dictionary then take the place of those it would have had.
+        """
+        broadcast = read_broadcast(request, settings)
+        follows = request.facts["follows"]
+        runtime = self.state_after(follows, terms, settings, store)
+        if runtime is not None:
+            return runtime, broadcast, False
+        runtime = self.begin(terms, settings)
+        if follows is None:
+            return runtime, broadcast, False
+        broadcast = replace(broadcast, move=None, gauge=None, mixing_gauge=None)
+        if request.kind != "population":
+            runtime.population_round(broadcast)
+        if request.kind == "recenter":
+            runtime.personal_round(broadcast)
+        return runtime, broadcast, True
+
+
+def layout_for(request: Request, settings: Settings, n_masks: int) -> Layout:
+    """Return the layout of the answer to a request."""
+    if request.kind == "first":
+        return first.layout_of_step(request.facts["step"], settings)
+    return layout_of(request.kind, settings, n_masks)
+
+
+def question_of(request: Request) -> str:
+    """Return a checksum of what is asked, whichever attempt this is and whoever takes part."""
+    asked = {name: request.facts.get(name) for name in ("terms", "follows", "step")}
+    digest = hashlib.sha256(json.dumps([request.kind, asked], sort_keys=True).encode())
+    for name in sorted(request.arrays):
+        array = np.ascontiguousarray(request.arrays[name])
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def to_arrays(broadcast: Broadcast) -> dict[str, np.ndarray]:
+    """Return a broadcast as arrays, without what it does not tell."""
+    values = {field.name: getattr(broadcast, field.name) for field in fields(Broadcast)}
+    return {name: np.asarray(value) for name, value in values.items() if value is not None}
+
+
+def read_broadcast(request: Request, settings: Settings) -> Broadcast:
+    """Read a broadcast back; refuse what the settings do not expect."""
+    arrays: dict[str, Any] = dict(request.arrays)
+    unknown = arrays.keys() - {field.name for field in fields(Broadcast)}
+    shape = (settings.n_atoms, settings.atom_length, settings.n_channels)
+    given = arrays["dictionary"].shape if "dictionary" in arrays else None
+    if unknown or given != shape or not all(np.isfinite(x).all() for x in arrays.values()):
+        raise FederationError(
+            f"The coordinator has sent {', '.join(sorted(arrays)) or 'nothing'}, with a dictionary "
+            f"of shape {given}; finite numbers and a dictionary of shape {shape} are needed."
+        )
+    return Broadcast(**arrays)

@@ -1,0 +1,158 @@
+"""A site: it holds recordings, and answers a coordinator with sums over its subjects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from percdl.exceptions import FederationError, PerCDLError
+from percdl.federated import admission
+from percdl.federated.admission import Consent, Holdings
+from percdl.federated.agreement import Terms, check_name
+from percdl.federated.finish import keep_results
+from percdl.federated.keys import Identity
+from percdl.federated.local_rounds import LocalRounds, layout_for, question_of
+from percdl.federated.roster import check_announcements
+from percdl.federated.run_keys import RunKeys
+from percdl.federated.secure import encode, mask
+from percdl.federated.store import Store
+from percdl.runtimes.messages import Reply, Request, n_bytes
+from percdl.signals import Cohort
+
+Content = tuple[dict[str, Any], dict[str, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class FederatedSite:
+    """A site of a federation: `answer` is a function from requests to replies.
+
+    All it must remember lies in its folder, so that every request may meet a new process. What
+    an answer holds is listed in docs/federated; an error that could name a subject is written
+    to the site's own log, and crosses as the name of the error alone.
+
+    Parameters
+    ----------
+    name : str
+        What the site is called.
+    cohort : Cohort
+        Its recordings.
+    folder : Path
+        Where it keeps agreements, states, its log and its results, by run.
+    identity : Identity, optional
+        Its registered key; needed for masked sums.
+    registered : dict of Ed25519PublicKey
+        The public keys of all sites.
+    consent : Consent
+        What it insists on.
+    write_report : bool
+        Whether to write an HTML report of its subjects at the end.
+
+    Examples
+    --------
+    >>> from percdl import make_synthetic
+    >>> site = FederatedSite("lyon", make_synthetic(4, random_state=0).cohort, Path("runs"))
+    >>> site.consent.min_sites
+    2
+    """
+
+    name: str
+    cohort: Cohort = field(repr=False)
+    folder: Path
+    identity: Identity | None = None
+    registered: dict[str, Any] = field(default_factory=dict)
+    consent: Consent = field(default_factory=Consent)
+    write_report: bool = False
+
+    def __post_init__(self) -> None:
+        check_name("site", self.name)
+
+    def answer(self, request: Request) -> Reply:
+        """Answer a request, or raise a `FederationError` that says why not."""
+        store = Store(self.folder, request.run)
+        line = {"asked": request.kind, "round": request.round, "attempt": request.attempt}
+        try:
+            facts, arrays = self._answer(request, store)
+        except PerCDLError as error:
+            store.log({**line, "refused": str(error)})
+            if isinstance(error, FederationError):
+                raise
+            # What it says may name subjects: it stays here.
+            raise FederationError(
+                f"Site {self.name} cannot answer ({type(error).__name__}); its own log says why."
+            ) from error
+        echo = (request.kind, request.run, request.round, request.attempt)
+        reply = Reply(self.name, *echo, facts, arrays)
+        store.log({**line, "roster": request.facts.get("roster"), "bytes": n_bytes(reply)})
+        return reply
+
+    @cached_property
+    def rounds(self) -> LocalRounds:
+        """The rounds on its recordings."""
+        return LocalRounds(self.cohort)
+
+    @cached_property
+    def holdings(self) -> Holdings:
+        """What it tells of its recordings when it joins."""
+        return admission.take_stock(self.cohort)
+
+    def _answer(self, request: Request, store: Store) -> Content:
+        if request.kind == "join":
+            agreement = admission.read_agreement(self.name, request)
+            admission.check_agreement(self.name, agreement, self.cohort, self.consent)
+            store.write_agreement(agreement, self.holdings.checksum)
+            return self.holdings.told(), {}
+        if request.kind == "keys":
+            return {"announcement": self._keys(store).announce(self._known())}, {}
+        terms = self._terms(request, store)
+        if request.kind == "finish":
+            return keep_results(self.rounds, terms, request, store, self.write_report)
+        roster = list(request.facts["roster"])
+        admission.check_roster(self.name, terms, roster, self.consent)
+        sums, afresh = self.rounds.sums(terms, request, store)
+        if terms.secure:
+            sums = self._mask(sums, terms, request, store)
+        return {"afresh": afresh}, {"sums": sums}
+
+    def _terms(self, request: Request, store: Store) -> Terms:
+        """Return the terms of the run, if they are those this site has agreed to."""
+        agreement, recordings = store.read_agreement()
+        if request.facts["terms"]["agreement"] != agreement.digest:
+            raise FederationError(f"Site {self.name} has agreed to other terms of this run.")
+        terms = Terms.from_json(request.facts["terms"], agreement)
+        admission.check_terms(self.name, terms, recordings, self.holdings, self.consent)
+        return terms
+
+    def _mask(self, sums: np.ndarray, terms: Terms, request: Request, store: Store) -> np.ndarray:
+        """Return sums under masks that cancel over the roster."""
+        keys, settings = self._keys(store), terms.make_settings()
+        announced = request.facts["announcements"]
+        roster = check_announcements(announced, self.registered, request.run, keys)
+        layout = layout_for(request, settings, terms.n_masks)
+        scales = layout.scales(terms.bounds, settings)
+        try:
+            encoded = encode(sums, scales, len(terms.members), layout.locate)
+        except FederationError as error:
+            # It tells a sum of this site alone.
+            store.log({"asked": request.kind, "round": request.round, "refused": str(error)})
+            raise FederationError(
+                f"A sum of site {self.name} exceeds what was agreed on; its own log says which."
+            ) from error
+        occasion = (request.run, request.round, request.attempt, question_of(request).encode())
+        return mask(encoded, keys, roster.only(request.facts["roster"]), *occasion)
+
+    def _keys(self, store: Store) -> RunKeys:
+        if store.keys.exists():
+            return RunKeys.read(self.name, store.run, store.keys)
+        return RunKeys.generate(self.name, store.run, store.keys)
+
+    def _known(self) -> Identity:
+        if self.identity is None:
+            raise FederationError(
+                f"Site {self.name} has no registered key, which masked sums need. Make one with "
+                "`percdl federate keys`, or agree on `secure=False`."
+            )
+        return self.identity

@@ -1,0 +1,99 @@
+"""What a site keeps of a run on its own disk: the agreement, its state by round, its log."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+
+from percdl.estimators import container
+from percdl.exceptions import FederationError, ModelFileError
+from percdl.federated.agreement import Agreement, check_name
+
+# A coordinator that was lost may ask again for a round, and once more for the one before.
+KEPT_ROUNDS = 3
+_STATE = "state/"
+
+
+class Store:
+    """The folder of one run at one site; every file is written whole or not at all.
+
+    Parameters
+    ----------
+    folder : Path
+        The site's folder for all runs.
+    run : str
+        Name of the run, a folder in it.
+    """
+
+    def __init__(self, folder: Path, run: str):
+        self.run = run
+        self.folder = folder / check_name("run", run)
+
+    @property
+    def keys(self) -> Path:
+        """Where the site's key for the run lies."""
+        return self.folder / "run.key"
+
+    def write_agreement(self, agreement: Agreement, recordings: str) -> None:
+        """Keep what was agreed on, and a checksum of the recordings it was agreed for."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        content = {"agreement": agreement.to_json(), "recordings": recordings}
+        container.write(self._agreement, container.FEDERATION, content, agreement.arrays)
+
+    def read_agreement(self) -> tuple[Agreement, str]:
+        """Return the agreement, and the checksum of the recordings."""
+        if not self._agreement.is_file():
+            raise FederationError(f"This site has not joined run {self.run}.")
+        content, arrays = container.read(self._agreement, container.FEDERATION)
+        return Agreement.from_message(content["agreement"], arrays), content["recordings"]
+
+    def write_round(
+        self, index: int, question: str, sums: np.ndarray, state: dict[str, np.ndarray]
+    ) -> None:
+        """Keep the state after a round and what was answered to which question."""
+        arrays = {f"{_STATE}{name}": np.ascontiguousarray(x) for name, x in state.items()}
+        content = {"question": question}
+        arrays["sums"] = sums
+        container.write(self._round(index), container.FEDERATION, content, arrays)
+        for path in sorted(self.folder.glob("round-*"))[:-KEPT_ROUNDS]:
+            path.unlink(missing_ok=True)
+
+    def read_sums(self, index: int, question: str) -> np.ndarray | None:
+        """Return what was answered in a round, if it was asked just so."""
+        known = self._read_round(index)
+        return known[1]["sums"] if known is not None and known[0] == question else None
+
+    def read_state(self, index: int | None) -> dict[str, np.ndarray] | None:
+        """Return the state after a round; None where there is none."""
+        known = None if index is None else self._read_round(index)
+        if known is None:
+            return None
+        own = (name for name in known[1] if name.startswith(_STATE))
+        return {name.removeprefix(_STATE): known[1][name] for name in own}
+
+    def log(self, line: dict[str, Any]) -> None:
+        """Add a line to the site's own log of what it was asked and has answered."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        with open(self.folder / "log.jsonl", "a", encoding="utf-8") as file:
+            file.write(json.dumps({"time": stamp, **line}) + "\n")
+
+    @property
+    def _agreement(self) -> Path:
+        return self.folder / "agreement.percdl"
+
+    def _round(self, index: int) -> Path:
+        return self.folder / f"round-{index:06d}.percdl"
+
+    def _read_round(self, index: int) -> tuple[str, dict[str, np.ndarray]] | None:
+        """Return a round's question and arrays; a damaged file counts as none."""
+        try:
+            content, arrays = container.read(self._round(index), container.FEDERATION)
+        except (OSError, SafetensorError, ModelFileError):
+            return None
+        return content["question"], arrays
