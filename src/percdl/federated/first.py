@@ -1,13 +1,143 @@
-"""stub"""
+"""The first dictionary of a federation: agreed on beforehand, or found from sums alone.
+
+Nobody may look for segments that recur, as `percdl.steps.initialization` does, since segments are
+recordings. Instead the coordinator draws smooth shapes at random. Each becomes an atom of the
+data by itself: sites code some of their recordings with it, and the sums of an ordinary
+population round give a better atom. Many candidates take that step at once, in one message; those
+of lowest objective go on. Atoms are added one by one, beside the ones found before.
+
+What crosses are the sums of population rounds, masked as all others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from percdl.algorithm.exchange import Broadcast, Sums
+from percdl.algorithm.server import population_update
+from percdl.algorithm.settings import Settings
+from percdl.estimators.automatic import by_power
+from percdl.estimators.first_dictionary import (
+    MOST_LENGTHS,
+    MOST_RECORDINGS,
+    check_atoms,
+    given_atoms,
+)
 from percdl.exceptions import FederationError
-from percdl.estimators.first_dictionary import check_atoms, given_atoms
+from percdl.federated.packing import Layout, layout_of
+from percdl.runtimes.in_process import InProcess
+from percdl.signals import Cohort, Recording
+from percdl.steps.initialization import draw_shapes
 
-def first_dictionary(coordinator):
-    model = coordinator.terms.agreement.make_model()
+if TYPE_CHECKING:
+    from percdl.federated.coordinator import Coordinator
+
+# Shapes drawn for each atom, and how many candidates go on after each step.
+N_DRAWN, N_KEPT = 24, (8, 3, 1)
+# A site refuses to code its recordings with more dictionaries at once.
+MOST_CANDIDATES = 1024
+
+
+def first_dictionary(coordinator: Coordinator) -> np.ndarray:
+    """Return the first dictionary (K, L, P) of a run: the one agreed on, or one found by sums.
+
+    Finding takes three messages for each atom. With ``n_restarts`` of the model, so many times
+    as many shapes are drawn.
+    """
+    settings, model = coordinator.settings, coordinator.terms.agreement.make_model()
     given = given_atoms(model.init)
-    return check_atoms(given, coordinator.settings)
+    if given is not None:
+        return check_atoms(np.asarray(given, float), settings)
+    rng = np.random.default_rng(_seed(model.random_state, coordinator.run))
+    n_drawn = N_DRAWN * model.n_restarts
+    # Slots to come hold zero atoms, which are never activated.
+    found = np.zeros((settings.n_atoms, settings.atom_length, settings.n_channels))
+    for k in range(settings.n_atoms):
+        candidates = np.repeat(found[None], n_drawn, axis=0)
+        candidates[:, k] = draw_shapes(n_drawn, settings.atom_length, settings.n_channels, rng)
+        for n_kept in N_KEPT:
+            candidates = _advance(coordinator, candidates)[:n_kept]
+        found = candidates[0]
+    return found
 
-def layout_of_step(step, settings):
-    raise FederationError("no")
-def local_step(cohort, settings, step, atoms):
-    raise FederationError("no")
+
+def try_dictionaries(
+    cohort: Cohort, settings: Settings, n_masks: int, least: int, dictionaries: np.ndarray
+) -> np.ndarray:
+    """Return the sums of a population round with each of some dictionaries (C, K, L, P).
+
+    They are over some recordings, cut to a length that is quick to look at; over all of them
+    where there are no more than ``least``.
+    """
+    trial = trial_settings(settings)
+    layout, sample = layout_of("population", trial, n_masks), _sample(cohort, settings, least)
+    vectors = []
+    for dictionary in dictionaries:
+        runtime = InProcess(sample, trial, None, n_masks)
+        vectors.append(layout.pack(runtime.population_round(Broadcast(dictionary))))
+    return np.concatenate(vectors)
+
+
+def check_candidates(dictionaries: np.ndarray | None, settings: Settings) -> np.ndarray:
+    """Return the dictionaries of a request, if they can be tried out."""
+    shape = (settings.n_atoms, settings.atom_length, settings.n_channels)
+    if dictionaries is None or dictionaries.shape[1:] != shape:
+        raise FederationError(f"Dictionaries to try must be arrays (n, {shape}).")
+    if not 0 < len(dictionaries) <= MOST_CANDIDATES or not np.isfinite(dictionaries).all():
+        raise FederationError(
+            f"Between 1 and {MOST_CANDIDATES} dictionaries of finite numbers can be tried at once."
+        )
+    return dictionaries
+
+
+def trial_layout(n_candidates: int, settings: Settings, n_masks: int) -> Layout:
+    """Return the layout of the sums of several trials, one after the other."""
+    one = layout_of("population", trial_settings(settings), n_masks)
+    return Layout(one.entries * n_candidates)
+
+
+def trial_settings(settings: Settings) -> Settings:
+    """Return how candidates are coded: without overlap, whatever follows."""
+    return replace(settings, coder=settings.disjoint_coder)
+
+
+def _advance(coordinator: Coordinator, candidates: np.ndarray) -> np.ndarray:
+    """Let all candidates take the step of a population round; return them, the best first."""
+    settings, n_masks = coordinator.settings, coordinator.terms.n_masks
+    trial = trial_settings(settings)
+    one = layout_of("population", trial, n_masks)
+
+    def split(total: np.ndarray) -> list[Sums]:
+        return [one.unpack(part) for part in np.split(total, len(candidates))]
+
+    total = coordinator.gather(
+        "first",
+        {},
+        {"dictionaries": candidates},
+        trial_layout(len(candidates), settings, n_masks),
+        lambda total: min(sums.objective for sums in split(total)),
+    )
+    trials = split(total)
+    order = np.argsort([sums.objective for sums in trials], kind="stable")
+    steps = (population_update(trials[c], Broadcast(candidates[c]), trial)[0] for c in order)
+    return np.stack([step.dictionary for step in steps])
+
+
+def _sample(cohort: Cohort, settings: Settings, least: int) -> Cohort:
+    """Return the beginnings of some recordings, of all powers."""
+    n_picked = min(len(cohort), max(MOST_RECORDINGS, least))
+    ranks = np.linspace(0, len(cohort) - 1, n_picked).astype(int)
+    longest = MOST_LENGTHS * settings.atom_length
+    picked = (cohort[i] for i in np.sort(by_power(cohort)[ranks]))
+    return Cohort(Recording(r.values[:longest], subject=r.subject) for r in picked)
+
+
+def _seed(random_state: int | None, run: str) -> int:
+    """Return what decides the draws: what was agreed on, else the name of the run."""
+    if random_state is not None:
+        return int(random_state)
+    return int.from_bytes(hashlib.sha256(run.encode()).digest()[:8], "big")

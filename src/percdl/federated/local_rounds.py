@@ -50,8 +50,7 @@ class LocalRounds:
         settings = terms.make_settings()
         layout = layout_for(request, settings, terms.n_masks)
         if request.kind == "first":
-            step, atoms = request.facts["step"], request.arrays["atoms"]
-            vector, state, afresh = first.local_step(self.cohort, settings, step, atoms), {}, False
+            vector, state, afresh = self._try(terms, settings, request), {}, False
         else:
             runtime, broadcast, afresh = self._ready(terms, settings, request, store)
             vector = layout.pack(getattr(runtime, ROUNDS[request.kind])(broadcast))
@@ -81,6 +80,12 @@ class LocalRounds:
         chunk_rows = terms.agreement.make_model().chunk_rows
         return InProcess(self.cohort, settings, chunk_rows, terms.n_masks)
 
+    def _try(self, terms: Terms, settings: Settings, request: Request) -> np.ndarray:
+        """Return the sums of some candidates for a first dictionary."""
+        candidates = first.check_candidates(request.arrays.get("dictionaries"), settings)
+        least = terms.agreement.min_subjects_per_site
+        return first.try_dictionaries(self.cohort, settings, terms.n_masks, least, candidates)
+
     def _ready(
         self, terms: Terms, settings: Settings, request: Request, store: Store
     ) -> tuple[InProcess, Broadcast, bool]:
@@ -107,13 +112,14 @@ class LocalRounds:
 def layout_for(request: Request, settings: Settings, n_masks: int) -> Layout:
     """Return the layout of the answer to a request."""
     if request.kind == "first":
-        return first.layout_of_step(request.facts["step"], settings)
+        candidates = first.check_candidates(request.arrays.get("dictionaries"), settings)
+        return first.trial_layout(len(candidates), settings, n_masks)
     return layout_of(request.kind, settings, n_masks)
 
 
 def question_of(request: Request) -> str:
     """Return a checksum of what is asked, whichever attempt this is and whoever takes part."""
-    asked = {name: request.facts.get(name) for name in ("terms", "follows", "step")}
+    asked = {name: request.facts.get(name) for name in ("terms", "follows")}
     digest = hashlib.sha256(json.dumps([request.kind, asked], sort_keys=True).encode())
     for name in sorted(request.arrays):
         array = np.ascontiguousarray(request.arrays[name])

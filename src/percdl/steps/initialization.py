@@ -14,12 +14,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Int
+from scipy.ndimage import gaussian_filter1d
 from scipy.signal import find_peaks
 
 from percdl.steps.csc import L0Coder, encode
 from percdl.steps.types import Signals
 
 N_CANDIDATES = 96
+# Smoothness of shapes drawn without data, as shares of an atom: from a spike to half a wave.
+FINEST, COARSEST = 0.04, 0.25
 
 
 def choose_segments(
@@ -63,6 +66,26 @@ def choose_segments(
     for k in range(n_given, n_atoms):
         try_out(k, _windows_around(winners[k], signals, atom_length))
     return dictionary
+
+
+def draw_shapes(
+    n_shapes: int, atom_length: int, n_channels: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Draw smooth shapes (n, L, P) at unit norm, where no recording may be looked at.
+
+    Filtered noise that fades at both ends, as coarse or fine as it comes, weighted at random over
+    channels. Coding with any of them finds segments that resemble it a little, whose mean is
+    a better atom.
+    """
+    reach = 2 * atom_length
+    fade = np.sqrt(np.hanning(atom_length + 2)[1:-1])
+    shapes = np.empty((n_shapes, atom_length, n_channels))
+    for shape in shapes:
+        width = atom_length * rng.uniform(FINEST, COARSEST)
+        wave = gaussian_filter1d(rng.standard_normal(atom_length + 2 * reach), width)
+        wave = wave[reach:-reach] - wave[reach:-reach].mean()
+        shape[:] = (wave * fade)[:, None] * rng.standard_normal(n_channels)
+    return shapes / np.sqrt((shapes**2).sum((1, 2), keepdims=True))
 
 
 def propose_windows(
