@@ -46,6 +46,7 @@ def personal_shapes(settings: Settings, n_masks: int) -> Shapes:
                 settings.weighting == "subjects",
                 settings.centering == "refit",
                 bool(settings.shifts),
+                settings.copy_steps,
             ),
             jax.ShapeDtypeStruct((n_atoms, length, n_channels), settings.dtype),
             Statistics(

@@ -41,7 +41,7 @@ def last_words(outcome: Outcome, history: History) -> dict[str, Any]:
     return {
         "objective": outcome.sums.objective,
         "reason": outcome.stop_reason.value,
-        "history": [astuple(record) for record in history.records],
+        "history": [list(astuple(record)) for record in history.records],
     }
 
 

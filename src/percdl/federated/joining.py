@@ -24,7 +24,8 @@ def convene(
     """
     proposal = Request("join", run, 0, 0, {"agreement": agreement.to_json()}, agreement.arrays)
     joined, lost = _ask(wire, proposal, wire.sites(), patience, audit, _check_told)
-    _check_enough(joined, lost, agreement.min_sites, "joined")
+    least = max(agreement.min_sites, FEWEST_SITES if agreement.secure is True else 0)
+    _check_enough(joined, lost, least, "joined")
     told = {site: joined[site].facts for site in sorted(joined)}
     signals = _common_signals({site: Signals.from_json(x["signals"]) for site, x in told.items()})
     secure = agreement.secure is True or (

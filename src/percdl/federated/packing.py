@@ -36,6 +36,7 @@ UNITS: dict[str, Unit] = {
     "ztz": "energy",
     "gram": "weighting",
     "transported": "weighting",
+    "copies": "subjects",
     "warp": "subjects",
     "squared_displacement": "subjects",
     "inverse_warp": "subjects",

@@ -1,0 +1,143 @@
+"""A federated fit is the fit in one place, to rounding: whatever the sites, masked or not."""
+
+import numpy as np
+import pytest
+import toy
+from federation import (
+    LENGTHS,
+    NAMES,
+    SIZES,
+    assert_same_as_central,
+    cohort_of,
+    double,
+    make_cohort,
+    split,
+)
+from small_models import spaced_recordings
+
+from percdl import Cohort, Compose, L1Coder, Rotation, TimeWarp
+from percdl.exceptions import FederationError
+from percdl.federated.front import FederatedPerCDL
+
+SECURE = pytest.mark.parametrize("secure", [False, True], ids=["plain", "masked"])
+
+
+@pytest.fixture(scope="module")
+def cohort():
+    return make_cohort()
+
+
+@pytest.fixture(scope="module")
+def central(cohort):
+    return double().fit(cohort)
+
+
+@SECURE
+def test_three_sites(cohort, central, secure):
+    federation = FederatedPerCDL(double(), secure=secure).fit(split(cohort))
+    assert federation.secure_ == secure
+    assert_same_as_central(federation, central)
+
+
+@SECURE
+def test_thirty_sites_some_with_one_subject(secure):
+    sizes = [1 + i % 3 for i in range(30)]
+    lengths = [97 + 7 * i % 31 for i in range(sum(sizes))]
+    cohort = make_cohort(5, lengths)
+    sites = split(cohort, [f"site{i:02d}" for i in range(30)], sizes)
+    federation = FederatedPerCDL(double(n_init=1, n_perso=1), secure=secure).fit(sites)
+    assert len(federation.sites_) == 30
+    assert_same_as_central(federation, double(n_init=1, n_perso=1).fit(cohort))
+
+
+@SECURE
+def test_a_site_where_an_atom_never_occurs(secure):
+    arrays = spaced_recordings(3, LENGTHS)
+    rng = np.random.default_rng(0)
+    for x in arrays[:1]:  # the first site has one recording, of the first atom only
+        x[:] = 0.02 * rng.standard_normal(x.shape)
+        x[10:26] += toy.patterns()[0]
+        x[50:66] += toy.patterns()[0]
+    cohort = cohort_of(arrays)
+    model = double().fit(cohort)
+    assert model.n_activations_[0, 1] == 0
+    federation = FederatedPerCDL(double(), secure=secure).fit(split(cohort))
+    assert_same_as_central(federation, model)
+    assert np.isnan(federation.local_models_[NAMES[0]].params_[0, 1]).all()
+
+
+@SECURE
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("PopCDL", {}),
+        ("IndCDL", {}),
+        ("PerCDL", {"realign": True, "multistart": True}),
+        ("PerCDL", {"coder": L1Coder(n_steps=20)}),
+        ("PerCDL", {"loss": "huber", "huber_delta": 0.5}),
+        ("PerCDL", {"weighting": "subjects"}),
+        ("PerCDL", {"centering": "off"}),
+        ("PerCDL", {"update": "robust"}),
+    ],
+    ids=["PopCDL", "IndCDL", "searches", "overlap", "huber", "subjects", "uncentred", "robust"],
+)
+def test_models_and_options(name, options, secure, cohort):
+    federation = FederatedPerCDL(double(name, **options), secure=secure).fit(split(cohort))
+    assert_same_as_central(federation, double(name, **options).fit(cohort))
+
+
+@pytest.mark.parametrize("gap", [slice(None), slice(0, 1)], ids=["all channels", "one channel"])
+@pytest.mark.parametrize(
+    "transform",
+    [Rotation(), pytest.param(Compose(Rotation(), TimeWarp(1, 3)), marks=pytest.mark.slow)],
+    ids=["rotation", "composed"],
+)
+def test_a_gap_at_one_site_of_two_channels(gap, transform):
+    arrays = toy.recordings(4, LENGTHS[:6], n_channels=2)
+    arrays[5][40:60, gap] = np.nan
+    cohort = cohort_of(arrays)
+    options = {
+        "init": toy.first_guess(0, 2), "transform": transform, "n_init": 1, "n_perso": 1,
+    }  # fmt: skip
+    federation = FederatedPerCDL(double(**options)).fit(split(cohort, sizes=(1, 2, 3)))
+    assert_same_as_central(federation, double(**options).fit(cohort))
+
+
+def test_lengths_that_are_padded_otherwise():
+    cohort = make_cohort(6, (97, 250, 128, 190, 60, 300))
+    federation = FederatedPerCDL(double("PopCDL")).fit(split(cohort, sizes=(1, 2, 3)))
+    assert_same_as_central(federation, double("PopCDL").fit(cohort))
+
+
+def test_the_order_of_sites_is_no_matter(cohort):
+    sites = split(cohort)
+    pair = [
+        FederatedPerCDL(double()).fit(dict(order)).model_
+        for order in (sites.items(), reversed(sites.items()))
+    ]
+    np.testing.assert_array_equal(pair[0].dictionary_, pair[1].dictionary_)
+
+
+def test_names_of_subjects_may_be_the_same_at_two_sites(cohort):
+    arrays = [r.values for r in cohort]
+    ends = np.cumsum(SIZES)
+    sites = {
+        name: cohort_of(arrays[end - size : end])
+        for name, size, end in zip(NAMES, SIZES, ends, strict=True)
+    }
+    federation = FederatedPerCDL(double()).fit(sites)
+    assert federation.local_models_["sud"].subjects_[0] == "0"
+    np.testing.assert_allclose(
+        federation.model_.dictionary_, double().fit(cohort).dictionary_, atol=1e-9
+    )
+
+
+def test_processing_beyond_resampling_must_agree(cohort):
+    half = Cohort.from_arrays(
+        [np.repeat(r.values, 2, axis=0) for r in cohort[:4]], sfreq=100
+    ).resample(50)
+    sites = {"a": half, "b": cohort[4:]}
+    assert FederatedPerCDL(double("PopCDL")).fit(sites).model_.processing_ == ()
+    sites["a"] = half.zscore()
+    with pytest.raises(FederationError, match="must agree on processing: site a has"):
+        FederatedPerCDL(double("PopCDL")).fit(sites)

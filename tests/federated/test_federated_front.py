@@ -1,0 +1,184 @@
+"""FederatedPerCDL: its arguments, its results, its files, and the first dictionary."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from federation import FaultyWire, cohort_of, double, make_cohort, split
+
+from percdl import Custom, PerCDL, PopCDL, load, make_synthetic
+from percdl.estimators.motif import Motif
+from percdl.exceptions import InvalidParameterError, NoActivationWarning
+from percdl.federated.agreement import Agreement, propose
+from percdl.federated.first import first_dictionary
+from percdl.federated.front import FederatedPerCDL, make_sites
+from percdl.federated.joining import convene
+from percdl.federated.audit import Audit
+from percdl.federated.coordinator import Patience
+from percdl.steps.initialization import draw_shapes
+
+
+@pytest.fixture(scope="module")
+def cohort():
+    return make_cohort()
+
+
+@pytest.fixture(scope="module")
+def federation(cohort, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("federation")
+    fitted = FederatedPerCDL(double()).fit(split(cohort), folder=folder)
+    return fitted, folder
+
+
+def test_the_model_has_no_subjects(federation, cohort, tmp_path):
+    model = federation[0].model_
+    assert model.subjects_ == ()
+    assert model.params_.shape == (0, 2, 3)
+    assert model.n_activations_.shape == (0, 2)
+    assert len(model.events_) == 0
+    assert model.warps_.shape == (0, 2, 1, 16)
+    model.save(tmp_path / "model.percdl")
+    again = load(tmp_path / "model.percdl")
+    np.testing.assert_array_equal(again.dictionary_, model.dictionary_)
+    assert again.events_.dtypes.to_dict() == model.events_.dtypes.to_dict()
+    found = again.personalize(cohort[:2])
+    np.testing.assert_array_equal(found.params, model.personalize(cohort[:2]).params)
+    assert 0 < again.score(cohort) < 1
+
+
+def test_a_site_keeps_its_own_results(federation, cohort):
+    fitted, folder = federation
+    for site, own in split(cohort).items():
+        place = folder / site / fitted.run_
+        model = load(place / "model.percdl")
+        assert model.subjects_ == own.subjects
+        np.testing.assert_array_equal(model.params_, fitted.local_models_[site].params_)
+        assert len(pd.read_csv(place / "events.csv")) == len(model.events_) > 0
+        assert model.objective_ == fitted.model_.objective_
+        assert fitted.local_models_[site].recordings_ == own
+
+
+def test_a_report_for_the_site(cohort, tmp_path):
+    from dataclasses import replace
+
+    sites = [replace(s, write_report=True) for s in make_sites(split(cohort), tmp_path)]
+    federation = FederatedPerCDL(double()).fit_over(FaultyWire(sites))
+    assert (tmp_path / "sud" / federation.run_ / "report.html").stat().st_size > 1000
+
+
+def test_the_log_of_a_run(federation):
+    audit = federation[0].audit_
+    kinds = ["join", "keys", *["population"] * 2, *["personal"] * 3, "recenter", "finish"]
+    assert list(audit["kind"]) == kinds
+    assert list(audit["round"]) == list(range(len(kinds)))
+    objective = audit["objective"].dropna()
+    assert set(objective) <= set(federation[0].model_.history_["objective"])
+    assert all(set(up) == {"nord", "ouest", "sud"} for up in audit["bytes_up"])
+
+
+def test_secure_from_three_sites_on(cohort):
+    two = split(cohort, ("a", "b"), (4, 6))
+    assert not FederatedPerCDL(double("PopCDL")).fit(two).secure_
+    assert FederatedPerCDL(double("PopCDL")).fit(split(cohort)).secure_
+
+
+@pytest.mark.parametrize(
+    ("model", "why"),
+    [
+        (PopCDL(n_atoms="auto"), 'n_atoms="auto"'),
+        (PopCDL(atom_length="auto"), 'atom_length="auto"'),
+        (PopCDL(penalty="auto"), "percdl suggest"),
+        (PopCDL(penalty_ratio=0.1), "Agree on a `penalty`"),
+        (PopCDL(loss="huber"), "Agree on `huber_delta`"),
+        (PopCDL(init=Motif("P01", 3)), "names subjects"),
+        (PopCDL(2, init=[Motif("P01", 3)] * 2), "names subjects"),
+        (PerCDL(transform=Custom(lambda atom, a: atom, 1)), "never on code"),
+        (PopCDL(n_init=-1), "n_init=-1"),
+    ],
+)
+def test_what_cannot_be_agreed_on(model, why, cohort):
+    with pytest.raises(InvalidParameterError, match=why):
+        FederatedPerCDL(model).fit(split(cohort))
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"min_sites": 1}, "min_sites=1"),
+        ({"min_subjects_per_site": 0}, "min_subjects_per_site=0"),
+        ({"max_attempts": 0}, "max_attempts=0"),
+        ({"round_timeout": 0.0}, "above 0 seconds"),
+        ({"secure": "perhaps"}, 'True, False or "auto"'),
+        ({"model": 3}, "must be a PerCDL, PopCDL or IndCDL"),
+    ],
+)
+def test_arguments_out_of_range(options, why, cohort):
+    with pytest.raises(InvalidParameterError, match=why):
+        FederatedPerCDL(**{"model": double(), **options}).fit(split(cohort))
+    with pytest.raises(InvalidParameterError, match="by site"):
+        FederatedPerCDL(double()).fit(cohort)
+
+
+def test_an_agreement_survives_the_wire():
+    agreement = propose(double(), "auto", 2, 1)
+    again = Agreement.from_message(agreement.to_json(), agreement.arrays)
+    assert again.digest == agreement.digest
+    assert again.make_model().get_params()["transform__width"] == 3
+    changed = Agreement.from_message(
+        agreement.to_json(), {"parameter/init": agreement.arrays["parameter/init"] + 1e-12}
+    )
+    assert changed.digest != agreement.digest
+
+
+def test_a_penalty_nobody_pays(cohort):
+    with pytest.warns(NoActivationWarning, match="Every activation is zero"):
+        federation = FederatedPerCDL(double("PopCDL", penalty=1e6)).fit(split(cohort))
+    assert "zero" in federation.model_.stop_reason_
+
+
+def coordinator(sites, model):
+    agreement = propose(model, "auto", 2, 1)
+    return convene(FaultyWire(sites), "run", agreement, Patience(1.0, 1), Audit())
+
+
+def test_first_dictionaries_are_found_by_sums(cohort, tmp_path):
+    """It explains the recordings about as well as one made of their segments."""
+    model = double("PopCDL", init="auto", random_state=0)
+    found = first_dictionary(coordinator(make_sites(split(cohort), tmp_path), model))
+    assert found.shape == (2, 16, 1)
+    np.testing.assert_allclose((found**2).sum((1, 2)), 1)
+    federated = double("PopCDL", init=found).fit(cohort)
+    assert federated.objective_ < 1.02 * model.fit(cohort).objective_
+
+
+def test_the_first_dictionary_does_not_depend_on_who_holds_what(cohort, tmp_path):
+    model = double("PopCDL", init="auto", random_state=1)
+    pair = [
+        first_dictionary(coordinator(make_sites(split(cohort, sizes=sizes), tmp_path / place), model))
+        for sizes, place in (((1, 3, 6), "x"), ((4, 4, 2), "y"))
+    ]
+    np.testing.assert_allclose(pair[0], pair[1], atol=1e-9)
+
+
+def test_shapes_are_smooth_and_at_unit_norm():
+    shapes = draw_shapes(40, 50, 3, np.random.default_rng(0))
+    np.testing.assert_allclose((shapes**2).sum((1, 2)), 1)
+    rough = np.abs(np.diff(shapes, axis=1)).max((1, 2)) / np.abs(shapes).max((1, 2))
+    assert (rough < 0.7).all()
+    assert np.linalg.matrix_rank(shapes.reshape(40, -1)) == 40
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 2])
+def test_as_good_as_from_segments(seed):
+    truth = make_synthetic(12, random_state=seed)
+    model = PerCDL(2, 50, penalty=1e-2, random_state=0)
+    central = model.fit(truth.cohort).objective_
+    federation = FederatedPerCDL(model).fit(split(truth.cohort, sizes=(2, 4, 6)))
+    energy = sum(np.sum(r.values**2) for r in truth.cohort)
+    assert federation.model_.objective_ - central < 0.002 * energy
+
+
+def test_two_channels_need_the_same_names(cohort):
+    other = cohort_of([np.zeros((120, 2)) + np.arange(120)[:, None]])
+    with pytest.raises(Exception, match="must agree on channels: site a .* and site b"):
+        FederatedPerCDL(double("PopCDL")).fit({"a": cohort, "b": other})
