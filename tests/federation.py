@@ -68,9 +68,7 @@ class FaultyWire:
     carried: list = field(default_factory=list)
 
     def sites(self):
-        return tuple(
-            sorted(s.name for s in self.sites_ if not self.away(s.name, len(self.asked)))
-        )
+        return tuple(sorted(s.name for s in self.sites_ if not self.away(s.name, len(self.asked))))
 
     def ask(self, requests, timeout):
         self.asked.append(next(iter(requests.values())))

@@ -20,6 +20,7 @@ NAMES = {
     "deviation_space",
     "ecg_auc",
     "ecg_errors",
+    "federated",
     "gait_errors",
     "gait_segmentation",
     "gpu",

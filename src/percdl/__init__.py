@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from percdl.analysis import select, suggest_atom_length
     from percdl.datasets import load_gait, load_ptbxl, make_synthetic
     from percdl.estimators import IndCDL, PerCDL, PopCDL, load
+    from percdl.federated.front import FederatedPerCDL
     from percdl.report.path import selection_path
     from percdl.runtimes.dask import DaskRuntime, local_cluster
     from percdl.runtimes.out_of_core import OutOfCore
@@ -45,6 +46,7 @@ __all__ = [
     "Compose",
     "Custom",
     "DaskRuntime",
+    "FederatedPerCDL",
     "Free",
     "Gain",
     "Identity",
@@ -82,6 +84,7 @@ _HOME = {
     "IndCDL": "percdl.estimators",
     "load": "percdl.estimators",
     "DaskRuntime": "percdl.runtimes.dask",
+    "FederatedPerCDL": "percdl.federated.front",
     "OutOfCore": "percdl.runtimes.out_of_core",
     "local_cluster": "percdl.runtimes.dask",
     "L0Coder": "percdl.steps.csc",

@@ -109,9 +109,7 @@ def test_a_masked_sum_is_repeated_by_the_survivors(four, cohort, tmp_path):
     # The same as plain sums without that one answer.
     again = make_sites(split(cohort, FOUR, (2, 1, 3, 4)), tmp_path / "again")
     plain = fit(FaultyWire(again, script), double(), secure=False)
-    np.testing.assert_allclose(
-        federation.model_.dictionary_, plain.model_.dictionary_, atol=1e-9
-    )
+    np.testing.assert_allclose(federation.model_.dictionary_, plain.model_.dictionary_, atol=1e-9)
 
 
 def test_survivors_answer_again_without_computing_again(four, monkeypatch):
@@ -149,7 +147,7 @@ def test_the_masks_of_a_late_answer_hide_it(four):
 def test_too_few_survivors_end_the_run(three, tmp_path):
     checkpoint, audit = tmp_path / "checkpoint", tmp_path / "audit.jsonl"
     wire = FaultyWire(three, lambda q, r: r if q.round < 4 or r.site != "sud" else None)
-    with pytest.raises(FederationError, match="Round 4 .* over 3 sites .*sud: did not answer"):
+    with pytest.raises(FederationError, match=r"Round 4 .* over 3 sites .*sud: did not answer"):
         fit(wire, checkpoint=checkpoint, audit=audit)
     assert checkpoint.is_file()
     lines = [json.loads(line) for line in audit.read_text().splitlines()]
@@ -290,7 +288,11 @@ def test_what_a_site_does_not_answer(three):
         site = replace(three[0], consent=Consent(allow_plain=False))
         with pytest.raises(FederationError, match=why):
             site.answer(asked)
-    for arrays in ({}, {"dictionary": np.ones((2, 3, 1))}, {"dictionary": np.full((2, 16, 1), np.nan)}):
+    for arrays in (
+        {},
+        {"dictionary": np.ones((2, 3, 1))},
+        {"dictionary": np.full((2, 16, 1), np.nan)},
+    ):
         with pytest.raises(FederationError, match="finite numbers and a dictionary of shape"):
             three[0].answer(replace(question, arrays=arrays, round=9))
     with pytest.raises(FederationError, match="has not joined run other"):
@@ -315,7 +317,7 @@ def test_too_few_sites():
     cohort = make_cohort(lengths=(97, 110))
     with pytest.raises(FederationError, match=r"1 site\(s\) \(a\) have joined, and 2 are needed"):
         FederatedPerCDL(double("PopCDL")).fit({"a": cohort})
-    with pytest.raises(FederationError, match="2 .* have joined, and 3 are needed"):
+    with pytest.raises(FederationError, match=r"2 .* have joined, and 3 are needed"):
         FederatedPerCDL(double("PopCDL"), secure=True).fit({"a": cohort[:1], "b": cohort[1:]})
 
 

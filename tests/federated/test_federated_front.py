@@ -1,5 +1,7 @@
 """FederatedPerCDL: its arguments, its results, its files, and the first dictionary."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,13 +9,13 @@ from federation import FaultyWire, cohort_of, double, make_cohort, split
 
 from percdl import Custom, PerCDL, PopCDL, load, make_synthetic
 from percdl.estimators.motif import Motif
-from percdl.exceptions import InvalidParameterError, NoActivationWarning
+from percdl.exceptions import FederationError, InvalidParameterError, NoActivationWarning
 from percdl.federated.agreement import Agreement, propose
+from percdl.federated.audit import Audit
+from percdl.federated.coordinator import Patience
 from percdl.federated.first import first_dictionary
 from percdl.federated.front import FederatedPerCDL, make_sites
 from percdl.federated.joining import convene
-from percdl.federated.audit import Audit
-from percdl.federated.coordinator import Patience
 from percdl.steps.initialization import draw_shapes
 
 
@@ -57,12 +59,15 @@ def test_a_site_keeps_its_own_results(federation, cohort):
         assert fitted.local_models_[site].recordings_ == own
 
 
-def test_a_report_for_the_site(cohort, tmp_path):
-    from dataclasses import replace
-
+def test_a_report_for_the_site(cohort, tmp_path, monkeypatch):
+    seen = {}
+    monkeypatch.setattr(
+        "percdl.report.cohort.write_report",
+        lambda model, path, *rest, **options: seen.update({path: model.subjects_}),
+    )
     sites = [replace(s, write_report=True) for s in make_sites(split(cohort), tmp_path)]
-    federation = FederatedPerCDL(double()).fit_over(FaultyWire(sites))
-    assert (tmp_path / "sud" / federation.run_ / "report.html").stat().st_size > 1000
+    federation = FederatedPerCDL(double("PopCDL")).fit_over(FaultyWire(sites))
+    assert seen == {s.folder / federation.run_ / "report.html": s.cohort.subjects for s in sites}
 
 
 def test_the_log_of_a_run(federation):
@@ -153,7 +158,9 @@ def test_first_dictionaries_are_found_by_sums(cohort, tmp_path):
 def test_the_first_dictionary_does_not_depend_on_who_holds_what(cohort, tmp_path):
     model = double("PopCDL", init="auto", random_state=1)
     pair = [
-        first_dictionary(coordinator(make_sites(split(cohort, sizes=sizes), tmp_path / place), model))
+        first_dictionary(
+            coordinator(make_sites(split(cohort, sizes=sizes), tmp_path / place), model)
+        )
         for sizes, place in (((1, 3, 6), "x"), ((4, 4, 2), "y"))
     ]
     np.testing.assert_allclose(pair[0], pair[1], atol=1e-9)
@@ -180,5 +187,5 @@ def test_as_good_as_from_segments(seed):
 
 def test_two_channels_need_the_same_names(cohort):
     other = cohort_of([np.zeros((120, 2)) + np.arange(120)[:, None]])
-    with pytest.raises(Exception, match="must agree on channels: site a .* and site b"):
+    with pytest.raises(FederationError, match=r"must agree on channels: site a .* and site b"):
         FederatedPerCDL(double("PopCDL")).fit({"a": cohort, "b": other})

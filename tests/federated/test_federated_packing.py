@@ -86,7 +86,7 @@ def test_packing_commutes_with_adding():
 
 
 def test_sums_of_another_shape_are_refused():
-    chosen, _, found = run({}, 1, 0)
+    found = run({}, 1, 0)[2]
     with pytest.raises(FederationError, match="`moment` has shape"):
         layout_of("population", toy.settings(realign=False), 0).pack(found["population"])
 

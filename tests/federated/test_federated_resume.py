@@ -59,9 +59,7 @@ def test_the_same_end(cohort, whole, tmp_path, n_asked, before, secure):
         split(cohort), folder=tmp_path, resume=path
     )
     assert resumed.run_ == "run"
-    np.testing.assert_array_equal(
-        resumed.model_.dictionary_, whole[secure].model_.dictionary_
-    )
+    np.testing.assert_array_equal(resumed.model_.dictionary_, whole[secure].model_.dictionary_)
     assert list(resumed.model_.history_["objective"]) == list(
         whole[secure].model_.history_["objective"]
     )

@@ -5,8 +5,9 @@ Who receives sums from elsewhere must not take their word for what they are.
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
-import numpy as np
 
 from percdl.algorithm import programs
 from percdl.algorithm.settings import Settings
@@ -33,8 +34,8 @@ def personal_shapes(settings: Settings, n_masks: int) -> Shapes:
     n_atoms, length, n_channels = _dictionary(settings)
     window = length + 2 * settings.margin
 
-    def array(*shape: int) -> jax.ShapeDtypeStruct:
-        return jax.ShapeDtypeStruct((1, *shape), settings.dtype)
+    def array(*shape: int, dtype: str = settings.dtype) -> Any:
+        return jax.ShapeDtypeStruct(shape, dtype)
 
     with jax.enable_x64(settings.dtype == "float64"):
         summary = jax.eval_shape(
@@ -48,13 +49,13 @@ def personal_shapes(settings: Settings, n_masks: int) -> Shapes:
                 bool(settings.shifts),
                 settings.copy_steps,
             ),
-            jax.ShapeDtypeStruct((n_atoms, length, n_channels), settings.dtype),
+            array(n_atoms, length, n_channels),
             Statistics(
-                array(n_atoms, window, n_channels),
-                array(n_atoms, window, max(1, n_masks)),
-                jax.ShapeDtypeStruct((1, n_atoms), np.int32),
+                array(1, n_atoms, window, n_channels),
+                array(1, n_atoms, window, max(1, n_masks)),
+                array(1, n_atoms, dtype="int32"),
             ),
-            array(n_atoms, settings.n_params),
+            array(1, n_atoms, settings.n_params),
         )
     own = {name: x.shape for name, x in summary._asdict().items() if name != "price" and x.size}
     shared = settings.transform.shares_structure

@@ -112,9 +112,7 @@ def check_agreement(site: str, agreement: Agreement, cohort: Cohort, consent: Co
     choose(agreement.make_model(), cohort)  # raises where the recordings do not do
 
 
-def check_terms(
-    site: str, terms: Terms, kept: str, holdings: Holdings, consent: Consent
-) -> None:
+def check_terms(site: str, terms: Terms, kept: str, holdings: Holdings, consent: Consent) -> None:
     """Raise where a run is not about what this site holds, or held when it joined (``kept``)."""
     if kept != holdings.checksum:
         raise FederationError(

@@ -1,4 +1,4 @@
-"""The coordinator's rounds: ask all sites, check what they answer, add it up, repeat if need be."""
+"""The coordinator's rounds: ask all sites, check the answers, add them up, repeat if need be."""
 
 from __future__ import annotations
 
@@ -135,8 +135,8 @@ class Coordinator:
             roster = sorted(good) if self.terms.secure else roster
         raise FederationError(
             f"Round {self.round} of run {self.run} ({kind}) has no sum over {self._fewest} sites "
-            f"or more: {list_lost(dropped) or 'no site can be reached'}. The checkpoint, if there is "
-            "one, is that of the round before: resume when the sites are back."
+            f"or more: {list_lost(dropped) or 'no site can be reached'}. The checkpoint, if there "
+            "is one, is that of the round before: resume when the sites are back."
         )
 
     def tell(

@@ -93,7 +93,7 @@ class FederatedPerCDL(BaseEstimator):
 
     def __init__(
         self,
-        model: BaseCDL,
+        model: Any,
         *,
         secure: bool | str = "auto",
         min_sites: int = 2,
@@ -114,7 +114,7 @@ class FederatedPerCDL(BaseEstimator):
 
     def fit(
         self,
-        X: Mapping[str, Any],
+        X: Any,
         y: Any = None,
         *,
         folder: Any = None,
@@ -246,7 +246,7 @@ class FederatedPerCDL(BaseEstimator):
         return run_percdl(coordinator, settings, begin, history, report, save=save)
 
 
-def make_sites(cohorts: Mapping[str, Any], folder: Path) -> list[FederatedSite]:
+def make_sites(cohorts: Any, folder: Path) -> list[FederatedSite]:
     """Make sites of this process, with keys of their own, known to one another."""
     if not isinstance(cohorts, Mapping) or not cohorts:
         raise InvalidParameterError(

@@ -142,7 +142,8 @@ def read_broadcast(request: Request, settings: Settings) -> Broadcast:
     given = arrays["dictionary"].shape if "dictionary" in arrays else None
     if unknown or given != shape or not all(np.isfinite(x).all() for x in arrays.values()):
         raise FederationError(
-            f"The coordinator has sent {', '.join(sorted(arrays)) or 'nothing'}, with a dictionary "
-            f"of shape {given}; finite numbers and a dictionary of shape {shape} are needed."
+            f"The coordinator has sent {', '.join(sorted(arrays)) or 'nothing'}, with a "
+            f"dictionary of shape {given}; finite numbers and a dictionary of shape {shape} are "
+            "needed."
         )
     return Broadcast(**arrays)

@@ -60,7 +60,8 @@ class Bounds(NamedTuple):
     @classmethod
     def covering(cls, parts: list[Bounds]) -> Bounds:
         """Return bounds of the sum of some signals, from the bounds of each."""
-        return cls(*(exponent(sum(2.0**part for part in column)) for column in zip(*parts)))
+        energies, samples = zip(*parts, strict=True)
+        return cls(*(exponent(sum(2.0**e for e in column)) for column in (energies, samples)))
 
 
 @dataclass(frozen=True)
