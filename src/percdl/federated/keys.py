@@ -33,6 +33,13 @@ def frame(*parts: bytes | str | int) -> bytes:
     return b"".join(len(part).to_bytes(8, "big") + part for part in raw)
 
 
+def expand(secret: bytes, info: bytes) -> bytes:
+    """Derive 32 bytes from a secret (HKDF-SHA256), which say nothing of it nor of one another."""
+    hashes = primitives("cryptography.hazmat.primitives.hashes")
+    kdf = primitives("cryptography.hazmat.primitives.kdf.hkdf")
+    return kdf.HKDF(hashes.SHA256(), length=32, salt=None, info=info).derive(secret)
+
+
 @dataclass(frozen=True)
 class Identity:
     """Who a site is: its name, and the key it is registered by.

@@ -18,17 +18,25 @@ FEWEST_SITES = 3
 
 @dataclass(frozen=True)
 class Roster:
-    """The sites of a sum, and their keys for the run.
+    """The sites of a sum, three or more, and their keys for the run.
 
     Attributes
     ----------
     run : str
     publics : dict of bytes
-        By site.
+        By site; checked, see `check_announcements`.
     """
 
     run: str
     publics: Mapping[str, bytes]
+
+    def __post_init__(self) -> None:
+        if len(self.publics) < FEWEST_SITES:
+            raise FederationError(
+                f"A secure sum needs {FEWEST_SITES} sites or more, and there are "
+                f"{len(self.publics)} ({', '.join(self.sites)}): the total would tell each of two "
+                "sites what the other has."
+            )
 
     @property
     def sites(self) -> tuple[str, ...]:
@@ -58,7 +66,7 @@ class Roster:
                 )
         if len(set(asked)) != len(asked):
             raise FederationError(f"A site is named twice in the roster {', '.join(asked)}.")
-        return _checked(Roster(self.run, {site: self.publics[site] for site in sorted(asked)}))
+        return Roster(self.run, {site: self.publics[site] for site in sorted(asked)})
 
 
 def check_announcements(
@@ -112,7 +120,7 @@ def check_announcements(
             f"The key that site {own.site} has announced for run {run} was left out or exchanged "
             "on the way back to it. Do not take part: ask who runs the coordinator."
         )
-    return _checked(Roster(run, dict(sorted(publics.items()))))
+    return Roster(run, dict(sorted(publics.items())))
 
 
 def _check_one(
@@ -153,13 +161,3 @@ def _check_point(site: str, public: bytes) -> None:
         x25519.X25519PrivateKey.generate().exchange(key)
     except ValueError as error:
         raise FederationError(f"Site {site} has announced a key that hides nothing.") from error
-
-
-def _checked(roster: Roster) -> Roster:
-    if len(roster.publics) < FEWEST_SITES:
-        raise FederationError(
-            f"A secure sum needs {FEWEST_SITES} sites or more, and there are "
-            f"{len(roster.publics)} ({', '.join(roster.sites)}): the total would tell each of two "
-            "sites what the other has."
-        )
-    return roster

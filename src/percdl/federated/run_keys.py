@@ -15,6 +15,7 @@ from percdl.federated.keys import (
     ASYMMETRIC,
     Identity,
     check_name,
+    expand,
     frame,
     primitives,
     read_private,
@@ -87,6 +88,10 @@ class RunKeys:
         """Return the secret that only this site and the owner of another key can compute."""
         key = primitives(f"{ASYMMETRIC}.x25519").X25519PublicKey.from_public_bytes(public)
         return self._key.exchange(key)
+
+    def derive(self, occasion: bytes) -> bytes:
+        """Return 32 bytes for an occasion that only this site can compute, at any time again."""
+        return expand(self._key.private_bytes_raw(), frame("percdl veil, version 1", occasion))
 
     def claim(self, use: str, content: str) -> str:
         """Note a use of the key, for good; return what it was first used with."""

@@ -1,24 +1,34 @@
 """Sums of which nobody sees the terms: fixed point modulo 2^64, under masks that cancel.
 
 Each pair of sites shares a secret. Both draw the same numbers from it; the one whose name comes
-first adds them to its values, the other takes them away. Each masked vector alone is uniform
-over all vectors; their sum is the sum of the values.
+first adds them to its values, the other takes them away. These masks cancel in the sum over the
+roster. On top, each site adds a veil of its own, which it lifts once it knows what the sum is
+over. A round takes two questions:
+
+1. `mask`: each site of the roster answers with its masked values. Where one does not, the round
+   is asked again, with a new attempt, of those that did.
+2. `release`: once all have answered, each tells the seed of its veil; `unveil` takes them off.
+
+Without veils, a reply that comes late would complete the sum that was given up: less the sum
+over the others, it would be the values of the late site. A site lifts its veils in one round for
+one roster only, so whoever asks gets one sum of a round and never two.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 from jaxtyping import Float64, UInt64
 
 from percdl.exceptions import FederationError, InvalidParameterError
-from percdl.federated.keys import frame, primitives
+from percdl.federated.keys import expand, frame, primitives
 from percdl.federated.roster import Roster
 from percdl.federated.run_keys import RunKeys
 
-CIPHERS = "cryptography.hazmat.primitives.ciphers"
+SEED = re.compile(r"[0-9a-f]{64}")
 
 
 def encode(
@@ -120,19 +130,75 @@ def mask(
     O(n) per site of the roster. The keys note what was masked, on disk if they lie there, before
     the result is returned.
     """
-    _check_own(keys, roster, run)
-    occasion = frame("percdl mask, version 1", run, round, attempt, roster.digest, context)
+    occasion = _occasion(keys, roster, run, round, attempt, context)
     _note(keys, occasion, encoded)
-    masked = encoded.copy()
+    masked = encoded + _veil(keys.derive(occasion), encoded.size)
     for other in roster.sites:
         if other == keys.site:
             continue
         first, second = sorted((keys.site, other))
-        info = frame(occasion, first, second)
         shared = keys.shared_with(roster.publics[other])
-        numbers = _keystream(shared, info, encoded.size)
+        numbers = keystream(shared, frame("mask", occasion, first, second), encoded.size)
         masked = masked + numbers if keys.site == first else masked - numbers
     return masked
+
+
+def release(
+    keys: RunKeys, roster: Roster, run: str, round: int, attempt: int, context: bytes
+) -> str:
+    """Tell the seed of the veil over what `mask` returned, for the same arguments.
+
+    Raises
+    ------
+    FederationError
+        Where this site has lifted its veil in this round for another roster.
+    """
+    occasion = _occasion(keys, roster, run, round, attempt, context)
+    of_round = _digest(frame("release", run, round))
+    if keys.claim(of_round, roster.digest.hex()) != roster.digest.hex():
+        raise FederationError(
+            f"Site {keys.site} has lifted its veil in round {round} of run {run} for another "
+            "roster. The difference of two sums would show the values of single sites. Go on "
+            "with the sites of that roster, or with a new round."
+        )
+    return keys.derive(occasion).hex()
+
+
+def unveil(
+    total: UInt64[np.ndarray, " n"], seeds: Mapping[str, str], sites: Iterable[str]
+) -> UInt64[np.ndarray, " n"]:
+    """Take the veils of all sites off the sum of their masked values.
+
+    Parameters
+    ----------
+    total : array (n,)
+        The sum, modulo 2^64, of what `mask` returned at all sites of the roster.
+    seeds : dict of str
+        By site, what `release` returned there.
+    sites : list of str
+        The roster.
+
+    Raises
+    ------
+    FederationError
+        Where the seed of a site is missing or is none.
+    """
+    for site in sites:
+        if not SEED.fullmatch(str(seeds.get(site))):
+            raise FederationError(
+                f"Site {site} has not lifted its veil, without which the sum is not seen. Ask "
+                "it again, or go on with a new round without it."
+            )
+        total = total - _veil(bytes.fromhex(seeds[site]), total.size)
+    return total
+
+
+def _occasion(
+    keys: RunKeys, roster: Roster, run: str, round: int, attempt: int, context: bytes
+) -> bytes:
+    """Return what tells a sum from all others, for a site that is on its roster."""
+    _check_own(keys, roster, run)
+    return frame("percdl secure sum, version 1", run, round, attempt, roster.digest, context)
 
 
 def _check_own(keys: RunKeys, roster: Roster, run: str) -> None:
@@ -150,22 +216,26 @@ def _check_own(keys: RunKeys, roster: Roster, run: str) -> None:
 
 def _note(keys: RunKeys, occasion: bytes, encoded: np.ndarray) -> None:
     """Refuse to mask twice what is not the same."""
-    use, content = (
-        hashlib.sha256(part).hexdigest() for part in (occasion, encoded.astype("<u8").tobytes())
-    )
-    if keys.claim(f"mask-{use}", content) != content:
+    content = _digest(encoded.astype("<u8").tobytes())
+    if keys.claim(_digest(frame("mask", occasion)), content) != content:
         raise FederationError(
             f"Site {keys.site} has masked other values for the same sum before. Under the same "
             "mask, their difference would be seen. Ask for a fresh attempt."
         )
 
 
-def _keystream(secret: bytes, info: bytes, size: int) -> np.ndarray:
-    """Draw uniform numbers from a secret, which give no hint of it nor of one another."""
-    hashes = primitives("cryptography.hazmat.primitives.hashes")
-    kdf = primitives("cryptography.hazmat.primitives.kdf.hkdf")
-    ciphers = primitives(CIPHERS)
-    key = kdf.HKDF(hashes.SHA256(), length=32, salt=None, info=info).derive(secret)
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _veil(seed: bytes, size: int) -> np.ndarray:
+    return keystream(seed, frame("veil"), size)
+
+
+def keystream(secret: bytes, info: bytes, size: int) -> UInt64[np.ndarray, " n"]:
+    """Draw uniform numbers from a secret: others for each info, none of which tells the secret."""
+    ciphers = primitives("cryptography.hazmat.primitives.ciphers")
+    key = expand(secret, info)
     # The nonce may be zero: `info` names the sum and the pair, so a key has one stream only.
     stream = ciphers.Cipher(ciphers.algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor()
     return np.frombuffer(stream.update(bytes(8 * size)), "<u8").astype(np.uint64)
