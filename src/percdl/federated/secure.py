@@ -19,6 +19,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float64, UInt64
@@ -88,8 +89,11 @@ def _exponents(scales: np.ndarray, n_sites: int) -> np.ndarray:
     """Return the powers of two that the units of fixed point are."""
     if n_sites < 1:
         raise InvalidParameterError(f"`n_sites={n_sites}`: a sum is over one site or more.")
-    if not (np.all(np.isfinite(scales)) and np.all(scales > 0)):
-        raise InvalidParameterError("Scales must be positive and finite.")
+    most = np.finfo(np.float64).max / n_sites
+    if not np.all((scales > 0) & (scales <= most)):
+        raise InvalidParameterError(
+            f"Scales must be positive and finite, {most:.3g} at most for {n_sites} sites."
+        )
     mantissas, exponents = np.frexp(scales)
     return exponents - (mantissas == 0.5) - (63 - n_sites.bit_length())
 
@@ -165,7 +169,7 @@ def release(
 
 
 def unveil(
-    total: UInt64[np.ndarray, " n"], seeds: Mapping[str, str], sites: Iterable[str]
+    total: UInt64[np.ndarray, " n"], seeds: Mapping[str, Any], sites: Iterable[str]
 ) -> UInt64[np.ndarray, " n"]:
     """Take the veils of all sites off the sum of their masked values.
 

@@ -1,0 +1,44 @@
+"""Sites whose keys are the same on every run of the tests."""
+
+import hashlib
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from percdl.federated.keys import Identity
+from percdl.federated.roster import Roster, check_announcements
+from percdl.federated.run_keys import RunKeys
+
+RUN = "run-1"
+
+
+def seed(*parts: object) -> bytes:
+    return hashlib.sha256(repr(parts).encode()).digest()
+
+
+def identity(site: str) -> Identity:
+    return Identity(site, Ed25519PrivateKey.from_private_bytes(seed("identity", site)))
+
+
+def run_keys(site: str, run: str = RUN, draw: int = 0) -> RunKeys:
+    key = X25519PrivateKey.from_private_bytes(seed("run", site, run, draw))
+    return RunKeys(site, run, key)
+
+
+def names(n_sites: int) -> list[str]:
+    return [f"site-{i:02d}" for i in range(n_sites)]
+
+
+def registered(sites: list[str]) -> dict[str, object]:
+    return {site: identity(site).public for site in sites}
+
+
+def announce(sites: list[str], run: str = RUN, draw: int = 0) -> list[dict[str, str]]:
+    return [run_keys(site, run, draw).announce(identity(site)) for site in sites]
+
+
+def federation(n_sites: int, run: str = RUN, draw: int = 0) -> tuple[dict[str, RunKeys], Roster]:
+    """Return the keys of all sites, unused so far, and their roster."""
+    sites = names(n_sites)
+    roster = check_announcements(announce(sites, run, draw), registered(sites), run)
+    return {site: run_keys(site, run, draw) for site in sites}, roster
