@@ -2,14 +2,19 @@
 
 import hashlib
 
+import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from scipy.stats import chisquare
 
 from percdl.federated.keys import Identity
 from percdl.federated.roster import Roster, check_announcements
 from percdl.federated.run_keys import RunKeys
+from percdl.federated.secure import mask
+from percdl.federated.veils import release
 
 RUN = "run-1"
+SUM = (RUN, 3, 0, b"context")
 
 
 def seed(*parts: object) -> bytes:
@@ -42,3 +47,17 @@ def federation(n_sites: int, run: str = RUN, draw: int = 0) -> tuple[dict[str, R
     sites = names(n_sites)
     roster = check_announcements(announce(sites, run, draw), registered(sites), run)
     return {site: run_keys(site, run, draw) for site in sites}, roster
+
+
+def masked_sum(keys, roster, parts, what=SUM) -> np.ndarray:
+    """Add up what all sites of a roster send, veils and all."""
+    return sum(mask(parts[site], keys[site], roster, *what) for site in roster.sites)
+
+
+def seeds_of(keys, roster, what=SUM) -> dict[str, str]:
+    return {site: release(keys[site], roster, *what) for site in roster.sites}
+
+
+def byte_p_value(vector: np.ndarray) -> float:
+    """How well the bytes of a vector go with uniform ones, by a chi-square test."""
+    return chisquare(np.bincount(vector.view(np.uint8), minlength=256)).pvalue

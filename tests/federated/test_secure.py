@@ -8,36 +8,28 @@ import slow_masks
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from keyed_sites import RUN, federation, names, run_keys, seed
-from scipy.stats import chisquare
+from keyed_sites import (
+    RUN,
+    SUM,
+    byte_p_value,
+    federation,
+    masked_sum,
+    names,
+    run_keys,
+    seed,
+    seeds_of,
+)
 
 from percdl.exceptions import FederationError, InvalidParameterError
 from percdl.federated.keys import frame
 from percdl.federated.roster import Roster
 from percdl.federated.run_keys import RunKeys
-from percdl.federated.secure import decode, encode, keystream, mask, release, unveil
+from percdl.federated.secure import decode, encode, keystream, mask
+from percdl.federated.veils import release, unveil
 
-SUM = (RUN, 3, 0, b"context")
 KEYS_5, ROSTER_5 = federation(5)
 ONES = np.ones(16, np.uint64)
 SMALLEST_P = 1e-3
-
-
-def fresh(n_sites):
-    """Keys that were never used: a site masks once for each sum."""
-    return federation(n_sites)
-
-
-def masked_sum(keys, roster, parts, what=SUM):
-    return sum(mask(parts[site], keys[site], roster, *what) for site in roster.sites)
-
-
-def seeds_of(keys, roster, what=SUM):
-    return {site: release(keys[site], roster, *what) for site in roster.sites}
-
-
-def byte_p_value(vector):
-    return chisquare(np.bincount(vector.view(np.uint8), minlength=256)).pvalue
 
 
 # Fixed point.
@@ -109,7 +101,7 @@ def test_a_sum_is_over_sites():
 
 @given(st.integers(3, 6), st.data())
 def test_masks_cancel_over_the_roster(n_sites, data):
-    keys, roster = fresh(n_sites)
+    keys, roster = federation(n_sites)
     numbers = st.integers(0, 2**64 - 1)
     parts = {site: data.draw(arrays(np.uint64, 5, elements=numbers)) for site in roster.sites}
     total = unveil(masked_sum(keys, roster, parts), seeds_of(keys, roster), roster.sites)
@@ -118,7 +110,7 @@ def test_masks_cancel_over_the_roster(n_sites, data):
 
 @given(st.sets(st.sampled_from(names(5)), min_size=1, max_size=4))
 def test_masks_cancel_over_the_whole_roster_only(some):
-    keys, roster = fresh(5)
+    keys, roster = federation(5)
     parts = {site: mask(ONES, keys[site], roster, *SUM) for site in some}
     part = unveil(sum(parts.values()), seeds_of(keys, roster), sorted(some))
     assert not np.any(part == len(some))
@@ -152,7 +144,7 @@ CHANGES = {
 @pytest.mark.parametrize("change", CHANGES)
 def test_masks_of_two_sums_have_nothing_in_common(change):
     what = CHANGES[change]
-    keys, roster = fresh(3)
+    keys, roster = federation(3)
     site = roster.sites[1]
     # The same keys in another run: what is announced differs, the secrets do not.
     other = RunKeys(site, what[0], keys[site]._key)
@@ -163,7 +155,7 @@ def test_masks_of_two_sums_have_nothing_in_common(change):
 
 
 def test_masks_of_two_rosters_have_nothing_in_common():
-    keys, roster = fresh(5)
+    keys, roster = federation(5)
     few = roster.only(roster.sites[:3])
     before, after = (mask(ONES, keys["site-00"], r, *SUM) for r in (roster, few))
     assert not np.any(before == after)
@@ -184,7 +176,7 @@ def test_frames_tell_where_parts_end(first, second):
 
 @pytest.mark.parametrize("value", [0, 1, 2**64 - 1])
 def test_a_masked_vector_is_uniform(value):
-    keys, roster = fresh(3)
+    keys, roster = federation(3)
     constant = np.full(100_000, value, np.uint64)
     assert byte_p_value(constant) < 1e-300
     for site in roster.sites:
@@ -194,7 +186,7 @@ def test_a_masked_vector_is_uniform(value):
 @pytest.mark.parametrize("n_known", [1, 2, 3])
 def test_a_site_stays_hidden_from_all_but_one_of_the_others(n_known):
     """The keys of others take off their masks with a site; one mask that is left is enough."""
-    keys, roster = fresh(5)
+    keys, roster = federation(5)
     constant = np.full(100_000, 7, np.uint64)
     left = unveil(
         mask(constant, keys["site-00"], roster, *SUM), seeds_of(keys, roster), ["site-00"]
@@ -219,7 +211,7 @@ def pair_mask(keys, first, roster, size, what=SUM):
 
 
 def test_the_same_values_may_be_sent_again():
-    keys, roster = fresh(3)
+    keys, roster = federation(3)
     first, second = (mask(ONES, keys["site-00"], roster, *SUM) for _ in range(2))
     np.testing.assert_array_equal(first, second)
 
@@ -239,52 +231,8 @@ def test_a_mask_is_not_used_for_other_values(on_disk, tmp_path):
     mask(ONES + ONES, keys, roster, RUN, 3, 1, b"context")
 
 
-def test_a_veil_is_lifted_for_one_roster_a_round(tmp_path):
-    path = tmp_path / "run.key"
-    keys = RunKeys.generate("site-00", RUN, path)
-    roster = Roster(RUN, {**ROSTER_5.publics, "site-00": keys.public})
-    few = roster.only(roster.sites[:4])
-    release(keys, few, RUN, 3, 1, b"context")
-    release(keys, few, RUN, 3, 2, b"context")
-    again = RunKeys.read("site-00", RUN, path)
-    for holder in (keys, again):
-        with pytest.raises(FederationError, match="site-00 has lifted its veil in round 3"):
-            release(holder, roster, RUN, 3, 0, b"context")
-    release(again, roster, RUN, 4, 0, b"context")
-
-
-def test_a_late_reply_completes_nothing():
-    """All masked replies of an attempt that was given up, and all seeds of the next one."""
-    keys, roster = fresh(4)
-    size, late = 100_000, "site-03"
-    parts = {site: np.full(size, i, np.uint64) for i, site in enumerate(roster.sites)}
-    given_up = masked_sum(keys, roster, parts)
-    survivors, again = roster.only(roster.sites[:3]), (RUN, 3, 1, b"context")
-    seeds = seeds_of(keys, survivors, again)
-    total = unveil(masked_sum(keys, survivors, parts, again), seeds, survivors.sites)
-    np.testing.assert_array_equal(total, np.full(size, 0 + 1 + 2, np.uint64))
-    assert byte_p_value(given_up - total) > SMALLEST_P
-    # Without veils, the difference is what the late site has.
-    bare = given_up
-    for site in roster.sites:
-        occasion = frame("percdl secure sum, version 1", RUN, 3, 0, roster.digest, b"context")
-        bare = bare - keystream(keys[site].derive(occasion), frame("veil"), size)
-    np.testing.assert_array_equal(bare - total, parts[late])
-    # No site helps to get there, were it asked.
-    for site in survivors.sites:
-        with pytest.raises(FederationError, match="lifted its veil"):
-            release(keys[site], roster, *SUM)
-
-
-@pytest.mark.parametrize("seed_of_one", [None, "", "00", "zz" * 32, 7])
-def test_a_sum_is_not_seen_before_all_veils_are_lifted(seed_of_one):
-    seeds = seeds_of(*fresh(3)) | {"site-01": seed_of_one}
-    with pytest.raises(FederationError, match="Site site-01 has not lifted its veil"):
-        unveil(ONES, seeds, names(3))
-
-
 def test_a_site_masks_on_rosters_it_is_on_only():
-    keys, roster = fresh(4)
+    keys, roster = federation(4)
     without = roster.only(roster.sites[1:])
     with pytest.raises(FederationError, match="does not hold the key of site site-00"):
         mask(ONES, keys["site-00"], without, *SUM)
@@ -294,13 +242,13 @@ def test_a_site_masks_on_rosters_it_is_on_only():
 
 
 def test_a_site_masks_for_the_run_of_its_key_only():
-    keys, roster = fresh(3)
+    keys, roster = federation(3)
     with pytest.raises(FederationError, match="run run-2, with its key of run run-1"):
         mask(ONES, keys["site-00"], roster, "run-2", 0, 0, b"")
 
 
 def test_fewer_than_three_sites_have_no_secure_sum():
-    _, roster = fresh(3)
+    _, roster = federation(3)
     with pytest.raises(FederationError, match=r"3 sites or more, and there are 2 \(site-00, "):
         roster.only(roster.sites[:2])
     with pytest.raises(FederationError, match="Site site-09 has announced no key"):

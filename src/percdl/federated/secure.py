@@ -2,24 +2,14 @@
 
 Each pair of sites shares a secret. Both draw the same numbers from it; the one whose name comes
 first adds them to its values, the other takes them away. These masks cancel in the sum over the
-roster. On top, each site adds a veil of its own, which it lifts once it knows what the sum is
-over. A round takes two questions:
-
-1. `mask`: each site of the roster answers with its masked values. Where one does not, the round
-   is asked again, with a new attempt, of those that did.
-2. `release`: once all have answered, each tells the seed of its veil; `unveil` takes them off.
-
-Without veils, a reply that comes late would complete the sum that was given up: less the sum
-over the others, it would be the values of the late site. A site lifts its veils in one round for
-one roster only, so whoever asks gets one sum of a round and never two.
+roster. On top, each site adds a veil of its own, which it lifts once the roster is settled: see
+`percdl.federated.veils`.
 """
 
 from __future__ import annotations
 
 import hashlib
-import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 from jaxtyping import Float64, UInt64
@@ -28,8 +18,6 @@ from percdl.exceptions import FederationError, InvalidParameterError
 from percdl.federated.keys import expand, frame, primitives
 from percdl.federated.roster import Roster
 from percdl.federated.run_keys import RunKeys
-
-SEED = re.compile(r"[0-9a-f]{64}")
 
 
 def encode(
@@ -134,9 +122,9 @@ def mask(
     O(n) per site of the roster. The keys note what was masked, on disk if they lie there, before
     the result is returned.
     """
-    occasion = _occasion(keys, roster, run, round, attempt, context)
+    occasion = occasion_of(keys, roster, run, round, attempt, context)
     _note(keys, occasion, encoded)
-    masked = encoded + _veil(keys.derive(occasion), encoded.size)
+    masked = encoded + veil(keys.derive(occasion), encoded.size)
     for other in roster.sites:
         if other == keys.site:
             continue
@@ -147,57 +135,7 @@ def mask(
     return masked
 
 
-def release(
-    keys: RunKeys, roster: Roster, run: str, round: int, attempt: int, context: bytes
-) -> str:
-    """Tell the seed of the veil over what `mask` returned, for the same arguments.
-
-    Raises
-    ------
-    FederationError
-        Where this site has lifted its veil in this round for another roster.
-    """
-    occasion = _occasion(keys, roster, run, round, attempt, context)
-    of_round = _digest(frame("release", run, round))
-    if keys.claim(of_round, roster.digest.hex()) != roster.digest.hex():
-        raise FederationError(
-            f"Site {keys.site} has lifted its veil in round {round} of run {run} for another "
-            "roster. The difference of two sums would show the values of single sites. Go on "
-            "with the sites of that roster, or with a new round."
-        )
-    return keys.derive(occasion).hex()
-
-
-def unveil(
-    total: UInt64[np.ndarray, " n"], seeds: Mapping[str, Any], sites: Iterable[str]
-) -> UInt64[np.ndarray, " n"]:
-    """Take the veils of all sites off the sum of their masked values.
-
-    Parameters
-    ----------
-    total : array (n,)
-        The sum, modulo 2^64, of what `mask` returned at all sites of the roster.
-    seeds : dict of str
-        By site, what `release` returned there.
-    sites : list of str
-        The roster.
-
-    Raises
-    ------
-    FederationError
-        Where the seed of a site is missing or is none.
-    """
-    for site in sites:
-        if not SEED.fullmatch(str(seeds.get(site))):
-            raise FederationError(
-                f"Site {site} has not lifted its veil, without which the sum is not seen. Ask "
-                "it again, or go on with a new round without it."
-            )
-        total = total - _veil(bytes.fromhex(seeds[site]), total.size)
-    return total
-
-
-def _occasion(
+def occasion_of(
     keys: RunKeys, roster: Roster, run: str, round: int, attempt: int, context: bytes
 ) -> bytes:
     """Return what tells a sum from all others, for a site that is on its roster."""
@@ -220,19 +158,21 @@ def _check_own(keys: RunKeys, roster: Roster, run: str) -> None:
 
 def _note(keys: RunKeys, occasion: bytes, encoded: np.ndarray) -> None:
     """Refuse to mask twice what is not the same."""
-    content = _digest(encoded.astype("<u8").tobytes())
-    if keys.claim(_digest(frame("mask", occasion)), content) != content:
+    content = digest(encoded.astype("<u8").tobytes())
+    if keys.claim(digest(frame("mask", occasion)), content) != content:
         raise FederationError(
             f"Site {keys.site} has masked other values for the same sum before. Under the same "
             "mask, their difference would be seen. Ask for a fresh attempt."
         )
 
 
-def _digest(content: bytes) -> str:
+def digest(content: bytes) -> str:
+    """Return a checksum to note a use of a key by."""
     return hashlib.sha256(content).hexdigest()
 
 
-def _veil(seed: bytes, size: int) -> np.ndarray:
+def veil(seed: bytes, size: int) -> UInt64[np.ndarray, " n"]:
+    """Return the veil that a seed stands for."""
     return keystream(seed, frame("veil"), size)
 
 
