@@ -16,10 +16,12 @@ from percdl.algorithm.settings import Settings
 from percdl.exceptions import FederationError
 from percdl.federated.agreement import Terms
 from percdl.federated.audit import Attempt, Audit
-from percdl.federated.local_rounds import to_arrays
+from percdl.federated.lifting import check_backups, check_seeds, lift_veils
+from percdl.federated.local_rounds import question_of, to_arrays
 from percdl.federated.packing import Layout, layout_of
 from percdl.federated.roster import FEWEST_SITES
 from percdl.federated.secure import decode
+from percdl.federated.veils import unveil
 from percdl.runtimes.messages import Failure, Kind, Reply, Request, Wire, n_bytes
 
 # A site that failed in so many rounds in a row is not asked again.
@@ -125,7 +127,7 @@ class Coordinator:
             good, lost, line = self._ask(request, roster, layout.size)
             dropped |= lost
             enough = not lost if self.terms.secure else len(good) >= self._fewest
-            total = self._add(good, layout) if enough else None
+            total = self._add(request, good, layout) if enough else None
             told = None if total is None else objective(total)
             self.audit.add(Attempt(**line, objective=told))
             if total is not None:
@@ -182,24 +184,45 @@ class Coordinator:
         return Request(kind, self.run, self.round, attempt, {**shared, **facts}, arrays)
 
     def _ask(
-        self, request: Request, roster: Sequence[str], size: int | None
+        self, request: Request, roster: list[str], size: int | None
     ) -> tuple[dict[str, Reply], dict[str, str], dict[str, Any]]:
         """Ask some sites; return good replies, who was lost and why, and a line for the log."""
-        return ask_all(
-            self.wire,
-            dict.fromkeys(roster, request),
-            self.patience.round_timeout,
-            lambda reply: check_sums(reply, size, self.terms.secure),
-        )
 
-    def _add(self, good: dict[str, Reply], layout: Layout) -> np.ndarray:
-        """Add up in the order of the names, so that the order of arrival is no matter."""
+        def check(reply: Reply) -> str | None:
+            wrong = check_sums(reply, size, self.terms.secure)
+            masked = self.terms.secure and size is not None
+            return wrong or (check_backups(reply, roster) if masked else None)
+
+        requests = dict.fromkeys(roster, request)
+        return ask_all(self.wire, requests, self.patience.round_timeout, check)
+
+    def _add(self, request: Request, good: dict[str, Reply], layout: Layout) -> np.ndarray | None:
+        """Add up in the order of the names; None where the veils of some sites stay on."""
         parts = [good[site].arrays["sums"] for site in sorted(good)]
         total = np.sum(parts, axis=0, dtype=parts[0].dtype)
         if not self.terms.secure:
             return total
+        seeds = lift_veils(good, lambda lost: self._release(request, lost))
+        if seeds.keys() != good.keys():
+            return None
         scales = layout.scales(self.terms.bounds, self.settings)
-        return decode(total, scales, len(self.terms.members))
+        return decode(unveil(total, seeds, sorted(good)), scales, len(self.terms.members))
+
+    def _release(self, request: Request, lost: dict[str, dict[str, str]]) -> dict[str, Reply]:
+        """Ask sites to lift their veils, and those of lost ones whose backups they are sent."""
+        roster, question = request.facts["roster"], question_of(request)
+        requests = {}
+        for site, backups in lost.items():
+            facts = {"question": question, "lost": backups}
+            requests[site] = self._request("release", request.attempt, facts, {}, roster)
+        good, _, line = ask_all(
+            self.wire,
+            requests,
+            self.patience.round_timeout,
+            lambda reply: check_seeds(reply, lost[reply.site]),
+        )
+        self.audit.add(Attempt(**line))
+        return good
 
 
 def ask_all(

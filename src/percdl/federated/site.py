@@ -16,10 +16,11 @@ from percdl.federated.agreement import Terms, check_name
 from percdl.federated.finish import keep_results
 from percdl.federated.keys import Identity
 from percdl.federated.local_rounds import LocalRounds, layout_for, question_of
-from percdl.federated.roster import check_announcements
+from percdl.federated.roster import Roster, check_announcements
 from percdl.federated.run_keys import RunKeys
 from percdl.federated.secure import encode, mask
 from percdl.federated.store import Store
+from percdl.federated.veils import back_up, recover, release
 from percdl.runtimes.messages import Reply, Request, n_bytes
 from percdl.signals import Cohort
 
@@ -112,10 +113,13 @@ class FederatedSite:
             return keep_results(self.rounds, terms, request, store, self.write_report)
         roster = list(request.facts["roster"])
         admission.check_roster(self.name, terms, roster, self.consent)
+        if request.kind == "release":
+            return self._lift(request, store)
         sums, afresh = self.rounds.sums(terms, request, store)
-        if terms.secure:
-            sums = self._mask(sums, terms, request, store)
-        return {"afresh": afresh}, {"sums": sums}
+        if not terms.secure:
+            return {"afresh": afresh}, {"sums": sums}
+        masked, backups = self._mask(sums, terms, request, store)
+        return {"afresh": afresh, "backups": backups}, {"sums": masked}
 
     def _terms(self, request: Request, store: Store) -> Terms:
         """Return the terms of the run, if they are those this site has agreed to."""
@@ -126,11 +130,11 @@ class FederatedSite:
         admission.check_terms(self.name, terms, recordings, self.holdings, self.consent)
         return terms
 
-    def _mask(self, sums: np.ndarray, terms: Terms, request: Request, store: Store) -> np.ndarray:
-        """Return sums under masks that cancel over the roster."""
-        keys, settings = self._keys(store), terms.make_settings()
-        announced = request.facts["announcements"]
-        roster = check_announcements(announced, self.registered, request.run, keys)
+    def _mask(
+        self, sums: np.ndarray, terms: Terms, request: Request, store: Store
+    ) -> tuple[np.ndarray, dict[str, str]]:
+        """Return sums under masks that cancel over the roster and a veil, and its backups."""
+        settings = terms.make_settings()
         layout = layout_for(request, settings, terms.n_masks)
         scales = layout.scales(terms.bounds, settings)
         try:
@@ -141,8 +145,23 @@ class FederatedSite:
             raise FederationError(
                 f"A sum of site {self.name} exceeds what was agreed on; its own log says which."
             ) from error
-        occasion = (request.run, request.round, request.attempt, question_of(request).encode())
-        return mask(encoded, keys, roster.only(request.facts["roster"]), *occasion)
+        occasion = self._occasion(request, store, question_of(request))
+        return mask(encoded, *occasion), back_up(*occasion)
+
+    def _lift(self, request: Request, store: Store) -> Content:
+        """Lift the veil over what was answered, and those of sites that are lost."""
+        occasion = self._occasion(request, store, str(request.facts["question"]))
+        lost = request.facts["lost"]
+        return {"seeds": {self.name: release(*occasion), **recover(lost, *occasion)}}, {}
+
+    def _occasion(
+        self, request: Request, store: Store, question: str
+    ) -> tuple[RunKeys, Roster, str, int, int, bytes]:
+        """Return what tells a masked sum from all others, with the keys of its roster checked."""
+        keys, announced = self._keys(store), request.facts["announcements"]
+        roster = check_announcements(announced, self.registered, request.run, keys)
+        chosen = roster.only(request.facts["roster"])
+        return keys, chosen, request.run, request.round, request.attempt, question.encode()
 
     def _keys(self, store: Store) -> RunKeys:
         if store.keys.exists():
