@@ -1,0 +1,129 @@
+"""Faults between a masked answer and the lifting of its veil, in whole runs."""
+
+import numpy as np
+import pytest
+from keyed_sites import byte_p_value
+from listening import ROUNDS, RUN, cohorts, overhear
+
+from percdl.exceptions import FederationError
+from percdl.federated.coordinator import question_of
+from percdl.federated.lifting import check_backups, check_seeds, lift_veils
+from percdl.federated.secure import veil
+from percdl.runtimes.messages import Reply, Request
+
+SMALLEST_P = 1e-6
+SEED = "0" * 64
+
+
+def four_sites():
+    parts = cohorts()
+    paris = parts.pop("paris")
+    return {**parts, "paris": paris[:2], "tours": paris[2:]}
+
+
+@pytest.fixture(scope="module")
+def quiet(tmp_path_factory):
+    """A run that nothing happens in."""
+    with pytest.MonkeyPatch.context() as patch:
+        return overhear(tmp_path_factory.mktemp("quiet"), patch, four_sites())
+
+
+def dictionary_of(run):
+    return run[1].model_.dictionary_
+
+
+@pytest.mark.parametrize("n_lost", [1, 3])
+def test_sites_lost_after_they_answered_are_stood_in_for(quiet, n_lost, tmp_path, monkeypatch):
+    lost = sorted(four_sites())[:n_lost]
+
+    def lose(site, request):
+        return request.kind == "release" and site in lost
+
+    _, federation = overhear(tmp_path, monkeypatch, four_sites(), lose=lose)
+    np.testing.assert_array_equal(federation.model_.dictionary_, dictionary_of(quiet))
+    audit = federation.audit_
+    releases = audit[audit["kind"] == "release"]
+    assert len(releases) == 2 * audit["kind"].isin(ROUNDS).sum()
+    assert sorted(releases.iloc[0]["dropped"]) == lost
+
+
+def test_a_late_reply_stays_hidden(tmp_path, monkeypatch):
+    late_round = []
+
+    def delay(site, request):
+        if site == "nice" and request.kind == "personal" and not late_round:
+            late_round.append(request)
+            return True
+        return False
+
+    wire, federation = overhear(tmp_path, monkeypatch, four_sites(), delay=delay)
+    (request,) = late_round
+    round, everybody = request.round, sorted(four_sites())
+    # Heard are all terms of the sum that was given up, and the sum over the others.
+    given_up, others = wire.masked(round, 0), wire.masked(round, 1)
+    assert sorted(given_up) == everybody
+    assert sorted(others) == [site for site in everybody if site != "nice"]
+    seeds = wire.seeds(round, 1)
+    total = sum(y - veil(bytes.fromhex(seeds[site]), y.size) for site, y in others.items())
+    # No veil was lifted off the first, and none will be.
+    assert not wire.seeds(round, 0)
+    assert byte_p_value(sum(given_up.values()) - total) > SMALLEST_P
+    facts = {**request.facts, "question": question_of(request), "lost": {}}
+    del facts["follows"]
+    for site in others:
+        with pytest.raises(FederationError, match=f"Site {site} has lifted veils in round"):
+            wire.sites_there[site].answer(Request("release", RUN, round, 0, facts))
+    assert federation.audit_["dropped"].map(len).sum() == 1
+
+
+def test_all_veils_are_asked_for_again_where_nobody_answers(quiet, tmp_path, monkeypatch):
+    asked = []
+
+    def lose(site, request):
+        asked.append(request.kind == "release")
+        return request.kind == "release" and sum(asked) <= 4
+
+    _, federation = overhear(tmp_path, monkeypatch, four_sites(), lose=lose)
+    np.testing.assert_array_equal(federation.model_.dictionary_, dictionary_of(quiet))
+    assert federation.audit_["attempt"].max() == 1
+
+
+# The two questions by themselves.
+
+
+def reply(site, **facts):
+    return Reply(site, "release", RUN, 2, 0, facts)
+
+
+def test_whom_others_stand_in_for():
+    replies = {
+        site: reply(site, backups={other: f"{site}-{other}" for other in "abc" if other != site})
+        for site in "abc"
+    }
+    asked = []
+
+    def ask(lost):
+        asked.append(lost)
+        return {
+            site: reply(site, seeds={site: f"of-{site}", **{of: f"of-{of}" for of in backups}})
+            for site, backups in lost.items()
+            if site != "b"
+        }
+
+    assert lift_veils(replies, ask) == {site: f"of-{site}" for site in "abc"}
+    assert asked == [{"a": {}, "b": {}, "c": {}}, {"a": {"b": "b-a"}, "c": {"b": "b-c"}}]
+    assert lift_veils(replies, lambda lost: {}) == {}
+
+
+@pytest.mark.parametrize("seeds", [None, {}, {"a": SEED, "b": SEED}, {"a": "0"}, {"a": 7}, "a"])
+def test_seeds_that_were_not_asked_for_are_refused(seeds):
+    assert check_seeds(reply("a", seeds=seeds), {}) == "did not lift the veils it was asked to"
+    assert check_seeds(reply("a", seeds={"a": SEED}), {}) is None
+    assert check_seeds(reply("a", seeds={"a": SEED, "c": SEED}), {"c": SEED}) is None
+
+
+@pytest.mark.parametrize("backups", [None, {}, {"b": SEED}, {"a": SEED, "b": SEED, "c": SEED}])
+def test_backups_must_be_for_all_others(backups):
+    assert check_backups(reply("a", backups=backups), ["a", "b", "c"]) == "sent no backups"
+    whole = reply("a", backups={"b": SEED, "c": SEED})
+    assert check_backups(whole, ["a", "b", "c"]) is None
