@@ -16,7 +16,7 @@ from percdl.runtimes.messages import Failure, InProcessWire, Reply, Request
 
 RUN = "overheard"
 LENGTHS = {"lyon": (97, 110), "nice": (118, 128, 101), "paris": (99, 104, 120, 127)}
-ROUNDS = ("population", "personal", "recenter")
+ROUNDS = ("first", "population", "personal", "recenter")
 
 
 @dataclass
@@ -92,7 +92,7 @@ def cohorts():
     }
 
 
-def overhear(folder, monkeypatch, parts=None, **faults):
+def overhear(folder, monkeypatch, parts, options=None, **faults):
     """Fit over sites whose keys are the same each time; return the wire and the federation."""
 
     def generate(cls, site, run, path=None):
@@ -105,7 +105,7 @@ def overhear(folder, monkeypatch, parts=None, **faults):
         return cls(site, run, key, path)
 
     monkeypatch.setattr(RunKeys, "generate", classmethod(generate))
-    sites = make_sites(parts or cohorts(), folder)
+    sites = make_sites(parts, folder)
     wire = Overheard(folder, {site.name: site for site in sites}, **faults)
-    model = make("PerCDL", dtype="float64")
+    model = make("PerCDL", dtype="float64", **(options or {}))
     return wire, FederatedPerCDL(model, max_attempts=3).fit_over(wire, run=RUN)

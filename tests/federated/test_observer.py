@@ -23,8 +23,9 @@ K, L, P, R = 2, 16, 1, 0
 TERMS = {"terms", "roster", "announcements"}
 # All that a coordinator tells: facts, and arrays with their shapes.
 ASKED = {
-    "join": ({"agreement"}, {"parameter/init": (K, L, P)}),
+    "join": ({"agreement"}, {}),
     "keys": (set(), {}),
+    "first": (TERMS, {"dictionaries": (K, L, P)}),
     "population": (TERMS | {"follows"}, {"dictionary": (K, L, P)}),
     "personal": (TERMS | {"follows"}, {"dictionary": (K, L, P), "gauge": (K, 1, L)}),
     "recenter": (TERMS | {"follows"}, {"dictionary": (K, L, P), "gauge": (K, 1, L)}),
@@ -36,6 +37,7 @@ OPTIONAL = {"move": (K,), "misfit": (K,)}
 TOLD = {
     "join": {"signals", "n_masks", "bounds"},
     "keys": {"announcement"},
+    "first": {"afresh", "backups"},
     "population": {"afresh", "backups"},
     "personal": {"afresh", "backups"},
     "recenter": {"afresh", "backups"},
@@ -49,7 +51,8 @@ def run(tmp_path_factory):
     """One run of three sites; what crossed, and what did not."""
     folder = tmp_path_factory.mktemp("sites")
     with pytest.MonkeyPatch.context() as patch:
-        wire, federation = overhear(folder, patch)
+        options = {"init": "auto", "random_state": 0}
+        wire, federation = overhear(folder, patch, cohorts(), options)
     assert federation.secure_
     return wire
 
@@ -91,7 +94,8 @@ def test_requests_hold_what_is_documented(run):
         facts, arrays = ASKED[ask.kind]
         assert set(ask.facts) == facts
         for name, array in ask.arrays.items():
-            assert array.shape == {**OPTIONAL, **arrays}[name], (ask.kind, name)
+            shape = array.shape[1:] if name == "dictionaries" else array.shape
+            assert shape == {**OPTIONAL, **arrays}[name], (ask.kind, name)
 
 
 def test_replies_hold_what_is_documented(run):
@@ -103,13 +107,16 @@ def test_replies_hold_what_is_documented(run):
             continue
         assert reply.facts["afresh"] is False
         assert {name: x.dtype for name, x in reply.arrays.items()} == {"sums": np.uint64}
-        assert reply.arrays["sums"].shape == (size_of(ask.kind),)
+        assert reply.arrays["sums"].shape == (size_of(ask),)
 
 
-def size_of(kind):
+def size_of(ask):
     """How many numbers a site sends: see `percdl.federated.packing`; nothing is searched here."""
-    if kind == "population":
-        return 4 + K + K * (L + 2 * R) * (P + 1)
+    population = 4 + K + K * (L + 2 * R) * (P + 1)
+    if ask.kind == "first":
+        return population * len(ask.arrays["dictionaries"])
+    if ask.kind == "population":
+        return population
     return 4 + 2 * K + K * L * (L + 1) // 2 + K * L * (P + 3)
 
 
