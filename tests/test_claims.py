@@ -40,6 +40,7 @@ NAMES = {
     "robust",
     "rotations",
     "runtimes",
+    "secure",
     "sparse_coder",
     "speed",
     "uncertainty",
