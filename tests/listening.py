@@ -92,7 +92,7 @@ def cohorts():
     }
 
 
-def overhear(folder, monkeypatch, parts, options=None, **faults):
+def overhear(folder, monkeypatch, parts, options=None, consent=None, **faults):
     """Fit over sites whose keys are the same each time; return the wire and the federation."""
 
     def generate(cls, site, run, path=None):
@@ -105,7 +105,10 @@ def overhear(folder, monkeypatch, parts, options=None, **faults):
         return cls(site, run, key, path)
 
     monkeypatch.setattr(RunKeys, "generate", classmethod(generate))
-    sites = make_sites(parts, folder)
+    sites = [
+        replace(site, consent=(consent or {}).get(site.name, site.consent))
+        for site in make_sites(parts, folder)
+    ]
     wire = Overheard(folder, {site.name: site for site in sites}, **faults)
     model = make("PerCDL", dtype="float64", **(options or {}))
     return wire, FederatedPerCDL(model, max_attempts=3).fit_over(wire, run=RUN)

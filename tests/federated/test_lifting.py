@@ -6,6 +6,7 @@ from keyed_sites import byte_p_value
 from listening import ROUNDS, RUN, cohorts, overhear
 
 from percdl.exceptions import FederationError
+from percdl.federated.admission import Consent
 from percdl.federated.coordinator import question_of
 from percdl.federated.lifting import check_backups, check_seeds, lift_veils
 from percdl.federated.secure import veil
@@ -86,6 +87,26 @@ def test_all_veils_are_asked_for_again_where_nobody_answers(quiet, tmp_path, mon
     _, federation = overhear(tmp_path, monkeypatch, four_sites(), lose=lose)
     np.testing.assert_array_equal(federation.model_.dictionary_, dictionary_of(quiet))
     assert federation.audit_["attempt"].max() == 1
+
+
+def test_a_site_may_insist_on_all_members(tmp_path, monkeypatch):
+    def lose(site, request):
+        return site == "nice" and request.kind == "personal"
+
+    consent = {"lyon": Consent(all_members=True)}
+    with pytest.raises(FederationError, match="lyon takes part in sums over all members only"):
+        overhear(tmp_path, monkeypatch, four_sites(), lose=lose, consent=consent)
+
+
+def test_terms_do_not_change_in_a_run(quiet):
+    """Else a coordinator could make a site believe that others had never been members."""
+    wire = quiet[0]
+    _, request, _ = wire.replies("population")[0]
+    terms = {**request.facts["terms"], "members": ["lyon", "nice", "paris"]}
+    facts = {**request.facts, "terms": terms, "roster": terms["members"]}
+    changed = Request("population", RUN, 99, 0, facts, request.arrays)
+    with pytest.raises(FederationError, match="terms of run overheard have changed since site ly"):
+        wire.sites_there["lyon"].answer(changed)
 
 
 # The two questions by themselves.

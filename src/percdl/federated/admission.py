@@ -31,16 +31,21 @@ class Consent:
         Fewest sites that a sum may be over.
     allow_plain : bool
         Whether it also answers with sums that are not masked.
+    all_members : bool
+        Whether it takes part in sums over all members of a run only. The difference of the sums
+        before and after a site leaves comes close to the sums of that site; a run that may not
+        go on without it waits until it is back.
 
     Examples
     --------
     >>> Consent(min_subjects=10, allow_plain=False)
-    Consent(min_subjects=10, min_sites=2, allow_plain=False)
+    Consent(min_subjects=10, min_sites=2, allow_plain=False, all_members=False)
     """
 
     min_subjects: int = 1
     min_sites: int = 2
     allow_plain: bool = True
+    all_members: bool = False
 
 
 @dataclass(frozen=True)
@@ -133,6 +138,12 @@ def check_roster(site: str, terms: Terms, roster: Sequence[str], consent: Consen
         raise FederationError(
             f"Site {site} takes part in sums over {least} or more of the members, itself among "
             f"them, and is asked for one over {', '.join(map(str, roster))}."
+        )
+    if consent.all_members and set(roster) != set(terms.members):
+        missing = sorted(set(terms.members) - set(roster))
+        raise FederationError(
+            f"Site {site} takes part in sums over all members only, and is asked for one without "
+            f"{', '.join(missing)}. Resume when all are back."
         )
 
 

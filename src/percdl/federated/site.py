@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -14,11 +15,11 @@ from percdl.federated import admission
 from percdl.federated.admission import Consent, Holdings
 from percdl.federated.agreement import Terms, check_name
 from percdl.federated.finish import keep_results
-from percdl.federated.keys import Identity
+from percdl.federated.keys import Identity, frame
 from percdl.federated.local_rounds import LocalRounds, layout_for, question_of
 from percdl.federated.roster import Roster, check_announcements
 from percdl.federated.run_keys import RunKeys
-from percdl.federated.secure import encode, mask
+from percdl.federated.secure import digest, encode, mask
 from percdl.federated.store import Store
 from percdl.federated.veils import back_up, recover, release
 from percdl.runtimes.messages import Reply, Request, n_bytes
@@ -159,6 +160,12 @@ class FederatedSite:
     ) -> tuple[RunKeys, Roster, str, int, int, bytes]:
         """Return what tells a masked sum from all others, with the keys of its roster checked."""
         keys, announced = self._keys(store), request.facts["announcements"]
+        terms = digest(json.dumps(request.facts["terms"], sort_keys=True).encode())
+        if keys.claim(digest(frame("terms", request.run)), terms) != terms:
+            raise FederationError(
+                f"The terms of run {request.run} have changed since site {self.name} took part in "
+                "it. Start a new run."
+            )
         roster = check_announcements(announced, self.registered, request.run, keys)
         chosen = roster.only(request.facts["roster"])
         return keys, chosen, request.run, request.round, request.attempt, question.encode()
