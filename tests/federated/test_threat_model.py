@@ -1,0 +1,23 @@
+"""The threat model names tests that exist."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+PAGE = (HERE.parents[1] / "docs" / "federated" / "threat_model.md").read_text(encoding="utf-8")
+NAMED = sorted(set(re.findall(r"`(test_\w+\.py)::(test_\w+)`", PAGE)))
+
+
+@pytest.mark.parametrize(("file", "name"), NAMED)
+def test_the_test_of_a_claim_exists(file, name):
+    text = (HERE / file).read_text(encoding="utf-8")
+    assert re.search(rf"^def {name}\(", text, re.MULTILINE)
+
+
+def test_claims_have_tests():
+    sections = re.findall(r"\| claim \| test \|\n\|---\|---\|\n((?:\|.*\n)+)", PAGE)
+    rows = [row for section in sections for row in section.splitlines()]
+    assert len(rows) >= 15
+    assert all("::test_" in row for row in rows)
