@@ -5,11 +5,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from keyed_sites import seed
 from small_models import make, spaced_recordings
 
 from percdl import Cohort
 from percdl.federated.front import FederatedPerCDL, make_sites
+from percdl.federated.keys import write_private
 from percdl.federated.run_keys import RunKeys
 from percdl.federated.store import Store
 from percdl.runtimes.messages import Failure, InProcessWire, Reply, Request
@@ -94,21 +96,20 @@ def cohorts():
 
 def overhear(folder, monkeypatch, parts, options=None, consent=None, **faults):
     """Fit over sites whose keys are the same each time; return the wire and the federation."""
-
-    def generate(cls, site, run, path=None):
-        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-
-        from percdl.federated.keys import write_private
-
-        key = X25519PrivateKey.from_private_bytes(seed("run", site, run, 0))
-        write_private(path, key)
-        return cls(site, run, key, path)
-
-    monkeypatch.setattr(RunKeys, "generate", classmethod(generate))
+    monkeypatch.setattr(RunKeys, "generate", classmethod(known_key))
+    checkpoint, resume = (faults.pop(name, None) for name in ("checkpoint", "resume"))
     sites = [
         replace(site, consent=(consent or {}).get(site.name, site.consent))
         for site in make_sites(parts, folder)
     ]
     wire = Overheard(folder, {site.name: site for site in sites}, **faults)
     model = make("PerCDL", dtype="float64", **(options or {}))
-    return wire, FederatedPerCDL(model, max_attempts=3).fit_over(wire, run=RUN)
+    federation = FederatedPerCDL(model, max_attempts=3, checkpoint=checkpoint)
+    return wire, federation.fit_over(wire, run=RUN, resume=resume)
+
+
+def known_key(cls, site, run, path):
+    """Make the key of a run from its name and that of the site."""
+    key = X25519PrivateKey.from_private_bytes(seed("run", site, run, 0))
+    write_private(path, key)
+    return cls(site, run, key, path)

@@ -140,6 +140,13 @@ def test_files_that_hold_no_such_key_are_refused(tmp_path):
         read_registered(tmp_path)
 
 
+def test_a_key_is_registered_for_one_site(tmp_path):
+    _, public = Identity.generate("lyon").write(tmp_path)
+    (tmp_path / "nice.pub").write_bytes(public.read_bytes())
+    with pytest.raises(FederationError, match="Sites lyon and nice have the same public key"):
+        read_registered(tmp_path)
+
+
 def generate_ec():
     """A key of the kind that Flower's nodes have, mistaken for that of a site."""
     return generate_private_key(SECP384R1()).private_bytes(

@@ -109,6 +109,35 @@ def test_terms_do_not_change_in_a_run(quiet):
         wire.sites_there["lyon"].answer(changed)
 
 
+class Crash(Exception):
+    """The coordinator's machine is gone."""
+
+
+@pytest.mark.parametrize("gone", [None, "nice"])
+def test_a_coordinator_lost_after_the_veils_goes_on_with_the_same_sites(
+    quiet, gone, tmp_path, monkeypatch
+):
+    """It knows the sum, and forgot: asked of fewer sites, it would know one site's."""
+    lifted = []
+
+    def crash(site, request):
+        lifted.extend([site] * (request.kind == "release"))
+        if len(lifted) == 2 * len(four_sites()):
+            raise Crash
+        return False
+
+    path = tmp_path / "checkpoint"
+    with pytest.raises(Crash):
+        overhear(tmp_path, monkeypatch, four_sites(), delay=crash, checkpoint=path)
+    again = {"resume": path, "lose": lambda site, request: site == gone}
+    if gone is None:
+        _, federation = overhear(tmp_path, monkeypatch, four_sites(), **again)
+        np.testing.assert_array_equal(federation.model_.dictionary_, dictionary_of(quiet))
+    else:
+        with pytest.raises(FederationError, match=r"lifted veils in round .* for another roster"):
+            overhear(tmp_path, monkeypatch, four_sites(), **again)
+
+
 # The two questions by themselves.
 
 

@@ -127,7 +127,7 @@ class Coordinator:
             good, lost, line = self._ask(request, roster, layout.size)
             dropped |= lost
             enough = not lost if self.terms.secure else len(good) >= self._fewest
-            total = self._add(request, good, layout) if enough else None
+            total = self._add(request, good, layout, dropped) if enough else None
             told = None if total is None else objective(total)
             self.audit.add(Attempt(**line, objective=told))
             if total is not None:
@@ -196,32 +196,37 @@ class Coordinator:
         requests = dict.fromkeys(roster, request)
         return ask_all(self.wire, requests, self.patience.round_timeout, check)
 
-    def _add(self, request: Request, good: dict[str, Reply], layout: Layout) -> np.ndarray | None:
-        """Add up in the order of the names; None where the veils of some sites stay on."""
+    def _add(
+        self, request: Request, good: dict[str, Reply], layout: Layout, dropped: dict[str, str]
+    ) -> np.ndarray | None:
+        """Add up in the order of the names; None where veils stay on, and why in ``dropped``."""
         parts = [good[site].arrays["sums"] for site in sorted(good)]
         total = np.sum(parts, axis=0, dtype=parts[0].dtype)
         if not self.terms.secure:
             return total
-        seeds = lift_veils(good, lambda lost: self._release(request, lost))
+        seeds = lift_veils(good, lambda lost: self._release(request, lost, dropped))
         if seeds.keys() != good.keys():
             return None
         scales = layout.scales(self.terms.bounds, self.settings)
         return decode(unveil(total, seeds, sorted(good)), scales, len(self.terms.members))
 
-    def _release(self, request: Request, lost: dict[str, dict[str, str]]) -> dict[str, Reply]:
+    def _release(
+        self, request: Request, lost: dict[str, dict[str, str]], dropped: dict[str, str]
+    ) -> dict[str, Reply]:
         """Ask sites to lift their veils, and those of lost ones whose backups they are sent."""
         roster, question = request.facts["roster"], question_of(request)
         requests = {}
         for site, backups in lost.items():
             facts = {"question": question, "lost": backups}
             requests[site] = self._request("release", request.attempt, facts, {}, roster)
-        good, _, line = ask_all(
+        good, failed, line = ask_all(
             self.wire,
             requests,
             self.patience.round_timeout,
             lambda reply: check_seeds(reply, lost[reply.site]),
         )
         self.audit.add(Attempt(**line))
+        dropped |= failed
         return good
 
 

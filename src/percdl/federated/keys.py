@@ -112,7 +112,14 @@ def read_registered(folder: Path) -> dict[str, Any]:
     keys = {}
     for path in sorted(folder.glob("*.pub")):
         check_name(path.stem)
-        keys[path.stem] = _parse(path, serialization.load_pem_public_key, kind)
+        key = _parse(path, serialization.load_pem_public_key, kind)
+        twin = next((site for site, other in keys.items() if other == key), None)
+        if twin is not None:
+            raise FederationError(
+                f"Sites {twin} and {path.stem} have the same public key in {folder}: one of them "
+                "could speak for both. Get each key from its own site."
+            )
+        keys[path.stem] = key
     if not keys:
         raise FederationError(
             f"There are no public keys SITE.pub in {folder}. Put those of all sites there, your "
