@@ -42,10 +42,12 @@ def test_sites_lost_after_they_answered_are_stood_in_for(quiet, n_lost, tmp_path
 
     _, federation = overhear(tmp_path, monkeypatch, four_sites(), lose=lose)
     np.testing.assert_array_equal(federation.model_.dictionary_, dictionary_of(quiet))
-    audit = federation.audit_
-    releases = audit[audit["kind"] == "release"]
-    assert len(releases) == 2 * audit["kind"].isin(ROUNDS).sum()
-    assert sorted(releases.iloc[0]["dropped"]) == lost
+    rounds = federation.audit_[federation.audit_["kind"].isin(ROUNDS)]
+    assert [sorted(sites) for sites in rounds["unlifted"]] == [lost] * len(rounds)
+    assert not any(rounds["dropped"])
+    before = quiet[1].audit_.set_index("round").loc[rounds["round"], "bytes_up"]
+    for now, then in zip(rounds["bytes_up"], before, strict=True):
+        assert now["tours"] > then["tours"]
 
 
 def test_a_late_reply_stays_hidden(tmp_path, monkeypatch):

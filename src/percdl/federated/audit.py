@@ -23,6 +23,8 @@ class Attempt:
         Who was asked.
     dropped : dict of str
         Who was not counted, and why.
+    unlifted : dict of str
+        Who was lost after it had answered with a masked sum, and why; others stood in for it.
     afresh : list of str
         Who had no state from the round before, and began with the present dictionary.
     bytes_down, bytes_up : dict of int
@@ -39,6 +41,7 @@ class Attempt:
     kind: str
     roster: list[str]
     dropped: dict[str, str]
+    unlifted: dict[str, str]
     afresh: list[str]
     bytes_down: dict[str, int]
     bytes_up: dict[str, int]

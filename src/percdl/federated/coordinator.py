@@ -16,7 +16,7 @@ from percdl.algorithm.settings import Settings
 from percdl.exceptions import FederationError
 from percdl.federated.agreement import Terms
 from percdl.federated.audit import Attempt, Audit
-from percdl.federated.lifting import check_backups, check_seeds, lift_veils
+from percdl.federated.lifting import add_release, check_backups, check_seeds, lift_veils
 from percdl.federated.local_rounds import question_of, to_arrays
 from percdl.federated.packing import Layout, layout_of
 from percdl.federated.roster import FEWEST_SITES
@@ -127,7 +127,8 @@ class Coordinator:
             good, lost, line = self._ask(request, roster, layout.size)
             dropped |= lost
             enough = not lost if self.terms.secure else len(good) >= self._fewest
-            total = self._add(request, good, layout, dropped) if enough else None
+            total = self._add(request, good, layout, line) if enough else None
+            dropped |= line["unlifted"] if total is None else {}
             told = None if total is None else objective(total)
             self.audit.add(Attempt(**line, objective=told))
             if total is not None:
@@ -197,21 +198,21 @@ class Coordinator:
         return ask_all(self.wire, requests, self.patience.round_timeout, check)
 
     def _add(
-        self, request: Request, good: dict[str, Reply], layout: Layout, dropped: dict[str, str]
+        self, request: Request, good: dict[str, Reply], layout: Layout, line: dict[str, Any]
     ) -> np.ndarray | None:
-        """Add up in the order of the names; None where veils stay on, and why in ``dropped``."""
+        """Add up in the order of the names; None where veils stay on, and why in the line."""
         parts = [good[site].arrays["sums"] for site in sorted(good)]
         total = np.sum(parts, axis=0, dtype=parts[0].dtype)
         if not self.terms.secure:
             return total
-        seeds = lift_veils(good, lambda lost: self._release(request, lost, dropped))
+        seeds = lift_veils(good, lambda lost: self._release(request, lost, line))
         if seeds.keys() != good.keys():
             return None
         scales = layout.scales(self.terms.bounds, self.settings)
         return decode(unveil(total, seeds, sorted(good)), scales, len(self.terms.members))
 
     def _release(
-        self, request: Request, lost: dict[str, dict[str, str]], dropped: dict[str, str]
+        self, request: Request, lost: dict[str, dict[str, str]], line: dict[str, Any]
     ) -> dict[str, Reply]:
         """Ask sites to lift their veils, and those of lost ones whose backups they are sent."""
         roster, question = request.facts["roster"], question_of(request)
@@ -219,14 +220,13 @@ class Coordinator:
         for site, backups in lost.items():
             facts = {"question": question, "lost": backups}
             requests[site] = self._request("release", request.attempt, facts, {}, roster)
-        good, failed, line = ask_all(
+        good, unlifted, more = ask_all(
             self.wire,
             requests,
             self.patience.round_timeout,
             lambda reply: check_seeds(reply, lost[reply.site]),
         )
-        self.audit.add(Attempt(**line))
-        dropped |= failed
+        add_release(line, unlifted, more)
         return good
 
 
@@ -255,6 +255,7 @@ def ask_all(
         "kind": one.kind,
         "roster": sorted(requests),
         "dropped": lost,
+        "unlifted": {},
         "afresh": sorted(site for site in good if good[site].facts.get("afresh")),
         "bytes_down": {site: n_bytes(request) for site, request in requests.items()},
         "bytes_up": {site: n_bytes(reply) for site, reply in good.items()},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from percdl.federated.veils import SEED
 from percdl.runtimes.messages import Reply
@@ -45,6 +46,15 @@ def check_seeds(reply: Reply, lost: Mapping[str, str]) -> str | None:
     if reply.arrays or not _are_seeds(reply.facts.get("seeds"), {reply.site, *lost}):
         return "did not lift the veils it was asked to"
     return None
+
+
+def add_release(line: dict[str, Any], unlifted: Texts, release: dict[str, Any]) -> None:
+    """Add what the second question took to the line of the round in the log."""
+    line["unlifted"] |= unlifted
+    line["seconds"] = round(line["seconds"] + release["seconds"], 3)
+    for way in ("bytes_down", "bytes_up"):
+        for site, size in release[way].items():
+            line[way][site] += size
 
 
 def _are_seeds(texts: object, sites: set[str]) -> bool:
