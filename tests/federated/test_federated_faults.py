@@ -165,7 +165,7 @@ def test_a_failure_that_passes_is_waited_for(three):
 
 
 def test_a_site_that_was_away_begins_with_the_present_dictionary(four):
-    wire = FaultyWire(four, away=lambda site, n_asked: site == "nord" and 3 <= n_asked < 5)
+    wire = FaultyWire(four, away=lambda site, n_asked: site == "nord" and 4 <= n_asked < 8)
     federation = fit(wire, double())
     rounds = federation.audit_.set_index("round")
     assert rounds.loc[3, "roster"] == ["est", "ouest", "sud"]
@@ -178,7 +178,7 @@ def test_a_site_that_was_away_begins_with_the_present_dictionary(four):
 
 
 def test_a_site_that_missed_the_end_catches_up(four):
-    wire = FaultyWire(four, away=lambda site, n_asked: site == "nord" and 3 <= n_asked < 8)
+    wire = FaultyWire(four, away=lambda site, n_asked: site == "nord" and 4 <= n_asked < 13)
     fit(wire, double())
     own = load(next(iter(four[1].folder.glob("*/model.percdl"))))
     assert own.n_activations_.any()
