@@ -61,10 +61,12 @@ def test_a_site_keeps_its_own_results(federation, cohort):
 
 def test_a_report_for_the_site(cohort, tmp_path, monkeypatch):
     seen = {}
-    monkeypatch.setattr(
-        "percdl.report.cohort.write_report",
-        lambda model, path, *rest, **options: seen.update({path: model.subjects_}),
-    )
+
+    def write_report(model, path, *rest, **options):
+        seen[path] = model.subjects_
+        return path
+
+    monkeypatch.setattr("percdl.report.cohort.write_report", write_report)
     sites = [replace(s, write_report=True) for s in make_sites(split(cohort), tmp_path)]
     federation = FederatedPerCDL(double("PopCDL")).fit_over(FaultyWire(sites))
     assert seen == {s.folder / federation.run_ / "report.html": s.cohort.subjects for s in sites}

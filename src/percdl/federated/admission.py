@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -117,13 +117,21 @@ def check_agreement(site: str, agreement: Agreement, cohort: Cohort, consent: Co
     choose(agreement.make_model(), cohort)  # raises where the recordings do not do
 
 
-def check_terms(site: str, terms: Terms, kept: str, holdings: Holdings, consent: Consent) -> None:
-    """Raise where a run is not about what this site holds, or held when it joined (``kept``)."""
+def check_terms(
+    site: str, terms: Terms, kept: str, holdings: Holdings, consent: Consent, has_key: bool
+) -> None:
+    """Raise where a run is not about what this site holds, or held when it joined (``kept``).
+
+    Once it has announced a key for the run (``has_key``), it answers with masked sums only.
+    """
     if kept != holdings.checksum:
         raise FederationError(
             f"The recordings of site {site} have changed since it joined. Bring them back, or "
             "start a new run."
         )
+    if has_key or terms.agreement.masks(len(terms.members)):
+        # A coordinator must not talk sites out of their masks in the middle of a run.
+        consent = replace(consent, allow_plain=False)
     _check_masking(site, terms.secure, consent)
     covered = terms.signals == holdings.signals and terms.n_masks >= holdings.n_masks
     if not covered or any(a < b for a, b in zip(terms.bounds, holdings.bounds, strict=True)):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -18,10 +17,10 @@ from percdl.estimators.motif import Motif
 from percdl.estimators.persistence import decode_model, encode_parameters
 from percdl.estimators.validation import check_parameters
 from percdl.exceptions import FederationError, InvalidParameterError, ModelFileError
+from percdl.federated.keys import NAME
 from percdl.federated.packing import Bounds
+from percdl.federated.roster import FEWEST_SITES
 
-# Names of runs and sites become names of folders at the sites.
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _NUMBERS = ("n_atoms", "atom_length", "penalty")
 
 
@@ -77,6 +76,10 @@ class Agreement:
             total.update(f"{name} {array.dtype.str} {array.shape}".encode())
             total.update(array.tobytes())
         return total.hexdigest()
+
+    def masks(self, n_sites: int) -> bool:
+        """Whether sums over so many sites are masked."""
+        return self.secure is True or (self.secure == "auto" and n_sites >= FEWEST_SITES)
 
     def make_model(self) -> BaseCDL:
         """Return the estimator, not fitted."""

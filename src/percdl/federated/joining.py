@@ -28,7 +28,7 @@ def convene(
     _check_enough(joined, lost, least, "joined")
     told = {site: joined[site].facts for site in sorted(joined)}
     signals = _common_signals({site: Signals.from_json(x["signals"]) for site, x in told.items()})
-    secure = agreement.secure is True or (agreement.secure == "auto" and len(told) >= FEWEST_SITES)
+    secure = agreement.masks(len(told))
     announcements: list[dict[str, Any]] = []
     if secure:
         question = Request("keys", run, 1, 0)

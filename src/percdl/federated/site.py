@@ -128,7 +128,8 @@ class FederatedSite:
         if request.facts["terms"]["agreement"] != agreement.digest:
             raise FederationError(f"Site {self.name} has agreed to other terms of this run.")
         terms = Terms.from_json(request.facts["terms"], agreement)
-        admission.check_terms(self.name, terms, recordings, self.holdings, self.consent)
+        own = (recordings, self.holdings, self.consent, store.keys.exists())
+        admission.check_terms(self.name, terms, *own)
         return terms
 
     def _mask(
