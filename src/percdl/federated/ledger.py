@@ -1,0 +1,76 @@
+"""What a site has released under differential privacy: never twice, never more than agreed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from percdl.algorithm.exchange import Broadcast
+from percdl.exceptions import FederationError
+
+
+class Ledger:
+    """The noisy sums that were released, by what was asked.
+
+    The same question gets the same answer, so that it can be repeated at no cost; another
+    question, be it for the same round, is another release.
+
+    Parameters
+    ----------
+    n_releases : int
+        How many there may be.
+    folder : path, optional
+        Where they are kept, private to the site, so that a restart does not forget them. By
+        default they live with the object.
+    """
+
+    def __init__(self, n_releases: int, folder: str | Path | None = None):
+        self.n_releases = n_releases
+        self._folder = None if folder is None else Path(folder)
+        self._released: dict[str, np.ndarray] = {}
+        if self._folder is not None:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._released = {f.stem: np.load(f) for f in sorted(self._folder.glob("*.npy"))}
+
+    def __len__(self) -> int:
+        return len(self._released)
+
+    def release(self, question: str, make: Callable[[], np.ndarray]) -> np.ndarray:
+        """Return what was answered before, or make an answer, while there is something left."""
+        if question in self._released:
+            return self._released[question]
+        if len(self) >= self.n_releases:
+            raise FederationError(
+                f"All {self.n_releases} releases that were agreed on are spent: one more would "
+                "break the promise of differential privacy. Nothing is sent. Agree on more rounds, "
+                "or a larger epsilon, and begin a new run."
+            )
+        answer = make()
+        self._keep(question, answer)
+        self._released[question] = answer
+        return answer
+
+    def _keep(self, question: str, answer: np.ndarray) -> None:
+        """Write an answer down before it is given."""
+        if self._folder is None:
+            return
+        unfinished = self._folder / f"{question}.part"
+        with unfinished.open("wb") as file:
+            np.save(file, answer, allow_pickle=False)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(self._folder / f"{question}.npy")
+
+
+def question_of(kind: str, broadcast: Broadcast) -> str:
+    """Return a checksum of what a site is asked."""
+    total = hashlib.sha256(kind.encode())
+    for name, value in vars(broadcast).items():
+        if value is not None:
+            array = np.ascontiguousarray(value, float)
+            total.update(f"{name} {array.shape}".encode() + array.tobytes())
+    return total.hexdigest()

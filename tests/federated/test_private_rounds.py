@@ -1,0 +1,186 @@
+"""Rounds under differential privacy: nobody's vector depends on others, nothing else is told."""
+
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+import toy
+from double import in_double
+
+from percdl.algorithm.exchange import Broadcast, Sums
+from percdl.algorithm.history import History
+from percdl.algorithm.loop import run_percdl
+from percdl.exceptions import FederationError, InvalidParameterError
+from percdl.federated.contributions import contributions, reach_of
+from percdl.federated.ledger import Ledger, question_of
+from percdl.federated.private import Denoised, PrivateInProcess
+from percdl.federated.privacy import Privacy
+from percdl.runtimes.in_process import InProcess
+from percdl.signals import Cohort
+from percdl.steps.cdu import normalize
+from percdl.steps.csc_l1 import L1Coder
+from percdl.transforms import TimeWarp
+
+# Two sizes of chunks, neither of them full.
+LENGTHS = (64, 97, 64, 110, 60, 128, 62, 97, 64)
+TRUSTED = Privacy(noise_multiplier=0.0, clip=np.inf)
+NOISY = Privacy(noise_multiplier=1.0)
+PLAIN = {"centering": "off", "realign": False, "multistart": False}
+START = normalize(toy.first_guess(0))
+
+
+def make_cohort(keep=slice(None)):
+    arrays = toy.recordings(3, LENGTHS)
+    names = [f"subject {i}" for i in range(len(arrays))]
+    return Cohort.from_arrays(arrays[keep], subjects=names[keep])
+
+
+def make_settings(**options):
+    return toy.settings(weighting="subjects", **options)
+
+
+def run_rounds(cohort, settings):
+    """Yield what each subject, by name, adds to a round of the first phase and two others."""
+    runtime = InProcess(cohort, settings, chunk_rows=4)
+    site, broadcast = runtime.site, Broadcast(START)
+    order = [
+        cohort.subjects[i] for b in site.blocks for c in b.chunks for i in site.chunks[c].subjects
+    ]
+    for kind in ("population", "personal", "personal"):
+        getattr(runtime, f"{kind}_round")(broadcast)
+        parts = list(contributions(site, START, kind))
+        yield {
+            name: dict(zip(order, np.concatenate([p[name] for p in parts]), strict=True))
+            for name in parts[0]
+        }
+
+
+def test_a_contribution_is_the_same_bit_for_bit_whoever_else_is_there():
+    settings = make_settings()
+    all_rounds = list(run_rounds(make_cohort(), settings))
+    for keep in (slice(1, None), slice(0, 5), slice(3, 4)):
+        for everybody, some in zip(
+            all_rounds, run_rounds(make_cohort(keep), settings), strict=True
+        ):
+            for name, by_subject in some.items():
+                for subject, vector in by_subject.items():
+                    np.testing.assert_array_equal(vector, everybody[name][subject])
+
+
+def test_without_clip_and_noise_the_sums_are_the_ordinary_ones():
+    settings = make_settings()
+    exact = InProcess(make_cohort(), settings, chunk_rows=4)
+    private = PrivateInProcess(make_cohort(), settings, TRUSTED)
+    broadcast = Broadcast(START)
+    for kind, names in (
+        ("population_round", ["moment", "weight"]),
+        ("personal_round", ["gram", "transported", "n_warps"]),
+    ):
+        a, b = (getattr(runtime, kind)(broadcast) for runtime in (exact, private))
+        for name in names:
+            np.testing.assert_allclose(getattr(b, name), getattr(a, name), atol=1e-12)
+
+
+def test_without_clip_and_noise_a_fit_is_the_ordinary_one():
+    settings = make_settings(**PLAIN)
+    ordinary, _ = toy.fit(toy.recordings(3, LENGTHS), settings, START, chunk_rows=4)
+    private = Denoised(PrivateInProcess(make_cohort(), settings, TRUSTED), settings, TRUSTED)
+    found = run_percdl(private, settings, START, History(), lambda *_: None)
+    np.testing.assert_allclose(found.dictionary, ordinary.dictionary, atol=1e-12)
+
+
+def test_one_subject_changes_what_is_told_by_the_bound_at_most():
+    settings = make_settings()
+    tight = Privacy(noise_multiplier=0.0, clip=0.4)
+    for kind in ("population", "personal"):
+        ledgers = Ledger(9), Ledger(9)
+        for keep, ledger in zip((slice(None), slice(1, None)), ledgers, strict=True):
+            private = PrivateInProcess(make_cohort(keep), settings, tight, ledger=ledger)
+            private.population_round(Broadcast(START))
+            if kind == "personal":
+                private.personal_round(Broadcast(START))
+        question = question_of(kind, Broadcast(START))
+        with_all, without = (ledger.release(question, list) for ledger in ledgers)
+        change = np.linalg.norm(with_all - without)
+        assert 0 < change <= tight.bound(2) * (1 + 1e-12)
+
+
+def test_all_that_is_told_is_noise_or_nothing():
+    """Of recordings of different people, with the same noise: what differs has been noisy."""
+    settings = make_settings()
+    told = []
+    for seed, privacy in ((1, NOISY), (2, NOISY), (1, replace(NOISY, noise_multiplier=1e6))):
+        random_bytes = np.random.default_rng(seed).bytes
+        private = PrivateInProcess(make_cohort(), settings, privacy, random_bytes=random_bytes)
+        told.append([private.population_round(Broadcast(START))])
+        told[-1].append(private.personal_round(Broadcast(START)))
+    released = {"moment", "weight", "gram", "transported", "warp", "n_warps"}
+    for one, other, drowned in zip(*told, strict=True):
+        for name in (f.name for f in fields(Sums)):
+            a, b, c = (np.asarray(getattr(sums, name)) for sums in (one, other, drowned))
+            if name not in released:
+                assert not a.any(), name
+            elif a.size:
+                # Noise is in every number that is not zero by construction, and scales with sigma.
+                assert ((a == b) == (a == 0)).all() or name == "warp"
+                assert np.abs(c).max() > 1e4 * np.abs(a).max()
+
+
+def test_the_gram_matrix_is_zero_beyond_its_reach_whatever_the_data():
+    rng = np.random.default_rng(0)
+    for interpolation in ("linear", "cubic"):
+        transform = TimeWarp(2, 5, interpolation)
+        settings = make_settings(transform=transform)
+        params = in_double(transform.project, rng.uniform(-1, 1, (50, 10)))
+        weight = rng.uniform(0, 1, (50, toy.LENGTH, 1))
+        gram, _ = in_double(transform.normal_equations, params, START[0], weight, weight)
+        rows, columns = np.indices(gram.shape[-2:])
+        far = np.abs(rows - columns) > reach_of(settings)
+        assert not gram[0][far].any()
+        assert gram[0][~far].any()
+
+
+def test_the_last_recentering_tells_nothing():
+    settings = make_settings()
+    private = PrivateInProcess(make_cohort(), settings, NOISY)
+    private.population_round(Broadcast(START))
+    private.personal_round(Broadcast(START))
+    gauge = np.tile(np.arange(toy.LENGTH, dtype=float), (2, 1, 1))
+    told = private.recenter(Broadcast(START, gauge=gauge))
+    assert not any(np.any(value) for value in vars(told).values())
+
+
+def test_the_same_question_gets_the_same_answer_and_others_are_counted(tmp_path):
+    settings = make_settings(n_init=1, n_perso=0)
+    private = PrivateInProcess(make_cohort(), settings, NOISY, ledger=Ledger(2, tmp_path))
+    first, again = (private.population_round(Broadcast(START)).moment for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+    private.population_round(Broadcast(START[::-1]))
+    # A new process with the same folder remembers what the old one has spent.
+    private = PrivateInProcess(make_cohort(), settings, NOISY, ledger=Ledger(2, tmp_path))
+    np.testing.assert_array_equal(private.population_round(Broadcast(START)).moment, first)
+    with pytest.raises(FederationError, match="All 2 releases"):
+        private.population_round(Broadcast(-START))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"weighting": "amplitude"}, {"tolerance": 1e-3}, {"coder": L1Coder()}, {"delta": 1.0}],
+)
+def test_fits_that_would_tell_more_are_refused(options):
+    settings = toy.settings(**{"weighting": "subjects"} | options)
+    with pytest.raises(InvalidParameterError, match="Differential privacy needs"):
+        PrivateInProcess(make_cohort(), settings, NOISY)
+
+
+@pytest.mark.parametrize("options", [{}, PLAIN])
+def test_a_fit_that_drowns_in_noise_keeps_the_first_dictionary(options):
+    settings = make_settings(**options)
+    loud = Privacy(noise_multiplier=1e4)
+    random_bytes = np.random.default_rng(2).bytes
+    private = PrivateInProcess(make_cohort(), settings, loud, random_bytes=random_bytes)
+    found = run_percdl(
+        Denoised(private, settings, loud), settings, START, History(), lambda *_: None
+    )
+    assert np.isfinite(found.dictionary).all()
+    assert np.abs(found.dictionary - START).max() < 0.2
