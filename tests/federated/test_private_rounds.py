@@ -13,8 +13,8 @@ from percdl.algorithm.loop import run_percdl
 from percdl.exceptions import FederationError, InvalidParameterError
 from percdl.federated.contributions import contributions, reach_of
 from percdl.federated.ledger import Ledger, question_of
-from percdl.federated.private import Denoised, PrivateInProcess
 from percdl.federated.privacy import Privacy
+from percdl.federated.private import Denoised, PrivateInProcess
 from percdl.runtimes.in_process import InProcess
 from percdl.signals import Cohort
 from percdl.steps.cdu import normalize

@@ -137,7 +137,7 @@ def nothing_like(sums: Sums) -> Sums:
 
 def _personal(summary: programs.Summary, settings: Settings, scales: Scales) -> dict[str, Any]:
     gram, active = np.asarray(summary.gram), np.asarray(summary.n_warps, float)
-    rows = {
+    rows: dict[str, Any] = {
         "transported": scales.shape * np.asarray(summary.transported),
         "gram": scales.gram * gram[..., *_band(settings, gram.shape[-1])],
         "n_warps": scales.count * active,

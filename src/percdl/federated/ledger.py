@@ -46,7 +46,7 @@ class Ledger:
         if len(self) >= self.n_releases:
             raise FederationError(
                 f"All {self.n_releases} releases that were agreed on are spent: one more would "
-                "break the promise of differential privacy. Nothing is sent. Agree on more rounds, "
+                "break the promise of differential privacy. Nothing is sent. Agree on more rounds "
                 "or a larger epsilon, and begin a new run."
             )
         answer = make()
