@@ -14,7 +14,7 @@ from percdl.exceptions import FederationError, InvalidParameterError
 from percdl.federated.contributions import contributions, reach_of
 from percdl.federated.ledger import Ledger, question_of
 from percdl.federated.privacy import Privacy
-from percdl.federated.private import Denoised, PrivateInProcess
+from percdl.federated.private import ROWS, Denoised, PrivateRounds
 from percdl.runtimes.in_process import InProcess
 from percdl.signals import Cohort
 from percdl.steps.cdu import normalize
@@ -39,9 +39,13 @@ def make_settings(**options):
     return toy.settings(weighting="subjects", **options)
 
 
+def make_private(cohort, settings, privacy, **options):
+    return PrivateRounds(InProcess(cohort, settings, chunk_rows=ROWS), privacy, **options)
+
+
 def run_rounds(cohort, settings):
     """Yield what each subject, by name, adds to a round of the first phase and two others."""
-    runtime = InProcess(cohort, settings, chunk_rows=4)
+    runtime = InProcess(cohort, settings, chunk_rows=ROWS)
     site, broadcast = runtime.site, Broadcast(START)
     order = [
         cohort.subjects[i] for b in site.blocks for c in b.chunks for i in site.chunks[c].subjects
@@ -69,8 +73,8 @@ def test_a_contribution_is_the_same_bit_for_bit_whoever_else_is_there():
 
 def test_without_clip_and_noise_the_sums_are_the_ordinary_ones():
     settings = make_settings()
-    exact = InProcess(make_cohort(), settings, chunk_rows=4)
-    private = PrivateInProcess(make_cohort(), settings, TRUSTED)
+    exact = InProcess(make_cohort(), settings, chunk_rows=ROWS)
+    private = make_private(make_cohort(), settings, TRUSTED)
     broadcast = Broadcast(START)
     for kind, names in (
         ("population_round", ["moment", "weight"]),
@@ -83,8 +87,8 @@ def test_without_clip_and_noise_the_sums_are_the_ordinary_ones():
 
 def test_without_clip_and_noise_a_fit_is_the_ordinary_one():
     settings = make_settings(**PLAIN)
-    ordinary, _ = toy.fit(toy.recordings(3, LENGTHS), settings, START, chunk_rows=4)
-    private = Denoised(PrivateInProcess(make_cohort(), settings, TRUSTED), settings, TRUSTED)
+    ordinary, _ = toy.fit(toy.recordings(3, LENGTHS), settings, START, chunk_rows=ROWS)
+    private = Denoised(make_private(make_cohort(), settings, TRUSTED), settings, TRUSTED)
     found = run_percdl(private, settings, START, History(), lambda *_: None)
     np.testing.assert_allclose(found.dictionary, ordinary.dictionary, atol=1e-12)
 
@@ -95,7 +99,7 @@ def test_one_subject_changes_what_is_told_by_the_bound_at_most():
     for kind in ("population", "personal"):
         ledgers = Ledger(9), Ledger(9)
         for keep, ledger in zip((slice(None), slice(1, None)), ledgers, strict=True):
-            private = PrivateInProcess(make_cohort(keep), settings, tight, ledger=ledger)
+            private = make_private(make_cohort(keep), settings, tight, ledger=ledger)
             private.population_round(Broadcast(START))
             if kind == "personal":
                 private.personal_round(Broadcast(START))
@@ -111,7 +115,7 @@ def test_all_that_is_told_is_noise_or_nothing():
     told = []
     for seed, privacy in ((1, NOISY), (2, NOISY), (1, replace(NOISY, noise_multiplier=1e6))):
         random_bytes = np.random.default_rng(seed).bytes
-        private = PrivateInProcess(make_cohort(), settings, privacy, random_bytes=random_bytes)
+        private = make_private(make_cohort(), settings, privacy, random_bytes=random_bytes)
         told.append([private.population_round(Broadcast(START))])
         told[-1].append(private.personal_round(Broadcast(START)))
     released = {"moment", "weight", "gram", "transported", "warp", "n_warps"}
@@ -142,7 +146,7 @@ def test_the_gram_matrix_is_zero_beyond_its_reach_whatever_the_data():
 
 def test_the_last_recentering_tells_nothing():
     settings = make_settings()
-    private = PrivateInProcess(make_cohort(), settings, NOISY)
+    private = make_private(make_cohort(), settings, NOISY)
     private.population_round(Broadcast(START))
     private.personal_round(Broadcast(START))
     gauge = np.tile(np.arange(toy.LENGTH, dtype=float), (2, 1, 1))
@@ -152,12 +156,12 @@ def test_the_last_recentering_tells_nothing():
 
 def test_the_same_question_gets_the_same_answer_and_others_are_counted(tmp_path):
     settings = make_settings(n_init=1, n_perso=0)
-    private = PrivateInProcess(make_cohort(), settings, NOISY, ledger=Ledger(2, tmp_path))
+    private = make_private(make_cohort(), settings, NOISY, ledger=Ledger(2, tmp_path))
     first, again = (private.population_round(Broadcast(START)).moment for _ in range(2))
     np.testing.assert_array_equal(first, again)
     private.population_round(Broadcast(START[::-1]))
     # A new process with the same folder remembers what the old one has spent.
-    private = PrivateInProcess(make_cohort(), settings, NOISY, ledger=Ledger(2, tmp_path))
+    private = make_private(make_cohort(), settings, NOISY, ledger=Ledger(2, tmp_path))
     np.testing.assert_array_equal(private.population_round(Broadcast(START)).moment, first)
     with pytest.raises(FederationError, match="All 2 releases"):
         private.population_round(Broadcast(-START))
@@ -165,12 +169,18 @@ def test_the_same_question_gets_the_same_answer_and_others_are_counted(tmp_path)
 
 @pytest.mark.parametrize(
     "options",
-    [{"weighting": "amplitude"}, {"tolerance": 1e-3}, {"coder": L1Coder()}, {"delta": 1.0}],
+    [
+        {"weighting": "amplitude"},
+        {"tolerance": 1e-3},
+        {"coder": L1Coder()},
+        {"delta": 1.0},
+        {"update": "robust"},
+    ],
 )
 def test_fits_that_would_tell_more_are_refused(options):
     settings = toy.settings(**{"weighting": "subjects"} | options)
     with pytest.raises(InvalidParameterError, match="Differential privacy needs"):
-        PrivateInProcess(make_cohort(), settings, NOISY)
+        make_private(make_cohort(), settings, NOISY)
 
 
 @pytest.mark.parametrize("options", [{}, PLAIN])
@@ -178,9 +188,14 @@ def test_a_fit_that_drowns_in_noise_keeps_the_first_dictionary(options):
     settings = make_settings(**options)
     loud = Privacy(noise_multiplier=1e4)
     random_bytes = np.random.default_rng(2).bytes
-    private = PrivateInProcess(make_cohort(), settings, loud, random_bytes=random_bytes)
+    private = make_private(make_cohort(), settings, loud, random_bytes=random_bytes)
     found = run_percdl(
         Denoised(private, settings, loud), settings, START, History(), lambda *_: None
     )
     assert np.isfinite(found.dictionary).all()
     assert np.abs(found.dictionary - START).max() < 0.2
+
+
+def test_chunks_whose_shape_depends_on_the_cohort_are_refused():
+    with pytest.raises(InvalidParameterError, match="who else"):
+        PrivateRounds(InProcess(make_cohort(), make_settings()), NOISY)

@@ -14,6 +14,7 @@ from percdl.estimators.checkpoint import identify
 from percdl.exceptions import FederationError
 from percdl.federated.agreement import Agreement, Signals, Terms
 from percdl.federated.packing import Bounds, exponent
+from percdl.federated.privacy import count_releases, public_bounds
 from percdl.runtimes.messages import Request
 from percdl.signals import Cohort
 from percdl.signals.processing import lasting_steps
@@ -35,17 +36,20 @@ class Consent:
         Whether it takes part in sums over all members of a run only. The difference of the sums
         before and after a site leaves comes close to the sums of that site; a run that may not
         go on without it waits until it is back.
+    max_epsilon : float, optional
+        Most that a run may spend of differential privacy; without it, sums may be exact.
 
     Examples
     --------
     >>> Consent(min_subjects=10, allow_plain=False)
-    Consent(min_subjects=10, min_sites=2, allow_plain=False, all_members=False)
+    Consent(min_subjects=10, min_sites=2, allow_plain=False, all_members=False, max_epsilon=None)
     """
 
     min_subjects: int = 1
     min_sites: int = 2
     allow_plain: bool = True
     all_members: bool = False
+    max_epsilon: float | None = None
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,19 @@ def take_stock(cohort: Cohort) -> Holdings:
     )
 
 
+def withhold(site: str, holdings: Holdings, agreement: Agreement) -> Holdings:
+    """Return what a site may tell of its recordings: under privacy, nothing that is measured."""
+    if agreement.privacy is None:
+        return holdings
+    if holdings.n_masks:
+        raise FederationError(
+            f"Recordings of site {site} miss samples, and who does is not told under differential "
+            "privacy. Fill the gaps, or leave these recordings out."
+        )
+    length = int(agreement.make_model().atom_length)
+    return replace(holdings, bounds=public_bounds(length))
+
+
 def read_agreement(site: str, request: Request) -> Agreement:
     """Return the terms that are proposed, if they come from the same version of percdl."""
     proposed = request.facts.get("agreement", {})
@@ -114,6 +131,7 @@ def check_agreement(site: str, agreement: Agreement, cohort: Cohort, consent: Co
             f"`min_sites={agreement.min_sites}` is proposed."
         )
     _check_masking(site, agreement.secure is not False, consent)
+    _check_privacy(site, agreement, consent)
     choose(agreement.make_model(), cohort)  # raises where the recordings do not do
 
 
@@ -160,4 +178,30 @@ def _check_masking(site: str, secure: bool, consent: Consent) -> None:
         raise FederationError(
             f"Site {site} answers with masked sums only, and plain ones are asked for. Masks need "
             "`secure=True`, and three sites or more."
+        )
+
+
+def _check_privacy(site: str, agreement: Agreement, consent: Consent) -> None:
+    """Raise where a run would spend more than this site allows."""
+    privacy = agreement.make_privacy()
+    if privacy is None and consent.max_epsilon is not None:
+        raise FederationError(
+            f"Site {site} answers with noisy sums only, and exact ones are asked for. Agree on "
+            f"`privacy=Privacy(epsilon={consent.max_epsilon:g})` at most."
+        )
+    if privacy is None:
+        return
+    if privacy.shared_by > 1 and (
+        agreement.secure is not True or privacy.shared_by > agreement.min_sites
+    ):
+        raise FederationError(
+            f"Site {site} shares the noise with others (`shared_by={privacy.shared_by}`) only "
+            "under masks, and with so many sites in every sum: agree on `secure=True` and "
+            f"`min_sites={privacy.shared_by}`, or on `shared_by=1`."
+        )
+    spent = privacy.epsilon_spent(count_releases(agreement.make_settings()))
+    if consent.max_epsilon is not None and not spent <= consent.max_epsilon * (1 + 1e-6):
+        raise FederationError(
+            f"Site {site} allows an epsilon of {consent.max_epsilon:g} for a run, and this one "
+            f"would spend {spent:.4g}."
         )

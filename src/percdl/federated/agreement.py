@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from percdl.estimators.validation import check_parameters
 from percdl.exceptions import FederationError, InvalidParameterError, ModelFileError
 from percdl.federated.keys import NAME
 from percdl.federated.packing import Bounds
+from percdl.federated.privacy import Privacy, check_private
 from percdl.federated.roster import FEWEST_SITES
 
 _NUMBERS = ("n_atoms", "atom_length", "penalty")
@@ -42,6 +43,8 @@ class Agreement:
         Of percdl.
     arrays : dict of arrays
         Arguments that are arrays: a first dictionary that was given.
+    privacy : dict, optional
+        Arguments of `Privacy`, where sums are noisy.
     """
 
     model: str
@@ -51,6 +54,7 @@ class Agreement:
     min_subjects_per_site: int
     version: str = __version__
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    privacy: dict[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return all that is not an array."""
@@ -80,6 +84,15 @@ class Agreement:
     def masks(self, n_sites: int) -> bool:
         """Whether sums over so many sites are masked."""
         return self.secure is True or (self.secure == "auto" and n_sites >= FEWEST_SITES)
+
+    def make_privacy(self) -> Privacy | None:
+        """Return how much may be learned of a subject; None where sums are exact."""
+        return None if self.privacy is None else Privacy(**self.privacy)
+
+    def make_settings(self) -> Settings:
+        """Return what to solve and how, but for the channels, of which there is one here."""
+        nameless = Signals(("",), ("",), 1.0, ())
+        return self.make_model()._settings(nameless, choices_of(self.make_model()))
 
     def make_model(self) -> BaseCDL:
         """Return the estimator, not fitted."""
@@ -194,6 +207,17 @@ def propose(
     return Agreement(
         name, parameters, secure, min_sites, min_subjects_per_site, __version__, arrays
     )
+
+
+def agree_privately(agreement: Agreement, privacy: Privacy) -> Agreement:
+    """Add differential privacy to an agreement; raise where the model would tell more."""
+    if not agreement.arrays:
+        raise InvalidParameterError(
+            "Differential privacy needs a first dictionary that is public: `init` an array, "
+            "learned from recordings that need no protection."
+        )
+    check_private(agreement.make_settings())
+    return replace(agreement, privacy=asdict(privacy))
 
 
 def check_agreeable(model: BaseCDL) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -21,6 +21,7 @@ from percdl.algorithm import programs
 from percdl.algorithm.exchange import Sums
 from percdl.algorithm.local import Site
 from percdl.algorithm.settings import Settings
+from percdl.algorithm.shapes import personal_shapes
 from percdl.steps.centering import SMOOTH_WIDTH
 from percdl.steps.types import Statistics
 from percdl.transforms import TimeWarp
@@ -51,16 +52,19 @@ class Scales(NamedTuple):
     mixing: float
 
 
+@lru_cache(maxsize=16)
 def scales_of(settings: Settings, n_masks: int) -> Scales:
     """Return the scales of a fit; they depend on what all sites have agreed on, not on data."""
     length = settings.atom_length
-    n_gram, side = _gram_shape(settings, n_masks)
+    shapes = personal_shapes(settings, n_masks)
+    n_gram, side, _ = shapes.get("gram", (0, 1, length, length))[1:]
+    n_warps = shapes.get("warp", (0, 1, length))[1]
     return Scales(
         shape=1.0,
         weight=((length + 2 * settings.margin) * max(1, n_masks)) ** -0.5,
         gram=(n_gram * side) ** -0.5,
         count=COUNT_SCALE,
-        sine=1 / (ORDINARY_WARP * length**1.5 * _n_warps(settings) ** 0.5),
+        sine=1 / (ORDINARY_WARP * length**1.5 * n_warps**0.5),
         mixing=max(1, settings.n_params) ** -0.5,
     )
 
@@ -158,7 +162,7 @@ def _summarize_each(transform, dictionary, statistics: Statistics, params, centr
 
     def alone(statistics, params):
         one = jax.tree.map(lambda x: x[None], (statistics, params))
-        return programs.summarize(transform, dictionary, *one, True, centres, False)
+        return programs.summarize(transform, dictionary, *one, True, centres, False, 0)
 
     return jax.vmap(alone)(statistics, params)
 
@@ -192,24 +196,3 @@ def neutral_mixing(settings: Settings) -> np.ndarray:
     part = settings.channel_part
     assert part is not None
     return np.asarray(part[0].neutral(jnp.zeros((settings.atom_length, settings.n_channels))))
-
-
-def _gram_shape(settings: Settings, n_masks: int) -> tuple[int, int]:
-    """Return how many Gram matrices an atom has, and their side."""
-    length, n_channels = settings.atom_length, settings.n_channels
-    if not settings.transform.shares_structure:
-        return 1, length
-    atom, masks = (length, n_channels), (1, length, max(1, n_masks))
-    shapes = ((1, settings.n_params), atom, (1, *atom), masks)
-    arrays = [jax.ShapeDtypeStruct(shape, np.float32) for shape in shapes]
-    gram, _ = jax.eval_shape(settings.transform.normal_equations, *arrays)
-    return gram.shape[0], gram.shape[-1]
-
-
-def _n_warps(settings: Settings) -> int:
-    """Return how many warps an atom has: one, or one for each channel."""
-    if (part := settings.warp_part) is None:
-        return 1
-    warp, at = part
-    params = np.zeros(settings.n_params, np.float32)[at]
-    return warp.warp(jnp.asarray(params), settings.atom_length, settings.n_channels).shape[-2]

@@ -14,12 +14,12 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 
 from percdl.algorithm.history import History, StopReason
-from percdl.algorithm.loop import Outcome, run_percdl
+from percdl.algorithm.loop import Outcome, Runtime, run_percdl
 from percdl.algorithm.standing import Standing
 from percdl.estimators.base import BaseCDL
 from percdl.estimators.persistence import load
 from percdl.exceptions import InvalidParameterError, NoActivationWarning
-from percdl.federated.agreement import Agreement, check_name, propose
+from percdl.federated.agreement import Agreement, agree_privately, check_name, propose
 from percdl.federated.audit import Audit
 from percdl.federated.checkpoint import read_checkpoint, write_checkpoint
 from percdl.federated.coordinator import Coordinator, Patience
@@ -27,6 +27,8 @@ from percdl.federated.finish import last_words, make_model
 from percdl.federated.first import first_dictionary
 from percdl.federated.joining import convene
 from percdl.federated.keys import Identity
+from percdl.federated.privacy import Privacy
+from percdl.federated.private import Denoised
 from percdl.federated.roster import FEWEST_SITES
 from percdl.federated.site import FederatedSite
 from percdl.runtimes.messages import InProcessWire, Wire
@@ -60,6 +62,9 @@ class FederatedPerCDL(BaseEstimator):
         How often a round is tried before the run ends.
     checkpoint : path, optional
         Where the coordinator writes how far it has come, after each round.
+    privacy : Privacy, optional
+        Clip what subjects add and make the sums noisy, so that little can be learned of anyone;
+        see docs/federated/privacy. Off by default.
     audit : path, optional
         Where it writes its log, one line of JSON per attempt.
 
@@ -102,6 +107,7 @@ class FederatedPerCDL(BaseEstimator):
         max_attempts: int = 3,
         checkpoint: Any = None,
         audit: Any = None,
+        privacy: Privacy | None = None,
     ):
         self.model = model
         self.secure = secure
@@ -111,6 +117,7 @@ class FederatedPerCDL(BaseEstimator):
         self.max_attempts = max_attempts
         self.checkpoint = checkpoint
         self.audit = audit
+        self.privacy = privacy
 
     def fit(
         self,
@@ -215,7 +222,8 @@ class FederatedPerCDL(BaseEstimator):
                 f'`FederatedPerCDL(secure={self.secure!r})` must be True, False or "auto".'
             )
         numbers = (int(self.min_sites), int(self.min_subjects_per_site))
-        return propose(self.model, self.secure, *numbers)
+        agreement = propose(self.model, self.secure, *numbers)
+        return agreement if self.privacy is None else agree_privately(agreement, self.privacy)
 
     def _convene(
         self, wire: Wire, agreement: Agreement, run: str | None, resume: Any
@@ -243,7 +251,11 @@ class FederatedPerCDL(BaseEstimator):
         if start is None:
             save(None)
         begin = first_dictionary(coordinator) if start is None else start
-        return run_percdl(coordinator, settings, begin, history, report, save=save)
+        runtime: Runtime = coordinator
+        if self.privacy is not None:
+            n_sites = len(coordinator.terms.members)
+            runtime = Denoised(coordinator, settings, self.privacy, n_sites=n_sites)
+        return run_percdl(runtime, settings, begin, history, report, save=save)
 
 
 def make_sites(cohorts: Any, folder: Path) -> list[FederatedSite]:

@@ -10,11 +10,15 @@ from typing import Any
 import numpy as np
 
 from percdl.algorithm.exchange import Broadcast
+from percdl.algorithm.loop import Runtime
 from percdl.algorithm.settings import Settings
 from percdl.exceptions import FederationError
 from percdl.federated import first
 from percdl.federated.agreement import Terms
+from percdl.federated.ledger import Ledger
 from percdl.federated.packing import Layout, layout_of
+from percdl.federated.privacy import count_releases
+from percdl.federated.private import ROWS, PrivateRounds
 from percdl.federated.store import Store
 from percdl.runtimes.in_process import InProcess
 from percdl.runtimes.messages import Request
@@ -53,7 +57,8 @@ class LocalRounds:
             vector, state, afresh = self._try(terms, settings, request), {}, False
         else:
             runtime, broadcast, afresh = self._ready(terms, settings, request, store)
-            vector = layout.pack(getattr(runtime, ROUNDS[request.kind])(broadcast))
+            teller = self._teller(runtime, terms, store)
+            vector = layout.pack(getattr(teller, ROUNDS[request.kind])(broadcast))
             state = runtime.snapshot()
             self._last = (store.run, request.round), runtime
         bad = np.flatnonzero(~np.isfinite(vector))
@@ -77,11 +82,25 @@ class LocalRounds:
 
     def begin(self, terms: Terms, settings: Settings) -> InProcess:
         """Return a runtime before its first round."""
-        chunk_rows = terms.agreement.make_model().chunk_rows
+        agreement = terms.agreement
+        chunk_rows = agreement.make_model().chunk_rows if agreement.privacy is None else ROWS
         return InProcess(self.cohort, settings, chunk_rows, terms.n_masks)
+
+    def _teller(self, runtime: InProcess, terms: Terms, store: Store) -> Runtime:
+        """Return what answers for the runtime: itself, or noisy sums in its place."""
+        privacy = terms.agreement.make_privacy()
+        if privacy is None:
+            return runtime
+        ledger = Ledger(count_releases(terms.make_settings()), store.folder / "released")
+        return PrivateRounds(runtime, privacy, ledger)
 
     def _try(self, terms: Terms, settings: Settings, request: Request) -> np.ndarray:
         """Return the sums of some candidates for a first dictionary."""
+        if terms.agreement.privacy is not None:
+            raise FederationError(
+                "Trying first dictionaries is not covered by differential privacy. Agree on one "
+                "that is public: `init` an array."
+            )
         candidates = first.check_candidates(request.arrays.get("dictionaries"), settings)
         least = terms.agreement.min_subjects_per_site
         return first.try_dictionaries(self.cohort, settings, terms.n_masks, least, candidates)

@@ -46,6 +46,10 @@ from typing import Any
 
 from percdl.algorithm.settings import Settings
 from percdl.exceptions import InvalidParameterError, MissingPackageError
+from percdl.federated.packing import Bounds, exponent
+
+# Room for so many subjects, as a power of two, and for noise of the same size.
+MOST_SUBJECTS = 24
 
 
 @dataclass(frozen=True)
@@ -173,12 +177,18 @@ def calibrate(epsilon: float, delta: float, n_releases: int) -> float:
     return float(accounting.calibrate_dp_mechanism(_accountant, event, epsilon, delta))
 
 
+def public_bounds(atom_length: int) -> Bounds:
+    """Return what takes the place of the bounds that sites tell of their signals: constants."""
+    return Bounds(0, MOST_SUBJECTS + exponent(atom_length))
+
+
 def check_private(settings: Settings) -> None:
     """Raise where a fit would tell more than noisy sums, or sums with units."""
     for name, found, needed, why in (
         ("weighting", settings.weighting, "subjects", "only then have contributions no units"),
         ("tol", settings.tolerance, 0.0, "when a fit stops would tell of the recordings"),
         ("coder", "l1" if settings.overlaps else "l0", "l0", "an l1 code stops for all at once"),
+        ("update", settings.update, "closed-form", "copies of atoms have not been looked at"),
         ("huber_delta", settings.delta, None, "robust codes have not been looked at"),
     ):
         if found != needed:

@@ -10,60 +10,55 @@ import numpy as np
 
 from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.loop import Runtime
-from percdl.algorithm.results import Results
 from percdl.algorithm.settings import Settings
+from percdl.exceptions import InvalidParameterError
 from percdl.federated.contributions import contributions, nothing_like, to_sums
 from percdl.federated.denoise import denoise
 from percdl.federated.ledger import Ledger, question_of
 from percdl.federated.noise import RandomBytes, add_on_grid, clip_rows, draw_noise, step_of
 from percdl.federated.privacy import Privacy, check_private, count_releases
 from percdl.runtimes.in_process import InProcess
-from percdl.signals import Cohort
 
 # One shape for all chunks and blocks: nobody's numbers change with who else is there.
 ROWS = 4
 
 
-class PrivateInProcess:
-    """A site that adds noise to all it tells; see `percdl.federated.privacy`.
+class PrivateRounds:
+    """The rounds of a site that adds noise to all it tells; see `percdl.federated.privacy`.
 
     Parameters
     ----------
-    cohort : Cohort
-        The recordings.
-    settings : Settings
-        What to solve and how.
+    inside : InProcess
+        The rounds without noise, with chunks of `ROWS` rows. Its state and its results stay at
+        the site. Masks must be agreed on: who misses samples is nobody's business.
     privacy : Privacy
         Clip and noise.
-    n_masks : int
-        Masks per recording; agreed on, since who misses samples is nobody's business.
     ledger : Ledger, optional
         What has been released before.
     random_bytes : function
         Where noise comes from: by default from the operating system, as keys do.
-
-    Attributes
-    ----------
-    inside : InProcess
-        The same without noise, for what is not told.
     """
 
     def __init__(
         self,
-        cohort: Cohort,
-        settings: Settings,
+        inside: InProcess,
         privacy: Privacy,
-        n_masks: int = 0,
         ledger: Ledger | None = None,
         random_bytes: RandomBytes = os.urandom,
     ):
-        check_private(settings)
-        n_releases = count_releases(settings)
-        self._settings = settings
+        self.inside = inside
+        self._settings = inside.site.settings
+        check_private(self._settings)
+        n_releases = count_releases(self._settings)
         self._privacy = privacy.calibrated(n_releases)
         self._ledger = Ledger(n_releases) if ledger is None else ledger
         self._random_bytes = random_bytes
-        self.inside = InProcess(cohort, settings, chunk_rows=ROWS, n_masks=n_masks)
+        shapes = {chunk.rows for chunk in inside.site.chunks}
+        if shapes != {ROWS}:
+            raise InvalidParameterError(
+                f"Chunks of {sorted(shapes)} rows: numbers of a subject could depend on who else "
+                f"is there. Use `InProcess(..., chunk_rows={ROWS})`."
+            )
 
     def population_round(self, broadcast: Broadcast) -> Sums:
         """Run CSC with the common atoms; return noisy sums."""
@@ -76,22 +71,6 @@ class PrivateInProcess:
     def recenter(self, broadcast: Broadcast) -> Sums:
         """Express all by the centred dictionary; return zeros, as nothing is made of them."""
         return nothing_like(self.inside.recenter(broadcast))
-
-    def results(self) -> Results:
-        """Return what was learned of each subject; without noise, for the site alone."""
-        return self.inside.results()
-
-    def snapshot(self) -> dict[str, np.ndarray]:
-        """Return the state of all subjects; what was released is not forgotten with it."""
-        return self.inside.snapshot()
-
-    def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        """Give all subjects the state of a snapshot."""
-        self.inside.restore(arrays)
-
-    def close(self, keep: bool = False) -> None:
-        """Do nothing, as without noise."""
-        self.inside.close(keep)
 
     def _tell(self, kind: str, broadcast: Broadcast, exact: Sums) -> Sums:
         """Replace exact sums by clipped and noisy ones of the same shape."""
@@ -122,7 +101,7 @@ class Denoised:
     ----------
     runtime : Runtime
         Where the noisy sums of all sites are added.
-    settings, privacy, n_masks : as for `PrivateInProcess`
+    settings, privacy, n_masks : what was agreed on
     n_sites : int
         How many sites add noise.
     """

@@ -106,7 +106,7 @@ class FederatedSite:
             agreement = admission.read_agreement(self.name, request)
             admission.check_agreement(self.name, agreement, self.cohort, self.consent)
             store.write_agreement(agreement, self.holdings.checksum)
-            return self.holdings.told(), {}
+            return admission.withhold(self.name, self.holdings, agreement).told(), {}
         if request.kind == "keys":
             return {"announcement": self._keys(store).announce(self._known())}, {}
         terms = self._terms(request, store)
@@ -128,7 +128,8 @@ class FederatedSite:
         if request.facts["terms"]["agreement"] != agreement.digest:
             raise FederationError(f"Site {self.name} has agreed to other terms of this run.")
         terms = Terms.from_json(request.facts["terms"], agreement)
-        own = (recordings, self.holdings, self.consent, store.keys.exists())
+        holdings = admission.withhold(self.name, self.holdings, agreement)
+        own = (recordings, holdings, self.consent, store.keys.exists())
         admission.check_terms(self.name, terms, *own)
         return terms
 

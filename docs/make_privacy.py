@@ -1,0 +1,63 @@
+"""Make the picture of ``federated/privacy.md``: ``python -m docs.make_privacy``.
+
+It draws what ``python -m benchmarks.claims privacy`` measures, in a few minutes.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+
+from benchmarks.claims.privacy import EPSILONS, SIZES, Point, measure
+
+IMAGES = Path(__file__).resolve().parent / "images"
+# Where no noise stands on the axis of epsilons.
+NO_NOISE = 128.0
+COLORS = ("#b0c4de", "#6a9bd1", "#2f6fb0", "#123c69")
+
+
+def main() -> None:
+    """Measure, and write the picture twice."""
+    points = []
+    for point in measure():
+        points.append(point)
+        print(point, flush=True)
+    figure, axes = plt.subplots(1, 2, figsize=(8.4, 3.4), layout="constrained")
+    start, fits = points[0], points[1:]
+    _draw(axes[0], fits, "distance")
+    axes[0].axhline(start.distance, color="0.4", linestyle=":", linewidth=1.2)
+    axes[0].annotate(
+        f"{start.n_subjects} public recordings alone", (1, start.distance), (0, 4),
+        textcoords="offset points", color="0.4", fontsize=8,
+    )  # fmt: skip
+    axes[0].set_ylabel("distance to the true atoms")
+    axes[0].set_ylim(0, 1.15 * max(point.distance for point in points))
+    _draw(axes[1], fits, "onsets")
+    axes[1].set_ylabel("onsets within 2 samples (%)")
+    axes[1].legend(frameon=False, fontsize=8, title="subjects", title_fontsize=8)
+    for suffix in ("png", "svg"):
+        figure.savefig(IMAGES / f"privacy.{suffix}", dpi=110)
+
+
+def _draw(ax: Axes, fits: list[Point], name: str) -> None:
+    """Draw one line per size of the cohort; fits without noise stand apart."""
+    factor = 100 if name == "onsets" else 1
+    for size, color in zip(SIZES, COLORS, strict=True):
+        line = {p.epsilon: factor * getattr(p, name) for p in fits if p.n_subjects == size}
+        seen = sorted(line.keys() - {math.inf})
+        ax.plot(seen, [line[e] for e in seen], "o-", color=color, label=f"{size}", markersize=4)
+        ax.plot(NO_NOISE, line[math.inf], "s", color=color, markersize=5)
+    ax.set_xscale("log", base=2)
+    noisy = [epsilon for epsilon in EPSILONS if epsilon < math.inf]
+    ticks = [*noisy, NO_NOISE]
+    ax.set_xticks(ticks, [f"{e:g}" for e in noisy] + ["no noise"], fontsize=8)
+    ax.set_xlabel("epsilon of the whole fit (delta 1e-5)")
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(axis="y", alpha=0.3, linewidth=0.6)
+
+
+if __name__ == "__main__":
+    main()
