@@ -21,10 +21,7 @@ COLORS = ("#b0c4de", "#6a9bd1", "#2f6fb0", "#123c69")
 
 def main() -> None:
     """Measure, and write the picture twice."""
-    points = []
-    for point in measure():
-        points.append(point)
-        print(point, flush=True)
+    points = list(measure())
     figure, axes = plt.subplots(1, 2, figsize=(8.4, 3.4), layout="constrained")
     start, fits = points[0], points[1:]
     _draw(axes[0], fits, "distance")

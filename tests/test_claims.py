@@ -34,6 +34,7 @@ NAMES = {
     "out_of_core",
     "peers",
     "permutation",
+    "privacy",
     "readers",
     "recovery",
     "report",

@@ -10,6 +10,7 @@ import numpy as np
 from percdl.algorithm.exchange import Broadcast
 from percdl.estimators.base import BaseCDL
 from percdl.estimators.first_dictionary import check_atoms, given_atoms
+from percdl.exceptions import InvalidParameterError
 from percdl.federated.agreement import choices_of
 from percdl.federated.contributions import contributions
 from percdl.federated.privacy import check_private
@@ -41,16 +42,22 @@ def suggest_clip(model: BaseCDL, X: Any, quantile: float = 0.75) -> float:
     Examples
     --------
     >>> from percdl import PerCDL, TimeWarp, make_synthetic
-    >>> pilot = make_synthetic(6, random_state=0)
-    >>> first = pilot.personal_dictionary[0]
-    >>> model = PerCDL(2, 50, TimeWarp(1, 4), 0.5, init=first, weighting="subjects")
+    >>> pilot = make_synthetic(4, n_times=200, atom_length=20, random_state=0)
+    >>> plain = {"weighting": "subjects", "realign": False, "multistart": False}
+    >>> model = PerCDL(2, 20, TimeWarp(1, 3), 0.5, init=pilot.personal_dictionary[0], **plain)
     >>> bool(1 < suggest_clip(model, pilot.cohort) < 3)
     True
     """
     cohort = as_cohort(X)
     settings = model._settings(cohort, choices_of(model))
     check_private(settings)
-    broadcast = Broadcast(normalize(check_atoms(given_atoms(model.init), settings)))
+    first = given_atoms(model.init)
+    if not isinstance(first, np.ndarray):
+        raise InvalidParameterError(
+            f"`suggest_clip` needs a model with a first dictionary: `init` an array, not "
+            f"{model.init!r}."
+        )
+    broadcast = Broadcast(normalize(check_atoms(first, settings)))
     runtime = InProcess(cohort, settings, chunk_rows=ROWS)
     squares = []
     for kind in ("population", "personal"):

@@ -166,7 +166,7 @@ def calibrate(epsilon: float, delta: float, n_releases: int) -> float:
     """Return the noise multiplier with which so many noisy sums spend an epsilon.
 
     >>> round(calibrate(2.0, 1e-5, 8), 2)
-    6.05
+    6.08
     """
     accounting = _accounting()
 
