@@ -34,7 +34,8 @@ def main() -> None:
     axes[0].set_ylim(0, 1.15 * max(point.distance for point in points))
     _draw(axes[1], fits, "onsets")
     axes[1].set_ylabel("onsets within 2 samples (%)")
-    axes[1].legend(frameon=False, fontsize=8, title="subjects", title_fontsize=8)
+    axes[1].set_ylim(0, 100)
+    axes[1].legend(loc="lower left", frameon=False, fontsize=8, title="subjects", title_fontsize=8)
     for suffix in ("png", "svg"):
         figure.savefig(IMAGES / f"privacy.{suffix}", dpi=110)
 
