@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
 from typing import Any, SupportsFloat, final, overload
 
 import numpy as np
@@ -48,7 +47,11 @@ class Cohort(FromFiles, Interchange, Treatable, Measured, Sequence[Recording]):
     def __init__(self, recordings: Iterable[Recording]) -> None:
         self._recordings = tuple(recordings)
         check_consistent(self._recordings)
-        self._position_of = {subject: i for i, subject in enumerate(self.subjects)}
+        # Asked for again and again by a fit, and slow to gather from many recordings.
+        self._subjects = tuple(str(recording.subject) for recording in self._recordings)
+        self._lengths = np.array([recording.n_times for recording in self._recordings])
+        self._lengths.flags.writeable = False
+        self._position_of = {subject: i for i, subject in enumerate(self._subjects)}
         self._stacked: np.ndarray | None = None
 
     @property
@@ -149,22 +152,20 @@ class Cohort(FromFiles, Interchange, Treatable, Measured, Sequence[Recording]):
         """Join cohorts end to end; subject ids must stay unique."""
         return cls(recording for cohort in cohorts for recording in cohort)
 
-    @cached_property
+    @property
     def subjects(self) -> tuple[str, ...]:
         """Subject ids, in order."""
-        return tuple(str(recording.subject) for recording in self)
+        return self._subjects
 
-    @cached_property
+    @property
     def groups(self) -> tuple[str | None, ...]:
         """Group of each recording, in order."""
         return tuple(recording.group for recording in self)
 
-    @cached_property
+    @property
     def lengths(self) -> Int[np.ndarray, " S"]:
         """Number of samples of each recording."""
-        lengths = np.array([recording.n_times for recording in self])
-        lengths.flags.writeable = False
-        return lengths
+        return self._lengths
 
     @property
     def channels(self) -> tuple[str, ...]:
@@ -186,7 +187,7 @@ class Cohort(FromFiles, Interchange, Treatable, Measured, Sequence[Recording]):
         """Sampling rate of each recording, in Hz."""
         return np.array([recording.sfreq for recording in self])
 
-    @cached_property
+    @property
     def sfreq(self) -> float:
         """The sampling rate all recordings share; an error names two that differ."""
         return common_sfreq(self._recordings)
