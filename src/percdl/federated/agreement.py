@@ -254,13 +254,3 @@ def choices_of(model: BaseCDL) -> Choices:
     return Choices(
         int(model.n_atoms), int(model.atom_length), float(model.penalty), model.huber_delta
     )
-
-
-def check_name(kind: str, name: str) -> str:
-    """Return a name of a run or of a site, if it can be one of a folder as well."""
-    if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise FederationError(
-            f"{name!r} is no name for a {kind}: use up to 64 letters, digits, dots, dashes and "
-            "underscores, beginning with a letter or a digit."
-        )
-    return name

@@ -19,14 +19,14 @@ from percdl.algorithm.standing import Standing
 from percdl.estimators.base import BaseCDL
 from percdl.estimators.persistence import load
 from percdl.exceptions import InvalidParameterError, NoActivationWarning
-from percdl.federated.agreement import Agreement, agree_privately, check_name, propose
+from percdl.federated.agreement import Agreement, agree_privately, propose
 from percdl.federated.audit import Audit
 from percdl.federated.checkpoint import read_checkpoint, write_checkpoint
 from percdl.federated.coordinator import Coordinator, Patience
 from percdl.federated.finish import last_words, make_model
 from percdl.federated.first import first_dictionary
 from percdl.federated.joining import convene
-from percdl.federated.keys import Identity
+from percdl.federated.keys import Identity, check_name
 from percdl.federated.privacy import Privacy
 from percdl.federated.private import Denoised
 from percdl.federated.roster import FEWEST_SITES

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from percdl.exceptions import FederationError, InvalidParameterError
+from percdl.exceptions import FederationError
 from percdl.signals.extras import require
 from percdl.signals.writers.files import replacing
 
 ASYMMETRIC = "cryptography.hazmat.primitives.asymmetric"
-# Names of sites are names of files too.
+# Names of runs and sites become names of folders and files at the sites.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -60,7 +60,7 @@ class Identity:
         >>> Identity.generate("lyon")
         Identity(site='lyon')
         """
-        check_name(site)
+        check_name("site", site)
         return cls(site, primitives(f"{ASYMMETRIC}.ed25519").Ed25519PrivateKey.generate())
 
     @property
@@ -96,7 +96,7 @@ class Identity:
     @classmethod
     def read(cls, path: Path) -> Identity:
         """Read ``SITE.key``; the name of the site is that of the file."""
-        check_name(path.stem)
+        check_name("site", path.stem)
         kind = primitives(f"{ASYMMETRIC}.ed25519").Ed25519PrivateKey
         return cls(path.stem, read_private(path, kind))
 
@@ -111,7 +111,7 @@ def read_registered(folder: Path) -> dict[str, Any]:
     kind = primitives(f"{ASYMMETRIC}.ed25519").Ed25519PublicKey
     keys = {}
     for path in sorted(folder.glob("*.pub")):
-        check_name(path.stem)
+        check_name("site", path.stem)
         key = _parse(path, serialization.load_pem_public_key, kind)
         twin = next((site for site, other in keys.items() if other == key), None)
         if twin is not None:
@@ -128,13 +128,14 @@ def read_registered(folder: Path) -> dict[str, Any]:
     return keys
 
 
-def check_name(site: str) -> None:
-    """Raise where a name cannot be that of a site."""
-    if not NAME.fullmatch(site):
-        raise InvalidParameterError(
-            f"{site!r} cannot be the name of a site: use 1 to 64 of A-Z, a-z, 0-9, '.', '_' "
-            "and '-', beginning with a letter or a digit."
+def check_name(kind: str, name: str) -> str:
+    """Return a name of a run or of a site, if it can be one of a file as well."""
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise FederationError(
+            f"{name!r} is no name for a {kind}: use up to 64 letters, digits, dots, dashes and "
+            "underscores, beginning with a letter or a digit."
         )
+    return name
 
 
 def write_private(path: Path, key: Any) -> None:

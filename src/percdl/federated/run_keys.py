@@ -48,7 +48,7 @@ class RunKeys:
         >>> sorted(keys.announce(Identity.generate("lyon")))
         ['public', 'run', 'signature', 'site']
         """
-        check_name(site)
+        check_name("site", site)
         key = primitives(f"{ASYMMETRIC}.x25519").X25519PrivateKey.generate()
         if path is not None:
             if path.exists():

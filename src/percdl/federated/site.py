@@ -13,9 +13,9 @@ import numpy as np
 from percdl.exceptions import FederationError, PerCDLError
 from percdl.federated import admission
 from percdl.federated.admission import Consent, Holdings
-from percdl.federated.agreement import Terms, check_name
+from percdl.federated.agreement import Terms
 from percdl.federated.finish import keep_results
-from percdl.federated.keys import Identity, frame
+from percdl.federated.keys import Identity, check_name, frame
 from percdl.federated.local_rounds import LocalRounds, layout_for, question_of
 from percdl.federated.roster import Roster, check_announcements
 from percdl.federated.run_keys import RunKeys

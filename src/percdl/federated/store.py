@@ -12,7 +12,8 @@ from safetensors import SafetensorError
 
 from percdl.estimators import container
 from percdl.exceptions import FederationError, ModelFileError
-from percdl.federated.agreement import Agreement, check_name
+from percdl.federated.agreement import Agreement
+from percdl.federated.keys import check_name
 
 # A coordinator that was lost may ask again for a round, and once more for the one before.
 KEPT_ROUNDS = 3
