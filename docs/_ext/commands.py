@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +29,22 @@ def write_page(app: Sphinx) -> None:
         "`percdl COMMAND --help` says the same; `percdl --install-completion` completes names "
         "with the tab key.",
     ]
-    for name, command in group.commands.items():
-        parts += [f"## percdl {name}", _paragraphs(command.help), _table(command.params)]
+    for name, command in _leaves(group, "percdl"):
+        parts += [f"## {name}", _paragraphs(command.help), _table(command.params)]
     text = "\n\n".join(parts) + "\n"
     path = Path(app.srcdir) / PAGE
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists() or path.read_text(encoding="utf-8") != text:
         path.write_text(text, encoding="utf-8")
+
+
+def _leaves(group: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Yield the commands of a group and of the groups in it, by what one types."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from _leaves(command, f"{path} {name}")
+        else:
+            yield f"{path} {name}", command
 
 
 def _paragraphs(help: str) -> str:

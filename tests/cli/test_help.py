@@ -34,6 +34,17 @@ def test_every_option_is_explained(name):
     assert unexplained == []
 
 
+@pytest.mark.parametrize("name", ["server", "site", "simulate", "keys"])
+def test_every_option_of_a_federation_is_explained(name):
+    assert f" {name} " in run("federate", "--help").stdout
+    result = run("federate", name, "--help")
+    assert result.exit_code == 0
+    assert "--debug" in result.stdout
+    command = get_command(app).commands["federate"].commands[name]
+    assert command.help
+    assert [p.name for p in command.params if not getattr(p, "help", None)] == []
+
+
 def test_shells_are_told_what_may_follow():
     complete = "import sys; sys.argv = ['percdl']; from percdl.cli import main; main()"
     asked = {"_PERCDL_COMPLETE": "complete_bash", "COMP_CWORD": "2"}

@@ -14,6 +14,7 @@ from percdl.cli.datasets import datasets
 from percdl.cli.demo import demo
 from percdl.cli.errors import told
 from percdl.cli.events import events
+from percdl.cli.federate import federate
 from percdl.cli.fit import fit
 from percdl.cli.frame import as_command
 from percdl.cli.info import info
@@ -29,6 +30,7 @@ app = typer.Typer(
 )
 for command in (fit, report, personalize, events, suggest, info, datasets, demo, reproduce):
     app.command()(as_command(command))
+app.add_typer(federate)
 
 
 def _show_version(asked: bool) -> bool:

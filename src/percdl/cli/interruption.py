@@ -36,3 +36,20 @@ def stopping_between_rounds(warn: Callable[[str], None]) -> Iterator[Callable[[]
         yield check
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def ending_on_request() -> Iterator[None]:
+    """Treat a polite request to end (SIGTERM) as Ctrl-C, so that children are stopped too."""
+
+    def interrupt(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -150,8 +150,8 @@ def write_private(path: Path, key: Any) -> None:
         file.write(content)
 
 
-def read_private(path: Path, kind: type) -> Any:
-    """Read a private key; refuse one that others can read, as ssh does."""
+def check_private(path: Path) -> None:
+    """Raise where there is no private key, or others can read it, as ssh does."""
     if not path.is_file():
         raise FederationError(f"There is no key at {path}. Make one with `percdl federate keys`.")
     if os.name == "posix" and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
@@ -159,6 +159,11 @@ def read_private(path: Path, kind: type) -> Any:
             f"The private key {path} can be read or changed by others. Take their rights away "
             f"with `chmod 600 {path}`; if others use this machine, make a new key."
         )
+
+
+def read_private(path: Path, kind: type) -> Any:
+    """Read a private key that nobody else can."""
+    check_private(path)
     serialization = primitives("cryptography.hazmat.primitives.serialization")
 
     def load(content: bytes) -> Any:

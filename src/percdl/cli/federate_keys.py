@@ -1,0 +1,71 @@
+"""``percdl federate keys``: what a site or a server proves itself by."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from percdl.cli.errors import fail, prepare_folder, require_packages
+from percdl.cli.voice import Voice
+
+
+def keys(
+    voice: Voice,
+    site: Annotated[
+        str | None,
+        typer.Argument(metavar="SITE", help="Name of the site.", show_default=False),
+    ] = None,
+    authority: Annotated[
+        bool, typer.Option("--ca", help="Make a certificate authority, for a pilot.")
+    ] = False,
+    server: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Make a certificate for a server of this name or address (again for more).",
+            show_default=False,
+        ),
+    ] = None,
+    folder: Annotated[Path, typer.Option(help="Where to write them.")] = Path("keys"),
+) -> None:
+    """Make the keys of a site, or the certificate of a server. Nothing is ever overwritten.
+
+    percdl federate keys lyon
+
+    writes lyon.key and lyon.pub (who the site is, for secure sums), lyon.node and lyon.nodepub
+    (its connection). The two private ones stay where they are. For a pilot, the server:
+
+    percdl federate keys --ca --server percdl.example.org
+    """
+    require_packages(("cryptography",), "federated", "keys are made by a library")
+    from percdl.federated import certificates as certs
+    from percdl.federated.keys import Identity
+
+    if site is None and not authority and not server:
+        fail("nothing to make. Name a SITE, or say --ca or --server HOST.")
+    prepare_folder(folder, "--folder")
+    made = _names(site, authority, bool(server))
+    certs.refuse_existing(*(folder / name for name in made))
+    if server and not authority and not (folder / "ca.key").is_file():
+        fail(f"there is no ca.key in {folder} to vouch for a server. Make one with --ca.")
+    if site is not None:
+        Identity.generate(site).write(folder)
+        certs.make_node_key(site, folder)
+        voice.say(
+            f"To the server's administrator: {folder / f'{site}.nodepub'}\n"
+            f"To every other site, not by way of the server: {folder / f'{site}.pub'}"
+        )
+    if authority:
+        certs.make_authority(folder)
+        voice.say(f"To every site: {folder / 'ca.crt'}")
+    if server:
+        certs.make_server_certificate(server, folder)
+    voice.event("done", folder=folder, files=made)
+    voice.say(f"Written to {folder}: {', '.join(made)}")
+
+
+def _names(site: str | None, authority: bool, server: bool) -> list[str]:
+    names = [] if site is None else [f"{site}.{end}" for end in ("key", "pub", "node", "nodepub")]
+    names += ["ca.key", "ca.crt"] if authority else []
+    return [*names, *(["server.key", "server.crt"] if server else [])]

@@ -1,0 +1,237 @@
+"""``percdl federate server``: the coordinator of a federation, and what sites connect to."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from percdl.cli.errors import NOTHING_FOUND, fail, prepare_folder, require_packages, writing
+from percdl.cli.federate_config import ServerTable, read_server_file
+from percdl.cli.interruption import ending_on_request, stopping_between_rounds
+from percdl.cli.voice import Voice
+
+if TYPE_CHECKING:
+    from percdl.federated.front import FederatedPerCDL
+    from percdl.runtimes.messages import Wire
+
+MODEL, CHECKPOINT, AUDIT = "model.percdl", "checkpoint.percdl", "audit.jsonl"
+
+
+def server(
+    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="TOML file of the server.")],
+    voice: Voice,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run that was interrupted.")
+    ] = False,
+    terms: Annotated[
+        bool, typer.Option("--terms", help="Say what sites will be asked to agree to, and end.")
+    ] = False,
+) -> None:
+    """Coordinate a federation: wait for its sites, learn over them, write the model.
+
+    percdl federate server federation.toml
+
+    Only sums over the subjects of a site arrive here. Model, log of all rounds and checkpoint
+    are written to FOLDER/RUN; after a crash or Ctrl-C, --resume goes on from there.
+
+    Exit codes: 0 done, 1 an error of PerCDL, 2 wrong files or too few sites, 3 done but nothing
+    was found, 130 interrupted.
+    """
+    require_packages(("flwr", "cryptography"), "federated", "a server talks over Flower")
+    plan = read_server_file(config)
+    federation = make_federation(plan)
+    if terms:
+        _tell_terms(federation, voice)
+        return
+    keys = _read_files(plan)
+    place = _prepare(plan, resume)
+    with voice.hearing_warnings(), _connected(plan, keys, voice) as wire:
+        _gather(wire, plan, voice)
+        _fit(federation, wire, plan, voice, place / CHECKPOINT if resume else None, config)
+    with writing(place / MODEL, "folder in [server]"):
+        federation.model_.save(place / MODEL)
+    (place / CHECKPOINT).unlink(missing_ok=True)
+    _conclude(federation, place, voice)
+
+
+def make_federation(plan: ServerTable) -> FederatedPerCDL:
+    """Return the fit that a file describes, its terms checked."""
+    from percdl.estimators import load
+    from percdl.federated.front import FederatedPerCDL
+
+    for name in ("atom_length", "min_gap"):
+        if not getattr(plan.model, name).isdecimal():
+            fail(
+                f"{name.replace('_', '-')} in [model] must be a number of samples: the server "
+                "does not know the sampling rate."
+            )
+    model = plan.model.build(1.0)
+    if plan.init is not None:
+        model.set_params(init=load(plan.init).dictionary_)
+    place = plan.folder / plan.run
+    federation = FederatedPerCDL(
+        model,
+        secure=plan.secure,
+        min_sites=plan.min_sites,
+        min_subjects_per_site=plan.min_subjects,
+        round_timeout=plan.timeout,
+        checkpoint=place / CHECKPOINT,
+        audit=place / AUDIT,
+    )
+    federation._propose()
+    return federation
+
+
+def _tell_terms(federation: FederatedPerCDL, voice: Voice) -> None:
+    agreement = federation._propose()
+    voice.event("terms", terms=agreement.to_json(), checksum=agreement.digest)
+    voice.say(json.dumps(agreement.to_json(), indent=2))
+    voice.say(f"Checksum, for `agreement` in the files of sites: {agreement.digest}")
+
+
+def _read_files(plan: ServerTable) -> dict[str, bytes]:
+    """Look at certificates; return the public keys of the sites."""
+    from percdl.federated.keys import check_name, check_private
+
+    for path in (plan.authority, plan.certificate, *plan.sites.values()):
+        if not path.is_file():
+            fail(f"there is no file {path}. `percdl federate keys` makes keys and certificates.")
+    check_private(plan.key)
+    for site in plan.sites:
+        check_name("site", site)
+    if len(plan.sites) < plan.min_sites:
+        fail(f"[sites] lists {len(plan.sites)}, and min-sites is {plan.min_sites}.")
+    return {site: path.read_bytes() for site, path in plan.sites.items()}
+
+
+def _prepare(plan: ServerTable, resume: bool) -> Path:
+    """Return the folder of the run, in which an earlier run is neither lost nor mixed up."""
+    from percdl.federated.keys import check_name
+
+    place = plan.folder / check_name("run", plan.run)
+    if resume and not (place / CHECKPOINT).is_file():
+        fail(f"there is nothing to resume: no file {place / CHECKPOINT}.")
+    if not resume and place.exists() and any(place.iterdir()):
+        hint = " --resume goes on with it." if (place / CHECKPOINT).is_file() else ""
+        fail(f"{place} is of an earlier run. Choose another `run` in [server].{hint}")
+    prepare_folder(place, "folder in [server]")
+    return place
+
+
+@contextmanager
+def _connected(plan: ServerTable, keys: dict[str, bytes], voice: Voice) -> Iterator[Wire]:
+    """Yield the wire to the sites of a SuperLink that runs for the time of the block."""
+    from percdl.runtimes.flower.link import Listening, running_link
+    from percdl.runtimes.flower.logs import logging_to
+    from percdl.runtimes.flower.wire import FlowerWire
+
+    listening = Listening(plan.host, plan.port, plan.authority, plan.certificate, plan.key)
+    with logging_to(plan.folder / "server.log"), ending_on_request():
+        with running_link(listening, plan.folder) as link:
+            nodes = link.admit(keys)
+            voice.say(f"Listening on {plan.host}:{plan.port}.")
+            with link.open_run() as grid:
+                yield FlowerWire(grid, nodes)
+
+
+def _gather(wire: Wire, plan: ServerTable, voice: Voice) -> None:
+    """Wait until all sites are there, or time is up and there are enough of them."""
+    end, known = time.monotonic() + plan.wait, None
+    while True:
+        present = wire.sites()
+        if present != known:
+            known = present
+            voice.event("sites", connected=present)
+            voice.say(f"{len(present)} of {len(plan.sites)} sites: {', '.join(present) or '-'}")
+        if len(present) == len(plan.sites):
+            return
+        if time.monotonic() > end:
+            break
+        time.sleep(0.5)
+    if len(present) < plan.min_sites:
+        fail(
+            f"{len(present)} site(s) came within {plan.wait:g} s, and {plan.min_sites} are "
+            "needed. Their logs say why; `wait` in [server] is how long to wait."
+        )
+
+
+def _fit(
+    federation: FederatedPerCDL,
+    wire: Wire,
+    plan: ServerTable,
+    voice: Voice,
+    resume: Path | None,
+    config: Path,
+) -> None:
+    """Learn over the sites; interrupted, say how to go on."""
+    n_rounds = plan.model.n_init + plan.model.n_perso
+    voice.event("start", command="federate server", run=plan.run, rounds=n_rounds)
+    with voice.rounds(n_rounds) as tell, stopping_between_rounds(voice.warn) as check:
+
+        def report(phase: str, index: int, objective: float) -> None:
+            tell(phase, index, objective)
+            check()
+
+        try:
+            federation.fit_over(
+                wire, run=None if resume else plan.run, resume=resume, report=report
+            )
+        except KeyboardInterrupt as stop:
+            again = f"percdl federate server {shlex.quote(str(config))} --resume"
+            raise KeyboardInterrupt(f"Stopped. Go on with:\n{again}") from stop
+
+
+def _conclude(federation: FederatedPerCDL, place: Path, voice: Voice) -> None:
+    for line in describe(federation):
+        voice.say(line)
+    model: Any = federation.model_
+    voice.event(
+        "done",
+        out=place / MODEL,
+        audit=place / AUDIT,
+        sites=federation.sites_,
+        secure=federation.secure_,
+        objective=model.objective_,
+        stop_reason=model.stop_reason_,
+        summary=summarize(federation),
+    )
+    voice.say(f"Model: {place / MODEL}\nLog: {place / AUDIT}")
+    if model.stop_reason_.startswith("Every activation is zero"):
+        raise typer.Exit(NOTHING_FOUND)
+
+
+def summarize(federation: FederatedPerCDL) -> list[dict[str, Any]]:
+    """Return a row per site: rounds answered and missed, bytes sent and received."""
+    lines = federation.audit_.to_dict("records")
+    return [
+        {
+            "site": site,
+            "answered": sum(site in line["bytes_up"] for line in lines),
+            "dropped": sum(site in line["dropped"] for line in lines),
+            "bytes_up": sum(line["bytes_up"].get(site, 0) for line in lines),
+            "bytes_down": sum(line["bytes_down"].get(site, 0) for line in lines),
+        }
+        for site in federation.sites_
+    ]
+
+
+def describe(federation: FederatedPerCDL) -> list[str]:
+    """Return what a federated fit came to, as lines of a table."""
+    rows = summarize(federation)
+    width = max(len(row["site"]) for row in rows)
+    head = f"{'site':<{width}}  answered  dropped  sent by it  sent to it (bytes)"
+    body = [
+        f"{row['site']:<{width}}  {row['answered']:>8}  {row['dropped']:>7}  "
+        f"{row['bytes_up']:>10}  {row['bytes_down']:>10}"
+        for row in rows
+    ]
+    masked = "masked sums" if federation.secure_ else "plain sums"
+    end = f"Objective {federation.model_.objective_:.6g}, {masked}, {len(rows)} sites."
+    return [head, *body, end]

@@ -1,0 +1,104 @@
+"""``percdl federate simulate``: a federation in one process, to try terms out and to teach."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from percdl.cli.data_options import DataOptions, read_cohort
+from percdl.cli.errors import fail, prepare_folder, require_packages, writing
+from percdl.cli.federate_server import AUDIT, MODEL, describe, summarize
+from percdl.cli.model_options import ModelOptions
+from percdl.cli.voice import Voice
+
+if TYPE_CHECKING:
+    from percdl.signals import Cohort
+
+
+def simulate(
+    source: DataOptions,
+    options: ModelOptions,
+    voice: Voice,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of groups, of --metadata if given; each group is a site. "
+            "(default: each folder of DATA is one)",
+            show_default=False,
+        ),
+    ] = None,
+    secure: Annotated[
+        bool | None,
+        typer.Option(
+            "--secure/--plain",
+            help="Mask the sums. (default: from three sites)",
+            show_default=False,
+        ),
+    ] = None,
+    min_sites: Annotated[int, typer.Option(help="Fewest sites of a sum.", min=2)] = 2,
+    min_subjects: Annotated[int, typer.Option(help="Fewest recordings of a site.", min=1)] = 1,
+    out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("federation"),
+) -> None:
+    """Run a federation in this process: what it learns, what each site would send.
+
+    percdl federate simulate lyon/ nice/ paris/ --n-atoms 1 --atom-length 1.0s --penalty 1.0
+
+    Each folder is a site, or each group of one cohort: --by diagnosis. Numbers are those of a
+    real federation. The model, the log of all rounds and what each site keeps are written to
+    OUT.
+    """
+    require_packages(("cryptography",), "federated", "sites of a federation have keys")
+    from percdl.federated.front import FederatedPerCDL
+
+    with voice.hearing_warnings():
+        sites = _split(source, by)
+        for name, cohort in sites.items():
+            voice.say(f"{name}: {cohort!r}")
+        sfreq = next(iter(sites.values())).sfreq
+        prepare_folder(out, "--out")
+        if any(out.iterdir()):
+            fail(f"{out} is not empty. Choose another folder with --out.")
+        federation = FederatedPerCDL(
+            options.build(sfreq),
+            secure="auto" if secure is None else secure,
+            min_sites=min_sites,
+            min_subjects_per_site=min_subjects,
+            audit=out / AUDIT,
+        )
+        voice.event("start", command="federate simulate", sites=list(sites))
+        federation.fit(sites, folder=out / "sites")
+    with writing(out / MODEL, "--out"):
+        federation.model_.save(out / MODEL)
+    for line in describe(federation):
+        voice.say(line)
+    model: Any = federation.model_
+    voice.event(
+        "done", out=out / MODEL, secure=federation.secure_, objective=model.objective_,
+        summary=summarize(federation),
+    )  # fmt: skip
+    voice.say(f"Model: {out / MODEL}\nLog: {out / AUDIT}\nWhat each site keeps: {out / 'sites'}")
+
+
+def _split(source: DataOptions, by: str | None) -> dict[str, Cohort]:
+    """Return the recordings of each site, by its name."""
+    if by is not None:
+        cohort = read_cohort(replace(source, group=by))
+        if None in cohort.groups:
+            who = cohort.subjects[cohort.groups.index(None)]
+            fail(f"--by {by} says nothing of {who!r}: it would be at no site.")
+        return {name: cohort.select(group=name) for name in sorted(set(map(str, cohort.groups)))}
+    folders = [Path(name) for name in source.data or []]
+    if len(folders) < 2 or not all(folder.is_dir() for folder in folders):
+        fail(
+            "name a folder for each site, two or more of them, or the column of groups with --by."
+        )
+    names = [folder.resolve().name for folder in folders]
+    if len(set(names)) < len(names):
+        fail(f"folders give their names to sites, and {', '.join(names)} has one twice.")
+    return {
+        name: read_cohort(replace(source, data=[str(folder)]))
+        for name, folder in zip(names, folders, strict=True)
+    }

@@ -1,0 +1,193 @@
+"""``percdl federate site``: a hospital's part of a federation, on its own recordings."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from percdl.cli.errors import fail, prepare_folder, require_packages
+from percdl.cli.federate_config import SiteTable, read_site_file
+from percdl.cli.interruption import ending_on_request
+from percdl.cli.voice import Voice
+
+if TYPE_CHECKING:
+    from percdl.federated.site import FederatedSite
+    from percdl.runtimes.messages import Answer, Reply, Request
+
+# Seconds a site stays after the end of a run, so that its last answer gets through.
+LINGER = 15.0
+# A line for each message that has left the site.
+SENT = "sent.jsonl"
+
+
+def site(
+    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="TOML file of the site.")],
+    voice: Voice,
+    check: Annotated[
+        bool, typer.Option("--check", help="Look at recordings, keys and server, and end.")
+    ] = False,
+) -> None:
+    """Take part in a federation with a folder of recordings, which stay where they are.
+
+    percdl federate site lyon.toml
+
+    Recordings and keys are checked before anything is sent. What the site learns of its own
+    subjects (model, events, report) is kept in its folder. The site leaves after a run, or on
+    Ctrl-C; it comes back by itself where the connection is lost.
+    """
+    require_packages(("flwr", "cryptography"), "federated", "a site talks over Flower")
+    from percdl.runtimes.flower.logs import logging_to
+
+    plan = read_site_file(config)
+    prepare_folder(plan.folder, "folder in [site]")
+    with voice.hearing_warnings(), logging_to(plan.folder / "site.log"), ending_on_request():
+        ours = make_site(plan)
+        voice.say(f"Site {plan.name}: {ours.cohort!r}")
+        there = _look_at_server(plan)
+        voice.event(
+            "start", command="federate site", site=plan.name, subjects=len(ours.cohort),
+            server=plan.server, connected=there,
+        )  # fmt: skip
+        if not there:
+            voice.warn(f"no server answers at {plan.server} yet.")
+        if check:
+            voice.say("Recordings and keys are in order; nothing was sent.")
+            return
+        _take_part(plan, _Door(ours.answer, plan, voice), voice)
+    voice.event("done", folder=plan.folder)
+    voice.say(f"Results: {plan.folder}")
+
+
+def make_site(plan: SiteTable) -> FederatedSite:
+    """Return a site, its recordings read and its keys looked at."""
+    from percdl.cli.scale import read_any_cohort
+    from percdl.federated.certificates import check_node_key
+    from percdl.federated.keys import check_name
+    from percdl.federated.site import Consent, FederatedSite
+
+    check_name("site", plan.name)
+    for path in (plan.authority, plan.node):
+        if not path.is_file():
+            fail(f"there is no file {path}. `percdl federate keys` makes keys of a site.")
+    check_node_key(plan.node)
+    return FederatedSite(
+        plan.name,
+        read_any_cohort(plan.data)[:],  # in memory, shards too
+        plan.folder,
+        *_identity(plan),
+        consent=Consent(
+            plan.min_subjects, plan.min_sites, not plan.require_secure, plan.all_members
+        ),
+        write_report=plan.report,
+    )
+
+
+def _identity(plan: SiteTable) -> tuple[Any, dict[str, Any]]:
+    """Return who the site is, and the keys of all sites, its own among them."""
+    from percdl.federated.keys import Identity, read_registered
+
+    if plan.identity is None and plan.registered is None and not plan.require_secure:
+        return None, {}
+    if plan.identity is None or plan.registered is None:
+        fail(
+            "secure sums need `identity` and `registered` in [site]: its key, and all public ones."
+        )
+    identity = replace(Identity.read(plan.identity), site=plan.name)
+    registered = read_registered(plan.registered)
+    own = registered.get(plan.name)
+    if own is None or own.public_bytes_raw() != identity.public.public_bytes_raw():
+        fail(
+            f"{plan.registered} must hold {plan.name}.pub, the public half of {plan.identity}: "
+            "the other sites check its signature."
+        )
+    return identity, registered
+
+
+def _look_at_server(plan: SiteTable) -> bool:
+    from percdl.federated.certificates import look_at_server
+
+    return look_at_server(plan.server, plan.authority)
+
+
+def _take_part(plan: SiteTable, door: _Door, voice: Voice) -> None:
+    """Serve until the run is over; connect again where the connection is lost."""
+    from percdl.runtimes.flower.node import Joining, running_node
+    from percdl.runtimes.flower.processes import EndedError
+
+    joining = Joining(plan.server, plan.authority, plan.node)
+    while True:
+        try:
+            with running_node(joining, plan.folder, plan.port) as node:
+                voice.say(f"Waiting for {plan.server}. Ctrl-C leaves.")
+                node.serve(door.answer, door.is_done)
+            return
+        except EndedError as error:
+            # A server takes a site back once it has noticed that it left, a minute after a crash.
+            voice.warn(f"{error} Next try in {plan.retry:g} s.")
+            time.sleep(plan.retry)
+
+
+class _Door:
+    """Hands requests to a site and tells what is asked; knows when the run is over."""
+
+    def __init__(self, answer: Answer, plan: SiteTable, voice: Voice) -> None:
+        self._answer, self._plan, self._voice = answer, plan, voice
+        self._finished: float | None = None
+
+    def answer(self, request: Request) -> Reply:
+        from percdl.exceptions import FederationError
+        from percdl.runtimes.messages import n_bytes
+
+        began = time.perf_counter()
+        self._check_agreement(request)
+        try:
+            reply = self._answer(request)
+        except FederationError as error:
+            self._voice.warn(f"{request.kind} of run {request.run}, refused: {error}")
+            raise
+        self._note(reply)
+        seconds, weight = time.perf_counter() - began, n_bytes(reply)
+        self._voice.event(
+            "answer", kind=request.kind, run=request.run, round=request.round, bytes=weight,
+            seconds=round(seconds, 3),
+        )  # fmt: skip
+        self._voice.say(
+            f"{request.run}, round {request.round} ({request.kind}): "
+            f"{weight} bytes sent after {seconds:.1f} s"
+        )
+        if request.kind == "finish":
+            self._finished = time.monotonic()
+        return reply
+
+    def _note(self, reply: Reply) -> None:
+        """Keep a line of what leaves the site, in words that people can read."""
+        arrays = {
+            name: {"dtype": str(x.dtype), "shape": x.shape, "begins": x.ravel()[:3].tolist()}
+            for name, x in reply.arrays.items()
+        }
+        line = {**vars(reply), "arrays": arrays, "time": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
+        with open(self._plan.folder / SENT, "a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+    def is_done(self) -> bool:
+        if self._plan.stay or self._finished is None:
+            return False
+        return time.monotonic() - self._finished > LINGER
+
+    def _check_agreement(self, request: Request) -> None:
+        """Refuse other terms than those the site's file names by their checksum."""
+        from percdl.exceptions import FederationError
+        from percdl.federated.agreement import Agreement
+
+        wanted = self._plan.agreement
+        if request.kind != "join" or wanted is None:
+            return
+        found = Agreement.from_message(request.facts.get("agreement", {}), request.arrays).digest
+        if found != wanted:
+            self._voice.warn(f"run {request.run} proposes terms {found}, not {wanted}.")
+            raise FederationError(f"Site {self._plan.name} has consented to other terms.")
