@@ -6,13 +6,14 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PEERS  := $(VENV)/.peers
 SPHINX := $(VENV)/.sphinx
+FLOWER := $(VENV)/.flower
 # Restricts `make claims` to the claims named here, e.g. `make claims ONLY=gait`.
 ONLY   ?=
 # More options of Sphinx, e.g. `-D plot_gallery=0` to leave the examples out.
 SPHINXOPTS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format docs linkcheck bench claims results clean
+.PHONY: help demo test federation lint format docs linkcheck bench claims results clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,11 +44,18 @@ $(SPHINX): $(STAMP)
 	$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	touch $@
 
+$(FLOWER): $(STAMP)
+	$(BIN)/python -m pip install --quiet --editable '.[federated]'
+	touch $@
+
 demo: $(STAMP)  ## learn a small cohort and write percdl-demo/
 	$(BIN)/percdl demo
 
 test: $(STAMP)  ## run the tests and the doctests, slow ones left out
 	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow"
+
+federation: $(FLOWER)  ## run federations of real processes: superlink, sites, proxy, over TLS
+	$(BIN)/python -m pytest -m slow tests/test_deployment.py tests/test_proxy.py
 
 lint: $(STAMP)  ## check format, lint rules, types and spelling
 	$(BIN)/ruff format --check .

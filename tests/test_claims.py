@@ -21,6 +21,7 @@ NAMES = {
     "ecg_auc",
     "ecg_errors",
     "federated",
+    "federation_faults",
     "gait_errors",
     "gait_segmentation",
     "gpu",
