@@ -17,7 +17,6 @@ from percdl.estimators.motif import Motif
 from percdl.estimators.persistence import decode_model, encode_parameters
 from percdl.estimators.validation import check_parameters
 from percdl.exceptions import FederationError, InvalidParameterError, ModelFileError
-from percdl.federated.keys import NAME
 from percdl.federated.packing import Bounds
 from percdl.federated.privacy import Privacy, check_private
 from percdl.federated.roster import FEWEST_SITES
