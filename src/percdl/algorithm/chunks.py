@@ -75,7 +75,8 @@ def plan_chunks(lengths: Sequence[int] | np.ndarray, n_channels: int, shape: Sha
         if most > SMALL_ROWS[-1]:  # so that the rows of a full chunk can be shared out
             most -= most % SMALL_ROWS[-1]
         for start, rows in row_counts(len(members), most):
-            few = len(members) <= SMALL_ROWS[0]  # wherever they are cut, they are by themselves
+            # The smallest chunks are alike as well, where no others are made of the same.
+            few = min(most, len(members)) <= SMALL_ROWS[0]
             held = members[start : start + rows]
             chunks.append(Chunk(held, rows if few else round_rows(rows), int(n_times)))
     return chunks
