@@ -29,6 +29,12 @@ MALLOC = {
     "MALLOC_MMAP_THRESHOLD_": 2**25,
     "MALLOC_ARENA_MAX": 1,
 }
+# What Dask does beside the tasks is for many small ones, and takes a share of the cores.
+LEAN = {
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "1s",
+    "distributed.scheduler.active-memory-manager.start": False,
+}
 _ONE_AT_A_TIME = threading.Lock()
 
 
@@ -163,7 +169,7 @@ def local_cluster(n_workers: int, threads: int = 1) -> Any:
     dask = require("dask", "A Dask cluster", "distributed")
     own = ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     environment = {**MALLOC, **dict.fromkeys(own, threads)}
-    with dask.config.set({"distributed.nanny.pre-spawn-environ": environment}):
+    with dask.config.set({**LEAN, "distributed.nanny.pre-spawn-environ": environment}):
         return distributed.Client(
             n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=None
         )
