@@ -20,6 +20,7 @@ PAGES = {
     "report.md": ["plotly", "matplotlib"],
     "scale.md": [],
     "federated/variants.md": [],
+    "tutorials/federated.md": ["cryptography"],
 }
 
 
