@@ -1,0 +1,87 @@
+"""Three hospitals over TLS learn from their walks what one place with all walks would.
+
+150 real walks; healthy, orthopedic and neurological walkers are one site each. Superlink and sites
+are processes of this machine, nodes are authenticated, sums are masked; double precision.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks import Absent
+from benchmarks.claims._claim import Claim, at_most, beside, is_quick
+from benchmarks.cohorts import Problem, gait, present
+from benchmarks.federation import Federation
+from benchmarks.timing import say
+from percdl import Cohort, load, load_gait
+
+MOST_DIFFERENCE = 1e-9
+PATIENCE = 1800
+# As the table [model] of the server names the arguments of `gait()`.
+OPTIONS = {
+    "n-atoms": 1, "atom-length": 100, "penalty": 0.01, "depth": 4, "width": 15, "dtype": "float64",
+}  # fmt: skip
+
+
+def claims() -> Iterator[Claim]:
+    """Fit all walks here, then by three sites, from the same first cycle."""
+    try:
+        import flwr  # noqa: F401
+    except ImportError as error:
+        raise Absent(f"Flower is not installed ({error})") from error
+    problem = gait()
+    sites = _split(problem)
+    n_init, n_perso = (1, 1) if is_quick() else (5, 5)
+    everyone = Cohort(walk for name in sorted(sites) for walk in sites[name])
+    say("all walks in one place")
+    central = problem.model(dtype="float64", n_init=n_init, n_perso=n_perso).fit(everyone)
+    with tempfile.TemporaryDirectory() as folder:
+        say("three sites")
+        began = time.perf_counter()
+        dictionary, audit = _federate(Path(folder), problem, sites, n_init, n_perso)
+        seconds = time.perf_counter() - began
+    difference = float(np.abs(dictionary - central.dictionary_).max())
+    yield at_most("difference of the dictionaries", difference, MOST_DIFFERENCE)
+    yield at_most("sites left out", float(sum(len(line["dropped"]) for line in audit)), 0)
+    rounds = [line for line in audit if line["kind"] in ("population", "personal", "recenter")]
+    yield beside("rounds, and seconds in all", f"{len(rounds)}, {seconds:.0f} s")
+    for kind in ("population", "personal"):
+        told = [max(line["bytes_up"].values()) for line in rounds if line["kind"] == kind]
+        yield beside(f"{kind} round, bytes up per site", f"{max(told):,}")
+
+
+def _split(problem: Problem) -> dict[str, Cohort]:
+    groups = dict(zip(problem.cohort.subjects, _groups(problem.cohort), strict=True))
+    most = 2 if is_quick() else None
+    return {
+        name.lower(): problem.cohort.select([s for s in groups if groups[s] == name])[:most]
+        for name in sorted(set(groups.values()))
+    }
+
+
+def _groups(cohort: Cohort) -> list[str]:
+    walks = present(load_gait).cohort
+    known = dict(zip(walks.subjects, walks.groups, strict=True))
+    return [str(known[subject]) for subject in cohort.subjects]
+
+
+def _federate(
+    folder: Path, problem: Problem, sites: dict[str, Cohort], n_init: int, n_perso: int
+) -> tuple[np.ndarray, list[dict]]:
+    """Run a federation to its end; return the dictionary, and the log of the server."""
+    start = problem.model(dtype="float64", n_init=0, n_perso=0).fit(problem.cohort[:2])
+    start.save(folder / "start.percdl")
+    model = {**OPTIONS, "n-init": n_init, "n-perso": n_perso}
+    server = {"init": "start.percdl", "min-sites": len(sites), "timeout": PATIENCE}
+    with Federation(folder, sites, model, server, {"require-secure": True}) as federation:
+        for name in federation.sites:
+            federation.start_site(name)
+        status = federation.start_server().wait(PATIENCE)
+        if status:
+            raise RuntimeError(federation.said("server"))
+        return load(federation.results / "model.percdl").dictionary_, federation.audit()
