@@ -68,7 +68,8 @@ def suggest_atom_length(cohort: Any) -> AtomLength:
     """Suggest an atom length from the periods of the recordings.
 
     Every subject's period is the first high peak of its autocorrelation, in the range that the
-    subjects agree on. The length is the longest that nearly all cycles have room for.
+    subjects agree on. The length is the longest that nearly all cycles have room for. Cost
+    O(S P N log N).
 
     Parameters
     ----------

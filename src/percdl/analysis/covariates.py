@@ -86,6 +86,8 @@ def regress(
 
     People with several recordings: average them first, see `average_persons`.
 
+    Cost O(n_permutations S F T) for each covariate, with F values of each person and T terms.
+
     Examples
     --------
     >>> rng = np.random.default_rng(0)

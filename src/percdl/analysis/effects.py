@@ -101,6 +101,8 @@ def separate_effects(fitted: BaseCDL | Personalization, X: Any) -> Effects:
     another one stands may be fitted as a change of pace. Ends of a warp are fixed, so a shift of
     the whole cycle is in the onsets and in neither curve.
 
+    Cost O(S K (N P + L M) + E L P) for E events.
+
     Examples
     --------
     >>> from percdl import PopCDL, make_synthetic

@@ -37,6 +37,8 @@ def summarize_groups(
 ) -> dict[str, GroupCurve]:
     """Return mean and standard deviation of each group, in order of appearance.
 
+    Cost O(S (L P + G)) for G groups.
+
     Parameters
     ----------
     curves : array (S, L, P)
@@ -82,7 +84,7 @@ def relative_variability(group: GroupCurve, reference: GroupCurve) -> Float[np.n
     The difference of the standard deviations over the reference's largest one (of each
     channel): 0 where both vary alike, 1 where the group's standard deviation exceeds the
     other's by as much as the latter ever reaches. Unlike the ratio of the two, it stays
-    readable where nobody varies.
+    readable where nobody varies. Cost O(L P).
 
     Parameters
     ----------

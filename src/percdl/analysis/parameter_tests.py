@@ -88,7 +88,8 @@ def compare_parameters(
 
     People are exchanged between the groups at random, or in every possible way where that takes
     no more than ``n_permutations``. The largest statistic of each permutation corrects for the
-    number of parameters, and knows how they go together (Westfall and Young, 1993).
+    number of parameters, and knows how they go together (Westfall and Young, 1993). Cost
+    O(n_permutations S F).
 
     Parameters
     ----------

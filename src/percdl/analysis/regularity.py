@@ -35,7 +35,7 @@ def measure_regularity(
     An interval is the time between consecutive onsets of one atom. One that is much longer than
     the subject's median interval is a *pause*: a turn, a stop, a cycle that was missed. Pauses
     are counted, and take no part in the mean and the variability; the median and
-    ``interval_robust_cv`` hardly feel them anyway.
+    ``interval_robust_cv`` hardly feel them anyway. Cost O(S K N P + E (L + log E)) for E events.
 
     Parameters
     ----------
@@ -165,6 +165,8 @@ def describe_intervals(
 
 def atom_prevalence(fitted: BaseCDL | Personalization, groups: Groups = None) -> pd.DataFrame:
     """Return how common each atom is among the subjects.
+
+    Cost O(S (K + G)) for G groups.
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ def judge_events(
     the subject's typical activations (those of at least half the median amplitude). The
     probability of an activation is the share of the weight of the subsets that hold it; it is
     exact, by the forward-backward recursion. No annotation is used, and the units of the
-    signals cancel. Cost O(n m), m the number of activations within a few intervals.
+    signals cancel. Cost O(n m) for n activations, m of them within a few intervals of each.
 
     Parameters
     ----------

@@ -93,7 +93,7 @@ def average_persons(
 
     Several recordings of one person resemble one another more than those of different people.
     A permutation test that exchanged them one by one would take them for independent people and
-    find differences that are not there.
+    find differences that are not there. Cost O(S (n + F)) for n people and rows of F values.
 
     Parameters
     ----------

@@ -93,7 +93,8 @@ def score_segmentation(
 ) -> Segmentation:
     """Match detected onsets with annotated ones, one to one, as many as possible.
 
-    Among the ways to match as many, the one with the least timing errors counts.
+    Among the ways to match as many, the one with the least timing errors counts. Cost O(S n^3) at
+    worst, for n onsets of each subject.
 
     Parameters
     ----------

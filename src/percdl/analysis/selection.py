@@ -66,7 +66,8 @@ def select(
 
     The score is the share of energy explained in people never seen (`PerCDL.score`). It hardly
     ever falls as a model grows, so the simplest model within one standard error of the best is
-    chosen: fewest atoms, then fewest parameters, then the highest penalty.
+    chosen: fewest atoms, then fewest parameters, then the highest penalty. Cost: ``n_folds`` fits
+    of each model.
 
     Parameters
     ----------

@@ -20,6 +20,8 @@ N_THRESHOLDS = 51
 def relative_amplitude(events: pd.DataFrame) -> pd.Series:
     """Return each amplitude over the median magnitude of its subject's, atom by atom.
 
+    Cost O(E log E) for E events.
+
     Parameters
     ----------
     events : DataFrame
@@ -53,7 +55,8 @@ def trace_trade_off(
     """Return the quality of a segmentation as its least certain detections are left out.
 
     Both sensitivity and false positives fall as the threshold rises: dropping a detection
-    removes one match at most, and one false detection at most.
+    removes one match at most, and one false detection at most. Cost: a `score_segmentation` for
+    each threshold.
 
     Parameters
     ----------

@@ -97,7 +97,7 @@ def load_gait(
     Each walk is: stand still, 10 m ahead, turn, back, stop. The whole set has 1,020 trials of
     230 participants. Licence CC BY-NC-SA; cite Truong et al., "A Data Set for the Study of
     Human Locomotion with Inertial Measurements Units", Image Processing On Line 9 (2019),
-    https://doi.org/10.5201/ipol.2019.265.
+    https://doi.org/10.5201/ipol.2019.265. Cost: one read of the two files of each trial wanted.
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ def make_handwriting(
     """Make a cohort of the three accelerations of a pen that repeats two letters.
 
     Every subject warps both letters in time, as in `make_synthetic`, and holds the pen turned
-    about a random axis.
+    about a random axis. Cost O(S (L M + N)).
 
     Parameters
     ----------

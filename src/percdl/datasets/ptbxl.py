@@ -118,6 +118,8 @@ def load_ptbxl(
     that none was stated, not that the diagnosis is ruled out. This is how the authors' own
     example aggregates them. A record can have several superclasses, or none.
 
+    Cost: one read of the two tables, and of the files of each record wanted.
+
     Parameters
     ----------
     data_home : path, optional

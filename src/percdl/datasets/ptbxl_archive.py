@@ -28,7 +28,8 @@ def load_ptbxl_archive(path: str | os.PathLike[str]) -> PTBXL:
 
     Its keys: ``X`` integers (S, N, P), ``units_per_mV`` of them to a millivolt; ``Y`` multi-hot
     in the order of ``classes``; ``ecg_id``; ``split`` (train, val, test); ``leads``; ``fs``.
-    Folds 1 to 8 are one part, train: they are missing in `PTBXL.folds`.
+    Folds 1 to 8 are one part, train: they are missing in `PTBXL.folds`. Cost: one read of the
+    file, O(S N P).
 
     Parameters
     ----------
@@ -66,7 +67,8 @@ def load_ptbxl_balanced(
 
     They are those of ``ptbxl100_balanced_2650.npz`` where the folder holds that archive, and
     drawn from the whole of PTB-XL elsewhere. ``random_state`` decides the draw, also that of
-    fewer records than the archive has. See `load_ptbxl` for the other arguments.
+    fewer records than the archive has. See `load_ptbxl` for the other arguments. Cost: one read of
+    the whole archive, or of the tables and the records drawn.
 
     Parameters
     ----------

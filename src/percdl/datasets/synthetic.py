@@ -88,7 +88,7 @@ def make_synthetic(
     """Make a cohort whose subjects repeat two common patterns, each at a pace of their own.
 
     Every subject warps both patterns (`common_patterns`) and repeats each of them, at
-    amplitude 1, in random order, with random gaps and without overlap.
+    amplitude 1, in random order, with random gaps and without overlap. Cost O(S (L M + N)).
 
     Parameters
     ----------

@@ -15,7 +15,8 @@ class IndCDL(BaseCDL):
     """Convolutional dictionary learning run for each subject alone (Section 2.1).
 
     The same as ``PerCDL(transform=Free())``. ``dictionary_`` is the barycenter of the
-    individual atoms; it plays no part in the fit.
+    individual atoms; it plays no part in the fit. Cost per round: O(N P log N) for coding and
+    O(L P) for the atom itself, per subject and atom.
 
     Parameters
     ----------

@@ -68,7 +68,7 @@ def load(path: Any) -> Any:
     """Read a model written by ``save``.
 
     Raises `ModelFileError` when the file is not a PerCDL model, is damaged, or comes from a
-    newer version.
+    newer version. Cost: one read of the file.
 
     Parameters
     ----------

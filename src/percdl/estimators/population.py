@@ -18,7 +18,7 @@ class PopCDL(BaseCDL):
     """Convolutional dictionary learning with one dictionary for the population (Eq. 1).
 
     The same as ``PerCDL(transform=Identity())``. Subjects have no parameters; `transform`
-    describes each by its activations instead.
+    describes each by its activations instead. Cost per round: O(N P log N) per subject and atom.
 
     Parameters
     ----------

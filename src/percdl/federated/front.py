@@ -42,8 +42,9 @@ class FederatedPerCDL(BaseEstimator):
 
     The algorithm is that of the model, to rounding: a site answers each round with sums over its
     subjects (Algorithm 2), the coordinator adds them and updates the dictionary. Recordings,
-    activations and parameters stay where they are. In a round a site sends a vector of O(K L^2)
-    numbers at most, whatever the number and length of its recordings.
+    activations and parameters stay where they are. Cost per round: at a site that of the model on
+    its own recordings. It sends a vector of O(K L (L + P)) numbers with one time warp for all
+    channels, of O(K (L P)^2 + K^2 L) at most, whatever the number and length of its recordings.
 
     Parameters
     ----------

@@ -24,6 +24,8 @@ def plot_embedding(
 ) -> Axes:
     """Draw each subject's parameters as a point of the plane.
 
+    Cost O(S F min(S, F)) at most, for the principal components.
+
     Parameters
     ----------
     features : array (S, F) or (S, K, M)

@@ -22,6 +22,8 @@ def selection_path(
 ) -> tuple[pd.DataFrame, Axes]:
     """Return the held-out scores of a grid of models, as a table and as a picture.
 
+    Cost: that of `percdl.select`, ``n_folds`` fits of each model.
+
     Parameters
     ----------
     cohort, grid, model, **options

@@ -63,6 +63,9 @@ class DaskRuntime:
     On clusters of your own, set ``distributed.nanny.pre-spawn-environ`` to `MALLOC`, start
     workers with one thread each, and let each have the cores it may use (``NPROC``).
 
+    Cost per round: that of the model, shared by the workers, and one pass over all shards and
+    states. Per partition, atoms and sums travel, O(K (L P)^2 + K^2 L) numbers at most.
+
     Examples
     --------
     >>> with local_cluster(2) as client:  # doctest: +SKIP
@@ -146,7 +149,8 @@ def local_cluster(n_workers: int, threads: int = 1) -> Any:
     """Start workers on this machine, as PerCDL wants them.
 
     Use it as a context, ``with local_cluster(2) as client: ...``, and in a script below
-    ``if __name__ == "__main__":``, since workers are processes of their own.
+    ``if __name__ == "__main__":``, since workers are processes of their own. Cost: the start of
+    ``n_workers`` processes.
 
     Parameters
     ----------

@@ -19,7 +19,8 @@ from percdl.signals import AnyCohort
 class OutOfCore:
     """Fits whose recordings stay on disk: memory holds two shards, and never all states.
 
-    The default for a `ShardedCohort`; name it to say where states go.
+    The default for a `ShardedCohort`; name it to say where states go. Cost per round: that of the
+    model, and one pass over all shards and states, O(S N P), read while the device computes.
 
     Parameters
     ----------

@@ -26,7 +26,8 @@ class Cohort(FromFiles, Interchange, Treatable, Measured, Sequence[Recording]):
     """Recordings of several subjects, with the same channels, units and processing.
 
     Lengths may differ, and so may sampling rates until a method needs a common one
-    (`Cohort.resample`).
+    (`Cohort.resample`). Cost O(S) to make one of recordings or to select from it: no sample is
+    copied.
 
     Parameters
     ----------

@@ -37,7 +37,8 @@ def normalized_reconstruction_error(
     """Return ``sum |x - x_hat|^2 / sum |x|^2`` over all recordings (decision 12).
 
     Missing samples play no part. 0 is perfect; silence in place of the recordings gives 1.
-    Recordings and reconstructions are taken one by one, so that neither need fit in memory.
+    Recordings and reconstructions are taken one by one, so that neither need fit in memory. Cost
+    O(S N P).
 
     Parameters
     ----------

@@ -21,6 +21,8 @@ Arrays = ArrayLike | Sequence[Any]
 class Recording:
     """The signal of one subject, with its sampling rate and its labels.
 
+    Cost O(N P): samples are looked at once, for infinities.
+
     Parameters
     ----------
     values : array of shape (n_times, n_channels) or (n_times,)

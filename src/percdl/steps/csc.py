@@ -15,7 +15,8 @@ from percdl.steps.types import Events, Signals
 class L0Coder(NamedTuple):
     """Code exactly, at a price for each activation, without overlap.
 
-    What a code may look like; hashable, so that it can be static in compiled programs.
+    What a code may look like; hashable, so that it can be static in compiled programs. Cost
+    O(K P N log N + (N / L)^2) per recording; with ``max_activations`` O(N max_activations) more.
 
     Parameters
     ----------
@@ -53,7 +54,7 @@ def encode(
     objective of the result is ``|x|^2 - gain``. Missing samples are left out of the norm.
 
     Cost O(K N (P log N)) for the correlations and O(N) for the dynamic program, of which
-    N / L steps are sequential.
+    N / L steps are sequential; reading the onsets off it takes O((N / L)^2).
     """
     projection, norm = correlate(signals, atoms)
     amplitude = jnp.where(norm > 0, projection / jnp.where(norm > 0, norm, 1), 0)

@@ -19,7 +19,8 @@ class L1Coder(NamedTuple):
     """Code with an l1 penalty: activations may overlap, and there may be many small ones.
 
     For patterns that run into one another, where the exact coder without overlap must choose.
-    The penalty is then the price of a unit of amplitude, in signal units.
+    The penalty is then the price of a unit of amplitude, in signal units. Cost
+    O(K N (P + log N)) a step and recording, see `encode_l1`.
 
     Parameters
     ----------

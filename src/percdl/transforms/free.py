@@ -16,7 +16,8 @@ from percdl.transforms.base import Atom, Atoms, ClosedFormTransform, Params
 class Free(ClosedFormTransform):
     """Give every subject atoms of its own, whatever the common atom (M = L P parameters).
 
-    The parameters are the personal atom itself, of unit norm (the constraint of Eq. 1).
+    The parameters are the personal atom itself, of unit norm (the constraint of Eq. 1). Cost
+    O(L P) per subject and atom.
 
     Examples
     --------

@@ -21,6 +21,7 @@ class Gain(ChannelTransform):
 
     ``params`` hold the logarithms of the P factors. Their mean is zero: what all channels
     share is the amplitude of the activations. The best gains given the rest are a closed form.
+    Cost O(L P) per subject to apply and to solve; O(S P L^3) for the sums of PerCDU.
 
     Examples
     --------

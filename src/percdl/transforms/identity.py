@@ -17,6 +17,8 @@ from percdl.transforms.base import Atom, Atoms, ClosedFormTransform, LinearTrans
 class Identity(LinearTransform, ClosedFormTransform):
     """Give every subject the common atom itself (M = 0 parameters).
 
+    Cost: none, there is nothing to fit and one atom for all.
+
     Examples
     --------
     >>> atom = jnp.asarray(np.hanning(5)[:, None])

@@ -32,7 +32,8 @@ class Modulation(LinearTransform, ClosedFormTransform):
     ``g_p(t)`` runs linearly between its values at ``knots`` evenly spaced times, so each wave
     of a pattern can be stronger, weaker or upside down. ``params`` hold the values, channel by
     channel; their root mean square is one: what all share is the amplitude of the activations.
-    Gains are best in closed form, and PerCDU is one division per sample and channel.
+    Gains are best in closed form, and PerCDU is one division per sample and channel. Cost
+    O(L P J) per subject to apply, O(P J^2 (L + J)) to solve.
 
     Parameters
     ----------

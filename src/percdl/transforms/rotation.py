@@ -35,7 +35,9 @@ class Rotation(ChannelTransform):
     Notes
     -----
     ``params`` hold the P^2 entries of R, row by row. Centering makes the mean of the R of all
-    subjects symmetric: on average nobody is turned.
+    subjects symmetric: on average nobody is turned. Cost O(L P^2) per subject to apply and
+    O(L P^2 + P^3) to solve; O(S L P^2) for the sums of PerCDU, O(S (L P)^3) where samples are
+    missing in some channels only.
 
     Examples
     --------

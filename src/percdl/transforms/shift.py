@@ -19,7 +19,8 @@ class Shift(LinearTransform):
     """Read the common atom a little later or earlier; beyond its ends it stays what it is there.
 
     Onsets are whole samples, and all activations of a subject share its atom. Where sampling
-    is coarse for the pattern, what the onsets cannot express is the subject's shift.
+    is coarse for the pattern, what the onsets cannot express is the subject's shift. Cost O(L P)
+    per subject to apply, O(L^2 P) with the "paper" interpolation; O(S L^3) for the sums of PerCDU.
 
     Parameters
     ----------

@@ -64,7 +64,8 @@ class TimeWarp(WarpTransform):
     Notes
     -----
     ``params`` hold, for each warp, D rows of W numbers, the first row acting first.
-    Evaluating or linearizing costs O(L D W + L P).
+    Cost O(L M + L P) per subject to evaluate or linearize, O(S L (L + P)) for the sums of PerCDU,
+    O(S P L^2) with ``per_channel``; up to L times as much with the "paper" interpolation.
 
     Examples
     --------

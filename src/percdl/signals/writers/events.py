@@ -36,6 +36,7 @@ def events_to_csv(events: pd.DataFrame, path: str | PathLike[str]) -> None:
     """Write events to one CSV file, which ``pandas.read_csv`` gives back.
 
     Columns beyond those of ``model.events_``, such as the probability of `judge_events`, follow.
+    Cost O(E) for E events.
 
     Parameters
     ----------
@@ -72,7 +73,8 @@ def events_to_bids(
 
     Files are ``sub-<id>/<datatype>/sub-<id>_task-<task>_events.tsv`` and, once for all,
     ``task-<task>_events.json``. BIDS allows letters and digits in ids only: others are left out
-    of the names, and the column ``subject`` keeps the id as it was.
+    of the names, and the column ``subject`` keeps the id as it was. Cost O(E (S + log E)) for E
+    events.
 
     Parameters
     ----------
@@ -144,7 +146,7 @@ def events_to_wfdb(
     """Write events as WFDB annotations: one file per subject, ``<subject>.<extension>``.
 
     Every annotation stands at the onset; its ``num`` is the atom, and its note says atom and
-    amplitude. Needs wfdb (``pip install 'percdl[data]'``).
+    amplitude. Needs wfdb (``pip install 'percdl[data]'``). Cost O(E log E) for E events.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ def write_shards(
     """Write recordings to a folder of shards, for fits that never hold all of them in memory.
 
     Recordings are taken one by one, so that a generator may make them; memory holds one shard.
-    The index is written last: a folder without one was not finished.
+    The index is written last: a folder without one was not finished. Cost O(S N P).
 
     Parameters
     ----------
