@@ -125,8 +125,16 @@ def load_gait(
 
     Examples
     --------
-    >>> walks = load_gait(subjects=[10])  # doctest: +SKIP
-    >>> walks.cohort, walks.cycles  # doctest: +SKIP
+    All trials of a participant, ``load_gait(subjects=[10])``; here a folder with one short trial:
+
+    >>> import tempfile
+    >>> about = {"PathologyGroup": "Healthy", "LeftFootActivity": []}
+    >>> about |= {"RightFootActivity": [[1, 3]]}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "10-5.json").write_text(json.dumps(about))
+    ...     pd.DataFrame({"RRY": [0.0, 9.0, 4.0, 1.0]}).to_csv(f"{folder}/10-5.csv", index=False)
+    ...     load_gait(folder, subjects=[10]).cycles
+    {'10-5': array([1])}
     """
     names = _known_channels(channels)
     folder = find_gait(data_home, download=download)
@@ -164,7 +172,11 @@ def find_gait(data_home: str | os.PathLike[str] | None = None, *, download: bool
 
     Examples
     --------
-    >>> find_gait()  # doctest: +SKIP
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Path(folder, "10-5.json").touch()
+    ...     find_gait(folder) == Path(folder)
+    True
     """
     return find_dataset("gait", _find, data_home, SOURCE if download else None)
 

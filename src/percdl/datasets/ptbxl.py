@@ -146,6 +146,8 @@ def load_ptbxl(
 
     Examples
     --------
+    Not run with the tests of the documentation, since the recordings take 1.8 GB:
+
     >>> ecgs = load_ptbxl(folds=[9, 10])  # doctest: +SKIP
     >>> ecgs.single().superclass.value_counts()  # doctest: +SKIP
     """
@@ -186,7 +188,11 @@ def find_ptbxl(
 
     Examples
     --------
-    >>> find_ptbxl()  # doctest: +SKIP
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Path(folder, "ptbxl_database.csv").touch()
+    ...     find_ptbxl(folder) == Path(folder)
+    True
     """
 
     def find(folder: Path) -> Path | None:

@@ -43,7 +43,14 @@ def load_ptbxl_archive(path: str | os.PathLike[str]) -> PTBXL:
 
     Examples
     --------
-    >>> load_ptbxl_archive("ptbxl100_balanced_2650.npz")  # doctest: +SKIP
+    >>> import tempfile
+    >>> stored = {"X": np.zeros((2, 10, 1), np.int16), "Y": np.eye(2, 5), "classes": SUPERCLASSES}
+    >>> stored |= {"ecg_id": [7, 9], "split": ["train", "test"]}
+    >>> stored |= {"leads": ["II"], "fs": 100, "units_per_mV": 1000}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.savez(f"{folder}/two.npz", **stored)
+    ...     load_ptbxl_archive(f"{folder}/two.npz")
+    PTBXL(Cohort(2 recordings, 1 channel (II), 100 Hz, 10 samples, groups NORM: 1, MI: 1))
     """
     stored = _read(Path(path).expanduser())
     index = pd.Index(stored["ecg_id"], name="ecg_id")
@@ -88,7 +95,17 @@ def load_ptbxl_balanced(
 
     Examples
     --------
-    >>> load_ptbxl_balanced(n_per_class=40)  # doctest: +SKIP
+    Forty records of each class, ``load_ptbxl_balanced(n_per_class=40)``; here of an archive of
+    ten records, two of each:
+
+    >>> import tempfile
+    >>> stored = {"X": np.zeros((10, 10, 1), np.int16), "Y": np.eye(5)[[0, 1, 2, 3, 4] * 2]}
+    >>> stored |= {"classes": SUPERCLASSES, "ecg_id": np.arange(10), "split": ["train"] * 10}
+    >>> stored |= {"leads": ["II"], "fs": 100, "units_per_mV": 1000}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.savez(f"{folder}/{BALANCED}", **stored)
+    ...     load_ptbxl_balanced(folder, n_per_class=1).superclass.value_counts().tolist()
+    [1, 1, 1, 1, 1]
     """
     folder = find_ptbxl(data_home, download=download, archive=BALANCED)
     archive = folder / BALANCED

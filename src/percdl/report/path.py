@@ -40,7 +40,13 @@ def selection_path(
 
     Examples
     --------
-    >>> table, ax = selection_path(cohort, {"n_atoms": [1, 2]})  # doctest: +SKIP
+    >>> import numpy as np
+    >>> from percdl import PopCDL
+    >>> waves = np.sin(np.arange(400).reshape(4, 100) / 3)
+    >>> model = PopCDL(1, 19, init=waves[:1, :19, None], n_init=1, n_perso=0)
+    >>> table, ax = selection_path(waves, {"penalty": [0.1, 5.0]}, model, n_folds=2)
+    >>> table["chosen"].tolist(), ax.get_xlabel()
+    ([True, False], 'penalty')
     """
     from percdl.analysis import select
     from percdl.plotting import plot_selection

@@ -68,6 +68,8 @@ class DaskRuntime:
 
     Examples
     --------
+    Not run with the tests of the documentation, since it starts processes:
+
     >>> with local_cluster(2) as client:  # doctest: +SKIP
     ...     model.fit(ShardedCohort.open("cohort"), runtime=DaskRuntime(client))
     """
@@ -166,6 +168,8 @@ def local_cluster(n_workers: int, threads: int = 1) -> Any:
 
     Examples
     --------
+    Not run with the tests of the documentation, since it starts processes:
+
     >>> with local_cluster(2) as client:  # doctest: +SKIP
     ...     model.fit(cohort, runtime=DaskRuntime(client))
     """

@@ -42,8 +42,11 @@ def events_to_annotations(
 
     Examples
     --------
-    >>> found = events_to_annotations(model.events_, duration=0.9)  # doctest: +SKIP
-    >>> raw.set_annotations(found["P01"])  # doctest: +SKIP
+    >>> events = pd.DataFrame({"subject": ["P01"], "atom": 0, "onset_sample": 120})
+    >>> events = events.assign(onset_seconds=1.2, amplitude=1.0)
+    >>> found = events_to_annotations(events, duration=0.5)["P01"]
+    >>> found.onset.tolist(), [str(name) for name in found.description]
+    ([1.2], ['atom0'])
     """
     mne = require("mne", "Making MNE annotations", "interop")
     check_duration(duration)

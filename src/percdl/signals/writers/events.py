@@ -168,7 +168,12 @@ def events_to_wfdb(
 
     Examples
     --------
-    >>> events_to_wfdb(model.events_, "annotations", sfreq=100)  # doctest: +SKIP
+    >>> import tempfile
+    >>> events = pd.DataFrame({"subject": ["P01"], "atom": 0, "onset_sample": 120})
+    >>> events = events.assign(onset_seconds=1.2, amplitude=1.0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     [path.name for path in events_to_wfdb(events, folder, sfreq=100)]
+    ['P01.percdl']
     """
     wfdb = require("wfdb", "Writing WFDB annotations")
     if not re.fullmatch("[A-Za-z]+", extension):
