@@ -36,6 +36,29 @@ OF_FUNCTIONS = {
     "EX01": "it has no example",
 }
 OF_CLASSES = {name: OF_FUNCTIONS[name] for name in ("PR01", "PR07", "EX01")}
+# "Cost O(N P)", "Cost per round: O(N P log N)", "Cost: one read of the file".
+COST = re.compile(r"\bCost\b(?: \w+)*?(?:: | O\()")
+ORDER = re.compile(r"\bO\(((?:[^()]|\([^()]*\))*)\)")
+# What docs/api/index.md explains, and functions.
+WELL_KNOWN = {"S", "N", "P", "K", "L", "M", "log", "min"}
+# Those whose work does not depend on the size of data, or that do next to none.
+FREE_OF_COST = {
+    "percdl.analysis.paper_classifier": "makes a classifier, and fits none",
+    "percdl.analysis.sensitivity_at": "reads one number off a short table",
+    "percdl.datasets.common_letters": "evaluates a formula at L samples",
+    "percdl.datasets.common_patterns": "evaluates a formula at L samples",
+    "percdl.datasets.find_gait": "looks into a few folders",
+    "percdl.datasets.find_ptbxl": "looks into a few folders",
+    "percdl.estimators.Motif": "names L samples of a recording",
+    "percdl.transforms.require": "checks a type",
+}
+# Of plots, those that compute: the others draw each number they are given once.
+COMPUTING_PLOTS = {"percdl.plotting.plot_embedding"}
+NOT_RUN = {
+    "percdl.DaskRuntime": "starts processes of its own",
+    "percdl.load_ptbxl": "needs recordings of 1.8 GB",
+    "percdl.local_cluster": "starts processes of its own",
+}
 
 
 def public():
@@ -83,8 +106,25 @@ def is_result(thing):
     return dataclasses.is_dataclass(thing) and not written(thing, "Parameters")
 
 
-FUNCTIONS = [(name, thing) for name, thing in public() if not inspect.isclass(thing)]
-CLASSES = [(name, thing) for name, thing in public() if inspect.isclass(thing)]
+def costs_nothing(name, thing):
+    """Whether no cost need be told: results and interfaces do nothing, plots draw."""
+    if inspect.isclass(thing):
+        holds = is_result(thing) and written(thing, "Attributes")
+        return bool(holds) or inspect.isabstract(thing) or name in FREE_OF_COST
+    draws = name.startswith("percdl.plotting.") and name not in COMPUTING_PLOTS
+    return draws or name in FREE_OF_COST
+
+
+def prose(thing):
+    """Return the docstring in one line."""
+    return " ".join((inspect.getdoc(thing) or "").split())
+
+
+PUBLIC = public()
+FUNCTIONS = [(name, thing) for name, thing in PUBLIC if not inspect.isclass(thing)]
+CLASSES = [(name, thing) for name, thing in PUBLIC if inspect.isclass(thing)]
+COSTLY = [(name, thing) for name, thing in PUBLIC if not costs_nothing(name, thing)]
+EVERYTHING = pytest.mark.parametrize(("name", "thing"), PUBLIC, ids=[name for name, _ in PUBLIC])
 
 
 @pytest.mark.parametrize("name", [name for name, _ in FUNCTIONS])
@@ -120,3 +160,39 @@ def test_methods(name, thing):
         if (found := complaints(f"{name}.{method}", ALWAYS))
     }
     assert not wrong, f"{name}: {wrong}"
+
+
+@pytest.mark.parametrize(("name", "thing"), COSTLY, ids=[name for name, _ in COSTLY])
+def test_cost_is_told(name, thing):
+    assert COST.search(prose(thing)), f'{name}: say what it costs, "Cost O(N P)" or "Cost: ..."'
+
+
+@EVERYTHING
+def test_letters_of_a_cost_are_explained(name, thing):
+    """Every letter in O(...) is one of the paper's, or is met outside of it."""
+    text = prose(thing)
+    orders = ORDER.findall(text)
+    assert len(orders) == len(re.findall(r"\bO\(", text)), f"{name}: brackets do not match"
+    used = {word for order in orders for word in re.findall(r"[A-Za-z]\w*", order)}
+    explained = set(re.findall(r"\w+", ORDER.sub("", text)))
+    strange = used - WELL_KNOWN - explained
+    assert not strange, f"{name}: what are {', '.join(sorted(strange))}?"
+
+
+def test_exemptions_are_of_public_names():
+    names = {name for name, _ in PUBLIC}
+    assert {*FREE_OF_COST, *COMPUTING_PLOTS, *NOT_RUN} <= names
+
+
+def test_a_cost_is_recognized():
+    """What counts as a cost, and what does not."""
+    assert COST.search("Cost per round: O(N P log N) for coding.")
+    assert COST.search("It is exact. Cost O(n^3) at worst.")
+    assert not COST.search("What parameters cost: nothing. Costs are not told.")
+
+
+@EVERYTHING
+def test_examples_run(name, thing):
+    """The tests of the documentation run all examples but a few, which say why not."""
+    skips = "+SKIP" in (inspect.getdoc(thing) or "")
+    assert skips == (name in NOT_RUN), f"{name}: {NOT_RUN.get(name, 'let its example run')}"
