@@ -1,7 +1,7 @@
 """A small cohort over sites, and a wire on which things go wrong as a test says."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from small_models import SFREQ, make, spaced_recordings
@@ -81,8 +81,3 @@ class FaultyWire:
                 arrived[site] = answer
         self.carried += [*requests.values(), *arrived.values()]
         return arrived
-
-
-def spoil(reply, **changes):
-    """Return a reply with another vector, or with other facts."""
-    return replace(reply, **changes)

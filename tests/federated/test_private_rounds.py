@@ -12,7 +12,7 @@ from percdl.algorithm.history import History
 from percdl.algorithm.loop import run_percdl
 from percdl.exceptions import FederationError, InvalidParameterError
 from percdl.federated.contributions import contributions, reach_of
-from percdl.federated.ledger import Ledger, question_of
+from percdl.federated.ledger import Ledger, release_of
 from percdl.federated.privacy import Privacy
 from percdl.federated.private import ROWS, Denoised, PrivateRounds
 from percdl.runtimes.in_process import InProcess
@@ -103,7 +103,7 @@ def test_one_subject_changes_what_is_told_by_the_bound_at_most():
             private.population_round(Broadcast(START))
             if kind == "personal":
                 private.personal_round(Broadcast(START))
-        question = question_of(kind, Broadcast(START))
+        question = release_of(kind, Broadcast(START))
         with_all, without = (ledger.release(question, list) for ledger in ledgers)
         change = np.linalg.norm(with_all - without)
         assert 0 < change <= tight.bound(2) * (1 + 1e-12)

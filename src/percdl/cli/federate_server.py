@@ -98,12 +98,12 @@ def _tell_terms(federation: FederatedPerCDL, voice: Voice) -> None:
 
 def _read_files(plan: ServerTable) -> dict[str, bytes]:
     """Look at certificates; return the public keys of the sites."""
-    from percdl.federated.keys import check_name, check_private
+    from percdl.federated.keys import check_name, check_key_file
 
     for path in (plan.authority, plan.certificate, *plan.sites.values()):
         if not path.is_file():
             fail(f"there is no file {path}. `percdl federate keys` makes keys and certificates.")
-    check_private(plan.key)
+    check_key_file(plan.key)
     for site in plan.sites:
         check_name("site", site)
     if len(plan.sites) < plan.min_sites:

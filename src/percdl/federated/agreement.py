@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -17,6 +15,7 @@ from percdl.estimators.motif import Motif
 from percdl.estimators.persistence import decode_model, encode_parameters
 from percdl.estimators.validation import check_parameters
 from percdl.exceptions import FederationError, InvalidParameterError, ModelFileError
+from percdl.federated.checksum import checksum
 from percdl.federated.packing import Bounds
 from percdl.federated.privacy import Privacy, check_private
 from percdl.federated.roster import FEWEST_SITES
@@ -73,12 +72,7 @@ class Agreement:
     @property
     def digest(self) -> str:
         """A checksum of all of it: two that have it mean the same."""
-        total = hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode())
-        for name in sorted(self.arrays):
-            array = np.ascontiguousarray(self.arrays[name])
-            total.update(f"{name} {array.dtype.str} {array.shape}".encode())
-            total.update(array.tobytes())
-        return total.hexdigest()
+        return checksum(self.to_json(), self.arrays)
 
     def masks(self, n_sites: int) -> bool:
         """Whether sums over so many sites are masked."""

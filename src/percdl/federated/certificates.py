@@ -16,7 +16,7 @@ from typing import Any
 from percdl.exceptions import FederationError
 from percdl.federated.keys import (
     ASYMMETRIC,
-    check_private,
+    check_key_file,
     primitives,
     read_private,
     write_private,
@@ -95,7 +95,7 @@ def make_server_certificate(hosts: Sequence[str], folder: Path) -> tuple[Path, P
 
 def check_node_key(path: Path) -> None:
     """Raise where a file is not the private key of a node, or others can read it."""
-    check_private(path)
+    check_key_file(path)
     load = primitives("cryptography.hazmat.primitives.serialization").load_ssh_private_key
     kind = primitives(f"{ASYMMETRIC}.ec").EllipticCurvePrivateKey
     try:

@@ -25,7 +25,7 @@ from percdl.federated.veils import unveil
 from percdl.runtimes.messages import Failure, Kind, Reply, Request, Wire, n_bytes
 
 # A site that failed in so many rounds in a row is not asked again.
-PATIENCE = 3
+MOST_FAILURES = 3
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ class Coordinator:
     def _present(self) -> list[str]:
         """Return the members that can be reached and have not failed too often."""
         members = set(self.wire.sites()) & set(self.terms.members)
-        return sorted(site for site in members if self.failed[site] < PATIENCE)
+        return sorted(site for site in members if self.failed[site] < MOST_FAILURES)
 
     def _note(self, lost: set[str], good: dict[str, Reply]) -> None:
         """Count failures; one good answer makes up for all of them."""

@@ -150,7 +150,7 @@ def write_private(path: Path, key: Any) -> None:
         file.write(content)
 
 
-def check_private(path: Path) -> None:
+def check_key_file(path: Path) -> None:
     """Raise where there is no private key, or others can read it, as ssh does."""
     if not path.is_file():
         raise FederationError(f"There is no key at {path}. Make one with `percdl federate keys`.")
@@ -163,7 +163,7 @@ def check_private(path: Path) -> None:
 
 def read_private(path: Path, kind: type) -> Any:
     """Read a private key that nobody else can."""
-    check_private(path)
+    check_key_file(path)
     serialization = primitives("cryptography.hazmat.primitives.serialization")
 
     def load(content: bytes) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +10,7 @@ import numpy as np
 
 from percdl.algorithm.exchange import Broadcast
 from percdl.exceptions import FederationError
+from percdl.federated.checksum import checksum
 
 
 class Ledger:
@@ -66,11 +66,7 @@ class Ledger:
         unfinished.replace(self._folder / f"{question}.npy")
 
 
-def question_of(kind: str, broadcast: Broadcast) -> str:
-    """Return a checksum of what a site is asked."""
-    total = hashlib.sha256(kind.encode())
-    for name, value in vars(broadcast).items():
-        if value is not None:
-            array = np.ascontiguousarray(value, float)
-            total.update(f"{name} {array.shape}".encode() + array.tobytes())
-    return total.hexdigest()
+def release_of(kind: str, broadcast: Broadcast) -> str:
+    """Return the checksum that a release is known by: the round, and what it was asked with."""
+    told = {name: x for name, x in vars(broadcast).items() if x is not None}
+    return checksum(kind, {name: np.asarray(x, float) for name, x in told.items()})

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import fields, replace
 from typing import Any
 
@@ -15,6 +13,7 @@ from percdl.algorithm.settings import Settings
 from percdl.exceptions import FederationError
 from percdl.federated import first
 from percdl.federated.agreement import Terms
+from percdl.federated.checksum import checksum
 from percdl.federated.ledger import Ledger
 from percdl.federated.packing import Layout, layout_of
 from percdl.federated.privacy import count_releases
@@ -139,12 +138,7 @@ def layout_for(request: Request, settings: Settings, n_masks: int) -> Layout:
 def question_of(request: Request) -> str:
     """Return a checksum of what is asked, whichever attempt this is and whoever takes part."""
     asked = {name: request.facts.get(name) for name in ("terms", "follows")}
-    digest = hashlib.sha256(json.dumps([request.kind, asked], sort_keys=True).encode())
-    for name in sorted(request.arrays):
-        array = np.ascontiguousarray(request.arrays[name])
-        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
-        digest.update(array.tobytes())
-    return digest.hexdigest()
+    return checksum([request.kind, asked], request.arrays)
 
 
 def to_arrays(broadcast: Broadcast) -> dict[str, np.ndarray]:

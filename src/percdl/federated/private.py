@@ -14,7 +14,7 @@ from percdl.algorithm.settings import Settings
 from percdl.exceptions import InvalidParameterError
 from percdl.federated.contributions import contributions, nothing_like, to_sums
 from percdl.federated.denoise import denoise
-from percdl.federated.ledger import Ledger, question_of
+from percdl.federated.ledger import Ledger, release_of
 from percdl.federated.noise import RandomBytes, add_on_grid, clip_rows, draw_noise, step_of
 from percdl.federated.privacy import Privacy, check_private, count_releases
 from percdl.runtimes.in_process import InProcess
@@ -79,7 +79,7 @@ class PrivateRounds:
             parts = list(contributions(site, broadcast.dictionary, kind))
         shapes = {name: rows.shape[1:] for name, rows in parts[0].items()}
         total = self._ledger.release(
-            question_of(kind, broadcast), lambda: self._add(np.concatenate(_flat(parts)))
+            release_of(kind, broadcast), lambda: self._add(np.concatenate(_flat(parts)))
         )
         return to_sums(_split(total, shapes), exact, self._settings, site.n_masks)
 
