@@ -9,10 +9,8 @@ from federation import NAMES, FaultyWire, assert_same_as_central, double, make_c
 
 from percdl import Cohort, load
 from percdl.exceptions import FederationError, NumericalError
-from percdl.federated.agreement import propose
 from percdl.federated.front import FederatedPerCDL, make_sites
-from percdl.federated.site import Consent
-from percdl.runtimes.messages import Failure, Request
+from percdl.runtimes.messages import Failure
 
 FOUR = ("est", *NAMES)
 
@@ -242,63 +240,6 @@ def test_errors_that_name_subjects_stay_at_the_site(cohort, tmp_path):
     assert "InvalidRecordingError" in why
     assert "Smith" not in why
     assert "Smith" in next(iter(sites[-1].folder.glob("*/log.jsonl"))).read_text()
-
-
-def request_to_join(**changes):
-    agreement = propose(double("PopCDL"), "auto", 2, 1)
-    facts = {"agreement": {**agreement.to_json(), **changes}}
-    return Request("join", "run", 0, 0, facts, agreement.arrays)
-
-
-@pytest.mark.parametrize(
-    ("changes", "consent", "why"),
-    [
-        ({"version": "0.0.1"}, Consent(), "and the coordinator 0.0.1"),
-        ({"min_subjects_per_site": 4}, Consent(), "has fewer than 4 recordings"),
-        ({}, Consent(min_subjects=4), "has fewer than 4 recordings"),
-        ({}, Consent(min_sites=3), "over 3 sites or more, and `min_sites=2`"),
-        ({"secure": False}, Consent(allow_plain=False), "masked sums only"),
-        ({"surprise": 1}, Consent(), "no agreement as percdl"),
-        ({"model": "Trojan"}, Consent(), "does not know"),
-    ],
-)
-def test_what_a_site_does_not_agree_to(changes, consent, why, three):
-    site = replace(three[1], consent=consent)
-    with pytest.raises(FederationError, match=why):
-        site.answer(request_to_join(**changes))
-
-
-def test_a_run_with_a_path_for_a_name_is_refused(three):
-    with pytest.raises(FederationError, match="no name for a run"):
-        three[0].answer(replace(request_to_join(), run="../../etc"))
-
-
-def test_what_a_site_does_not_answer(three):
-    wire = FaultyWire(three)
-    fit(wire)
-    question = next(request for request in wire.asked if request.kind == "population")
-    terms = question.facts["terms"]
-    for change, why in (
-        ({"roster": ["nord"]}, "over 2 or more of the members"),
-        ({"roster": ["ouest", "sud"]}, "itself among them"),
-        ({"roster": ["nord", "spy"]}, "of the members"),
-        ({"terms": {**terms, "agreement": "0"}}, "agreed to other terms"),
-        # It is not talked out of its masks, be there two members all of a sudden.
-        ({"terms": {**terms, "secure": False}}, "masked sums only"),
-        ({"terms": {**terms, "secure": False, "members": NAMES[:2]}}, "masked sums only"),
-    ):
-        asked = replace(question, facts={**question.facts, **change}, round=9)
-        with pytest.raises(FederationError, match=why):
-            three[0].answer(asked)
-    for arrays in (
-        {},
-        {"dictionary": np.ones((2, 3, 1))},
-        {"dictionary": np.full((2, 16, 1), np.nan)},
-    ):
-        with pytest.raises(FederationError, match="finite numbers and a dictionary of shape"):
-            three[0].answer(replace(question, arrays=arrays, round=9))
-    with pytest.raises(FederationError, match="has not joined run other"):
-        three[0].answer(replace(question, run="other"))
 
 
 def test_recordings_that_change_during_a_run(cohort, tmp_path):

@@ -1,10 +1,12 @@
 """A coordinator that was lost goes on from its checkpoint, to the same end bit for bit."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from federation import FaultyWire, double, make_cohort, split
 
-from percdl.exceptions import InvalidParameterError, ModelFileError
+from percdl.exceptions import FederationError, InvalidParameterError, ModelFileError
 from percdl.federated.front import FederatedPerCDL, make_sites
 
 
@@ -98,3 +100,49 @@ def test_what_is_no_checkpoint(cohort, tmp_path):
     double("PopCDL").fit(cohort).save(path)
     with pytest.raises(ModelFileError, match="is a PerCDL model file, not"):
         FederatedPerCDL(double()).fit(split(cohort), resume=path)
+
+
+def crash_at_the_end(cohort, folder):
+    """Run until the sites have been told the end, and the coordinator is lost; return its wire."""
+
+    class LastWire(CrashingWire):
+        def ask(self, requests, timeout):
+            answers = super().ask(requests, timeout)
+            if self.asked[-1].kind == "finish":
+                raise Crashed
+            return answers
+
+    wire = LastWire(make_sites(split(cohort), folder))
+    federation = FederatedPerCDL(double(), checkpoint=folder / "checkpoint")
+    with pytest.raises(Crashed):
+        federation.fit_over(wire, run="run")
+    return wire
+
+
+def test_keys_are_deleted_at_the_end(cohort, tmp_path):
+    wire = crash_at_the_end(cohort, tmp_path)
+    assert not list(tmp_path.rglob("run.key"))
+    # Nobody makes it take part in that run again: with no key, with a new one, without masks.
+    question = next(request for request in wire.asked if request.kind == "population")
+    for request in (
+        replace(question, round=99),
+        next(request for request in wire.asked if request.kind == "keys"),
+    ):
+        with pytest.raises(FederationError, match="over at site nord, and its key"):
+            wire.sites_[0].answer(request)
+    plain = {**question.facts, "terms": {**question.facts["terms"], "secure": False}}
+    with pytest.raises(FederationError, match="masked sums only"):
+        wire.sites_[0].answer(replace(question, facts=plain))
+
+
+def test_a_coordinator_lost_after_the_end_knows_it(cohort, whole, tmp_path):
+    crash_at_the_end(cohort, tmp_path)
+    resumed = FederatedPerCDL(double()).fit(
+        split(cohort), folder=tmp_path, resume=tmp_path / "checkpoint"
+    )
+    assert list(resumed.audit_["kind"]) == ["finish"]
+    assert not resumed.audit_["dropped"].any()
+    model, expected = resumed.model_, whole[True].model_
+    np.testing.assert_array_equal(model.dictionary_, expected.dictionary_)
+    assert list(model.history_["objective"]) == list(expected.history_["objective"])
+    assert (model.objective_, model.stop_reason_) == (expected.objective_, expected.stop_reason_)

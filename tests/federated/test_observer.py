@@ -6,14 +6,13 @@ import re
 
 import numpy as np
 import pytest
-from keyed_sites import byte_p_value
+from keyed_sites import byte_p_value, run_keys
 from listening import LENGTHS, ROUNDS, RUN, cohorts, overhear
 
 from percdl.estimators.persistence import load
 from percdl.federated.coordinator import question_of
 from percdl.federated.keys import Identity, frame
 from percdl.federated.roster import check_announcements
-from percdl.federated.run_keys import RunKeys
 from percdl.federated.secure import decode, keystream, veil
 
 # Messages differ between machines, as rounding does: a test of chance must hold on all of them.
@@ -294,7 +293,7 @@ def test_no_secret_crosses(run, rounds):
     """No mask can be drawn from anything heard, taken as a secret."""
     everything = " ".join(json.dumps(m.facts) for _, *pair in run.messages for m in pair)
     heard = {text for run_ in re.findall(r"[0-9a-f]{64,}", everything) for text in pieces(run_)}
-    keys = {site: RunKeys.read(site, RUN, run.folder / site / RUN / "run.key") for site in LENGTHS}
+    keys = {site: run_keys(site, RUN) for site in LENGTHS}  # deleted at the sites by now
     _, ask, _ = run.replies("population")[0]
     registered = {s: Identity.read(run.folder / s / f"{s}.key").public for s in LENGTHS}
     roster = check_announcements(ask.facts["announcements"], registered, RUN)

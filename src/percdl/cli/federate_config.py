@@ -42,7 +42,11 @@ class ServerTable:
 
 @dataclass(frozen=True)
 class SiteTable:
-    """The table ``[site]``, and ``[data]`` beside it."""
+    """The table ``[site]``, and ``[data]`` beside it.
+
+    What the site consents to is as in `Consent`; ``require_secure`` is the opposite of
+    ``allow_plain``.
+    """
 
     name: str
     server: str
@@ -53,7 +57,7 @@ class SiteTable:
     registered: Path | None = None
     min_subjects: int = 1
     min_sites: int = 2
-    require_secure: bool = False
+    require_secure: bool | None = None
     all_members: bool = False
     agreement: str | None = None
     report: bool = True

@@ -98,7 +98,7 @@ def _tell_terms(federation: FederatedPerCDL, voice: Voice) -> None:
 
 def _read_files(plan: ServerTable) -> dict[str, bytes]:
     """Look at certificates; return the public keys of the sites."""
-    from percdl.federated.keys import check_name, check_key_file
+    from percdl.federated.keys import check_key_file, check_name
 
     for path in (plan.authority, plan.certificate, *plan.sites.values()):
         if not path.is_file():

@@ -16,6 +16,7 @@ from percdl.cli.interruption import ending_on_request
 from percdl.cli.voice import Voice
 
 if TYPE_CHECKING:
+    from percdl.federated.admission import Consent
     from percdl.federated.site import FederatedSite
     from percdl.runtimes.messages import Answer, Reply, Request
 
@@ -68,7 +69,7 @@ def make_site(plan: SiteTable) -> FederatedSite:
     from percdl.cli.scale import read_any_cohort
     from percdl.federated.certificates import check_node_key
     from percdl.federated.keys import check_name
-    from percdl.federated.site import Consent, FederatedSite
+    from percdl.federated.site import FederatedSite
 
     check_name("site", plan.name)
     for path in (plan.authority, plan.node):
@@ -80,10 +81,20 @@ def make_site(plan: SiteTable) -> FederatedSite:
         read_any_cohort(plan.data)[:],  # in memory, shards too
         plan.folder,
         *_identity(plan),
-        consent=Consent(
-            plan.min_subjects, plan.min_sites, not plan.require_secure, plan.all_members
-        ),
+        consent=_consent(plan),
         write_report=plan.report,
+    )
+
+
+def _consent(plan: SiteTable) -> Consent:
+    from percdl.federated.admission import Consent
+
+    return Consent(
+        min_subjects=plan.min_subjects,
+        min_sites=plan.min_sites,
+        allow_plain=None if plan.require_secure is None else not plan.require_secure,
+        all_members=plan.all_members,
+        agreement=plan.agreement,
     )
 
 
@@ -144,7 +155,6 @@ class _Door:
         from percdl.runtimes.messages import n_bytes
 
         began = time.perf_counter()
-        self._check_agreement(request)
         try:
             reply = self._answer(request)
         except FederationError as error:
@@ -178,16 +188,3 @@ class _Door:
         if self._plan.stay or self._finished is None:
             return False
         return time.monotonic() - self._finished > LINGER
-
-    def _check_agreement(self, request: Request) -> None:
-        """Refuse other terms than those the site's file names by their checksum."""
-        from percdl.exceptions import FederationError
-        from percdl.federated.agreement import Agreement
-
-        wanted = self._plan.agreement
-        if request.kind != "join" or wanted is None:
-            return
-        found = Agreement.from_message(request.facts.get("agreement", {}), request.arrays).digest
-        if found != wanted:
-            self._voice.warn(f"run {request.run} proposes terms {found}, not {wanted}.")
-            raise FederationError(f"Site {self._plan.name} has consented to other terms.")

@@ -15,9 +15,25 @@ from percdl.exceptions import FederationError
 from percdl.federated.agreement import Agreement, Signals, Terms
 from percdl.federated.packing import Bounds, exponent
 from percdl.federated.privacy import count_releases, public_bounds
+from percdl.federated.roster import FEWEST_SITES
 from percdl.runtimes.messages import Request
 from percdl.signals import Cohort
 from percdl.signals.processing import lasting_steps
+
+# What a request of each kind must hold, by name, and what lists and dicts of it are made of.
+_SHARED: dict[str, Any] = {"terms": dict, "roster": list}
+_ROUND: dict[str, Any] = {**_SHARED, "follows": int | None}
+_NEEDED: dict[str, dict[str, Any]] = {
+    "join": {"agreement": dict},
+    "keys": {},
+    "first": _SHARED,
+    "population": _ROUND,
+    "personal": _ROUND,
+    "recenter": _ROUND,
+    "release": {**_SHARED, "question": str, "lost": dict},
+    "finish": {**_ROUND, "objective": float | int, "reason": str, "history": list},
+}
+_PARTS = {"roster": str, "announcements": dict, "lost": str, "history": list}
 
 
 @dataclass(frozen=True)
@@ -30,26 +46,37 @@ class Consent:
         Fewest recordings of its own that a sum may be over.
     min_sites : int
         Fewest sites that a sum may be over.
-    allow_plain : bool
-        Whether it also answers with sums that are not masked.
+    allow_plain : bool, optional
+        Whether it also answers with sums that are not masked. By default it does only where it
+        has registered the keys of fewer than three sites, over which there are no masked sums.
     all_members : bool
         Whether it takes part in sums over all members of a run only. The difference of the sums
         before and after a site leaves comes close to the sums of that site; a run that may not
         go on without it waits until it is back.
     max_epsilon : float, optional
         Most that a run may spend of differential privacy; without it, sums may be exact.
+    agreement : str, optional
+        Checksum of the only terms it agrees to, as `percdl federate server --terms` tells it.
 
     Examples
     --------
-    >>> Consent(min_subjects=10, allow_plain=False)
-    Consent(min_subjects=10, min_sites=2, allow_plain=False, all_members=False, max_epsilon=None)
+    >>> consent = Consent(min_subjects=10)
+    >>> consent.given(n_registered=2).allow_plain, consent.given(n_registered=3).allow_plain
+    (True, False)
     """
 
     min_subjects: int = 1
     min_sites: int = 2
-    allow_plain: bool = True
+    allow_plain: bool | None = None
     all_members: bool = False
     max_epsilon: float | None = None
+    agreement: str | None = None
+
+    def given(self, n_registered: int) -> Consent:
+        """Return the same with its default of plain sums decided, by how many keys a site has."""
+        if self.allow_plain is not None:
+            return self
+        return replace(self, allow_plain=n_registered < FEWEST_SITES)
 
 
 @dataclass(frozen=True)
@@ -107,9 +134,23 @@ def withhold(site: str, holdings: Holdings, agreement: Agreement) -> Holdings:
     return replace(holdings, bounds=public_bounds(length))
 
 
+def check_request(site: str, request: Request) -> None:
+    """Raise where a request does not hold what its kind takes."""
+    facts, needed = request.facts, _NEEDED.get(request.kind, {"kind": str})
+    absent = [name for name in needed if name not in facts]
+    known = {**needed, "announcements": list}
+    wrong = [name for name in known if name in facts and not _fits(name, facts[name], known[name])]
+    if absent or wrong:
+        raise FederationError(
+            f"Site {site} cannot read a request of kind {request.kind!r}: "
+            f"{', '.join([*absent, *wrong])} is missing or malformed. Coordinator and sites must "
+            "run the same version of percdl."
+        )
+
+
 def read_agreement(site: str, request: Request) -> Agreement:
     """Return the terms that are proposed, if they come from the same version of percdl."""
-    proposed = request.facts.get("agreement", {})
+    proposed = request.facts["agreement"]
     if proposed.get("version") != __version__:
         raise FederationError(
             f"Site {site} runs percdl {__version__}, and the coordinator "
@@ -120,10 +161,16 @@ def read_agreement(site: str, request: Request) -> Agreement:
 
 def check_agreement(site: str, agreement: Agreement, cohort: Cohort, consent: Consent) -> None:
     """Raise where a site cannot, or does not want to, take part on these terms."""
+    if consent.agreement not in (None, agreement.digest):
+        raise FederationError(
+            f"Site {site} has consented to other terms than those with the checksum "
+            f"{agreement.digest}. Propose what it has agreed to, or have it agree to these."
+        )
     least = max(consent.min_subjects, agreement.min_subjects_per_site)
     if len(cohort) < least:
         raise FederationError(
-            f"Site {site} has fewer than {least} recordings, which a sum of it must be over."
+            f"Site {site} has fewer than {least} recordings, which a sum of it must be over. Go "
+            "on without it, or agree on fewer."
         )
     if agreement.min_sites < consent.min_sites:
         raise FederationError(
@@ -153,7 +200,10 @@ def check_terms(
     _check_masking(site, terms.secure, consent)
     covered = terms.signals == holdings.signals and terms.n_masks >= holdings.n_masks
     if not covered or any(a < b for a, b in zip(terms.bounds, holdings.bounds, strict=True)):
-        raise FederationError(f"The terms of the run do not cover the recordings of site {site}.")
+        raise FederationError(
+            f"The terms of the run do not cover the recordings of site {site}. "
+            "Start a new run, which it joins with what it has now."
+        )
 
 
 def check_roster(site: str, terms: Terms, roster: Sequence[str], consent: Consent) -> None:
@@ -173,11 +223,20 @@ def check_roster(site: str, terms: Terms, roster: Sequence[str], consent: Consen
         )
 
 
+def _fits(name: str, value: Any, kind: Any) -> bool:
+    """Whether a fact is of its kind, and its parts of theirs."""
+    if not isinstance(value, kind) or name not in _PARTS:
+        return isinstance(value, kind)
+    parts = value.values() if isinstance(value, dict) else value
+    return all(isinstance(part, _PARTS[name]) for part in parts)
+
+
 def _check_masking(site: str, secure: bool, consent: Consent) -> None:
     if not secure and not consent.allow_plain:
         raise FederationError(
-            f"Site {site} answers with masked sums only, and plain ones are asked for. Masks need "
-            "`secure=True`, and three sites or more."
+            f"Site {site} answers with masked sums only, and plain ones are asked for. Go on when "
+            "three sites or more are there, with masks; or have all sites allow plain sums "
+            "(`allow_plain`, or `require-secure = false` in their files)."
         )
 
 

@@ -21,6 +21,16 @@ from percdl.federated.privacy import Privacy, check_private
 from percdl.federated.roster import FEWEST_SITES
 
 _NUMBERS = ("n_atoms", "atom_length", "penalty")
+# What an agreement must hold, besides arrays.
+_KINDS: dict[str, Any] = {
+    "model": str,
+    "parameters": dict,
+    "secure": bool | str,
+    "min_sites": int,
+    "min_subjects_per_site": int,
+    "version": str,
+    "privacy": dict | None,
+}
 
 
 @dataclass(frozen=True)
@@ -61,13 +71,16 @@ class Agreement:
     @classmethod
     def from_message(cls, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> Agreement:
         """Read what a message holds; anything else than an agreement is refused."""
-        try:
-            return cls(**facts, arrays=arrays)
-        except TypeError as error:
+        wrong = sorted({*facts} ^ {*_KINDS}) or [
+            name for name, kind in _KINDS.items() if not isinstance(facts[name], kind)
+        ]
+        if wrong or not (isinstance(facts["secure"], bool) or facts["secure"] == "auto"):
             raise FederationError(
-                f"This is no agreement as percdl {__version__} knows it ({error}). Coordinator "
-                "and sites must run the same version of percdl."
-            ) from error
+                f"This is no agreement as percdl {__version__} knows it "
+                f"({', '.join(wrong) or 'secure'}). Coordinator and sites must run the same "
+                "version of percdl."
+            )
+        return cls(**facts, arrays=arrays)
 
     @property
     def digest(self) -> str:
@@ -80,7 +93,15 @@ class Agreement:
 
     def make_privacy(self) -> Privacy | None:
         """Return how much may be learned of a subject; None where sums are exact."""
-        return None if self.privacy is None else Privacy(**self.privacy)
+        if self.privacy is None:
+            return None
+        try:
+            return Privacy(**self.privacy)
+        except TypeError as error:
+            raise FederationError(
+                f"The agreement has terms of privacy that percdl {__version__} does not know "
+                f"({error}). Coordinator and sites must run the same version of percdl."
+            ) from error
 
     def make_settings(self) -> Settings:
         """Return what to solve and how, but for the channels, of which there is one here."""
@@ -168,15 +189,21 @@ class Terms:
 
     @classmethod
     def from_json(cls, facts: dict[str, Any], agreement: Agreement) -> Terms:
-        """Read back what `to_json` has told."""
-        return cls(
-            agreement,
-            Signals.from_json(facts["signals"]),
-            int(facts["n_masks"]),
-            Bounds(*map(int, facts["bounds"])),
-            tuple(facts["members"]),
-            bool(facts["secure"]),
-        )
+        """Read back what `to_json` has told; anything else is refused."""
+        try:
+            return cls(
+                agreement,
+                Signals.from_json(facts["signals"]),
+                int(facts["n_masks"]),
+                Bounds(*map(int, facts["bounds"])),
+                tuple(map(str, facts["members"])),
+                bool(facts["secure"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise FederationError(
+                f"The terms of a run cannot be read ({error!r}). Coordinator and sites must run "
+                "the same version of percdl."
+            ) from error
 
 
 def propose(

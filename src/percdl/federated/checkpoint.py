@@ -14,13 +14,15 @@ from percdl.algorithm.history import History
 from percdl.algorithm.standing import Standing
 from percdl.estimators import container
 from percdl.estimators.checkpoint import pack_standing, unpack_standing
+from percdl.estimators.restarts import End
 from percdl.exceptions import InvalidParameterError, ModelFileError
 from percdl.federated.agreement import Agreement, Terms
 from percdl.federated.audit import Audit
 from percdl.federated.coordinator import Coordinator, Patience
+from percdl.federated.finish import last_words, nobody, read_end
 from percdl.runtimes.messages import Wire
 
-_OF_AGREEMENT = "agreement/"
+_OF_AGREEMENT, _OF_END = "agreement/", "end/dictionary"
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,14 @@ class FederatedCheckpoint:
             Counter(self.content["failed"]),
         )
 
+    def end(self) -> End | None:
+        """Return how the fit ended; None where it has not."""
+        told = self.content["end"]
+        if told is None:
+            return None
+        settings = Terms.from_json(self.content["terms"], self.agreement).make_settings()
+        return read_end(told, self.arrays[_OF_END], nobody(settings))
+
     def standing(self) -> tuple[Standing, History] | None:
         """Return how far the fit has come; None where it had no first dictionary yet."""
         if self.content["standing"] is None:
@@ -72,9 +82,17 @@ class FederatedCheckpoint:
 
 
 def write_checkpoint(
-    path: Path, coordinator: Coordinator, standing: Standing | None, history: History
+    path: Path,
+    coordinator: Coordinator,
+    standing: Standing | None,
+    history: History,
+    end: End | None = None,
 ) -> None:
-    """Write where a run stands, whole or not at all."""
+    """Write where a run stands, whole or not at all.
+
+    With the end of the fit, what is left is to tell it to the sites. They delete their keys of
+    the run then, so no round could be repeated.
+    """
     terms = coordinator.terms
     content: dict[str, Any] = {
         "run": coordinator.run,
@@ -85,11 +103,14 @@ def write_checkpoint(
         "follows": coordinator.follows,
         "failed": dict(coordinator.failed),
         "standing": None,
+        "end": None if end is None else last_words(end),
     }
     arrays = {f"{_OF_AGREEMENT}{name}": x for name, x in terms.agreement.arrays.items()}
     if standing is not None:
         content["standing"], own = pack_standing(standing, history)
         arrays |= own
+    if end is not None:
+        arrays[_OF_END] = end.dictionary
     contiguous = {name: np.ascontiguousarray(x) for name, x in arrays.items()}
     container.write(path, container.FEDERATION, content, contiguous)
 

@@ -14,16 +14,18 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 
 from percdl.algorithm.history import History, StopReason
-from percdl.algorithm.loop import Outcome, Runtime, run_percdl
+from percdl.algorithm.loop import Runtime, run_percdl
 from percdl.algorithm.standing import Standing
 from percdl.estimators.base import BaseCDL
 from percdl.estimators.persistence import load
+from percdl.estimators.restarts import End
 from percdl.exceptions import InvalidParameterError, NoActivationWarning
+from percdl.federated.admission import Consent
 from percdl.federated.agreement import Agreement, agree_privately, propose
 from percdl.federated.audit import Audit
-from percdl.federated.checkpoint import read_checkpoint, write_checkpoint
+from percdl.federated.checkpoint import FederatedCheckpoint, read_checkpoint, write_checkpoint
 from percdl.federated.coordinator import Coordinator, Patience
-from percdl.federated.finish import last_words, make_model
+from percdl.federated.finish import conclude, last_words, make_model
 from percdl.federated.first import first_dictionary
 from percdl.federated.joining import convene
 from percdl.federated.keys import Identity, check_name
@@ -185,19 +187,19 @@ class FederatedPerCDL(BaseEstimator):
         self
         """
         agreement = self._propose()
-        coordinator, start, history = self._convene(wire, agreement, run, resume)
+        coordinator, before = self._convene(wire, agreement, run, resume)
         self.run_, self.sites_ = coordinator.run, coordinator.terms.members
         self.secure_ = coordinator.terms.secure
         try:
-            outcome = self._run(coordinator, start, history, report)
+            end = self._run(coordinator, before, report)
             coordinator.tell(
                 "finish",
-                {"follows": coordinator.follows, **last_words(outcome, history)},
-                {"dictionary": outcome.dictionary},
+                {"follows": coordinator.follows, **last_words(end)},
+                {"dictionary": end.dictionary},
             )
         finally:
             self.audit_ = pd.DataFrame(coordinator.audit.to_records())
-        self.model_ = make_model(coordinator.terms, outcome, history)
+        self.model_ = make_model(coordinator.terms, end)
         if self.model_.stop_reason_ == StopReason.NO_ACTIVATIONS.value:
             warnings.warn(self.model_.stop_reason_, NoActivationWarning, stacklevel=2)
         return self
@@ -218,7 +220,7 @@ class FederatedPerCDL(BaseEstimator):
             raise InvalidParameterError(
                 f"`FederatedPerCDL(model={self.model!r})` must be a PerCDL, PopCDL or IndCDL."
             )
-        if not (self.secure in (True, False) or self.secure == "auto"):
+        if not (isinstance(self.secure, bool) or self.secure == "auto"):
             raise InvalidParameterError(
                 f'`FederatedPerCDL(secure={self.secure!r})` must be True, False or "auto".'
             )
@@ -228,25 +230,26 @@ class FederatedPerCDL(BaseEstimator):
 
     def _convene(
         self, wire: Wire, agreement: Agreement, run: str | None, resume: Any
-    ) -> tuple[Coordinator, Standing | None, History]:
+    ) -> tuple[Coordinator, FederatedCheckpoint | None]:
         patience = Patience(float(self.round_timeout), int(self.max_attempts))
         audit = Audit(None if self.audit is None else Path(self.audit))
         if resume is None:
             name = check_name("run", run or uuid4().hex)
-            return convene(wire, name, agreement, patience, audit), None, History()
+            return convene(wire, name, agreement, patience, audit), None
         checkpoint = read_checkpoint(Path(resume), agreement)
-        coordinator = checkpoint.restore(wire, patience, audit)
-        start, history = checkpoint.standing() or (None, History())
-        return coordinator, start, history
+        return checkpoint.restore(wire, patience, audit), checkpoint
 
     def _run(
-        self, coordinator: Coordinator, start: Standing | None, history: History, report: Report
-    ) -> Outcome:
+        self, coordinator: Coordinator, before: FederatedCheckpoint | None, report: Report
+    ) -> End:
         """Run both phases, from a first dictionary that is found here if need be."""
+        if before is not None and (end := before.end()) is not None:
+            return end
+        start, history = (before and before.standing()) or (None, History())
 
-        def save(standing: Standing | None) -> None:
+        def save(standing: Standing | None, end: End | None = None) -> None:
             if self.checkpoint is not None:
-                write_checkpoint(Path(self.checkpoint), coordinator, standing, history)
+                write_checkpoint(Path(self.checkpoint), coordinator, standing, history, end)
 
         settings = coordinator.settings
         if start is None:
@@ -256,7 +259,10 @@ class FederatedPerCDL(BaseEstimator):
         if self.privacy is not None:
             n_sites = len(coordinator.terms.members)
             runtime = Denoised(coordinator, settings, self.privacy, n_sites=n_sites)
-        return run_percdl(runtime, settings, begin, history, report, save=save)
+        outcome = run_percdl(runtime, settings, begin, history, report, save=save)
+        end = conclude(outcome, history, settings)
+        save(None, end)
+        return end
 
 
 def make_sites(cohorts: Any, folder: Path) -> list[FederatedSite]:
@@ -270,8 +276,10 @@ def make_sites(cohorts: Any, folder: Path) -> list[FederatedSite]:
     if len(cohorts) >= FEWEST_SITES:
         identities = {name: _identity(name, folder / check_name("site", name)) for name in cohorts}
     registered = {name: identity.public for name, identity in identities.items()}
+    # Nothing crosses a border here, so plain sums may be looked at, too.
+    consent = Consent(allow_plain=True)
     return [
-        FederatedSite(name, as_cohort(X), folder / name, identities.get(name), registered)
+        FederatedSite(name, as_cohort(X), folder / name, identities.get(name), registered, consent)
         for name, X in cohorts.items()
     ]
 

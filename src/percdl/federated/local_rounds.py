@@ -62,7 +62,10 @@ class LocalRounds:
             self._last = (store.run, request.round), runtime
         bad = np.flatnonzero(~np.isfinite(vector))
         if bad.size:
-            raise FederationError(f"The sum `{layout.locate(int(bad[0]))}` is not finite.")
+            raise FederationError(
+                f"The sum `{layout.locate(int(bad[0]))}` is not finite. Nothing is sent. Look at "
+                "the recordings of this site."
+            )
         store.write_round(request.round, question, vector, state)
         return vector, afresh
 

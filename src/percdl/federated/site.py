@@ -97,23 +97,29 @@ class FederatedSite:
         return LocalRounds(self.cohort)
 
     @cached_property
+    def limits(self) -> Consent:
+        """What it insists on, now that it is known whose keys it has."""
+        return self.consent.given(len(self.registered))
+
+    @cached_property
     def holdings(self) -> Holdings:
         """What it tells of its recordings when it joins."""
         return admission.take_stock(self.cohort)
 
     def _answer(self, request: Request, store: Store) -> Content:
+        admission.check_request(self.name, request)
         if request.kind == "join":
-            agreement = admission.read_agreement(self.name, request)
-            admission.check_agreement(self.name, agreement, self.cohort, self.consent)
-            store.write_agreement(agreement, self.holdings.checksum)
-            return admission.withhold(self.name, self.holdings, agreement).told(), {}
+            return self._join(request, store), {}
         if request.kind == "keys":
+            store.read_agreement()  # a site that has not joined makes no key
             return {"announcement": self._keys(store).announce(self._known())}, {}
         terms = self._terms(request, store)
         if request.kind == "finish":
-            return keep_results(self.rounds, terms, request, store, self.write_report)
+            keep_results(self.rounds, terms, request, store, self.write_report)
+            store.forget_keys()
+            return {}, {}
         roster = list(request.facts["roster"])
-        admission.check_roster(self.name, terms, roster, self.consent)
+        admission.check_roster(self.name, terms, roster, self.limits)
         if request.kind == "release":
             return self._lift(request, store)
         sums, afresh = self.rounds.sums(terms, request, store)
@@ -122,14 +128,23 @@ class FederatedSite:
         masked, backups = self._mask(sums, terms, request, store)
         return {"afresh": afresh, "backups": backups}, {"sums": masked}
 
+    def _join(self, request: Request, store: Store) -> dict[str, Any]:
+        """Agree to the terms of a run, once; return what is told of the recordings."""
+        agreement = admission.read_agreement(self.name, request)
+        admission.check_agreement(self.name, agreement, self.cohort, self.limits)
+        store.write_agreement(agreement, self.holdings.checksum)
+        return admission.withhold(self.name, self.holdings, agreement).told()
+
     def _terms(self, request: Request, store: Store) -> Terms:
         """Return the terms of the run, if they are those this site has agreed to."""
         agreement, recordings = store.read_agreement()
-        if request.facts["terms"]["agreement"] != agreement.digest:
-            raise FederationError(f"Site {self.name} has agreed to other terms of this run.")
+        if request.facts["terms"].get("agreement") != agreement.digest:
+            raise FederationError(
+                f"Site {self.name} has agreed to other terms of this run. Start a new run."
+            )
         terms = Terms.from_json(request.facts["terms"], agreement)
         holdings = admission.withhold(self.name, self.holdings, agreement)
-        own = (recordings, holdings, self.consent, store.keys.exists())
+        own = (recordings, holdings, self.limits, store.had_keys)
         admission.check_terms(self.name, terms, *own)
         return terms
 
@@ -153,7 +168,7 @@ class FederatedSite:
 
     def _lift(self, request: Request, store: Store) -> Content:
         """Lift the veil over what was answered, and those of sites that are lost."""
-        occasion = self._occasion(request, store, str(request.facts["question"]))
+        occasion = self._occasion(request, store, request.facts["question"])
         lost = request.facts["lost"]
         return {"seeds": {self.name: release(*occasion), **recover(lost, *occasion)}}, {}
 
@@ -161,7 +176,7 @@ class FederatedSite:
         self, request: Request, store: Store, question: str
     ) -> tuple[RunKeys, Roster, str, int, int, bytes]:
         """Return what tells a masked sum from all others, with the keys of its roster checked."""
-        keys, announced = self._keys(store), request.facts["announcements"]
+        keys, announced = self._keys(store), request.facts.get("announcements", [])
         terms = digest(json.dumps(request.facts["terms"], sort_keys=True).encode())
         if keys.claim(digest(frame("terms", request.run)), terms) != terms:
             raise FederationError(
@@ -173,6 +188,11 @@ class FederatedSite:
         return keys, chosen, request.run, request.round, request.attempt, question.encode()
 
     def _keys(self, store: Store) -> RunKeys:
+        if store.had_keys and not store.keys.exists():
+            raise FederationError(
+                f"Run {store.run} is over at site {self.name}, and its key of that run is "
+                "deleted. Start a new run."
+            )
         if store.keys.exists():
             return RunKeys.read(self.name, store.run, store.keys)
         return RunKeys.generate(self.name, store.run, store.keys)

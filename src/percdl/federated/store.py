@@ -40,8 +40,24 @@ class Store:
         """Where the site's key for the run lies."""
         return self.folder / "run.key"
 
+    @property
+    def had_keys(self) -> bool:
+        """Whether the site has ever had a key for the run."""
+        return self.keys.exists() or self._no_keys.exists()
+
+    def forget_keys(self) -> None:
+        """Delete the key of a run that is over: from then on nobody can take its masks off."""
+        if self.keys.exists():
+            self._no_keys.touch()
+            self.keys.unlink()
+
     def write_agreement(self, agreement: Agreement, recordings: str) -> None:
-        """Keep what was agreed on, and a checksum of the recordings it was agreed for."""
+        """Keep what was agreed on, for good, and the checksum of the recordings of the time."""
+        if self._agreement.is_file() and self.read_agreement()[0].digest != agreement.digest:
+            raise FederationError(
+                f"This site has agreed to other terms of run {self.run}. Give the new run another "
+                "name."
+            )
         self.folder.mkdir(parents=True, exist_ok=True)
         content = {"agreement": agreement.to_json(), "recordings": recordings}
         container.write(self._agreement, container.FEDERATION, content, agreement.arrays)
@@ -83,6 +99,10 @@ class Store:
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         with open(self.folder / "log.jsonl", "a", encoding="utf-8") as file:
             file.write(json.dumps({"time": stamp, **line}) + "\n")
+
+    @property
+    def _no_keys(self) -> Path:
+        return self.folder / "run.key.deleted"
 
     @property
     def _agreement(self) -> Path:

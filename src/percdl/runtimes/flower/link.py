@@ -156,7 +156,9 @@ class Link:
                 return bool(found)
 
             if not wait_until(claimed, self.check, _START):
-                raise FederationError("Flower did not start the run.")
+                raise FederationError(
+                    f"Flower did not start the run in {_START:g} s ({self._log} may say why)."
+                )
             with self._grid(found[0]) as grid:
                 yield grid
 
