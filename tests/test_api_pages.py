@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 API = Path(__file__).resolve().parents[1] / "docs" / "api"
-MODULES = ["percdl", "percdl.analysis", "percdl.datasets", "percdl.plotting", "percdl.transforms"]
+MODULES = [
+    "percdl",
+    "percdl.analysis",
+    "percdl.datasets",
+    "percdl.federated",
+    "percdl.plotting",
+    "percdl.transforms",
+]
 # Offered by no `__all__` above, but met by everyone.
 ALSO = ["percdl.exceptions", "percdl.estimators"]
 BLOCK = re.compile(
