@@ -2,7 +2,7 @@
 
 Only what the server needs is in it. Every field is scaled so that an ordinary subject's has a
 norm of about one, whatever the units of the signals: a common clip then cuts none of them in
-favour of another, and this is near the best split of the noise between them.
+favor of another, and this is near the best split of the noise between them.
 """
 
 from __future__ import annotations
