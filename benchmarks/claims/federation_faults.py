@@ -56,7 +56,9 @@ def _federation(folder: Path, model: dict[str, Any] | None = None, **server: Any
     truth = make_synthetic(8, random_state=0)
     cohorts = {site: truth.cohort[2 * i : 2 * i + 2] for i, site in enumerate(SITES)}
     settings = {"min-sites": 3, "timeout": TIMEOUT, **server}
-    return Federation(folder, cohorts, {**MODEL, **(model or {})}, settings)
+    # Sites that know four keys answer masked sums only, unless their files say otherwise.
+    plain = {"require-secure": False} if server.get("secure") is False else {}
+    return Federation(folder, cohorts, {**MODEL, **(model or {})}, settings, plain)
 
 
 def _sound(folder: Path) -> np.ndarray:
