@@ -85,7 +85,7 @@ def fit(
 
     began = time.perf_counter()
     _prepare(out, report)
-    with voice.hearing_warnings(), connected(dask) as runtime:
+    with voice.hearing_warnings(), connected(dask, voice) as runtime:
         cohort = read_any_cohort(source)
         if report is not None:
             as_cohort(cohort)  # a report draws all recordings: those on disk are refused now

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from percdl.cli.data_options import DataOptions, read_cohort
 from percdl.cli.errors import fail, require_packages
+from percdl.cli.voice import Voice
 
 if TYPE_CHECKING:
     from percdl.runtimes.protocol import Place
@@ -37,7 +38,7 @@ def read_any_cohort(options: DataOptions) -> AnyCohort:
 
 
 @contextmanager
-def connected(address: str | None) -> Iterator[Place | None]:
+def connected(address: str | None, voice: Voice) -> Iterator[Place | None]:
     """Yield the workers of a scheduler as a place for a fit; None without an address."""
     if address is None:
         yield None
@@ -47,12 +48,28 @@ def connected(address: str | None) -> Iterator[Place | None]:
 
     from percdl.runtimes.dask import DaskRuntime
 
-    where: dict[str, Any] = {"address": address}
-    if Path(address).is_file():
-        where = {"scheduler_file": address}
+    where = _scheduler(address)
     try:
         client = Client(**where, timeout=PATIENCE, set_as_default=False)
     except (OSError, ValueError) as error:
         fail(f"--dask {address}: no scheduler answers there ({error}). Start one, or look it up.")
     with client:
+        if not client.nthreads():
+            voice.warn(f"the scheduler at {address} has no workers yet. The fit waits for one.")
         yield DaskRuntime(client)
+
+
+def _scheduler(address: str) -> dict[str, str]:
+    """Tell an address from a scheduler file: a `Client` that fails over either hangs for long."""
+    from distributed.comm import get_address_host_port
+
+    if Path(address).is_file():
+        return {"scheduler_file": address}
+    try:
+        get_address_host_port(address)
+    except ValueError:
+        fail(
+            f"--dask {address}: that is no file, and no address such as tcp://scheduler:8786. "
+            "A scheduler file is there while its scheduler runs."
+        )
+    return {"address": address}
