@@ -336,6 +336,8 @@ def test_a_simulation_needs_sites(walks, tmp_path):
     out = ["--out", tmp_path / "out"]
     message = refused("federate", "simulate", walks, *READ, *MODEL, *out)
     assert "name a folder for each site" in message
+    absent = refused("federate", "simulate", walks, tmp_path / "niec", *READ, *MODEL, *out)
+    assert "niec is no folder" in absent
     twice = refused("federate", "simulate", walks, walks, *READ, *MODEL, *out)
     assert "has one twice" in twice
     assert contents(tmp_path) == []

@@ -91,7 +91,10 @@ def _split(source: DataOptions, by: str | None) -> dict[str, Cohort]:
             fail(f"--by {by} says nothing of {who!r}: it would be at no site.")
         return {name: cohort.select(group=name) for name in sorted(set(map(str, cohort.groups)))}
     folders = [Path(name) for name in source.data or []]
-    if len(folders) < 2 or not all(folder.is_dir() for folder in folders):
+    for folder in folders:
+        if not folder.is_dir():
+            fail(f"{folder} is no folder, and without --by each site is one.")
+    if len(folders) < 2:
         fail(
             "name a folder for each site, two or more of them, or the column of groups with --by."
         )
