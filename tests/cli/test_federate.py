@@ -265,6 +265,23 @@ def test_a_site_can_be_checked_alone(place):
     assert not list(place.rglob("supernode.log"))
 
 
+@pytest.mark.parametrize(
+    ("line", "doubt"),
+    [
+        ("min-subjects = 10", "4 recordings, fewer than `min-subjects = 10`"),
+        ('agreement = "9f2c..."', "no checksum of 64 digits"),
+    ],
+)
+def test_a_check_tells_what_a_site_itself_would_refuse(place, line, doubt):
+    text = (place / "site.toml").read_text()
+    path = place / "doubtful.toml"
+    kept = [row for row in text.splitlines() if not row.startswith(line.split()[0])]
+    path.write_text("\n".join(kept).replace("[site]", f"[site]\n{line}"))
+    result = run("federate", "site", path, "--check", "--json")
+    assert result.exit_code == 0, result.output
+    assert any(doubt in str(event) for event in events_of(result))
+
+
 def test_a_server_that_cannot_prove_itself_is_not_joined(place):
     keys = place / "keys"
     (place / "other").mkdir()

@@ -44,7 +44,7 @@ def simulate(
 ) -> None:
     """Run a federation in this process: what it learns, what each site would send.
 
-    percdl federate simulate lyon/ nice/ paris/ --n-atoms 1 --atom-length 1.0s --penalty 1.0
+    percdl federate simulate lyon/ nice/ paris/ --sfreq 100 --atom-length 1s --penalty 1
 
     Each folder is a site, or each group of one cohort: --by diagnosis. Numbers are those of a
     real federation. The model, the log of all rounds and what each site keeps are written to

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -57,6 +59,8 @@ def site(
         if not there:
             voice.warn(f"no server answers at {plan.server} yet.")
         if check:
+            for doubt in _doubts(plan, ours):
+                voice.warn(doubt)
             voice.say("Recordings and keys are in order; nothing was sent.")
             return
         _take_part(plan, _Door(ours.answer, plan, voice), voice)
@@ -84,6 +88,20 @@ def make_site(plan: SiteTable) -> FederatedSite:
         consent=_consent(plan),
         write_report=plan.report,
     )
+
+
+def _doubts(plan: SiteTable, site: FederatedSite) -> Iterator[str]:
+    """Say why a site, by its own file, could not take part."""
+    if len(site.cohort) < plan.min_subjects:
+        yield (
+            f"there are {len(site.cohort)} recordings, fewer than `min-subjects = "
+            f"{plan.min_subjects}`: this site would refuse every run."
+        )
+    if plan.agreement is not None and not re.fullmatch("[0-9a-f]{64}", plan.agreement):
+        yield (
+            f"`agreement = {plan.agreement!r}` is no checksum of 64 digits, as `percdl federate "
+            "server --terms` prints: this site would refuse every run."
+        )
 
 
 def _consent(plan: SiteTable) -> Consent:

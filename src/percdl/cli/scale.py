@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from percdl.cli.data_options import DataOptions, read_cohort
 from percdl.cli.errors import fail, require_packages
@@ -59,9 +59,9 @@ def connected(address: str | None, voice: Voice) -> Iterator[Place | None]:
         yield DaskRuntime(client)
 
 
-def _scheduler(address: str) -> dict[str, str]:
+def _scheduler(address: str) -> dict[str, Any]:
     """Tell an address from a scheduler file: a `Client` that fails over either hangs for long."""
-    from distributed.comm import get_address_host_port
+    from distributed.comm.addressing import get_address_host_port
 
     if Path(address).is_file():
         return {"scheduler_file": address}

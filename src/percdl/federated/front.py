@@ -147,6 +147,7 @@ class FederatedPerCDL(BaseEstimator):
         -------
         self
         """
+        self._propose()  # raises before anything is written
         with tempfile.TemporaryDirectory() as temporary:
             place = Path(temporary if folder is None else folder)
             sites = make_sites(X, place)

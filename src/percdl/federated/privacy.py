@@ -54,7 +54,7 @@ MOST_SUBJECTS = 24
 
 @dataclass(frozen=True)
 class Privacy:
-    """How much may be learned of one subject. See `percdl.federated.privacy` for what it means.
+    """How much may be learned of one subject; docs/federated/privacy.md says what it means.
 
     Parameters
     ----------
