@@ -59,6 +59,13 @@ def test_events_on_a_full_disk(walks, model_file, full_disk):
     assert contents(full_disk) == ["filler"]
 
 
+def test_keys_on_a_full_disk(full_disk):
+    pytest.importorskip("cryptography")
+    arguments = ["federate", "keys", "lyon", "--ca", "--folder", full_disk]
+    assert f"cannot write {full_disk} (No space left on device)" in refused(*arguments)
+    assert contents(full_disk) == ["filler"]  # not a key without its other half
+
+
 def test_parameters_on_a_full_disk(walks, model_file, full_disk):
     (full_disk / "more").write_bytes(b"x" * 4096)
     out = full_disk / "params.csv"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from percdl.cli.errors import fail, prepare_folder, require_packages
+from percdl.cli.errors import fail, prepare_folder, require_packages, writing
 from percdl.cli.voice import Voice
 
 
@@ -49,20 +51,34 @@ def keys(
     certs.refuse_existing(*(folder / name for name in made))
     if server and not authority and not (folder / "ca.key").is_file():
         fail(f"there is no ca.key in {folder} to vouch for a server. Make one with --ca.")
+    with writing(folder, "--folder"), _all_or_none([folder / name for name in made]):
+        if site is not None:
+            Identity.generate(site).write(folder)
+            certs.make_node_key(site, folder)
+        if authority:
+            certs.make_authority(folder)
+        if server:
+            certs.make_server_certificate(server, folder)
     if site is not None:
-        Identity.generate(site).write(folder)
-        certs.make_node_key(site, folder)
         voice.say(
             f"To the server's administrator: {folder / f'{site}.nodepub'}\n"
             f"To every other site, not by way of the server: {folder / f'{site}.pub'}"
         )
     if authority:
-        certs.make_authority(folder)
         voice.say(f"To every site: {folder / 'ca.crt'}")
-    if server:
-        certs.make_server_certificate(server, folder)
     voice.event("done", folder=folder, files=made)
     voice.say(f"Written to {folder}: {', '.join(made)}")
+
+
+@contextmanager
+def _all_or_none(paths: list[Path]) -> Iterator[None]:
+    """Delete files that are made here where not all of them could be."""
+    try:
+        yield
+    except BaseException:
+        for path in paths:
+            path.unlink(missing_ok=True)
+        raise
 
 
 def _names(site: str | None, authority: bool, server: bool) -> list[str]:
