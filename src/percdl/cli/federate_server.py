@@ -85,12 +85,12 @@ def make_federation(plan: ServerTable) -> FederatedPerCDL:
         checkpoint=place / CHECKPOINT,
         audit=place / AUDIT,
     )
-    federation._propose()
+    federation.propose_terms()
     return federation
 
 
 def _tell_terms(federation: FederatedPerCDL, voice: Voice) -> None:
-    agreement = federation._propose()
+    agreement = federation.propose_terms()
     voice.event("terms", terms=agreement.to_json(), checksum=agreement.digest)
     voice.say(json.dumps(agreement.to_json(), indent=2))
     voice.say(f"Checksum, for `agreement` in the files of sites: {agreement.digest}")

@@ -147,7 +147,7 @@ class FederatedPerCDL(BaseEstimator):
         -------
         self
         """
-        self._propose()  # raises before anything is written
+        self.propose_terms()  # raises before anything is written
         with tempfile.TemporaryDirectory() as temporary:
             place = Path(temporary if folder is None else folder)
             sites = make_sites(X, place)
@@ -187,7 +187,7 @@ class FederatedPerCDL(BaseEstimator):
         -------
         self
         """
-        agreement = self._propose()
+        agreement = self.propose_terms()
         coordinator, before = self._convene(wire, agreement, run, resume)
         self.run_, self.sites_ = coordinator.run, coordinator.terms.members
         self.secure_ = coordinator.terms.secure
@@ -205,7 +205,7 @@ class FederatedPerCDL(BaseEstimator):
             warnings.warn(self.model_.stop_reason_, NoActivationWarning, stacklevel=2)
         return self
 
-    def _propose(self) -> Agreement:
+    def propose_terms(self) -> Agreement:
         """Check the arguments; return the terms that sites are asked to agree to."""
         for name, least in (("min_sites", 2), ("min_subjects_per_site", 1), ("max_attempts", 1)):
             value = getattr(self, name)
