@@ -13,10 +13,11 @@ ONLY   ?=
 SPHINXOPTS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test federation lint format docs linkcheck bench claims results clean
+.PHONY: help demo test federation kills corpus fuzz torture determinism soak mutants coverage \
+  audit lock oldest newest lint format docs linkcheck bench claims results clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # The stamp comes last, so that an interrupted install starts again from scratch.
 $(STAMP): pyproject.toml
@@ -76,6 +77,28 @@ linkcheck: $(SPHINX)  ## ask for every address in the documentation (needs the n
 
 bench: $(STAMP)  ## time the library
 	$(BIN)/python benchmarks/bench.py
+
+# The long suites. Each is a claim too, and each has a short version among the tests.
+kills: $(STAMP)  ## kill fits at random moments, and resume them
+	$(BIN)/python -m benchmarks.claims kills
+
+corpus: $(STAMP)  ## load thousands of damaged and forged model files and checkpoints
+	$(BIN)/python -m benchmarks.claims corpus
+
+fuzz: $(STAMP)  ## a million cases of bad input to readers, settings and federated messages
+	$(BIN)/python -m benchmarks.claims fuzz
+
+torture: $(STAMP)  ## extreme amplitudes, lengths, numbers of subjects and penalties
+	$(BIN)/python -m benchmarks.claims torture
+
+determinism: $(STAMP)  ## the same result whatever the order, chunks, workers and hash seeds
+	$(BIN)/python -m benchmarks.claims determinism
+
+soak: $(STAMP)  ## fit and personalize for hours' worth in one process, and watch what grows
+	$(BIN)/python -m benchmarks.claims soak
+
+mutants: $(STAMP)  ## change the mathematics at random; the fast tests must notice
+	$(BIN)/python -m benchmarks.claims mutants
 
 claims: $(PEERS)  ## check the claims of the documentation (ONLY=... for some of them)
 	$(BIN)/python -m benchmarks.claims $(ONLY)
