@@ -4,11 +4,15 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 # Derandomized: a failure on one machine is a failure on all of them. No deadline: the first
 # example of a test may pay for a compilation.
 settings.register_profile("percdl", derandomize=True, deadline=None, max_examples=50)
+# Mutants need to be noticed, not understood: the first example that fails is as good as the least.
+settings.register_profile(
+    "unshrunk", settings.get_profile("percdl"), phases=[Phase.explicit, Phase.generate]
+)
 settings.load_profile("percdl")
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -43,6 +43,21 @@ def recordings(seed, lengths, n_channels=1, noise=0.05):
     return arrays
 
 
+def cycles(period, seed=0, n_times=600, n_channels=1, noise=0.1):
+    """Return repetitions of a random smooth cycle, with amplitudes of their own, and noise."""
+    rng = np.random.default_rng(seed)
+    phase = np.arange(n_times)[:, None] / period
+    harmonics = range(1, 4)
+    weights = rng.uniform(0.3, 1, (3, n_channels)) * [[1.5], [0.8], [0.6]]
+    offsets = rng.uniform(0, 1, (3, n_channels))
+    x = sum(
+        w * np.sin(2 * np.pi * (h * phase + o))
+        for h, w, o in zip(harmonics, weights, offsets, strict=True)
+    )
+    loudness = rng.uniform(0.8, 1.2, n_times // 20 + 1).repeat(20)[:n_times, None]
+    return x * loudness + noise * rng.standard_normal((n_times, n_channels))
+
+
 def first_guess(seed, n_channels=1):
     """Return the two atoms, far from clean."""
     rng = np.random.default_rng(seed)

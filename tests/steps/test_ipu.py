@@ -96,6 +96,12 @@ def test_explained_energy_is_that_of_the_best_amplitude():
     assert (amplitude >= 0).all()
 
 
+def test_an_atom_that_is_never_seen_explains_nothing():
+    nothing = np.zeros((1, L, 1))
+    found = in_double(jax.jit(explained_energy), np.ones((1, L, 1)), nothing, nothing)
+    assert_array_equal(np.concatenate(found), 0)
+
+
 @solvers
 def test_a_fit_is_never_worse_than_its_start(solve, n_steps, transform, n_channels):
     """On noise that no warp explains, from starts all over Theta."""

@@ -50,6 +50,8 @@ def test_what_was_not_seen_is_not_silent():
     seen = np.arange(L + 2 * MARGIN) < MARGIN + L
     assert_array_equal(prefer(energy), [[0, 0, 1]])
     assert_array_equal(prefer(energy, seen), [[0, 1, 0]])
+    # The window beside ends where the last sample was seen: it may be moved to.
+    assert_array_equal(prefer(energy, np.arange(L + 2 * MARGIN) < MARGIN + L + 1), [[0, 0, 1]])
 
 
 @given(hnp.arrays(float, (5, L + 2 * MARGIN), elements=st.floats(0, 1e6)))

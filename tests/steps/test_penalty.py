@@ -33,6 +33,15 @@ def test_the_noise_is_measured(noise):
     assert 0.5 * noise**2 < found < 1.2 * noise**2
 
 
+def test_amplitudes_are_not_noise():
+    """Cycles that differ in size alone are explained by their common shape, whatever it is."""
+    rng = np.random.default_rng(0)
+    shape = ATOMS[0] + 0.1 * rng.standard_normal(ATOMS[0].shape)
+    x = np.concatenate([a * shape for a in (2.0, 3.0, 5.0, 7.0)])[None]
+    found = noise_variance(Signals(x, np.full(1, len(x[0]), np.int32), None), ATOMS[:1], RULES)
+    assert found < 1e-8
+
+
 def test_the_penalty_is_in_squared_units():
     for choose in (choose_penalty, largest_penalty):
         one, ten = (choose(signals(0.1, scale=c), ATOMS, RULES) for c in (1.0, 10.0))

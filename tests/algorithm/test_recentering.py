@@ -1,0 +1,41 @@
+"""What a whole fit promises of its gauge, and of what is left unexplained, without noise."""
+
+import numpy as np
+import pytest
+import toy
+
+ARRAYS = toy.recordings(0, (90, 100, 110, 120, 95, 105), noise=0.0)
+
+
+@pytest.fixture(scope="module")
+def fits():
+    """Return outcome and history with the gauge fixed, and left where it happens to be."""
+    guess = toy.patterns() + 0.05
+    return {
+        mode: toy.fit(ARRAYS, toy.settings(centering=mode, n_perso=5), guess)
+        for mode in ("refit", "off")
+    }
+
+
+def distance_to_identity(sums):
+    return np.abs(sums.warp / sums.n_warps[:, None, None] - np.arange(toy.LENGTH)).max()
+
+
+def test_the_mean_warp_is_the_identity(fits):
+    assert distance_to_identity(fits["refit"][0].sums) < 0.1
+    assert distance_to_identity(fits["off"][0].sums) > 1
+
+
+def test_the_last_centering_takes_the_parameters_along(fits):
+    """Read from elsewhere, the same copies: the objective hardly notices."""
+    before, after = [record.objective for record in fits["refit"][1].records[-2:]]
+    assert fits["refit"][1].records[-1].step == "centering"
+    assert after < 1.01 * before
+
+
+def test_mean_segments_hold_all_of_a_signal_that_repeats(fits):
+    """Cycles of one person differ in size alone, so their mean tells all of their energy."""
+    for outcome, _ in fits.values():
+        left, energy = outcome.sums.misfit.sum(0)
+        assert 0.99 * outcome.sums.signal < energy < 1.0001 * outcome.sums.signal
+        assert 0 < left < 0.01 * energy

@@ -1,0 +1,45 @@
+"""Periods from autocorrelations: found whatever the shape of a cycle, and agreed on."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from toy import cycles
+
+from percdl.steps.period import agree_on_length, autocorrelate, estimate_periods
+
+
+@given(st.integers(20, 120), st.integers(0, 10_000), st.integers(1, 3))
+def test_the_period_is_found(period, seed, n_channels):
+    recordings = [cycles(period, seed + s, n_channels=n_channels) for s in range(3)]
+    found = estimate_periods(recordings).period
+    assert abs(np.median(found) / period - 1) < 0.05
+
+
+def test_multiples_are_outvoted():
+    # Two of nine limp: every other cycle is faint, and twice the period is their own proposal.
+    limp = np.where(np.arange(600)[:, None] // 40 % 2, 0.2, 1)
+    recordings = [cycles(40, seed) for seed in range(7)]
+    recordings += [limp * cycles(40, seed) for seed in (7, 8)]
+    assert_allclose(estimate_periods(recordings[7:]).period, 80, atol=4)
+    assert_allclose(estimate_periods(recordings).period, 40, atol=4)
+
+
+def test_autocorrelation_is_the_naive_one():
+    x = cycles(20, n_times=50, n_channels=2)
+    x[5:8, 0] = np.nan
+    centred = x - np.nanmean(x, axis=0)
+    expected = []
+    for lag in range(26):
+        early, late = centred[: 50 - lag], centred[lag:]
+        both = np.isfinite(early) & np.isfinite(late)
+        early, late = np.where(both, early, 0), np.where(both, late, 0)
+        expected.append((early * late).sum() / np.sqrt((early**2).sum() * (late**2).sum()))
+    assert_allclose(autocorrelate(x), expected, atol=1e-9)
+
+
+def test_length_leaves_room_for_nearly_all_cycles():
+    periods = np.arange(100.0, 140.0)
+    length = agree_on_length(np.append(periods, np.nan))
+    assert 0.02 < np.mean(periods < length) < 0.1
+    assert agree_on_length(np.full(3, np.nan)) is None
