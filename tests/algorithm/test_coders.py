@@ -4,10 +4,16 @@ import warnings
 
 import numpy as np
 import pytest
+import toy
+from numpy.testing import assert_allclose
 
 from percdl import Cohort, IndCDL, L0Coder, L1Coder, PerCDL, PopCDL, TimeWarp, load
+from percdl.algorithm.exchange import Broadcast
 from percdl.datasets import atom_distance, common_patterns
 from percdl.exceptions import InvalidParameterError, NoActivationWarning
+from percdl.runtimes.in_process import InProcess
+from percdl.steps import overlap
+from percdl.steps.cdu import normalize
 
 L, N = 30, 300
 CODER = L1Coder(n_steps=300)
@@ -60,6 +66,20 @@ def test_the_objective_falls_and_codes_start_where_they_ended():
         ends = history.loc[history["step"] == "CSC", "objective"].to_numpy()
         assert ends[-1] < 0.8 * ends[0]
         assert (np.diff(ends) < 0.02 * ends[0]).all()
+
+
+def test_sums_tell_the_objective_that_was_reached():
+    """What is left after the same atoms explain what they can is the objective of the codes."""
+    chosen = toy.settings(coder=L1Coder())
+    runtime = InProcess(Cohort.from_arrays(toy.recordings(0, (90, 100, 110))), chosen)
+    atoms = normalize(toy.first_guess(0))
+    sums = runtime.population_round(Broadcast(atoms))
+    left = sums.energy - overlap.explained(sums.ztz, sums.ztx, atoms)
+    assert_allclose(left, sums.objective, rtol=1e-9)
+    coded = runtime.site.coded[0]
+    moment, weight = (np.asarray(x) for x in coded.statistics[:2])
+    explained = (2 * moment * atoms - weight * atoms**2).sum((1, 2, 3))
+    assert_allclose(coded.unexplained - explained, coded.objective, rtol=1e-9, atol=1e-9)
 
 
 def test_models_with_the_l1_coder_are_saved(tmp_path):

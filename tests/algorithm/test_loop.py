@@ -7,6 +7,8 @@ import toy
 from percdl.algorithm import loop
 from percdl.algorithm.history import History, StopReason
 from percdl.exceptions import NumericalError
+from percdl.runtimes.in_process import InProcess
+from percdl.signals import Cohort
 
 
 def rounds_left(monkeypatch, **options):
@@ -36,6 +38,25 @@ def test_a_fit_that_settles_early_is_finished_properly(monkeypatch):
     assert len(told) < 9
     assert told[-1] == 0
     assert reason == StopReason.CONVERGED
+
+
+def test_a_fit_settles_when_two_rounds_in_turn_are_alike():
+    """The rounds compared are the last two, whatever was reached before."""
+    history = History()
+    chosen = toy.settings(tolerance=0.01)
+    settled = []
+    for index, objective in enumerate([100.0, 50.0, 30.0, 29.9, 20.0]):
+        history.record("personal", index, "CSC", objective)
+        settled.append(loop._settled(history, chosen))
+    assert settled == [False, False, False, True, False]
+
+
+def test_what_is_saved_says_which_round_comes_next():
+    arrays = toy.recordings(0, (90, 100, 110))
+    chosen = toy.settings(n_init=2, n_perso=2)
+    runtime, saved = InProcess(Cohort.from_arrays(arrays), chosen), []
+    loop.run_percdl(runtime, chosen, toy.first_guess(0), History(), toy.ignore, save=saved.append)
+    assert [(s.population, s.personal) for s in saved] == [(1, 0), (2, 0), (2, 1), (2, 2)]
 
 
 def test_polyak_steps_with_all_defaults():

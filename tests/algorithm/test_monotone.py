@@ -74,9 +74,10 @@ def test_plain_algorithm_only_descends(case):
         assert history.records[-2].objective <= history.records[-3].objective * (1 + 1e-6)
 
 
-def test_recorded_objective_is_that_of_the_residual():
+@pytest.mark.parametrize("options", [PLAIN, {}], ids=["as printed", "default"])
+def test_recorded_objective_is_that_of_the_residual(options):
     """Form the residual from the codes and the personal atoms the site holds at the end."""
-    chosen = toy.settings(**PLAIN)
+    chosen = toy.settings(**options)
     arrays = toy.recordings(5, LENGTHS)
     runtime = InProcess(Cohort.from_arrays(arrays), chosen)
     history = History()

@@ -10,7 +10,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from percdl import Cohort, make_synthetic
 from percdl.estimators.first_dictionary import first_dictionary
 from percdl.steps.csc import L0Coder
-from percdl.steps.initialization import choose_segments, cut_segments, propose_windows
+from percdl.steps.initialization import (
+    choose_segments,
+    cut_segments,
+    draw_shapes,
+    propose_windows,
+)
 from percdl.steps.types import Signals
 
 LENGTH, N_TIMES, SPACING = 16, 160, 24
@@ -113,3 +118,22 @@ def test_units_play_no_part(cohort):
 def test_the_random_state_decides(cohort):
     assert_array_equal(start(cohort, 1), start(cohort, 1))
     assert (start(cohort, 1) != start(cohort, 0)).any()
+
+
+def test_a_recording_as_long_as_the_atom_is_a_candidate():
+    signals = as_signals([HUMP, np.zeros_like(HUMP)])
+    windows = propose_windows(signals, LENGTH, np.random.default_rng(0))
+    assert_array_equal(np.unique(windows, axis=0), [[0, 0]])
+
+
+@pytest.mark.parametrize("n_channels", [1, 3])
+def test_shapes_out_of_nothing_are_smooth_and_fade(n_channels):
+    shapes = draw_shapes(200, LENGTH, n_channels, np.random.default_rng(0))
+    assert shapes.shape == (200, LENGTH, n_channels)
+    assert_allclose((shapes**2).sum((1, 2)), 1)
+    power = (shapes**2).sum(2).mean(0)
+    assert power[[0, -1]].max() < 0.5 * power[LENGTH // 4 : -LENGTH // 4].min()
+    steps = (np.diff(shapes, axis=1) ** 2).sum((1, 2))
+    assert np.median(steps) < 0.5  # of white noise: 2
+    # Channels differ in size and sign alone.
+    assert_allclose(np.linalg.svd(shapes, compute_uv=False)[:, 1:], 0, atol=1e-12)
