@@ -33,6 +33,7 @@ NAMES = {
     "import_time",
     "l1_coder",
     "monotone",
+    "mutants",
     "noise",
     "out_of_core",
     "peers",

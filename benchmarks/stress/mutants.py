@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -77,19 +77,20 @@ class Fate:
     change: str
 
 
-def draw_mutants(n_mutants: int, seed: int, root: Path = ROOT) -> list[Mutant]:
-    """Draw places in the heart without replacement, and a change for each."""
+def draw_mutants(n_mutants: int, seed: int, files: Sequence[str] | None = None) -> list[Mutant]:
+    """Draw places in the heart, or in some of its files, and a change for each."""
     generator = random.Random(seed)
+    home = ROOT / "src" / "percdl"
+    paths = [path for folder in HEART for path in sorted((home / folder).glob("*.py"))]
     places = defaultdict(list)
-    for folder in HEART:
-        for path in sorted((root / "src" / "percdl" / folder).glob("*.py")):
-            for place, mutant in _mutants(path, root):
-                places[place].append(mutant)
+    for path in paths if files is None else [home / file for file in files]:
+        for place, mutant in _mutants(path):
+            places[place].append(mutant)
     drawn = generator.sample(sorted(places), min(n_mutants, len(places)))
     return [generator.choice(places[place]) for place in drawn]
 
 
-def _mutants(path: Path, root: Path) -> Iterator[tuple[tuple, Mutant]]:
+def _mutants(path: Path) -> Iterator[tuple[tuple, Mutant]]:
     """Yield every change of a file that can alter what it does, with its place."""
     try:
         from cosmic_ray.ast import ast_nodes, get_ast_from_path
@@ -112,7 +113,7 @@ def _mutants(path: Path, root: Path) -> Iterator[tuple[tuple, Mutant]]:
                 word in lines[start[0] - 1] for word in SAME_BY_DESIGN
             )
             if not same and not any(first <= start < last for first, last in annotations):
-                file = path.relative_to(root).as_posix()
+                file = path.relative_to(ROOT).as_posix()
                 yield (file, start, end, family), Mutant(file, name, occurrence, start[0])
 
 
@@ -128,21 +129,28 @@ def _annotations(path: Path) -> list[tuple[tuple[int, int], tuple[int, int]]]:
     return spans
 
 
-def hunt(mutants: list[Mutant], n_workers: int, log: Path) -> Iterator[Fate]:
-    """Run the tests against each mutant; yield fates as they come, and write them to a log."""
+def hunt(
+    mutants: Sequence[Mutant], n_workers: int, log: Path, own_tests_only: bool = False
+) -> Iterator[Fate]:
+    """Run the tests against each mutant; yield fates as they come, and write them to a log.
+
+    A mutant meets all tests of the heart that it can reach, or only those named after its file.
+    """
+    tests = {mutant.file: _tests(mutant.file, own_tests_only) for mutant in mutants}
     with tempfile.TemporaryDirectory() as folder:
         homes: SimpleQueue[Path] = SimpleQueue()
         for number in range(n_workers):
             homes.put(_copy(Path(folder) / str(number)))
         cache = Path(folder) / "programs"
         began = time.perf_counter()
-        _check_unchanged(homes, n_workers, cache)
+        whole_files = {test for some in tests.values() for test in some if "test_" in test}
+        _check_unchanged(sorted(whole_files), homes, n_workers, cache)
         limit = 60 + 5 * n_workers * (time.perf_counter() - began)
 
         def meet(mutant: Mutant) -> Fate:
             home = homes.get()
             try:
-                return _meet(mutant, home, cache, limit)
+                return _meet(mutant, tests[mutant.file], home, cache, limit)
             finally:
                 homes.put(home)
 
@@ -155,17 +163,18 @@ def hunt(mutants: list[Mutant], n_workers: int, log: Path) -> Iterator[Fate]:
                 yield fate
 
 
-def _check_unchanged(homes: SimpleQueue[Path], n_workers: int, cache: Path) -> None:
+def _check_unchanged(
+    tests: Sequence[str], homes: SimpleQueue[Path], n_workers: int, cache: Path
+) -> None:
     """Raise where tests fail by themselves; what they compile is kept for the mutants."""
 
     def run(test: str) -> None:
         home = homes.get()
-        how, output = _run(home, [str(home / test)], cache, None)
+        how, output = _run(home, [test], cache, None)
         homes.put(home)
         if how != SURVIVED:
             raise RuntimeError(f"{test} fails without a mutant:\n{output[-3000:]}")
 
-    tests = [str(Path(test).relative_to(ROOT)) for test in _tests(ROOT, "")]
     with ThreadPoolExecutor(n_workers) as pool:
         list(pool.map(run, tests))
 
@@ -181,7 +190,7 @@ def _copy(home: Path) -> Path:
     return home
 
 
-def _meet(mutant: Mutant, home: Path, cache: Path, limit: float) -> Fate:
+def _meet(mutant: Mutant, tests: list[str], home: Path, cache: Path, limit: float) -> Fate:
     from cosmic_ray.mutating import mutate_code
     from cosmic_ray.plugins import get_operator
 
@@ -190,7 +199,7 @@ def _meet(mutant: Mutant, home: Path, cache: Path, limit: float) -> Fate:
     changed = mutate_code(original, get_operator(mutant.operator)(), mutant.occurrence)
     path.write_text(changed, encoding="utf-8")
     try:
-        how, output = _run(home, _tests(home, mutant.file), cache, limit)
+        how, output = _run(home, tests, cache, limit)
     finally:
         path.write_text(original, encoding="utf-8")
     noticed = [line for line in output.splitlines() if line.startswith(("FAILED", "ERROR"))]
@@ -217,17 +226,16 @@ def _run(home: Path, tests: list[str], cache: Path, limit: float | None) -> tupl
     return SURVIVED if done.returncode in (0, 5) else KILLED, done.stdout + done.stderr
 
 
-def _tests(home: Path, file: str) -> list[str]:
+def _tests(file: str, own_only: bool) -> list[str]:
     """Return the test files of the heart that a change of a file can reach, its own first."""
     own, folder = Path(file).stem, Path(file).parent.name
-
-    def rank(path: Path) -> tuple[bool, bool, Path]:
-        return own not in path.stem, path.parent.name != folder, path
-
-    reached = HEART[HEART.index(folder) :] if file else HEART
-    paths = [path for name in reached for path in (home / "tests" / name).glob("test_*.py")]
+    reached = HEART[HEART.index(folder) :]
+    paths = [path for name in reached for path in (ROOT / "tests" / name).glob("test_*.py")]
+    if own_only:
+        paths = [path for path in paths if path.stem == f"test_{own}"]
+    paths.sort(key=lambda path: (own not in path.stem, path.parent.name != folder, path))
     # The examples in the docstring of the changed file are tests of it as well.
-    return [str(path) for path in ([home / file] if file else []) + sorted(paths, key=rank)]
+    return [file, *(path.relative_to(ROOT).as_posix() for path in paths)]
 
 
 def _difference(original: str, changed: str) -> str:
