@@ -100,6 +100,9 @@ soak: $(STAMP)  ## fit and personalize for hours' worth in one process, and watc
 mutants: $(STAMP)  ## change the mathematics at random; the fast tests must notice
 	$(BIN)/python -m benchmarks.claims mutants
 
+coverage: $(STAMP)  ## count the lines that the tests run: at least 95 of 100, and the worst files
+	$(BIN)/python -m benchmarks.claims coverage
+
 claims: $(PEERS)  ## check the claims of the documentation (ONLY=... for some of them)
 	$(BIN)/python -m benchmarks.claims $(ONLY)
 
