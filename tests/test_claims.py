@@ -15,6 +15,7 @@ NAMES = {
     "automatic",
     "bad_input",
     "convergence",
+    "coverage",
     "derivatives",
     "deviation",
     "deviation_space",
