@@ -112,11 +112,12 @@ def _explain(path: Path, error: Exception) -> UnreadableFileError:
                 f"{path}: its signal file {name!r} is not beside it. Copy it there; a WFDB record "
                 "is a .hea file and the files it names."
             )
+    reason = " ".join(str(error).split())  # of numpy, it may come on several lines
     sizes = [f"{name} has {(path.parent / name).stat().st_size} bytes" for name in names]
     return UnreadableFileError(
         f"{path}: the header announces {header.sig_len} samples of {header.n_sig} signal(s), "
-        f"which cannot be read ({'; '.join(sizes) or 'several segments'}; {error}). A file was "
-        "probably cut short; copy the record again."
+        f"which cannot be read ({'; '.join(sizes) or 'several segments'}; {reason}). A file "
+        "was probably cut short; copy the record again."
     )
 
 
