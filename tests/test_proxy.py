@@ -4,7 +4,6 @@ import re
 import shutil
 import ssl
 import subprocess
-import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,8 +17,8 @@ from percdl.runtimes.messages import Reply, Request
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'percdl[federated]'")
 
 import httpx
+from flower_site import connected
 
-from benchmarks.federation import environment
 from percdl.runtimes.flower.link import Listening, running_link
 from percdl.runtimes.flower.processes import free_port
 from percdl.runtimes.flower.wire import FlowerWire
@@ -31,21 +30,6 @@ pytestmark = [
 ]
 ROOT = Path(__file__).resolve().parents[1]
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
-SITE = """
-import sys
-from pathlib import Path
-from percdl.runtimes.flower.node import Joining, running_node
-from percdl.runtimes.messages import Reply
-
-def answer(asked):
-    doubled = {name: 2 * array for name, array in asked.arrays.items()}
-    return Reply("lyon", asked.kind, asked.run, asked.round, asked.attempt, {}, doubled)
-
-server, folder = sys.argv[1], Path(sys.argv[2])
-keys = folder / "keys"
-with running_node(Joining(server, keys / "ca.crt", keys / sys.argv[3]), folder) as node:
-    node.serve(answer)
-"""
 
 
 @contextmanager
@@ -73,18 +57,6 @@ def proxy(folder, inner, outer):
     with subprocess.Popen(command) as child:
         try:
             yield
-        finally:
-            child.terminate()
-
-
-@contextmanager
-def connected(folder, server, key):
-    """Run a site that doubles what it is given."""
-    folder.mkdir(exist_ok=True)
-    command = [sys.executable, "-c", SITE, server, str(folder), key]
-    with subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE) as child:
-        try:
-            yield child
         finally:
             child.terminate()
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import load_ssh_public_key
 from flwr.common.serde import fab_to_proto, run_from_proto
 from flwr.proto.control_pb2 import (
@@ -23,7 +24,7 @@ from flwr.proto.control_pb2 import (
 )
 from flwr.proto.runtime_pb2 import PullTaskInputRequest
 from flwr.serverapp import Grid
-from flwr.supercore.constant import TaskType
+from flwr.supercore.constant import NodeStatus, TaskType
 from flwr.supercore.control import ControlHttpClient
 from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes
@@ -43,6 +44,7 @@ from percdl.runtimes.flower.tasks import Executor, alive
 
 # Seconds a SuperLink has to start, and those it may be silent before a run is given up.
 _START, _SILENCE = 120.0, 20.0
+DATABASE = "superlink.sqlite"
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
@@ -78,7 +80,7 @@ class Listening:
             *("--ssl-certfile", str(self.certificate), "--ssl-keyfile", str(self.key)),
             *("--enable-supernode-auth", "--disable-runtime-dependency-installation"),
             *("--isolation", "process", "--superexec-auth-secret-file", str(secret)),
-            *("--database", str(folder / "superlink.sqlite")),
+            *("--database", str(folder / DATABASE)),
         ]
 
 
@@ -130,6 +132,8 @@ class Link:
         wanted = {_as_pem(site, key): site for site, key in keys.items()}
         nodes: dict[str, int] = {}
         for node in self._control.ListNodes(ListNodesRequest()).nodes_info:
+            if node.status == NodeStatus.UNREGISTERED:  # listed for ever, and put out already
+                continue
             site = wanted.get(node.public_key)
             if site is not None and node.name == site:
                 nodes[site] = node.node_id
@@ -137,9 +141,20 @@ class Link:
                 self._control.UnregisterNode(UnregisterNodeRequest(node_id=node.node_id))
         for key, site in wanted.items():
             if site not in nodes:
-                done = self._control.RegisterNode(RegisterNodeRequest(public_key=key, name=site))
-                nodes[site] = done.node_id
+                nodes[site] = self._register(site, key)
         return nodes
+
+    def _register(self, site: str, key: bytes) -> int:
+        try:
+            asked = RegisterNodeRequest(public_key=key, name=site)
+            return self._control.RegisterNode(asked).node_id
+        except httpx.HTTPStatusError as error:
+            raise FederationError(
+                f"the node key of site {site!r} was admitted once and put out since, or has "
+                "another name: Flower does not take it back. Let the site make a new one "
+                f"(percdl federate keys), or move {self._log.with_name(DATABASE)} away, which "
+                "forgets all that were ever admitted."
+            ) from error
 
     @contextmanager
     def open_run(self) -> Iterator[Grid]:
@@ -200,7 +215,7 @@ def running_link(listening: Listening, folder: Path) -> Iterator[Link]:
 def _as_pem(site: str, key: bytes) -> bytes:
     try:
         return public_key_to_bytes(load_ssh_public_key(key))  # pyright: ignore[reportArgumentType]
-    except (ValueError, AttributeError) as error:
+    except (ValueError, AttributeError, UnsupportedAlgorithm) as error:
         raise FederationError(
             f"the node key of site {site!r} is no public key of ssh ({error})."
         ) from error
