@@ -1,14 +1,19 @@
 """The loop itself: how it ends, and what it refuses to go on with."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import toy
 
-from percdl.algorithm import loop
+from percdl.algorithm import loop, server
+from percdl.algorithm.exchange import Broadcast
 from percdl.algorithm.history import History, StopReason
 from percdl.exceptions import NumericalError
 from percdl.runtimes.in_process import InProcess
 from percdl.signals import Cohort
+from percdl.steps import percdu
+from percdl.steps.cdu import normalize
+from percdl.transforms import Custom
 
 
 def rounds_left(monkeypatch, **options):
@@ -70,3 +75,22 @@ def test_polyak_steps_with_all_defaults():
 def test_numbers_that_are_not_finite_end_the_fit(objective):
     with pytest.raises(NumericalError, match="after CSC in round 2 of the personal phase"):
         History().record("personal", 2, "CSC", objective)
+
+
+def test_a_transform_not_linear_takes_a_damped_step():
+    """It goes part of the way to the least of the linearized sums, and claims no objective."""
+    chosen = toy.settings(Custom(lambda phi, a: phi + a * jnp.abs(phi), 1), n_perso=1)
+    runtime = InProcess(Cohort.from_arrays(toy.recordings(0, (90, 100, 110))), chosen, None)
+    broadcast = Broadcast(normalize(toy.first_guess(0)))
+    runtime.population_round(broadcast)
+    sums = runtime.personal_round(broadcast)
+    damped, objective = server._update(sums, broadcast, chosen)
+    assert objective == sums.objective
+    closed = percdu.update_dictionary(sums.gram, sums.transported, broadcast.dictionary)
+    reached = [
+        percdu.explained(sums.gram, sums.transported, dictionary)
+        for dictionary in (broadcast.dictionary, damped, closed)
+    ]
+    assert reached[0] < reached[1] < reached[2]
+    outcome, history = toy.fit(toy.recordings(0, (90, 100, 110)), chosen, toy.first_guess(0))
+    assert history.records[-1].objective < history.records[0].objective < outcome.sums.signal

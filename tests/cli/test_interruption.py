@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 from contextlib import nullcontext
 
 import pytest
@@ -11,6 +12,7 @@ from commands import MODEL, READ, contents, refused, run
 from small_models import assert_same_fit
 
 import percdl
+from percdl.cli.interruption import ending_on_request, stopping_between_rounds
 from percdl.cli.voice import Voice
 
 
@@ -129,3 +131,38 @@ def test_ctrl_c_in_a_terminal(walks, model_file, tmp_path):
     assert contents(tmp_path) == ["m.checkpoint"]
     described = json.loads(run("info", f"{out}.checkpoint", "--json").stdout)
     assert described["rounds_done"] >= 3
+
+
+def test_the_second_press_does_not_wait():
+    before, told = signal.getsignal(signal.SIGINT), []
+    with stopping_between_rounds(told.append) as check:
+        check()
+        signal.raise_signal(signal.SIGINT)
+        assert told == ["stopping after this round. Ctrl-C again stops at once."]
+        with pytest.raises(KeyboardInterrupt):
+            check()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_polite_request_to_end_is_as_ctrl_c():
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt), ending_on_request():
+        signal.raise_signal(signal.SIGTERM)
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_another_thread_leaves_signals_alone():
+    seen = []
+
+    def work():
+        with ending_on_request(), stopping_between_rounds(seen.append) as check:
+            check()
+            seen.append([signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)])
+
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [before]

@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 from sklearn.exceptions import NotFittedError
 from small_models import NAMES, SFREQ, SUBJECTS, TABLE, make, spaced_cohort, spaced_recordings
 
-from percdl import Cohort, Free, IndCDL, PerCDL, PopCDL, Recording, TimeWarp
+from percdl import Cohort, Compose, Free, IndCDL, L1Coder, PerCDL, PopCDL, Recording, TimeWarp
 from percdl.estimators import Motif
 from percdl.exceptions import (
     InvalidParameterError,
@@ -325,3 +325,31 @@ def test_an_atom_nobody_has_is_named_and_left_as_it_was(cohort):
     with pytest.warns(NoActivationWarning, match="Atom 1 is activated nowhere.*`n_atoms`"):
         model = make("PopCDL", init=init).fit(cohort)
     np.testing.assert_allclose(model.dictionary_[1], init[1] / 4e-3)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"huber_delta": 0.5}, "`huber_delta=0.5` was given, but the loss is 'squared'.*loss='hu"),
+        ({"loss": "huber", "huber_delta": -1.0}, "`huber_delta=-1.0` must be a finite number abo"),
+        ({"loss": "huber", "huber_delta": np.inf}, "`huber_delta=inf` must be a finite number"),
+        ({"loss": "huber", "coder": L1Coder()}, "loss='huber'.*needs the exact coder. Leave out"),
+        ({"penalty": "auto", "coder": L1Coder()}, "penalties for the exact coder only. Give `pe"),
+        ({"transform": Free(), "update": "robust"}, "`transform=Free.*` nobody's atom depends on"),
+    ],
+)
+def test_options_that_contradict_one_another(options, message):
+    with refuses(InvalidParameterError, message):
+        make("PerCDL", **options).fit(spaced_cohort(0))
+
+
+@pytest.mark.parametrize(
+    ("stages", "message"),
+    [
+        ((), r"`Compose\(\)` needs at least one transform"),
+        ((Free(),), r"`Compose` cannot hold Free\(.*\): it takes single transforms that keep"),
+    ],
+)
+def test_stages_that_cannot_be_composed(stages, message):
+    with refuses(InvalidParameterError, message):
+        make("PerCDL", transform=Compose(*stages)).fit(spaced_cohort(0))
