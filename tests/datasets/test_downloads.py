@@ -244,3 +244,10 @@ def test_without_pooch_the_extra_is_named(source, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pooch", None)
     with pytest.raises(MissingPackageError, match=r"needs the package `pooch`.*percdl\[data\]"):
         fetch(source, tmp_path)
+
+
+def test_a_download_with_other_files_inside_is_told(source, tmp_path, monkeypatch):
+    monkeypatch.setattr(folders, "fetch", lambda source, target: target.mkdir())
+    with pytest.raises(DatasetError, match=r"downloaded to .*gait, but .*Empty that folder"):
+        folders.find_dataset("gait", lambda folder: None, tmp_path, source)
+    assert not list((tmp_path / "gait").iterdir())

@@ -1,13 +1,14 @@
 """Differential privacy: what it costs, and noise that is what it is said to be."""
 
 import math
+import sys
 
 import dp_accounting
 import numpy as np
 import pytest
 from scipy import stats
 
-from percdl.exceptions import InvalidParameterError
+from percdl.exceptions import InvalidParameterError, MissingPackageError
 from percdl.federated.noise import add_on_grid, clip_rows, draw_noise, step_of
 from percdl.federated.privacy import Privacy, calibrate, count_releases, epsilon_spent
 
@@ -129,3 +130,9 @@ def test_releases_are_the_rounds_and_the_closing_one():
 
     assert count_releases(toy.settings(n_init=2, n_perso=3)) == 6
     assert count_releases(toy.settings(n_init=0, n_perso=3)) == 5
+
+
+def test_a_missing_accountant_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "dp_accounting", None)
+    with pytest.raises(MissingPackageError, match=r"dp-accounting: `pip install percdl\[privacy"):
+        epsilon_spent(1.0, 1e-5, 3)

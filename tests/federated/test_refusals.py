@@ -6,11 +6,15 @@ import numpy as np
 import pytest
 from federation import NAMES, FaultyWire, double, make_cohort, split
 
+from percdl.algorithm.settings import Settings
 from percdl.exceptions import FederationError
 from percdl.federated.admission import Consent, take_stock
 from percdl.federated.agreement import Terms, propose
+from percdl.federated.finish import nobody, read_end
+from percdl.federated.first import check_candidates
 from percdl.federated.front import FederatedPerCDL, make_sites
 from percdl.runtimes.messages import Request
+from percdl.transforms import Identity
 
 
 @pytest.fixture(scope="module")
@@ -159,3 +163,26 @@ def test_what_a_site_does_not_answer(three):
             three[0].answer(replace(question, arrays=arrays, round=9))
     with pytest.raises(FederationError, match="has not joined run other"):
         three[0].answer(replace(question, run="other"))
+
+
+@pytest.mark.parametrize(
+    ("dictionaries", "why"),
+    [
+        (None, "must be arrays"),
+        (np.zeros((2, 16, 1)), r"must be arrays \(n, \(2, 16, 1\)\)"),
+        (np.zeros((0, 2, 16, 1)), "Between 1 and"),
+        (np.full((1, 2, 16, 1), np.nan), "dictionaries of finite numbers"),
+    ],
+)
+def test_first_dictionaries_that_cannot_be_tried(dictionaries, why):
+    settings = Settings(Identity(), 16, 2, 1, penalty=0.3)
+    with pytest.raises(FederationError, match=why):
+        check_candidates(dictionaries, settings)
+
+
+@pytest.mark.parametrize(
+    "told", [{}, {"reason": "Bored."}, {"reason": 1, "history": None, "objective": "low"}]
+)
+def test_an_end_that_cannot_be_read(told):
+    with pytest.raises(FederationError, match=r"end of a run cannot be read .*same version"):
+        read_end(told, np.zeros((2, 16, 1)), nobody(Settings(Identity(), 16, 2, 1, penalty=0.3)))

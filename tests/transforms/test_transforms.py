@@ -547,3 +547,34 @@ def test_a_step_says_what_it_misses():
         match=r"`PerCDU` cannot use `Free`: .* `LinearTransform`\. Missing `operator`\. Go on\.",
     ):
         require(Free(), LinearTransform, "PerCDU", "Go on.")
+
+
+@pytest.mark.parametrize("mixers", [(Rotation(),), (Gain(), Rotation()), (Rotation(), Gain())])
+def test_unmixing_leaves_the_warped_atom(mixers):
+    warp = TimeWarp(1, 4)
+    whole = Compose(warp, *mixers)
+    params, atom = params_of(whole), an_atom()
+    unmixed = call(whole, "unmix", params, call(whole, "apply", params, atom))
+    alone = call(warp, "apply", params[:, : warp.n_params(L, P)], atom)
+    assert_allclose(unmixed, alone, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("stages", "mixer"),
+    [
+        ((TimeWarp(1, 4), Rotation()), Rotation()),
+        ((Shift(), Gain(), TimeWarp(1, 4)), Gain()),
+        ((Modulation(), Rotation()), None),
+        ((TimeWarp(1, 4, per_channel=True), Rotation()), None),
+        ((TimeWarp(1, 4, per_channel=True), Gain()), Gain()),
+        ((TimeWarp(1, 4),), None),
+    ],
+)
+def test_mixtures_are_a_freedom_only_where_all_before_them_commutes(stages, mixer):
+    part = Compose(*stages).channel_part(L, P)
+    if mixer is None:
+        assert part is None
+        return
+    at = [repr(stage) for stage in stages].index(repr(mixer))
+    before = sum(stage.n_params(L, P) for stage in stages[:at])
+    assert part == (mixer, slice(before, before + mixer.n_params(L, P)))
