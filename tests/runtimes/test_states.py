@@ -6,6 +6,7 @@ import pytest
 from percdl.algorithm.exchange import BRANCHES, add_in_tree
 from percdl.exceptions import InvalidParameterError, UnreadableFileError
 from percdl.runtimes.states import States, read_state, write_state
+from percdl.signals.writers.leftovers import release
 
 
 def run_round(states):
@@ -17,23 +18,31 @@ def run_round(states):
     states.advance()
 
 
+def written(states, path):
+    """Stand for a checkpoint: a file that speaks of the states."""
+    snapshot = states.snapshot(path)
+    path.write_bytes(snapshot["folder"].tobytes())
+    states.settle()
+    return snapshot
+
+
 def seen(states):
     return [int(read_state(states.before(i))["seen"][0]) for i in range(states.n_partitions)]
 
 
 def test_a_round_leads_from_state_to_state(tmp_path):
-    states = States(tmp_path / "state", 3)
+    states = States.create(tmp_path, 3)
     assert states.before(0) is None
     for n_rounds in (1, 2, 3):
         run_round(states)
         assert seen(states) == [n_rounds] * 3
     assert len(list(tmp_path.rglob("*.safetensors"))) == 3
-    states.delete()
+    states.close()
     assert not list(tmp_path.iterdir())
 
 
 def test_a_round_that_was_broken_off_can_be_run_again(tmp_path):
-    states = States(tmp_path / "state", 3)
+    states = States.create(tmp_path, 3)
     run_round(states)
     write_state(states.after(1), {"seen": np.array([99])})
     run_round(states)
@@ -42,35 +51,124 @@ def test_a_round_that_was_broken_off_can_be_run_again(tmp_path):
 
 @pytest.mark.parametrize("rounds_after", [0, 1, 2, 3])
 def test_a_snapshot_is_good_until_the_next(tmp_path, rounds_after):
-    states = States(tmp_path / "state", 2)
+    states = States.create(tmp_path, 2)
     run_round(states)
-    states.snapshot()
+    written(states, tmp_path / "file")
     run_round(states)
-    snapshot = states.snapshot()
+    snapshot = written(states, tmp_path / "file")
     for _ in range(rounds_after):
         run_round(states)
-    again = States(tmp_path / "another", 2)
+    states.close(keep=True)
+    again = States.create(tmp_path / "another", 2)
     again.restore(snapshot)
     assert seen(again) == [2, 2]
     run_round(again)
     assert seen(again) == [3, 3]
-    assert not (tmp_path / "another").exists()
+    assert not list((tmp_path / "another").iterdir())
+
+
+@pytest.mark.parametrize("rounds_after", [0, 1, 2])
+def test_a_snapshot_on_disk_is_good_until_the_next_is_on_disk(tmp_path, rounds_after):
+    states = States.create(tmp_path, 2)
+    run_round(states)
+    snapshot = written(states, tmp_path / "file")
+    for _ in range(rounds_after):
+        run_round(states)
+        states.snapshot(tmp_path / "file")  # which could not be written
+    states.close(keep=True)
+    again = States.create(tmp_path, 2)
+    again.restore(snapshot)
+    assert seen(again) == [1, 1]
+
+
+def test_states_in_use_are_not_taken_over(tmp_path):
+    states = States.create(tmp_path, 2)
+    run_round(states)
+    snapshot = written(states, tmp_path / "file")
+    again = States.create(tmp_path, 2)
+    with pytest.raises(InvalidParameterError, match="Another process is at work"):
+        again.restore(snapshot)
+    states.close(keep=True)
+    again.restore(snapshot)
+
+
+def test_a_folder_that_is_none_of_ours_is_left_alone(tmp_path):
+    states = States.create(tmp_path, 1)
+    run_round(states)
+    snapshot = written(states, tmp_path / "file")
+    states.close(keep=True)
+    home = states.folder.rename(tmp_path / "home")
+    forged = {**snapshot, "folder": np.frombuffer(str(home).encode(), np.uint8)}
+    with pytest.raises(InvalidParameterError, match="gone"):
+        States.create(tmp_path, 1).restore(forged)
+    assert home.is_dir()
+
+
+def abandon(states):
+    """Stand for kill -9: nobody holds the states any more, and nothing else was done."""
+    release(states._held)
+    return states.folder
+
+
+def swept(parent):
+    """Start another fit there; return what is left of the others."""
+    other = States.create(parent, 1)
+    other.sweep_others()
+    other.close()
+    return sorted(parent.glob("state-*"))
+
+
+@pytest.mark.parametrize("has_settled", [True, False])
+def test_states_stay_while_a_file_speaks_of_them(tmp_path, has_settled):
+    states, file = States.create(tmp_path, 1), tmp_path / "file"
+    run_round(states)
+    file.write_bytes(states.snapshot(file)["folder"].tobytes())
+    if has_settled:
+        states.settle()
+    assert swept(tmp_path) == [states.folder]  # it is at work
+    abandon(states)
+    assert swept(tmp_path) == [states.folder]
+    file.write_bytes(b"of another fit, or of the end of this one")
+    assert swept(tmp_path) == []
+
+
+def test_a_file_that_was_moved_may_come_back(tmp_path):
+    states, file = States.create(tmp_path, 1), tmp_path / "file"
+    run_round(states)
+    snapshot = written(states, file)
+    abandon(states)
+    file.rename(tmp_path / "elsewhere")
+    assert swept(tmp_path) == [states.folder]
+    again = States.create(tmp_path, 1)
+    again.restore(snapshot)
+    assert seen(again) == [1]
+
+
+def test_states_that_no_file_speaks_of_are_swept(tmp_path):
+    first, second = States.create(tmp_path, 1), States.create(tmp_path, 1)
+    run_round(first)
+    run_round(second)
+    second.snapshot(tmp_path / "never written")
+    for states in (first, second):
+        abandon(states)
+    far = first.folder.rename(tmp_path / "state-00000000-of-another-machine")
+    assert swept(tmp_path) == [far]
 
 
 def test_states_that_are_gone_are_told(tmp_path):
-    states = States(tmp_path / "state", 2)
+    states = States.create(tmp_path, 2)
     run_round(states)
-    snapshot = states.snapshot()
+    snapshot = written(states, tmp_path / "file")
     states.before(1).unlink()
     with pytest.raises(InvalidParameterError, match=r"1 of 2 states .* gone, .*000001"):
-        States(tmp_path / "another", 2).restore(snapshot)
+        States.create(tmp_path / "another", 2).restore(snapshot)
     with pytest.raises(UnreadableFileError, match="missing or damaged"):
         read_state(tmp_path / "nothing")
 
 
 def test_a_state_in_memory_is_another_thing(tmp_path):
     with pytest.raises(InvalidParameterError, match="interrupted in memory"):
-        States(tmp_path / "state", 2).restore({"chunk0/0": np.zeros(3)})
+        States.create(tmp_path, 2).restore({"chunk0/0": np.zeros(3)})
 
 
 @pytest.mark.parametrize("count", [1, 2, BRANCHES, BRANCHES + 1, 3 * BRANCHES**2 + 5])

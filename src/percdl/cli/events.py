@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -89,8 +88,9 @@ def _write(format: Format, table: pd.DataFrame, out: Path, options: dict[str, An
 @contextmanager
 def _staged(folder: Path) -> Iterator[Path]:
     """Yield a folder beside the files to be; what is in it at the end takes their place."""
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".percdl-") as temporary:
-        stage = Path(temporary)
+    from percdl.signals.writers.leftovers import scratch_folder
+
+    with scratch_folder(folder, "events") as stage:
         yield stage
         for file in sorted(path for path in stage.rglob("*") if path.is_file()):
             target = folder / file.relative_to(stage)

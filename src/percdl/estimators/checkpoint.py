@@ -2,6 +2,7 @@
 
 A checkpoint is a file like that of a model, written after each round. It holds the state of all
 subjects, so it is about as large as what the fit keeps in memory between rounds, recordings aside.
+The last one holds the result instead, so that it is not lost before a model file is written.
 """
 
 from __future__ import annotations
@@ -102,7 +103,8 @@ def fit_with_checkpoints(
         What a command was told; it is kept in the checkpoint, and as ``model.settings_``.
     runtime : DaskRuntime or OutOfCore, optional
         Where to run, see `PerCDL.fit`. Where the state of the subjects is on disk, a checkpoint
-        says where, and that folder stays until the fit is done.
+        says where, and that folder stays until the fit is done, or until another fit has written
+        its checkpoint to the same path.
 
     Returns
     -------
@@ -125,7 +127,7 @@ def fit_with_checkpoints(
         chosen = Choices(*resume.content["chosen"])
         moment = _unpack(resume)
 
-    def save(moment: Moment) -> None:
+    def save(moment: Moment) -> bool:
         content, arrays = _pack(moment)
         content |= {
             "version": __version__,
@@ -139,8 +141,12 @@ def fit_with_checkpoints(
             container.write(path, container.CHECKPOINT, content, arrays)
         except OSError as error:
             _warn_once(path, error, warned)
+            return False
+        return True
 
-    watch = Watch(report, None if path is None else save, moment)
+    watch = Watch(report, resumed=moment)
+    if path is not None:
+        watch = Watch(report, Path(path), save, moment)
     model._learn(cohort, chosen, watch, runtime)
     model.settings_ = settings
     return model

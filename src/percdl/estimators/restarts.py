@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +15,7 @@ from percdl.algorithm.history import History, StopReason
 from percdl.algorithm.loop import run_percdl
 from percdl.algorithm.results import Results
 from percdl.algorithm.settings import Settings
-from percdl.algorithm.standing import Standing
+from percdl.algorithm.standing import Standing, begin
 from percdl.estimators.first_dictionary import revive_atoms
 from percdl.runtimes.hosting import host_fit
 from percdl.runtimes.protocol import HostedFit, Place
@@ -50,7 +51,7 @@ class Moment:
     best : End or None
         The best of the runs before.
     site : dict of arrays
-        The state of the subjects.
+        The state of the subjects; none at the end of a fit, which ``best`` tells all about.
     """
 
     restart: int
@@ -65,12 +66,14 @@ class Moment:
 class Watch:
     """Who is told of a fit, and where it starts.
 
-    ``save(moment)`` is called after each round, then ``report(phase, round, objective)``; with
-    ``resumed``, the fit goes on from there.
+    ``save(moment)`` is called after each round, then ``report(phase, round, objective)``; once
+    more at the end. It writes to ``path`` and returns whether it could. With ``resumed``, the fit
+    goes on from there.
     """
 
     report: Callable[[str, int, float], None]
-    save: Callable[[Moment], None] | None = None
+    path: Path | None = None
+    save: Callable[[Moment], bool] = lambda moment: True
     resumed: Moment | None = None
 
 
@@ -86,24 +89,27 @@ def run_restarts(
     """Run from each first dictionary; return the end with the lowest objective."""
     runtime = host_fit(place, cohort, settings, model.chunk_rows)
     try:
-        end = _run_restarts(model, cohort, settings, watch, runtime)
+        end, is_saved = _run_restarts(model, cohort, settings, watch, runtime)
     except BaseException:
         # A checkpoint may speak of what is there.
-        runtime.close(keep=watch.save is not None or watch.resumed is not None)
+        runtime.close(keep=True)
         raise
-    runtime.close()
+    runtime.close(keep=not is_saved)
     return end
 
 
 def _run_restarts(
     model: BaseCDL, cohort: AnyCohort, settings: Settings, watch: Watch, runtime: HostedFit
-) -> End:
+) -> tuple[End, bool]:
+    """Return the best end, and whether nobody needs the state of the subjects any more."""
     rng = check_random_state(model.random_state)
     n_restarts, revive = 1, None  # a dictionary that was given is not meddled with
     if isinstance(model.init, str):
         n_restarts = model.n_restarts
         revive = partial(revive_atoms, cohort=cohort, settings=settings, rng=rng)
     first, best, resumed = 0, None, watch.resumed
+    if resumed is not None and resumed.best is not None and not resumed.site:
+        return resumed.best, True
     if resumed is not None:
         runtime.restore(resumed.site)
         rng.set_state(resumed.draws)
@@ -116,9 +122,11 @@ def _run_restarts(
             start = model._first_dictionary(cohort, settings, rng, restart)
 
         def save(standing: Standing, restart=restart, history=history, best=best) -> None:
-            if watch.save is not None:
-                draws, arrays = rng.get_state(legacy=True), runtime.snapshot()
-                watch.save(Moment(restart, standing, history, tuple(draws), best, arrays))
+            if watch.path is not None:
+                draws, arrays = rng.get_state(legacy=True), runtime.snapshot(watch.path)
+                moment = Moment(restart, standing, history, tuple(draws), best, arrays)
+                if watch.save(moment):
+                    runtime.settle()
 
         outcome = run_percdl(runtime, settings, start, history, watch.report, revive, save)
         if best is None or outcome.sums.objective < best.objective:
@@ -130,4 +138,5 @@ def _run_restarts(
                 runtime.results(),
             )
     assert best is not None  # there is at least one run
-    return best
+    draws, standing = tuple(rng.get_state(legacy=True)), begin(best.dictionary)
+    return best, watch.save(Moment(restart, standing, history, draws, best, {}))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import numpy as np
 from percdl.algorithm.exchange import Broadcast
 from percdl.exceptions import FederationError
 from percdl.federated.checksum import checksum
+from percdl.signals.writers.files import replacing
 
 
 class Ledger:
@@ -58,12 +58,8 @@ class Ledger:
         """Write an answer down before it is given."""
         if self._folder is None:
             return
-        unfinished = self._folder / f"{question}.part"
-        with unfinished.open("wb") as file:
+        with replacing(self._folder / f"{question}.npy") as file:
             np.save(file, answer, allow_pickle=False)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(self._folder / f"{question}.npy")
 
 
 def release_of(kind: str, broadcast: Broadcast) -> str:

@@ -73,9 +73,12 @@ class InProcess:
         """Return what was learned of each subject, in the order of the cohort."""
         return self.site.results()
 
-    def snapshot(self) -> dict[str, np.ndarray]:
-        """Return the state of all subjects, as arrays by name."""
+    def snapshot(self, reader: Path | None = None) -> dict[str, np.ndarray]:
+        """Return the state of all subjects, as arrays by name, whoever will read them."""
         return site_arrays(self.site)
+
+    def settle(self) -> None:
+        """Do nothing: a snapshot needs nothing but itself."""
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         """Give all subjects the state of a snapshot."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from abc import ABC, abstractmethod
+from contextlib import ExitStack
 from pathlib import Path
-from uuid import uuid4
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from percdl.exceptions import InvalidParameterError
 from percdl.runtimes.partitions import Partition, Round, join_results
 from percdl.runtimes.states import States
 from percdl.signals import AnyCohort, ShardedCohort, write_shards
+from percdl.signals.writers.leftovers import scratch_folder
 
 # Recordings in memory are cut into shards of so many: it must not depend on the workers.
 ROWS_PER_SHARD = 256
@@ -44,21 +44,25 @@ class PartitionedFit(ABC):
         chunk_rows: int | None,
         folder: Path | None,
     ):
-        self._temporary: Path | None = None
-        if not isinstance(cohort, ShardedCohort):
-            folder = self._temporary = Path(tempfile.mkdtemp(prefix="percdl-", dir=folder))
-            cohort = write_shards(cohort, folder / SHARDS, recordings_per_shard=ROWS_PER_SHARD)
+        self._has_begun = False
+        if folder is None:
+            is_on_disk = isinstance(cohort, ShardedCohort)
+            folder = cohort.folder if is_on_disk else Path(tempfile.gettempdir())
+        folder = folder.resolve()
+        with ExitStack() as scratch:
+            try:
+                cohort = _on_disk(cohort, folder, scratch)
+                self.states = States.create(folder, len(cohort.shards))
+            except OSError as error:
+                raise InvalidParameterError(
+                    f"The state of the subjects cannot be written to {folder} "
+                    f"({error.strerror or error}). Name another folder, e.g. "
+                    "`runtime=OutOfCore(folder=...)`."
+                ) from error
+            self._scratch = scratch.pop_all()
         self.partitions = [
             Partition(shard.path, settings, chunk_rows, cohort.n_masks) for shard in cohort.shards
         ]
-        own = (folder or cohort.folder).resolve() / f"state-{uuid4().hex[:12]}"
-        try:
-            self.states = States(own, len(self.partitions))
-        except OSError as error:
-            raise InvalidParameterError(
-                f"The state of the subjects cannot be written to {own} ({error}). Name another "
-                "folder, e.g. `runtime=OutOfCore(folder=...)`."
-            ) from error
 
     def population_round(self, broadcast: Broadcast) -> Sums:
         """Run CSC with the common atoms everywhere; return the sums."""
@@ -76,9 +80,13 @@ class PartitionedFit(ABC):
         """Return what was learned of each subject, in the order of the cohort."""
         return join_results(self._collect())
 
-    def snapshot(self) -> dict[str, np.ndarray]:
+    def snapshot(self, reader: Path) -> dict[str, np.ndarray]:
         """Return where the states are."""
-        return self.states.snapshot()
+        return self.states.snapshot(reader)
+
+    def settle(self) -> None:
+        """Let go of states that only earlier snapshots speak of."""
+        self.states.settle()
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         """Go back to the states of a snapshot."""
@@ -86,13 +94,14 @@ class PartitionedFit(ABC):
 
     def close(self, keep: bool = False) -> None:
         """Delete what the fit has written, except that a snapshot may need it."""
-        if not keep:
-            self.states.delete()
-        if self._temporary is not None:
-            gone = self._temporary / SHARDS if keep else self._temporary
-            shutil.rmtree(gone, ignore_errors=True)
+        self.states.close(keep)
+        self.states.sweep_others()  # a fit that had ended already has run no round
+        self._scratch.close()
 
     def _round(self, round_: Round, broadcast: Broadcast) -> Sums:
+        if not self._has_begun:
+            self._has_begun = True
+            self.states.sweep_others()  # now that those to go on from are held
         sums = self._run(round_, broadcast)
         self.states.advance()
         return sums
@@ -104,3 +113,12 @@ class PartitionedFit(ABC):
     @abstractmethod
     def _collect(self) -> list[Results]:
         """Return the results of all partitions."""
+
+
+def _on_disk(cohort: AnyCohort, folder: Path, scratch: ExitStack) -> ShardedCohort:
+    """Write a cohort in memory to disk, for the time of a fit."""
+    if isinstance(cohort, ShardedCohort):
+        return cohort
+    folder.mkdir(parents=True, exist_ok=True)
+    shards = scratch.enter_context(scratch_folder(folder, SHARDS))
+    return write_shards(cohort, shards, recordings_per_shard=ROWS_PER_SHARD)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -20,8 +21,15 @@ class HostedFit(Runtime, Protocol):
         """Return what was learned of each subject, in the order of the cohort."""
         ...
 
-    def snapshot(self) -> dict[str, np.ndarray]:
-        """Return what `restore` needs to go on from here, also in another process."""
+    def snapshot(self, reader: Path) -> dict[str, np.ndarray]:
+        """Return what `restore` needs to go on from here, also in another process.
+
+        ``reader`` is the file that it will be written to; what is there stays good.
+        """
+        ...
+
+    def settle(self) -> None:
+        """Count on the last snapshot: it is on disk, and earlier ones are not needed."""
         ...
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
@@ -29,7 +37,7 @@ class HostedFit(Runtime, Protocol):
         ...
 
     def close(self, keep: bool = False) -> None:
-        """Leave the place; with ``keep``, the last snapshot must remain good."""
+        """Leave the place; with ``keep``, the last snapshot on disk must remain good."""
         ...
 
 

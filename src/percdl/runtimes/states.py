@@ -2,10 +2,14 @@
 
 A round reads the files of the round before and writes its own. Run again, for whatever reason,
 it reads and writes the same: that is all it takes to survive the loss of a worker.
+
+The folder is held by the process of the fit. One that nobody holds any more stays as long as a
+checkpoint speaks of it, or has been moved elsewhere; the next fit sweeps the others away.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -14,9 +18,13 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from percdl.exceptions import InvalidParameterError, UnreadableFileError
-from percdl.signals.writers.files import replacing
+from percdl.signals.writers.files import flush_entries, replacing
+from percdl.signals.writers.leftovers import hold, machine, make_held, release, sweep, unique
 
 Arrays = dict[str, np.ndarray]
+_NAME = "state-"
+# Each says which file is to speak of the states: one that is there, and one that is being written.
+_SPOKEN_OF, _TO_BE = "checkpoint", "checkpoint-to-be"
 
 
 class States:
@@ -25,17 +33,28 @@ class States:
     Parameters
     ----------
     folder : Path
-        Where they lie; made if it does not exist.
+        Where they lie.
+    held : int or None
+        What `hold` has returned for it.
     n_partitions : int
         How many files a round has.
     """
 
-    def __init__(self, folder: Path, n_partitions: int):
+    def __init__(self, folder: Path, held: int | None, n_partitions: int):
         self.folder = folder
         self.n_partitions = n_partitions
+        self._held = held
         self._round = 0
-        self._kept = 0  # the round of the last snapshot
-        self._folder_of(1).mkdir(parents=True, exist_ok=True)
+        self._snapshot = 0  # the round of the last snapshot
+        self._settled = 0  # and of the last one that a file speaks of
+        self._folder_of(1).mkdir(exist_ok=True)
+
+    @classmethod
+    def create(cls, parent: Path, n_partitions: int) -> States:
+        """Make a folder for them, and its parents."""
+        parent.mkdir(parents=True, exist_ok=True)
+        folder, held = make_held(lambda: parent / f"{_NAME}{unique()}", Path.mkdir)
+        return cls(folder, held, n_partitions)
 
     def before(self, partition: int) -> Path | None:
         """Return where the state of a partition is; None before the first round."""
@@ -47,48 +66,85 @@ class States:
 
     def advance(self) -> None:
         """Count a round that all partitions have finished."""
-        if self._round != self._kept:
-            shutil.rmtree(self._folder_of(self._round), ignore_errors=True)
+        self._drop(self._round)
         self._round += 1
         self._folder_of(self._round + 1).mkdir(exist_ok=True)
 
-    def snapshot(self) -> Arrays:
-        """Return where the states are; they stay until the next snapshot."""
-        if self._kept not in (0, self._round):
-            shutil.rmtree(self._folder_of(self._kept), ignore_errors=True)
-        self._kept = self._round
+    def snapshot(self, reader: Path) -> Arrays:
+        """Return where the states are, for a file to be written; they stay until the next one.
+
+        They are flushed to disk, as that file will be. So do those stay that the file speaks of
+        now, until it is known, see `settle`, that it speaks of the new ones.
+        """
+        earlier, self._snapshot = self._snapshot, self._round
+        self._drop(earlier)
+        for i in range(self.n_partitions):
+            _flush(self._path(self._round, i))
+        flush_entries(self._folder_of(self._round))
+        if _told(self.folder / _SPOKEN_OF) != reader.absolute():
+            with replacing(self.folder / _TO_BE) as file:
+                file.write(os.fsencode(reader.absolute()))
         name = np.frombuffer(str(self.folder).encode(), np.uint8)
         return {"folder": name, "round": np.array([self._round])}
 
+    def settle(self) -> None:
+        """Count on the last snapshot: the file that speaks of it is written."""
+        earlier, self._settled = self._settled, self._snapshot
+        self._drop(earlier)
+        if (self.folder / _TO_BE).exists():
+            os.replace(self.folder / _TO_BE, self.folder / _SPOKEN_OF)
+
     def restore(self, arrays: Arrays) -> None:
-        """Go back to a snapshot."""
+        """Go back to a snapshot that a file speaks of."""
         if set(arrays) != {"folder", "round"}:
             raise InvalidParameterError(
                 "The fit was interrupted in memory, and its state is not on disk. Go on with "
                 "the runtime it began with, or start anew."
             )
-        there = States(Path(arrays["folder"].tobytes().decode()), self.n_partitions)
-        there._round = there._kept = int(arrays["round"][0])
-        there._folder_of(there._round + 1).mkdir(exist_ok=True)
-        files = [there._path(there._round, i) for i in range(self.n_partitions)]
+        folder, index = Path(os.fsdecode(arrays["folder"].tobytes())), int(arrays["round"][0])
+        files = [_path_in(folder, index, i) for i in range(self.n_partitions)]
         lost = [file for file in files if not file.is_file()]
-        if lost:
+        # What bears another name was not made here, and is not for us to delete.
+        if lost or not folder.name.startswith(_NAME):
             raise InvalidParameterError(
                 f"{len(lost)} of {len(files)} states of the subjects are gone, the first "
-                f"{lost[0]}. Bring them back, or start anew."
+                f"{(lost or files)[0]}. Bring them back, or start anew."
             )
-        shutil.rmtree(self.folder, ignore_errors=True)
+        try:
+            held = hold(folder)
+        except BlockingIOError as error:
+            raise InvalidParameterError(
+                f"Another process is at work on the states in {folder}: the fit still runs, or "
+                "was resumed already. Wait for it, or end it."
+            ) from error
+        self.close()
+        there = States(folder, held, self.n_partitions)
+        there._round = there._snapshot = there._settled = index
+        there._folder_of(index + 1).mkdir(exist_ok=True)
         vars(self).update(vars(there))
 
-    def delete(self) -> None:
-        """Delete all files."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+    def sweep_others(self) -> None:
+        """Delete states beside these that are of no use to anybody."""
+        others = self.folder.parent.glob(f"{_NAME}{machine()}-*")
+        sweep(folder for folder in others if not _is_spoken_of(folder))
+
+    def close(self, keep: bool = False) -> None:
+        """Delete all files; with ``keep``, not those that a file speaks of."""
+        if not (keep and self._settled):
+            shutil.rmtree(self.folder, ignore_errors=True)
+        release(self._held)
+        self._held = None
+
+    def _drop(self, index: int) -> None:
+        """Delete the files of a round, unless somebody may go back to it."""
+        if index not in (0, self._snapshot, self._settled):
+            shutil.rmtree(self._folder_of(index), ignore_errors=True)
 
     def _folder_of(self, index: int) -> Path:
-        return self.folder / f"round-{index:04d}"
+        return self._path(index, 0).parent
 
     def _path(self, index: int, partition: int) -> Path:
-        return self._folder_of(index) / f"{partition:06d}.safetensors"
+        return _path_in(self.folder, index, partition)
 
 
 def write_state(path: Path, arrays: Arrays) -> None:
@@ -107,3 +163,31 @@ def read_state(path: Path) -> Arrays:
             f"The state {path} of some subjects is missing or damaged ({error}). Start the fit "
             "anew."
         ) from error
+
+
+def _path_in(folder: Path, index: int, partition: int) -> Path:
+    return folder / f"round-{index:04d}" / f"{partition:06d}.safetensors"
+
+
+def _flush(path: Path) -> None:
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+
+
+def _told(mark: Path) -> Path | None:
+    """Return which file a mark says is to speak of the states."""
+    return Path(os.fsdecode(mark.read_bytes())) if mark.is_file() else None
+
+
+def _is_spoken_of(folder: Path) -> bool:
+    """Whether a checkpoint holds the name of the folder, or is not where it was written."""
+    for mark in (_SPOKEN_OF, _TO_BE):
+        reader = _told(folder / mark)
+        if reader is None:
+            continue
+        if reader.is_file():
+            if os.fsencode(folder.name) in reader.read_bytes():
+                return True
+        elif mark == _SPOKEN_OF:
+            return True
+    return False
