@@ -15,7 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from percdl import Cohort, PerCDL, ShardedCohort, TimeWarp, events_to_csv, load, write_shards
+from percdl import (
+    Cohort,
+    PerCDL,
+    PopCDL,
+    ShardedCohort,
+    TimeWarp,
+    events_to_csv,
+    load,
+    write_shards,
+)
 from percdl.estimators import container
 from percdl.estimators.checkpoint import fit_with_checkpoints, read_checkpoint
 from percdl.runtimes.out_of_core import OutOfCore
@@ -24,8 +33,8 @@ from percdl.signals.shards import INDEX
 
 MODEL, CHECKPOINT, DATA, STATES = "model.percdl", "model.percdl.checkpoint", "data", "states"
 OPTIONS: dict[str, Any] = {
-    "n_atoms": 1, "atom_length": 20, "penalty": 0.3, "n_init": 2, "n_perso": 3,
-    "realign": False, "multistart": False, "random_state": 0,
+    "n_atoms": 1, "atom_length": 20, "penalty": 0.3, "realign": False, "random_state": 0,
+    "init": np.sin(np.pi * np.linspace(0, 1, 20))[None, :, None],
 }  # fmt: skip
 N_SUBJECTS, PER_SHARD = 10, 4
 # What one killed process may leave beside its files: one that it wrote, one folder, one state.
@@ -47,6 +56,8 @@ class Task:
         Put there what it needs; do it, or go on with it; look at it after a kill.
     compare : function of the folder and that of a run which nobody has killed
         Raise `Torn` where a result differs in one bit.
+    share : float
+        Which part of the kills of fits it gets; 0: it is no fit, and is killed at each step.
     """
 
     name: str
@@ -54,6 +65,7 @@ class Task:
     run: Callable[[Path], None]
     check: Callable[[Path, Path], None]
     compare: Callable[[Path, Path], None]
+    share: float = 0.0
 
 
 @cache
@@ -73,18 +85,37 @@ def make_tasks() -> list[Task]:
     fit = partial(Task, prepare=_put_old_model, check=_check_fit, compare=_compare_models)
     sharded = partial(fit, prepare=_put_shards)
     return [
-        fit("fit in memory", run=partial(_fit, make_cohort, None)),
-        sharded("fit from shards", run=_fit_shards),
-        fit("fit of recordings in memory, states on disk", run=_fit_states),
-        sharded("percdl fit, from shards", run=_command),
+        fit("fit in memory", run=partial(_fit, _full, make_cohort, None), share=0.3),
+        sharded("fit from shards", run=partial(_fit_shards, _full), share=0.45),
+        fit("fit in memory, states on disk", run=_fit_states, share=0.1),
+        sharded("percdl fit, from shards", run=_command, share=0.15),
+        *_writers(),
+    ]
+
+
+def make_short_tasks() -> list[Task]:
+    """Return one fit that compiles little, and one writer."""
+    run = partial(_fit_shards, _short)
+    name = "short fit from shards"
+    return [
+        Task(name, _put_shards, run, _check_fit, _compare_models, share=1.0),
+        _writers()[-1],
+    ]
+
+
+def _writers() -> list[Task]:
+    return [
         Task("write_shards", _make, _write_shards, _check_shards, _compare_shards),
         Task("model.save, events_to_csv", _put_files, _write_files, _check_files, _check_files),
-    ]  # fmt: skip
+    ]
 
 
-def _model() -> PerCDL:
-    first = np.sin(np.pi * np.linspace(0, 1, 20))[None, :, None]
-    return PerCDL(transform=TimeWarp(1, 3), init=first, **OPTIONS)
+def _full() -> PerCDL:
+    return PerCDL(transform=TimeWarp(1, 3), n_init=2, n_perso=3, multistart=False, **OPTIONS)
+
+
+def _short() -> PopCDL:
+    return PopCDL(n_init=3, **OPTIONS)
 
 
 def _make(folder: Path) -> None:
@@ -102,19 +133,24 @@ def _put_shards(folder: Path) -> None:
     write_shards(make_cohort(), folder / DATA, recordings_per_shard=PER_SHARD)
 
 
-def _fit(open_cohort: Callable[[], Any], place: OutOfCore | None, folder: Path) -> None:
+def _fit(
+    make_model: Callable[[], Any],
+    open_cohort: Callable[[], Any],
+    place: OutOfCore | None,
+    folder: Path,
+) -> None:
     kept = folder / CHECKPOINT
     before = read_checkpoint(kept) if kept.exists() else None
-    model = fit_with_checkpoints(_model(), open_cohort(), kept, resume=before, runtime=place)
+    model = fit_with_checkpoints(make_model(), open_cohort(), kept, resume=before, runtime=place)
     model.save(folder / MODEL)
 
 
-def _fit_shards(folder: Path) -> None:
-    _fit(partial(ShardedCohort.open, folder / DATA), None, folder)
+def _fit_shards(make_model: Callable[[], Any], folder: Path) -> None:
+    _fit(make_model, partial(ShardedCohort.open, folder / DATA), None, folder)
 
 
 def _fit_states(folder: Path) -> None:
-    _fit(make_cohort, OutOfCore(folder / STATES), folder)
+    _fit(_full, make_cohort, OutOfCore(folder / STATES), folder)
 
 
 def _command(folder: Path) -> None:
@@ -129,7 +165,7 @@ def _command(folder: Path) -> None:
 
 
 def _check_fit(folder: Path, truth: Path) -> None:
-    """The checkpoint can be gone on from; the model is the old one or the new one."""
+    """Raise where one cannot go on, or the model is neither the old one nor the new one."""
     if (folder / CHECKPOINT).exists():
         checkpoint = read_checkpoint(folder / CHECKPOINT)
         if "site/folder" in checkpoint.arrays:
@@ -202,7 +238,7 @@ def _check_files(folder: Path, truth: Path) -> None:
 
 
 def _check_litter(folder: Path) -> None:
-    """What is left does not pile up, however often a task is killed."""
+    """Raise where leftovers pile up."""
     if len(left := leftovers(folder)) > MOST_LEFT:
         raise Torn(f"{len(left)} leftovers: {left}")
 

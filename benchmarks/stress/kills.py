@@ -1,7 +1,8 @@
 """Kill tasks at random moments and at each step on disk, go on, and compare: ``make kills``.
 
-``python -m benchmarks.stress.kills N`` kills N times and writes what was found as JSON. Children
-are forked before JAX has begun to work, and compile nothing twice: a kill costs about a second.
+``python -m benchmarks.stress.kills N`` kills short fits N times and writes what was found as JSON.
+Children are forked before JAX has begun to work, and compile nothing twice: a kill of a fit costs
+two seconds of a core, that of a writer a tenth of one.
 """
 
 from __future__ import annotations
@@ -22,13 +23,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.stress.kill_points import KillPoint
-from benchmarks.stress.kill_tasks import MODEL, Task, clear, leftovers, make_tasks
+from benchmarks.stress.kill_tasks import MODEL, Task, clear, leftovers, make_short_tasks
 from benchmarks.timing import say
 
 # Kills of one run at most, until it is let go to its end.
 CHAIN = 6
-# Shares of the kills, by task.
-SHARES = (0.2, 0.35, 0.1, 0.15, 0.1, 0.1)
 
 
 @dataclass
@@ -38,6 +37,7 @@ class Tally:
     Attributes
     ----------
     name : str
+    is_fit : bool
     by_step, by_clock : int
         Processes that died of SIGKILL: at a step on disk, at a random moment.
     n_steps, n_cut : int
@@ -53,6 +53,7 @@ class Tally:
     """
 
     name: str
+    is_fit: bool
     by_step: int = 0
     by_clock: int = 0
     n_steps: int = 0
@@ -68,17 +69,17 @@ class Tally:
         return self.by_step + self.by_clock
 
 
-def kill_all(n_kills: int, seed: int = 0) -> list[Tally]:
-    """Kill all tasks, so often in total, or a few times more; return what came of it."""
+def kill_all(tasks: list[Task], n_kills: int, seed: int = 0) -> list[Tally]:
+    """Kill fits so often in total, and writers at each step; return what came of it."""
     rng = np.random.default_rng(seed)
     with tempfile.TemporaryDirectory() as home:
         place = Path(home).resolve()
         os.environ["JAX_COMPILATION_CACHE_DIR"] = str(place / "compiled")
         tallies = []
-        for task, share in zip(make_tasks(), SHARES, strict=True):
+        for task in tasks:
             say(f"killing: {task.name}")
             trial = _Trial(task, place, rng)
-            trial.kill(max(1, round(share * n_kills)))
+            trial.kill(round(task.share * n_kills))
             tallies.append(trial.tally)
             if (place / "truth" / MODEL).exists():
                 os.replace(place / "truth" / MODEL, place / MODEL)  # for tasks without a fit
@@ -91,13 +92,17 @@ class _Trial:
 
     def __init__(self, task: Task, place: Path, rng: np.random.Generator):
         self.task, self.rng = task, rng
-        self.tally = Tally(task.name)
+        self.tally = Tally(task.name, task.share > 0)
         self.truth, self.folder = place / "truth", place / "killed"
 
     def kill(self, n_kills: int) -> None:
-        """Run it once to its end; then kill it, in chains, until it was killed often enough."""
+        """Run it to its end; then kill it, in chains, until it was killed often enough.
+
+        The first kill of a chain is at a step where none was so far.
+        """
         self._learn_truth()
-        first = iter(_spread(self.tally.n_steps, self.rng))
+        first = iter((1 + self.rng.permutation(self.tally.n_steps)).tolist())
+        n_kills = n_kills if self.tally.is_fit else self.tally.n_steps
         while self.tally.kills < n_kills and len(self.tally.faults) < 5:
             clear(self.folder)
             self.task.prepare(self.folder)
@@ -116,9 +121,10 @@ class _Trial:
     def _chain(self, step: int | None, n_kills: int) -> None:
         """Kill a run, go on, kill it again ...; then see where it ends."""
         tally, before = self.tally, self.tally.kills
-        while tally.kills < n_kills and tally.kills - before < CHAIN:
+        most = CHAIN if tally.is_fit else 1
+        while tally.kills < n_kills and tally.kills - before < most:
             if step is None and self.rng.random() < 0.5:
-                step = int(self.rng.integers(1, tally.n_steps + 1))
+                step = int(self.rng.integers(1, 1 + tally.n_steps // 3))  # less is left to do
             is_cut_there, is_first = step is not None, tally.kills == before
             child = _Child(self.task, self.folder, step)
             if step is None:
@@ -198,10 +204,6 @@ def _run(task: Task, folder: Path, step: int | None, told: int) -> int:
     return 0
 
 
-def _spread(n_steps: int, rng: np.random.Generator) -> list[int]:
-    """Return all steps, so that the first few of them are spread over all."""
-    return (1 + rng.permutation(n_steps)).tolist()
-
-
 if __name__ == "__main__":
-    print(json.dumps([asdict(tally) for tally in kill_all(int(sys.argv[1]))]))
+    found = kill_all(make_short_tasks(), int(sys.argv[1]))
+    print(json.dumps([asdict(tally) for tally in found]))

@@ -1,12 +1,11 @@
 """Where nothing can be written: a message, an exit code, and nothing half-written."""
 
 import os
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 from commands import MODEL, READ, contents, refused, run
+from small_disks import mounted
 
 import percdl
 
@@ -27,18 +26,9 @@ def arguments_of(command, walks, model_file):
 @pytest.fixture
 def full_disk(tmp_path):
     """A folder on a file system on which a page is left, less than a model takes."""
-    if os.geteuid() != 0 or shutil.which("mount") is None:
-        pytest.skip("a full disk is a small tmpfs, which only root may mount")
-    folder = tmp_path / "full"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=8k", "tmpfs", str(folder)]
-    if subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("this system lets nobody mount a tmpfs")
-    try:
+    with mounted(tmp_path / "full", kilobytes=8) as folder:
         (folder / "filler").write_bytes(b"x" * 4096)
         yield folder
-    finally:
-        subprocess.run(["umount", str(folder)], check=True)
 
 
 def test_a_fit_on_a_full_disk(walks, full_disk):
