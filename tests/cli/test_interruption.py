@@ -166,3 +166,22 @@ def test_another_thread_leaves_signals_alone():
     thread.start()
     thread.join()
     assert seen == [before]
+
+
+def test_a_request_to_end_leaves_the_last_round(walks, model_file, tmp_path):
+    """SIGTERM, as from a batch system: the process ends at once, and what it wrote is good."""
+    out = tmp_path / "m"
+    command = [sys.executable, "-m", "percdl", "fit", walks, *READ, *MODEL, "--out", out, "--json"]
+    process = subprocess.Popen(
+        [str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    for line in process.stdout:
+        if json.loads(line)["event"] == "round":
+            process.send_signal(signal.SIGTERM)
+            break
+    _, complaints = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGTERM, complaints
+    result = run("fit", "--resume", f"{out}.checkpoint")
+    assert result.exit_code == 0, result.output
+    assert_same_fit(percdl.load(out), percdl.load(model_file))
+    assert contents(tmp_path) == ["m"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -78,17 +79,19 @@ class FederatedSite:
         line = {"asked": request.kind, "round": request.round, "attempt": request.attempt}
         try:
             facts, arrays = self._answer(request, store)
-        except PerCDLError as error:
-            store.log({**line, "refused": str(error)})
+            echo = (request.kind, request.run, request.round, request.attempt)
+            reply = Reply(self.name, *echo, facts, arrays)
+            store.log({**line, "roster": request.facts.get("roster"), "bytes": n_bytes(reply)})
+        except (PerCDLError, OSError) as error:
+            with suppress(OSError):  # a disk that is full takes no log either
+                store.log({**line, "refused": str(error)})
             if isinstance(error, FederationError):
                 raise
             # What it says may name subjects: it stays here.
+            why = getattr(error, "strerror", None) or type(error).__name__
             raise FederationError(
-                f"Site {self.name} cannot answer ({type(error).__name__}); its own log says why."
+                f"Site {self.name} cannot answer ({why}); its own log says why."
             ) from error
-        echo = (request.kind, request.run, request.round, request.attempt)
-        reply = Reply(self.name, *echo, facts, arrays)
-        store.log({**line, "roster": request.facts.get("roster"), "bytes": n_bytes(reply)})
         return reply
 
     @cached_property

@@ -1,0 +1,245 @@
+"""Disks that are full or read-only: an error that names the file, the old one, and no litter."""
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from federation import FaultyWire, make_cohort, split
+from small_disks import fill, make_read_only, mounted
+from small_models import assert_same_fit, make, spaced_cohort
+
+from percdl import events_to_csv, load, write_shards
+from percdl.estimators.checkpoint import fit_with_checkpoints, read_checkpoint
+from percdl.exceptions import CheckpointWarning, FederationError, InvalidParameterError
+from percdl.federated.agreement import propose
+from percdl.federated.checkpoint import write_checkpoint
+from percdl.federated.front import FederatedPerCDL, make_sites
+from percdl.federated.ledger import Ledger
+from percdl.federated.store import Store
+from percdl.runtimes.out_of_core import OutOfCore
+from percdl.signals.writers.npz import write_npz
+
+WHY = {"full": "No space left on device", "read-only": "Read-only file system"}
+
+
+@pytest.fixture(scope="module")
+def cohort():
+    return spaced_cohort(3)
+
+
+@pytest.fixture(scope="module")
+def model(cohort):
+    return make("PopCDL").fit(cohort)
+
+
+@pytest.fixture
+def disk(tmp_path):
+    """A folder on a disk of its own, with room for now."""
+    with mounted(tmp_path / "disk", kilobytes=256) as folder:
+        yield folder
+
+
+def spoil(disk, how):
+    fill(disk) if how == "full" else make_read_only(disk)
+
+
+def contents(folder):
+    return sorted(path.name for path in folder.rglob("*") if path.is_file())
+
+
+def write_store(folder, content):
+    store = Store(folder, "run")
+    store.folder.mkdir(exist_ok=True)
+    store.write_round(1, content, np.zeros(3), {"params": np.zeros((4, 2, 3))})
+
+
+def write_agreement(folder, content):
+    Store(folder, "run").write_agreement(propose(make("PopCDL"), False, 2, 1), content)
+
+
+def write_ledger(folder, content):
+    Ledger(2, folder).release("question", lambda: np.zeros(5000))
+
+
+WRITERS = {
+    "model": lambda model, folder, content: model.save(folder / "file"),
+    "events": lambda model, folder, content: events_to_csv(model.events_, folder / "file"),
+    "recordings": lambda model, folder, content: write_npz(model.recordings_, folder / "file"),
+    "state of a site": lambda model, folder, content: write_store(folder, content),
+    "agreement of a site": lambda model, folder, content: write_agreement(folder, content),
+}
+
+
+@pytest.mark.parametrize("how", WHY)
+@pytest.mark.parametrize("kind", WRITERS)
+def test_the_old_file_stays(kind, how, model, disk):
+    write = partial(WRITERS[kind], model, disk)
+    write("old")
+    files = {path: path.read_bytes() for path in disk.rglob("*") if path.is_file()}
+    spoil(disk, how)
+    with pytest.raises(OSError, match=WHY[how]) as caught:
+        write("new")
+    assert Path(caught.value.filename) in files
+    assert {path: path.read_bytes() for path in files} == files
+    assert not list(disk.rglob("*.percdl-part"))
+
+
+@pytest.mark.parametrize("how", WHY)
+def test_a_report(how, model, cohort, disk):
+    pytest.importorskip("plotly")
+    from percdl.report.cohort import write_report
+
+    page = disk / "page.html"
+    page.write_text("old")
+    spoil(disk, how)
+    with pytest.raises(OSError, match=WHY[how]):
+        write_report(model, page, cohort)
+    assert page.read_text() == "old"
+    assert not list(disk.rglob("*.percdl-part"))
+
+
+@pytest.mark.parametrize("how", WHY)
+def test_noisy_sums_that_cannot_be_noted_are_not_released(how, disk):
+    ledger = Ledger(2, disk / "released")
+    spoil(disk, how)
+    with pytest.raises(OSError, match=WHY[how]):
+        ledger.release("question", lambda: np.zeros(5000))
+    assert len(ledger) == len(Ledger(2, disk / "released")) == 0
+    assert not contents(disk / "released")
+
+
+@pytest.mark.parametrize("how", WHY)
+def test_the_old_checkpoint_stays(how, cohort, disk):
+    path, told = disk / "at", []
+
+    def spoil_after_the_second(*round_):
+        told.append(round_)
+        if len(told) == 2:
+            spoil(disk, how)
+
+    with pytest.warns(CheckpointWarning, match=rf"{path} cannot be written \({WHY[how]}\)"):
+        whole = fit_with_checkpoints(make("PerCDL"), cohort, path, report=spoil_after_the_second)
+    assert read_checkpoint(path).n_rounds == 2
+    assert not list(disk.rglob("*.percdl-part"))
+    resumed = fit_with_checkpoints(make("PerCDL"), cohort, None, resume=read_checkpoint(path))
+    assert_same_fit(resumed, whole)
+
+
+@pytest.mark.parametrize("how", WHY)
+def test_shards(how, cohort, disk):
+    def recordings():
+        yield from cohort[:2]
+        spoil(disk, how)
+        yield from cohort[2:]
+
+    with pytest.raises(OSError, match=WHY[how]) as caught:
+        write_shards(recordings(), disk / "data", recordings_per_shard=1)
+    assert Path(caught.value.filename).parent == disk / "data"
+    assert set(contents(disk / "data")) <= {"shard-000000.npz", "shard-000001.npz"}
+
+
+@pytest.mark.parametrize("how", WHY)
+@pytest.mark.parametrize("is_on_disk", [True, False], ids=["shards", "in memory"])
+def test_no_place_for_the_state_of_subjects(how, is_on_disk, cohort, disk, tmp_path):
+    X = write_shards(cohort, tmp_path / "data") if is_on_disk else cohort
+    spoil(disk, how)
+    with pytest.raises((InvalidParameterError, OSError), match=WHY[how]) as caught:
+        make("PopCDL").fit(X, runtime=OutOfCore(disk))
+    assert str(disk) in str(caught.value)
+    assert set(contents(disk)) <= {"filler"}
+
+
+def test_states_that_find_no_room_in_a_later_round(cohort, disk, tmp_path):
+    """The fit ends with an error; once there is room, it goes on to the same end."""
+    data, path = write_shards(cohort, tmp_path / "data", recordings_per_shard=2), tmp_path / "at"
+    whole, told = make("PerCDL").fit(data), []
+
+    def fill_after_the_second(*round_):
+        told.append(round_)
+        if len(told) == 2:
+            fill(disk)
+
+    options = {"runtime": OutOfCore(disk), "report": fill_after_the_second}
+    with pytest.raises(OSError, match="No space left on device") as caught:
+        fit_with_checkpoints(make("PerCDL"), data, path, **options)
+    assert str(disk) in caught.value.filename
+    assert not list(disk.rglob("*.percdl-part"))
+    (disk / "filler").unlink()
+    again = fit_with_checkpoints(
+        make("PerCDL"), data, path, resume=read_checkpoint(path), runtime=OutOfCore(disk)
+    )
+    assert_same_fit(again, whole)
+    assert not list(disk.iterdir())
+
+
+def test_a_checkpoint_that_finds_no_room_leaves_the_states_of_the_one_before(
+    cohort, disk, tmp_path
+):
+    data, path, told = write_shards(cohort, tmp_path / "data"), disk / "at", []
+
+    def fill_after_the_second(*round_):
+        told.append(round_)
+        if len(told) == 2:
+            fill(disk)
+
+    with pytest.warns(CheckpointWarning, match="No space left on device"):
+        whole = fit_with_checkpoints(make("PerCDL"), data, path, report=fill_after_the_second)
+    (disk / "filler").unlink()
+    checkpoint = read_checkpoint(path)
+    assert checkpoint.n_rounds == 2
+    resumed = fit_with_checkpoints(make("PerCDL"), data, path, resume=checkpoint)
+    assert_same_fit(resumed, whole)
+    assert not list((tmp_path / "data").glob("state-*"))
+
+
+def test_a_result_that_was_never_saved_is_in_the_checkpoint(cohort, tmp_path):
+    """A process may die between the end of a fit and the model file."""
+    data, path = write_shards(cohort, tmp_path / "data"), tmp_path / "at"
+    whole = fit_with_checkpoints(make("PerCDL"), data, path)
+    assert not list((tmp_path / "data").glob("state-*"))
+    rounds = []
+    again = fit_with_checkpoints(
+        make("PerCDL"),
+        data,
+        path,
+        resume=read_checkpoint(path),
+        report=lambda *told: rounds.append(told),
+    )
+    assert not rounds
+    assert_same_fit(again, whole)
+    again.save(tmp_path / "model")
+    assert_same_fit(load(tmp_path / "model"), whole)
+
+
+def test_the_checkpoint_of_a_federation(disk):
+    """The server ends with an error, and goes on from the checkpoint before."""
+    cohorts, path = split(make_cohort()), disk / "checkpoint"
+    folder, written = disk.parent / "sites", []
+
+    def fill_before_the_third(*arguments):
+        written.append(arguments)
+        if len(written) == 3:
+            fill(disk)
+        write_checkpoint(*arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("percdl.federated.front.write_checkpoint", fill_before_the_third)
+        wire = FaultyWire(make_sites(cohorts, folder))
+        with pytest.raises(OSError, match="No space left on device") as caught:
+            FederatedPerCDL(make("PopCDL"), checkpoint=path, secure=False).fit_over(wire)
+    assert caught.value.filename == str(path)
+    assert not list(disk.rglob("*.percdl-part"))
+    (disk / "filler").unlink()
+    again = FaultyWire(make_sites(cohorts, folder))
+    resumed = FederatedPerCDL(make("PopCDL"), secure=False).fit_over(again, resume=path)
+    whole = FederatedPerCDL(make("PopCDL"), secure=False).fit(cohorts)
+    np.testing.assert_array_equal(resumed.dictionary_, whole.dictionary_)
+
+
+def test_a_site_without_room_says_so(disk):
+    sites = make_sites(split(make_cohort()), disk)
+    fill(disk)
+    wire = FaultyWire(sites)
+    with pytest.raises(FederationError, match=r"cannot answer \(No space left on device\)"):
+        FederatedPerCDL(make("PopCDL"), secure=False).fit_over(wire)
