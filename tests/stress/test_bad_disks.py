@@ -234,7 +234,7 @@ def test_the_checkpoint_of_a_federation(disk):
     again = FaultyWire(make_sites(cohorts, folder))
     resumed = FederatedPerCDL(make("PopCDL"), secure=False).fit_over(again, resume=path)
     whole = FederatedPerCDL(make("PopCDL"), secure=False).fit(cohorts)
-    np.testing.assert_array_equal(resumed.dictionary_, whole.dictionary_)
+    np.testing.assert_array_equal(resumed.model_.dictionary_, whole.model_.dictionary_)
 
 
 def test_a_site_without_room_says_so(disk):
