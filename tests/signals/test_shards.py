@@ -9,6 +9,7 @@ import pytest
 from percdl import Cohort, Recording, ShardedCohort, write_shards
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError, UnreadableFileError
 from percdl.signals import as_any_cohort, as_cohort
+from percdl.signals.shards import INDEX
 
 LENGTHS = (40, 31, 52, 40, 33, 47, 40)
 
@@ -92,6 +93,15 @@ def test_the_index_is_written_last(tmp_path):
     with pytest.raises(UnreadableFileError, match=r"no index.json.*not finished"):
         ShardedCohort.open(tmp_path)
     assert Cohort(write_shards(make(), tmp_path, recordings_per_shard=2)) == make()
+
+
+def test_what_an_unfinished_attempt_has_left_goes(tmp_path):
+    write_shards(make(), tmp_path, recordings_per_shard=1)
+    (tmp_path / INDEX).unlink()  # as if killed before
+    (tmp_path / "shard-notes.npz").touch()
+    again = write_shards(make(), tmp_path, recordings_per_shard=3)
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {INDEX, "shard-notes.npz", *(shard.path.name for shard in again.shards)}
 
 
 def test_a_cohort_is_not_overwritten(written):

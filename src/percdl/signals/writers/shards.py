@@ -31,7 +31,8 @@ def write_shards(
     """Write recordings to a folder of shards, for fits that never hold all of them in memory.
 
     Recordings are taken one by one, so that a generator may make them; memory holds one shard.
-    The index is written last: a folder without one was not finished. Cost O(S N P).
+    The index is written last: a folder without one was not finished, and may be written to
+    again. Cost O(S N P).
 
     Parameters
     ----------
@@ -80,6 +81,10 @@ def write_shards(
         raise InvalidRecordingError("No recording was given, so there is nothing to write.")
     content = {"schema": SCHEMA, **shared, "shards": shards, "recordings": columns}
     replace_file(folder / INDEX, json.dumps(content).encode())
+    for path in set(folder.glob(f"shard-{'[0-9]' * 6}.npz")) - {
+        folder / s["file"] for s in shards
+    }:
+        path.unlink()  # of an earlier attempt that was not finished
     return ShardedCohort.open(folder)
 
 
