@@ -32,6 +32,7 @@ NAMES = {
     "huber",
     "identities",
     "import_time",
+    "kills",
     "l1_coder",
     "monotone",
     "mutants",
