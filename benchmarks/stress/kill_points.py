@@ -49,7 +49,7 @@ class KillPoint:
             return builtins.open(path, *arguments, **options)
 
         os.fsync = flush_or_die
-        vars(files)["open"] = open_to_tear
+        setattr(files, "open", open_to_tear)  # noqa: B010, it has none of its own
         sys.addaudithook(self._hear)
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:

@@ -114,8 +114,7 @@ class _Trial:
         for _ in range(2):
             clear(self.truth)
             self.task.prepare(self.truth)
-            child = _Child(self.task, self.truth)
-            told = child.wait()
+            told = _Child(self.task, self.truth).wait() or {}
             self.tally.n_steps, self.tally.seconds = told["steps"], told["seconds"]
 
     def _chain(self, step: int | None, n_kills: int) -> None:
