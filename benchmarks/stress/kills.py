@@ -129,8 +129,12 @@ class _Trial:
             if step is None:
                 child.kill_after(self.rng.uniform(0, tally.seconds))
             step = None
-            if child.wait() is not None:
-                break  # it was done before
+            try:
+                if child.wait() is not None:
+                    break  # it was done before
+            except RuntimeError as error:
+                tally.faults.append(f"going on: {error}")
+                return
             tally.by_step += is_cut_there
             tally.by_clock += not is_cut_there
             tally.n_cut += is_cut_there and is_first
