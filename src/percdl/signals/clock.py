@@ -18,21 +18,38 @@ DRIFT = 0.01
 THOUSAND = (500, 2000)
 
 
+# Steps may exceed all numbers: infinite ones are then no sampling period.
+_beyond_numbers = np.errstate(over="ignore", invalid="ignore", divide="ignore")
+
+
+@_beyond_numbers
+def steps_of(seconds: Float[np.ndarray, " n_times"]) -> Float[np.ndarray, " n_steps"]:
+    """Return the time between samples; infinite where it exceeds all numbers.
+
+    >>> steps_of(np.array([0.0, 0.5, 2.0]))
+    array([0.5, 1.5])
+    """
+    return np.diff(seconds)
+
+
+@_beyond_numbers
 def first_gap(seconds: Float[np.ndarray, " n_times"], sfreq: float | None = None) -> int | None:
     """Return the position before the first step that is not one sampling period.
 
     >>> first_gap(np.array([0.0, 0.01, 0.02, 0.05]), sfreq=100)
     2
     """
-    steps = np.diff(seconds)
+    steps = steps_of(seconds)
     if steps.size == 0:
         return None
     period = float(np.median(steps)) if sfreq is None else 1 / sfreq
     tolerance = UNIFORM if sfreq is None else ROUNDED
-    wrong = np.flatnonzero(~(np.abs(steps - period) <= tolerance * period))
+    uniform = (np.abs(steps - period) <= tolerance * period) & (period > 0)
+    wrong = np.flatnonzero(~uniform)
     return int(wrong[0]) if wrong.size else None
 
 
+@_beyond_numbers
 def has_drifted(seconds: Float[np.ndarray, " n_times"], sfreq: float) -> bool:
     """Whether the time that passed is not that of so many samples at this rate."""
     n_periods = len(seconds) - 1
@@ -40,6 +57,7 @@ def has_drifted(seconds: Float[np.ndarray, " n_times"], sfreq: float) -> bool:
     return bool(excess > max(1.0, DRIFT * n_periods))
 
 
+@_beyond_numbers
 def mean_rate(seconds: Float[np.ndarray, " n_times"]) -> float:
     """Return the samples per second of a uniform clock.
 

@@ -96,7 +96,9 @@ class Cohort(FromFiles, Interchange, Treatable, Measured, Sequence[Recording]):
                 units=units,
             )
         )
-        if type(arrays) is np.ndarray and arrays.ndim == 3:
+        # Integers and booleans were converted: the array is then not what the recordings hold.
+        same = type(arrays) is np.ndarray and arrays.dtype == cohort[0].values.dtype
+        if same and arrays.ndim == 3:
             cohort._stacked = arrays
         return cohort
 

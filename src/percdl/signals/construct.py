@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError
-from percdl.signals.labels import Label
+from percdl.signals.labels import Label, as_names
 from percdl.signals.recording import Arrays, Recording
 
 _LAYOUTS = (
@@ -30,11 +30,11 @@ def recordings_from_arrays(
     labels = range(n_subjects) if subjects is None else _spread("subjects", subjects, n_subjects)
     group_of = [None] * n_subjects if groups is None else _spread("groups", groups, n_subjects)
     rates: list[Any] = (
-        [sfreq] * n_subjects if np.ndim(sfreq) == 0 else _spread("sfreq", sfreq, n_subjects)
+        [sfreq] * n_subjects if _is_single(sfreq) else _spread("sfreq", sfreq, n_subjects)
     )
     # A generator of names would be spent by the first subject.
-    names = channels if channels is None or isinstance(channels, str) else tuple(channels)
-    scales = units if units is None or isinstance(units, str) else tuple(units)
+    names = channels if channels is None or isinstance(channels, str) else as_names(channels)
+    scales = units if units is None or isinstance(units, str) else as_names(units, "units")
     return [
         Recording(x, sfreq=rate, channels=names, units=scales, subject=subject, group=group)
         for x, rate, subject, group in zip(signals, rates, labels, group_of, strict=True)
@@ -44,7 +44,7 @@ def recordings_from_arrays(
 def _one_per_subject(arrays: Arrays) -> list[Any]:
     """Cut the input along its subject axis."""
     if isinstance(arrays, list | tuple):
-        if arrays and all(np.ndim(item) == 0 for item in arrays):
+        if arrays and all(map(_is_single, arrays)):
             raise InvalidRecordingError(
                 f"Got a list of {len(arrays)} single values where {_LAYOUTS} is needed. "
                 "Reshape your data: pass [x] if x is one univariate recording."
@@ -75,10 +75,18 @@ def _spread(name: str, values: Any, n_subjects: int) -> list[Any]:
             f"{name}={values!r} is one string, but {n_subjects} recording(s) need one entry each. "
             f"Pass a list, e.g. {name}=[{values!r}, ...]."
         )
-    entries = list(values)
+    entries = list(as_names(values, name))
     if len(entries) != n_subjects:
         raise InvalidParameterError(
             f"{name} has {len(entries)} entries, but there are {n_subjects} recording(s). "
             "Pass one entry per recording, in the same order."
         )
     return entries
+
+
+def _is_single(value: object) -> bool:
+    """Whether a value is one number or text, and no array."""
+    try:
+        return np.ndim(value) == 0  # pyright: ignore[reportArgumentType]
+    except ValueError:  # rows of unequal lengths
+        return False

@@ -9,9 +9,9 @@ import pandas as pd
 from jaxtyping import Float
 
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError
-from percdl.signals.clock import first_gap, has_drifted, mean_rate, warn_of_slow_clock
-from percdl.signals.labels import as_label, as_names
-from percdl.signals.recording import Recording
+from percdl.signals.clock import first_gap, has_drifted, mean_rate, steps_of, warn_of_slow_clock
+from percdl.signals.labels import as_label, as_names, check_hashable
+from percdl.signals.recording import Recording, as_rate
 
 
 def recordings_from_frame(
@@ -27,12 +27,13 @@ def recordings_from_frame(
     """Return one `Recording` per subject of a long frame; see `Cohort.from_frame`."""
     names = list(as_names(channels))
     scales = units if units is None or isinstance(units, str) else tuple(units)
-    _check_columns(frame, names, [subject, *names, *filter(None, (time, group))])
+    _check_columns(frame, names, [subject, *names, *(name for name in (time, group) if name is not None)])
     single = all(frame[name].dtype == np.float32 for name in names)
     recordings = []
-    for key, rows in frame.groupby(subject, sort=False, observed=True):
+    # By the column itself: its name may be that of the index, too.
+    for key, rows in frame.groupby(pd.Series(frame[subject]), sort=False, observed=True):
         label = as_label(key, "subject", f"Column {subject!r}")
-        rate = 1.0 if sfreq is None else float(sfreq)
+        rate = 1.0 if sfreq is None else as_rate(sfreq, f"Subject {label!r}")
         if time is not None:
             rows, seconds = _in_time_order(rows, time, label)
             if sfreq is not None:
@@ -74,6 +75,8 @@ def _check_columns(frame: pd.DataFrame, channels: list[str], needed: list[str]) 
                 f"Column {name!r} has dtype {frame[name].dtype}, but a channel holds real "
                 "numbers. Convert it, e.g. with pandas.to_numeric."
             )
+    for name in needed:
+        check_hashable(pd.Series(frame[name]))
     unnamed = int(frame[needed[0]].isna().to_numpy().sum())
     if unnamed:
         raise InvalidRecordingError(
@@ -107,9 +110,10 @@ def _in_time_order(
         )
     order = np.argsort(seconds, kind="stable")
     seconds = seconds[order]
-    if (np.diff(seconds) == 0).any():
+    still = steps_of(seconds) == 0
+    if still.any():
         raise InvalidRecordingError(
-            f"Subject {subject!r} has two rows at time {seconds[1:][np.diff(seconds) == 0][0]:g}. "
+            f"Subject {subject!r} has two rows at time {seconds[1:][still][0]:g}. "
             "Give each trial its own subject id, or drop the repeated rows."
         )
     return rows.iloc[order], seconds
@@ -131,7 +135,7 @@ def _seconds(column: pd.Series, subject: str) -> Float[np.ndarray, " n_times"]:
 
 def _rate(seconds: Float[np.ndarray, " n_times"], subject: str) -> float:
     """Return the sampling rate of a uniform time column."""
-    steps = np.diff(seconds)
+    steps = steps_of(seconds)
     if steps.size == 0:
         raise InvalidRecordingError(
             f"Subject {subject!r} has one sample, so its sampling rate cannot be read from time. "

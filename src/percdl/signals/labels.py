@@ -1,10 +1,12 @@
 """The words attached to signals: subject ids, groups, channel names and units."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from percdl.exceptions import InvalidRecordingError
+from percdl.exceptions import InvalidParameterError, InvalidRecordingError
 
 Label = str | int | np.integer
 
@@ -23,9 +25,26 @@ def as_label(value: object, what: str, who: str) -> str:
     return str(value)
 
 
-def as_names(names: str | Iterable[str]) -> tuple[str, ...]:
+def as_names(names: str | Iterable[Any], what: str = "channels") -> tuple[Any, ...]:
     """Return names as a tuple; a lone string is one name, not a series of letters."""
-    return (names,) if isinstance(names, str) else tuple(names)
+    if isinstance(names, str):
+        return (names,)
+    try:
+        return tuple(names)
+    except TypeError as error:
+        raise InvalidParameterError(
+            f"{what}={names!r} has no entries. Pass a list, or leave it out."
+        ) from error
+
+
+def check_hashable(column: pd.Series) -> None:
+    """Refuse cells that hold lists, sets or dicts: they name nobody, and are no times."""
+    try:
+        column.unique()
+    except TypeError as error:
+        raise InvalidRecordingError(
+            f"Column {column.name!r} holds collections ({error}). A cell holds one value."
+        ) from error
 
 
 def channel_names(
@@ -55,7 +74,7 @@ def channel_units(units: str | Iterable[str] | None, n_channels: int, who: str) 
     """Return one unit per channel; a lone string is the unit of every channel."""
     if units is None or isinstance(units, str):
         return (str(units or ""),) * n_channels
-    named = tuple(units)
+    named = as_names(units, "units")
     if len(named) != n_channels:
         raise InvalidRecordingError(
             f"{who}: units={list(named)} gives {len(named)} unit(s) for {n_channels} channel(s). "
@@ -67,7 +86,7 @@ def channel_units(units: str | Iterable[str] | None, n_channels: int, who: str) 
 
 def as_steps(processing: str | Iterable[str], who: str) -> tuple[str, ...]:
     """Return the steps of processing as a tuple; a lone string is one step."""
-    steps = as_names(processing)
+    steps = as_names(processing, "processing")
     _check_texts(steps, "processing", who)
     return tuple(str(step) for step in steps)
 

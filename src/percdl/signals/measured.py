@@ -44,16 +44,20 @@ class Measured(ABC):
         suspects = tuple(self)
         if self.stacked is not None and self.stacked.shape[1] > 1:
             # Few need a closer look: those whose first two samples do not differ.
-            steps = np.abs(self.stacked[:, 0] - self.stacked[:, 1])
-            suspects = tuple(suspects[i] for i in np.flatnonzero(~(steps > 0).any(1)))
+            moved = _differ(self.stacked[:, 0], self.stacked[:, 1]).any(1)
+            suspects = tuple(suspects[i] for i in np.flatnonzero(~moved))
         return tuple(str(recording.subject) for recording in suspects if is_flat(recording))
 
 
 def power_of(recording: Recording) -> float:
-    """Return the mean square of the observed samples; NaN where there is none."""
+    """Return the mean square of the observed samples; NaN where there is none.
+
+    Infinite where the squares exceed all numbers.
+    """
     if is_empty(recording):
         return float("nan")
-    return float(np.nanmean(np.square(recording.values, dtype=float)))
+    with np.errstate(over="ignore"):
+        return float(np.nanmean(np.square(recording.values, dtype=float)))
 
 
 def masks_of(recording: Recording) -> int:
@@ -73,7 +77,12 @@ def is_empty(recording: Recording) -> bool:
 def is_flat(recording: Recording) -> bool:
     """Whether every channel is constant over its observed samples."""
     values = recording.values
-    if len(values) > 1 and (np.abs(values[0] - values[1]) > 0).any():
+    if len(values) > 1 and _differ(values[0], values[1]).any():
         return False
     observed = [channel[~np.isnan(channel)] for channel in values.T]
     return all((channel == channel[:1]).all() for channel in observed)
+
+
+def _differ(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Whether samples are observed and differ; their difference may exceed all numbers."""
+    return (first < second) | (first > second)

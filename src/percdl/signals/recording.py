@@ -81,7 +81,7 @@ class Recording:
         self.__setstate__(
             {
                 "values": array,
-                "sfreq": _as_rate(sfreq, who),
+                "sfreq": as_rate(sfreq, who),
                 "channels": channel_names(channels, array.shape, who),
                 "units": channel_units(units, array.shape[1], who),
                 "subject": None if subject is None else as_label(subject, "subject", who),
@@ -198,7 +198,8 @@ def _as_float(values: Arrays, who: str) -> np.ndarray:
             "Convert with `.astype(float)` and mark missing samples with NaN."
         )
     single = array.dtype.kind == "f" and array.dtype.itemsize <= 4
-    return array.astype(np.float32 if single else np.float64, copy=False)
+    with np.errstate(over="ignore"):  # an extended float beyond all others is refused as infinite
+        return array.astype(np.float32 if single else np.float64, copy=False)
 
 
 def _check_shape(shape: tuple[int, ...], who: str) -> None:
@@ -215,11 +216,15 @@ def _check_shape(shape: tuple[int, ...], who: str) -> None:
         )
 
 
-def _as_rate(sfreq: SupportsFloat, who: str) -> float:
-    rate = float(sfreq)
+def as_rate(sfreq: SupportsFloat, who: str) -> float:
+    """Return a sampling rate as a float, positive and finite."""
+    try:
+        rate = float(sfreq) if np.ndim(sfreq) == 0 else np.nan  # pyright: ignore
+    except (TypeError, ValueError, OverflowError):  # no number, or an integer beyond all floats
+        rate = np.nan
     if not (np.isfinite(rate) and rate > 0):
         raise InvalidRecordingError(
-            f"{who}: sfreq={sfreq} is not a sampling rate. "
+            f"{who}: sfreq={sfreq!r} is not a sampling rate. "
             "Pass the number of samples per second, positive and finite."
         )
     return rate

@@ -15,9 +15,9 @@ from percdl.signals.clock import (
     mean_rate,
     warn_of_slow_clock,
 )
-from percdl.signals.labels import as_label, as_names
+from percdl.signals.labels import as_label, as_names, check_hashable
 from percdl.signals.readers.table import Table
-from percdl.signals.recording import Recording
+from percdl.signals.recording import Recording, as_rate
 
 # None for all columns, names, or column -> channel where the channel is to be called otherwise.
 Channels = str | Iterable[str] | Mapping[str, str] | None
@@ -65,7 +65,7 @@ class Columns:
             )
         return cls(
             channel_map(channels), subject, group, time,
-            None if sfreq is None else float(sfreq),
+            None if sfreq is None else as_rate(sfreq, "The files"),
             units if units is None or isinstance(units, str) else tuple(units),
         )  # fmt: skip
 
@@ -121,6 +121,7 @@ def _rows_of(
         yield subject, np.arange(len(table.frame))
         return
     ids = table.column(columns.subject)
+    check_hashable(ids)
     unnamed = np.flatnonzero(ids.isna())
     if unnamed.size:
         raise UnreadableFileError(
@@ -136,6 +137,7 @@ def _group(table: Table, column: str | None, rows: Int[np.ndarray, " n_times"]) 
     if column is None:
         return None
     values = table.column(column).iloc[rows]
+    check_hashable(values)
     given = values.dropna()
     if given.empty:
         return None

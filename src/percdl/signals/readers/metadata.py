@@ -106,7 +106,7 @@ class Metadata:
         ids: dict[str, int] = {}
         for row, value in enumerate(table.column(column)):
             place = f"{table.name}, {table.place(row)}"
-            if pd.isna(value):
+            if _is_missing(value):
                 raise UnreadableFileError(
                     f"{place}: column {column!r} is empty. Every row needs its subject."
                 )
@@ -139,9 +139,14 @@ class Metadata:
 
     def _group(self, table: Table, column: str, row: int) -> str | None:
         value = table.column(column).iloc[row]
-        if pd.isna(value) or value in _NO_GROUP:
+        if _is_missing(value) or (isinstance(value, str) and value in _NO_GROUP):
             return None
         return as_label(value, "group", f"{table.name}, {table.place(row)}")
+
+
+def _is_missing(value: object) -> bool:
+    """Whether a cell says nothing; one that holds an array says something, if no label."""
+    return bool(pd.api.types.is_scalar(value) and pd.isna(value))  # pyright: ignore
 
 
 def _as_numbers(column: pd.Series) -> pd.Series:

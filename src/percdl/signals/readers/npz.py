@@ -104,8 +104,8 @@ def _single(
 def _cohort(path: Path, arrays: dict[str, np.ndarray]) -> Iterator[Recording]:
     try:
         description = json.loads(str(arrays[DESCRIPTION]))
-        schema, about = description["schema"], description["recordings"]
-    except (ValueError, KeyError, TypeError) as error:
+        schema, about = int(description["schema"]), list(description["recordings"])
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise UnreadableFileError(
             f"{path}, entry {DESCRIPTION!r} does not describe a cohort. Write the archive again "
             "with Cohort.to_npz."
@@ -117,7 +117,13 @@ def _cohort(path: Path, arrays: dict[str, np.ndarray]) -> Iterator[Recording]:
         )
     for position, labels in enumerate(about):
         values = _entry(path, arrays, entry_name(position))
-        yield Recording(values, **labels)
+        try:
+            yield Recording(values, **labels)
+        except TypeError as error:
+            raise UnreadableFileError(
+                f"{path}, entry {DESCRIPTION!r} describes recording {position} in a way that is "
+                f"not known ({error}). Write the archive again with Cohort.to_npz."
+            ) from error
 
 
 def entry_name(position: int) -> str:

@@ -21,7 +21,6 @@ def read_parquet(path: Path, columns: Columns, subject: str) -> Iterator[Recordi
 
 def read_parquet_table(path: Path, needed: list[str] | None = None) -> Table:
     """Read the columns needed of a Parquet file, all where none is named."""
-    arrow = require("pyarrow", "Reading Parquet files")
     parquet = require("pyarrow.parquet", "Reading Parquet files")
     try:
         known = parquet.read_schema(path).names
@@ -29,7 +28,9 @@ def read_parquet_table(path: Path, needed: list[str] | None = None) -> Table:
             if name not in known:
                 raise missing_column(str(path), name, known)
         frame = pd.read_parquet(path, engine="pyarrow", columns=needed or None)
-    except (arrow.ArrowException, OSError) as error:
+    except UnreadableFileError:
+        raise
+    except Exception as error:  # what pandas notes in the file may be damaged in any way
         raise UnreadableFileError(
             f"{path} is not a whole Parquet file: {error}. Write it again."
         ) from error

@@ -47,7 +47,13 @@ class Table:
         """Return a column."""
         if name not in self.frame.columns:
             raise missing_column(self.name, name, self.frame.columns)
-        return pd.Series(self.frame[name])
+        found = self.frame[name]
+        if isinstance(found, pd.DataFrame):
+            raise UnreadableFileError(
+                f"{self.name}: several columns are named {name!r}. A column is read by name: "
+                "rename them."
+            )
+        return pd.Series(found)
 
     def numbers(self, name: str) -> Float[np.ndarray, " n_rows"]:
         """Return a column of real numbers; empty cells are NaN."""

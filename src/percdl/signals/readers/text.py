@@ -55,6 +55,11 @@ class TextFormat:
                 raise InvalidParameterError(
                     f"{name}={getattr(chosen, name)!r} must be one character, e.g. ';'."
                 )
+        if not chosen.delimiter.isascii() or chosen.delimiter in '\r\n"':
+            raise InvalidParameterError(
+                f"delimiter={chosen.delimiter!r} cannot separate cells. Pass a comma, a semicolon, "
+                "a tab or another sign of ASCII."
+            )
         if chosen.delimiter == chosen.decimal:
             raise InvalidParameterError(
                 f"delimiter and decimal are both {chosen.decimal!r}. Pass another delimiter."
