@@ -24,7 +24,9 @@ def use_config(context: Context, path: Path | None) -> Path | None:
     the table ``[data]`` is for all commands that read recordings.
     """
     if path is not None and not context.resilient_parsing:
-        set_defaults(context, _chosen(context, _read(path), path))
+        values = _chosen(context, _read(path), path)
+        _check_kinds(context, values, path)
+        set_defaults(context, values)
     return path
 
 
@@ -40,7 +42,7 @@ def _read(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise typer.BadParameter(f"{path} cannot be read ({error.strerror}).") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise typer.BadParameter(f"{path} is not a TOML file: {error}.") from error
 
 
@@ -66,6 +68,21 @@ def _chosen(context: Context, content: dict[str, Any], path: Path) -> dict[str, 
                 f"Tables: {', '.join([DATA_TABLE, *commands])}."
             )
     return values
+
+
+def _check_kinds(context: Context, values: dict[str, Any], path: Path) -> None:
+    """Refuse a value of a kind that its option cannot be made of."""
+    for parameter in context.command.params:
+        if parameter.name not in values:
+            continue
+        value = values[parameter.name]
+        try:
+            parameter.type_cast_value(context, value)
+        except (TypeError, ValueError, OverflowError, AttributeError) as error:
+            name = parameter.name.replace("_", "-")
+            raise typer.BadParameter(
+                f"{path} says {name} = {value!r}, which is no {parameter.type.name}."
+            ) from error
 
 
 def _checked(values: dict[str, Any], known: set[str], path: Path, where: str) -> dict[str, Any]:

@@ -85,11 +85,8 @@ def read_site_file(path: Path) -> SiteTable:
     """Read what a site is to do; leave with a message where the file does not say it."""
     content = _read(path, {"site", "data"})
     table = dict(content.get("data", {}))
-    named = table.get("data")
-    table["data"] = [
-        str(path.parent / Path(one).expanduser())
-        for one in ([named] if isinstance(named, str) else named or [])
-    ]
+    named = _convert(table.get("data", []), list[str], path, "data.data")
+    table["data"] = [str(_convert(one, Path, path, "data.data")) for one in named]
     data = fill(DataOptions, table, path, "data")
     return fill(SiteTable, content.get("site", {}), path, "site", {"data": data})
 
@@ -109,7 +106,10 @@ def fill(
     for key in said:
         if key not in {one.name for one in known}:
             names = ", ".join(sorted(one.name.replace("_", "-") for one in known))
-            fail(f"{path} sets {key.replace('_', '-')!r} in [{where}], where is known: {names}.")
+            fail(
+                f"{path} sets {key.replace('_', '-')!r} in [{where}], which has no such key. "
+                f"Known: {names}."
+            )
     for one in known:
         if one.name in said:
             name = f"{where}.{one.name.replace('_', '-')}"
@@ -126,7 +126,7 @@ def _read(path: Path, tables: set[str]) -> dict[str, Any]:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         fail(f"{path} cannot be read ({error.strerror}).")
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         fail(f"{path} is not a TOML file: {error}.")
     for name, table in content.items():
         if name not in tables or not isinstance(table, dict):
@@ -158,19 +158,45 @@ def _as(value: Any, kind: Any, path: Path) -> Any:
     """Return a value as one kind, or None where it is none."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if kind is Path:
-        return path.parent / Path(value).expanduser() if isinstance(value, str) else None
+        return _as_path(value, path)
     if kind is str:
         return str(value) if isinstance(value, str) or number else None
     if kind is float:
-        return float(value) if number else None
+        return _as_float(value) if number else None
     if kind is int:
         return value if number and isinstance(value, int) else None
     if kind is bool:
         return value if isinstance(value, bool) else None
+    return _as_list(value, kind, path)
+
+
+def _as_path(value: Any, path: Path) -> Path | None:
+    """Return a path, seen from the file that names it."""
+    if not isinstance(value, str) or "\x00" in value:
+        return None
+    try:
+        return path.parent / Path(value).expanduser()
+    except RuntimeError:  # the home of somebody unknown
+        return None
+
+
+def _as_float(value: float) -> float | None:
+    try:
+        return float(value)
+    except OverflowError:  # an integer beyond all floats
+        return None
+
+
+def _as_list(value: Any, kind: Any, path: Path) -> Any:
+    """Return a list of texts, or numbers as many as a tuple has; None for anything else."""
     listed = [value] if isinstance(value, str) else value
     if not isinstance(listed, list):
         return None
-    return tuple(map(float, listed)) if get_origin(kind) is tuple else [str(x) for x in listed]
+    if get_origin(kind) is not tuple:
+        texts = [_as(one, str, path) for one in listed]
+        return None if None in texts else texts
+    numbers = tuple(_as(one, float, path) for one in listed)
+    return None if None in numbers or len(numbers) != len(get_args(kind)) else numbers
 
 
 def _check(note: Any, value: Any, path: Path, name: str) -> None:

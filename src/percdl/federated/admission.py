@@ -33,6 +33,8 @@ _NEEDED: dict[str, dict[str, Any]] = {
     "release": {**_SHARED, "question": str, "lost": dict},
     "finish": {**_ROUND, "objective": float | int, "reason": str, "history": list},
 }
+# Rounds are counted; what is no count names no file.
+MOST_ROUNDS = 10**6
 _PARTS = {"roster": str, "announcements": dict, "lost": str, "history": list}
 
 
@@ -140,6 +142,8 @@ def check_request(site: str, request: Request) -> None:
     absent = [name for name in needed if name not in facts]
     known = {**needed, "announcements": list}
     wrong = [name for name in known if name in facts and not _fits(name, facts[name], known[name])]
+    counts = {"round": request.round, "attempt": request.attempt, "follows": facts.get("follows")}
+    wrong += [name for name, count in counts.items() if not 0 <= (count or 0) < MOST_ROUNDS]
     if absent or wrong:
         raise FederationError(
             f"Site {site} cannot read a request of kind {request.kind!r}: "

@@ -191,7 +191,7 @@ class Terms:
     def from_json(cls, facts: dict[str, Any], agreement: Agreement) -> Terms:
         """Read back what `to_json` has told; anything else is refused."""
         try:
-            return cls(
+            terms = cls(
                 agreement,
                 Signals.from_json(facts["signals"]),
                 int(facts["n_masks"]),
@@ -199,7 +199,11 @@ class Terms:
                 tuple(map(str, facts["members"])),
                 bool(facts["secure"]),
             )
-        except (KeyError, TypeError, ValueError) as error:
+            known = terms.n_masks in (0, 1, terms.signals.n_channels) and terms.bounds.plausible
+            if not known:
+                raise ValueError(f"n_masks={terms.n_masks}, {terms.bounds}")
+            return terms
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise FederationError(
                 f"The terms of a run cannot be read ({error!r}). Coordinator and sites must run "
                 "the same version of percdl."

@@ -79,9 +79,10 @@ def _check_told(reply: Reply) -> str | None:
         signals = Signals.from_json(facts["signals"])
         whole = all(isinstance(x, int) for x in (facts["n_masks"], *facts["bounds"]))
         bounds = Bounds(*facts["bounds"])
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         return f"joined with an answer that cannot be read ({error!r})"
-    if not whole or facts["n_masks"] not in (0, 1, signals.n_channels):
+    known = facts["n_masks"] in (0, 1, signals.n_channels)
+    if not whole or not known or not bounds.plausible:
         return f"told of {facts['n_masks']!r} masks and bounds {bounds!r}"
     return None
 

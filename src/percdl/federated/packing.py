@@ -51,11 +51,20 @@ SYMMETRIC = ("gram",)
 ROOM_ENERGY, ROOM_SUBJECT, ROOM_WEIGHTED = 8, 4, 12
 
 
+# Largest power of two of a bound: with the room above, scales stay numbers.
+MOST_EXPONENT = 960
+
+
 class Bounds(NamedTuple):
     """How much signal there is in all, as powers of two: its energy, and its samples."""
 
     energy: int
     samples: int
+
+    @property
+    def plausible(self) -> bool:
+        """Whether sums within these bounds, and what is computed of them, are numbers."""
+        return max(map(abs, self)) <= MOST_EXPONENT
 
     @classmethod
     def covering(cls, parts: list[Bounds]) -> Bounds:
@@ -155,6 +164,10 @@ def layout_of(kind: Kind, settings: Settings, n_masks: int) -> Layout:
 
 def exponent(value: float) -> int:
     """Return the least power of two that is not below a positive value."""
+    if not 0 < value < math.inf:
+        raise FederationError(
+            f"The energy of the recordings is {value:g}. Scale the signals to other units."
+        )
     return math.ceil(math.log2(value))
 
 

@@ -102,6 +102,11 @@ def channel_map(channels: Channels) -> dict[str, str] | None:
 def recordings_in(table: Table, columns: Columns, subject: str) -> Iterator[Recording]:
     """Yield the recordings of a table: one per subject, or one in all, of this subject."""
     names = columns.names(table)
+    if not names:
+        raise UnreadableFileError(
+            f"{table.name}: no column is left for a channel, all are named otherwise. Name those "
+            "to read with channels=."
+        )
     values = np.column_stack([table.numbers(column) for column in names])
     for label, rows in _rows_of(table, columns, subject):
         yield Recording(

@@ -24,7 +24,7 @@ def read_edf(path: Path, channels: dict[str, str] | None, subject: str) -> Itera
     """Yield the recording of an EDF file; see `Cohort.from_edf`."""
     edf = _open(path)
     signals = _signals(path, edf, channels)
-    rates = [signal.sampling_frequency for signal in signals]
+    rates, samples = _samples(path, signals)
     if len(set(rates)) > 1:
         listed = [f"{s.label} {rate:g} Hz" for s, rate in zip(signals, rates, strict=True)]
         raise UnreadableFileError(
@@ -33,7 +33,7 @@ def read_edf(path: Path, channels: dict[str, str] | None, subject: str) -> Itera
         )
     names = [signal.label for signal in signals] if channels is None else list(channels.values())
     yield Recording(
-        np.column_stack([signal.data for signal in signals]),
+        np.column_stack(samples),
         sfreq=rates[0],
         channels=names,
         units=[signal.physical_dimension for signal in signals],
@@ -54,7 +54,7 @@ def _open(path: Path) -> Any:
             edf = edfio.read_edf(content)
         present = edf.num_data_records
         starts = _record_starts(content, present)
-    except (ValueError, KeyError, IndexError, TypeError, ZeroDivisionError, UnicodeError) as error:
+    except Exception as error:  # edfio raises whatever a malformed header leads to
         raise UnreadableFileError(
             f"{path} is not a whole EDF file: {error}. Export it again."
         ) from error
@@ -70,6 +70,19 @@ def _open(path: Path) -> Any:
         )
     _check_continuous(path, edf, starts)
     return edf
+
+
+def _samples(path: Path, signals: list[Any]) -> tuple[list[float], list[np.ndarray]]:
+    """Return the rates and the samples of signals; one that is not calibrated is refused."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            return [one.sampling_frequency for one in signals], [one.data for one in signals]
+        except Exception as error:
+            raise UnreadableFileError(
+                f"{path}: the samples cannot be read in physical units: {error} Correct the "
+                "header, or export the file again."
+            ) from error
 
 
 def _signals(path: Path, edf: Any, channels: dict[str, str] | None) -> list[Any]:

@@ -88,7 +88,7 @@ def _single(
             )
         sfreq = float(stored.reshape(()))
     stored_names = {
-        name: arrays[name].astype(str).ravel().tolist()
+        name: _texts(path, name, arrays[name])
         for name in ("channels", "units", "processing")
         if name in arrays
     }
@@ -99,6 +99,16 @@ def _single(
         subject=subject,
         **{**stored_names, **{k: v for k, v in given.items() if v is not None}},
     )
+
+
+def _texts(path: Path, name: str, entry: np.ndarray) -> list[str]:
+    """Return the texts of an entry; numbers are taken as such."""
+    try:
+        return entry.astype(str).ravel().tolist()
+    except (ValueError, TypeError) as error:
+        raise UnreadableFileError(
+            f"{path}, entry {name!r} holds {entry.dtype}, where texts are needed."
+        ) from error
 
 
 def _cohort(path: Path, arrays: dict[str, np.ndarray]) -> Iterator[Recording]:

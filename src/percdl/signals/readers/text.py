@@ -60,6 +60,8 @@ class TextFormat:
                 f"delimiter={chosen.delimiter!r} cannot separate cells. Pass a comma, a semicolon, "
                 "a tab or another sign of ASCII."
             )
+        if chosen.skip_lines < 0:
+            raise InvalidParameterError(f"skip_lines={chosen.skip_lines} must be 0 or more.")
         if chosen.delimiter == chosen.decimal:
             raise InvalidParameterError(
                 f"delimiter and decimal are both {chosen.decimal!r}. Pass another delimiter."
@@ -109,7 +111,7 @@ def _decode(path: Path, encoding: str) -> str:
             f"{path}, line {line}: byte {raw[error.start]:#04x} is no {encoding} text. "
             "Pass the encoding of the file, e.g. encoding='latin-1'."
         ) from error
-    except LookupError as error:
+    except (LookupError, ValueError) as error:  # no name, or none of an encoding of text
         raise InvalidParameterError(f"encoding={encoding!r} is unknown. Try 'utf-8'.") from error
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if "\x00" in text:
