@@ -25,6 +25,7 @@ NAMES = {
     "federated",
     "federation",
     "federation_faults",
+    "fuzz",
     "gait_errors",
     "gait_segmentation",
     "gpu",

@@ -86,6 +86,11 @@ def _split(source: DataOptions, by: str | None) -> dict[str, Cohort]:
     """Return the recordings of each site, by its name."""
     if by is not None:
         cohort = read_cohort(replace(source, group=by))
+        if set(cohort.groups) == {None} and source.metadata is None:
+            fail(
+                f"--by {by} names a column of the table of subjects, and none is given. Pass it "
+                "with --metadata."
+            )
         if None in cohort.groups:
             who = cohort.subjects[cohort.groups.index(None)]
             fail(f"--by {by} says nothing of {who!r}: it would be at no site.")

@@ -142,8 +142,10 @@ def check_request(site: str, request: Request) -> None:
     absent = [name for name in needed if name not in facts]
     known = {**needed, "announcements": list}
     wrong = [name for name in known if name in facts and not _fits(name, facts[name], known[name])]
-    counts = {"round": request.round, "attempt": request.attempt, "follows": facts.get("follows")}
-    wrong += [name for name, count in counts.items() if not 0 <= (count or 0) < MOST_ROUNDS]
+    counts = {"round": request.round, "attempt": request.attempt}
+    if facts.get("follows") is not None:
+        counts["follows"] = facts["follows"]
+    wrong += [name for name, count in counts.items() if not _is_count(count)]
     if absent or wrong:
         raise FederationError(
             f"Site {site} cannot read a request of kind {request.kind!r}: "
@@ -225,6 +227,10 @@ def check_roster(site: str, terms: Terms, roster: Sequence[str], consent: Consen
             f"Site {site} takes part in sums over all members only, and is asked for one without "
             f"{', '.join(missing)}. Resume when all are back."
         )
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and 0 <= value < MOST_ROUNDS
 
 
 def _fits(name: str, value: Any, kind: Any) -> bool:

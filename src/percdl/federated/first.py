@@ -85,13 +85,22 @@ def try_dictionaries(
 def check_candidates(dictionaries: np.ndarray | None, settings: Settings) -> np.ndarray:
     """Return the dictionaries of a request, if they can be tried out."""
     shape = (settings.n_atoms, settings.atom_length, settings.n_channels)
-    if dictionaries is None or dictionaries.shape[1:] != shape:
+    if dictionaries is None or dictionaries.ndim != 4 or dictionaries.shape[1:] != shape:
         raise FederationError(f"Dictionaries to try must be arrays (n, {shape}).")
-    if not 0 < len(dictionaries) <= MOST_CANDIDATES or not np.isfinite(dictionaries).all():
+    few = 0 < len(dictionaries) <= MOST_CANDIDATES
+    if not few or not are_numbers(dictionaries, settings):
         raise FederationError(
             f"Between 1 and {MOST_CANDIDATES} dictionaries of finite numbers can be tried at once."
         )
     return dictionaries
+
+
+def are_numbers(array: np.ndarray, settings: Settings) -> bool:
+    """Whether an array that came holds real numbers, finite in the precision of the fit too."""
+    if array.dtype.kind not in "iuf":
+        return False
+    with np.errstate(over="ignore"):
+        return bool(np.isfinite(array.astype(settings.dtype)).all())
 
 
 def trial_layout(n_candidates: int, settings: Settings, n_masks: int) -> Layout:

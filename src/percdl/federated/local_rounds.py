@@ -10,6 +10,7 @@ import numpy as np
 from percdl.algorithm.exchange import Broadcast
 from percdl.algorithm.loop import Runtime
 from percdl.algorithm.settings import Settings
+from percdl.algorithm.shapes import personal_shapes
 from percdl.exceptions import FederationError
 from percdl.federated import first
 from percdl.federated.agreement import Terms
@@ -116,6 +117,8 @@ class LocalRounds:
         """
         broadcast = read_broadcast(request, settings)
         follows = request.facts["follows"]
+        if follows is None and request.kind == "recenter":
+            raise FederationError("A dictionary is centred after a round, and none was named.")
         runtime = self.state_after(follows, terms, settings, store)
         if runtime is not None:
             return runtime, broadcast, False
@@ -153,13 +156,28 @@ def to_arrays(broadcast: Broadcast) -> dict[str, np.ndarray]:
 def read_broadcast(request: Request, settings: Settings) -> Broadcast:
     """Read a broadcast back; refuse what the settings do not expect."""
     arrays: dict[str, Any] = dict(request.arrays)
-    unknown = arrays.keys() - {field.name for field in fields(Broadcast)}
-    shape = (settings.n_atoms, settings.atom_length, settings.n_channels)
-    given = arrays["dictionary"].shape if "dictionary" in arrays else None
-    if unknown or given != shape or not all(np.isfinite(x).all() for x in arrays.values()):
+    shapes = _broadcast_shapes(settings, "gauge" in arrays or "mixing_gauge" in arrays)
+    given = {name: arrays[name].shape for name in sorted(arrays)}
+    known = "dictionary" in given and all(shapes.get(name) == given[name] for name in given)
+    if not known or not all(first.are_numbers(x, settings) for x in arrays.values()):
         raise FederationError(
-            f"The coordinator has sent {', '.join(sorted(arrays)) or 'nothing'}, with a "
-            f"dictionary of shape {given}; finite numbers and a dictionary of shape {shape} are "
-            "needed."
+            f"The coordinator has sent arrays of shapes {given or 'none'}; finite numbers of "
+            f"shapes {shapes} are needed, a dictionary at least."
         )
     return Broadcast(**arrays)
+
+
+def _broadcast_shapes(settings: Settings, centred: bool) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of what a coordinator may tell, with gauges if asked for: they take long.
+
+    See `Broadcast`.
+    """
+    n_atoms = settings.n_atoms
+    shapes = {
+        "dictionary": (n_atoms, settings.atom_length, settings.n_channels),
+        "move": (n_atoms,),
+        "misfit": (n_atoms,),
+    }
+    sums = personal_shapes(settings, 0) if centred else {}
+    followed = {"gauge": sums.get("warp"), "mixing_gauge": sums.get("mixing")}
+    return shapes | {name: shape for name, shape in followed.items() if shape is not None}

@@ -148,6 +148,19 @@ class Layout:
             [np.full(e.size, 2.0 ** _exponent(e, bounds, settings)) for e in self.entries]
         )
 
+    def add(self, parts: dict[str, np.ndarray]) -> np.ndarray:
+        """Return the total of the vectors of some sites; refuse one that exceeds all numbers."""
+        with np.errstate(over="ignore"):
+            total = np.sum(list(parts.values()), axis=0)
+        bad = np.flatnonzero(~np.isfinite(total))
+        if bad.size:
+            largest = max(parts, key=lambda site: abs(parts[site][bad[0]]))
+            raise FederationError(
+                f"The sum `{self.locate(int(bad[0]))}` exceeds all numbers; the largest part of "
+                f"it is from site {largest}. Have it look at its recordings, or leave it out."
+            )
+        return total
+
     def locate(self, position: int) -> str:
         """Name the field that a number belongs to."""
         ends = np.cumsum([entry.size for entry in self.entries])

@@ -62,7 +62,7 @@ def _spoken(said: dict[str, Any]) -> ConfigRecord:
 def _heard(records: RecordDict) -> dict[str, Any]:
     try:
         said = json.loads(str(records.config_records[_SAID][_TEXT]))
-    except (KeyError, ValueError) as error:
+    except (KeyError, ValueError, RecursionError) as error:
         raise FederationError("what came holds no readable text.") from error
     if not isinstance(said, dict):
         raise FederationError("what came holds no readable text.")
@@ -72,5 +72,5 @@ def _heard(records: RecordDict) -> dict[str, Any]:
 def _arrays(records: RecordDict) -> dict[str, np.ndarray]:
     try:
         return {name: array.numpy() for name, array in records.array_records[_ARRAYS].items()}
-    except (KeyError, ValueError, TypeError, EOFError) as error:
+    except Exception as error:  # NumPy raises whatever a malformed header leads to
         raise FederationError("the arrays that came cannot be read.") from error

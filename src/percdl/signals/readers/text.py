@@ -57,8 +57,7 @@ class TextFormat:
                 )
         if not chosen.delimiter.isascii() or chosen.delimiter in '\r\n"':
             raise InvalidParameterError(
-                f"delimiter={chosen.delimiter!r} cannot separate cells. Pass a comma, a semicolon, "
-                "a tab or another sign of ASCII."
+                f"delimiter={chosen.delimiter!r} cannot separate cells. Pass e.g. ';'."
             )
         if chosen.skip_lines < 0:
             raise InvalidParameterError(f"skip_lines={chosen.skip_lines} must be 0 or more.")
