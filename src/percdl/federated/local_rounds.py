@@ -117,8 +117,11 @@ class LocalRounds:
         """
         broadcast = read_broadcast(request, settings)
         follows = request.facts["follows"]
-        if follows is None and request.kind == "recenter":
-            raise FederationError("A dictionary is centred after a round, and none was named.")
+        if follows is None and request.kind != "population":
+            raise FederationError(
+                f"A round of kind {request.kind!r} goes on from another one, and none is named. "
+                "The first round of a run is one of kind 'population'."
+            )
         runtime = self.state_after(follows, terms, settings, store)
         if runtime is not None:
             return runtime, broadcast, False

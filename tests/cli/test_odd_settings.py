@@ -1,0 +1,78 @@
+"""What fuzzing has found in TOML files: each case once ended in a traceback."""
+
+import pytest
+from commands import refused
+
+from percdl.cli.errors import CannotDoError
+from percdl.cli.federate_config import read_server_file, read_site_file
+
+SITE = """
+[site]
+name = "lyon"
+server = "a:1"
+folder = "out"
+authority = "ca.crt"
+node = "lyon.node"
+"""
+SERVER = """
+[server]
+run = "one"
+folder = "out"
+authority = "ca.crt"
+certificate = "a.crt"
+key = "a.key"
+[sites]
+lyon = "lyon.nodepub"
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("realign = [1]", "says realign = [1], which is no boolean"),
+        ("depth = inf", "says depth = inf, which is no integer"),
+        ("depth = [[1]]", "says depth = [[1]], which is no integer"),
+        ("x = " + "[" * 5000, "is not a TOML file"),
+    ],
+)
+def test_a_value_of_another_kind_is_refused(walks, tmp_path, text, words):
+    path = tmp_path / "odd.toml"
+    path.write_text(text)
+    refused(words, "fit", walks, "--config", path)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[data]\ndata = true", "data.data = True, where a list belongs"),
+        ("[data]\ndata = [true]", "data.data = [True], where a list belongs"),
+        ("[data]\nbandpass = [[1], 2]", "data.bandpass = [[1], 2], where a tuple belongs"),
+        ("[data]\nbandpass = [1]", "data.bandpass = [1], where a tuple belongs"),
+        ("[data]\nbandpass = ['a', 'b']", "data.bandpass = ['a', 'b'], where a tuple belongs"),
+        (f"[data]\nsfreq = {10**400}", "where a float belongs"),
+        ("[data]\ndata = '~nobody-here/x'", "data.data = '~nobody-here/x', where a path belongs"),
+        ('[data]\ndata = "a\\u0000b"', "where a path belongs"),
+        ("[site.data]", "has no such key. Known: "),
+        ("x = " + "[" * 5000, "is not a TOML file"),
+    ],
+)
+def test_a_file_of_a_site_that_is_odd_is_refused(tmp_path, text, words):
+    path = tmp_path / "site.toml"
+    path.write_text(SITE + text)
+    with pytest.raises(CannotDoError) as refusal:
+        read_site_file(path)
+    assert words in str(refusal.value)
+
+
+def test_a_home_of_nobody_is_refused(tmp_path):
+    path = tmp_path / "server.toml"
+    path.write_text(SERVER.replace('"out"', '"~nobody-here/out"'))
+    with pytest.raises(CannotDoError, match="server.folder = '~nobody-here/out'"):
+        read_server_file(path)
+
+
+def test_a_typing_error_is_told_with_the_keys_there_are(tmp_path):
+    path = tmp_path / "server.toml"
+    path.write_text(SERVER.replace("run =", "rum ="))
+    with pytest.raises(CannotDoError, match=r"'rum' in \[server\], which has no such key. Known:"):
+        read_server_file(path)

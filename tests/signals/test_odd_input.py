@@ -1,0 +1,209 @@
+"""What fuzzing has found at the doors of a cohort: each case once raised something else."""
+
+import io
+import json
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from percdl import Cohort
+from percdl.exceptions import InvalidParameterError, InvalidRecordingError, UnreadableFileError
+from percdl.signals.clock import first_gap, mean_rate
+
+pytestmark = pytest.mark.filterwarnings("error")
+RAGGED = [[1.0], [1.0, 2.0]]
+
+
+@pytest.mark.parametrize("sfreq", [10**400, 0, float("nan")])
+def test_a_rate_that_is_none_is_refused(sfreq, tmp_path):
+    frame = pd.DataFrame({"id": ["a", "a"], "x": [0.0, 1.0], "t": [0.0, 0.1]})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    for make in (
+        lambda: Cohort.from_arrays([[0.0, 1.0]], sfreq=sfreq),
+        lambda: Cohort.from_frame(frame, subject="id", channels="x", time="t", sfreq=sfreq),
+        lambda: Cohort.from_csv(tmp_path / "a.csv", channels="x", time="t", sfreq=sfreq),
+    ):
+        with pytest.raises(InvalidRecordingError, match="is not a sampling rate"):
+            make()
+
+
+def test_a_ragged_list_of_rates_has_one_entry_per_recording():
+    with pytest.raises(InvalidParameterError, match="sfreq has 2 entries, but there are 1"):
+        Cohort.from_arrays([[0.0]], sfreq=RAGGED)
+
+
+def test_a_ragged_recording_is_named():
+    with pytest.raises(InvalidRecordingError, match="Subject '1'.*not an array"):
+        Cohort.from_arrays([[0.0], RAGGED])
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int64, np.uint8, np.float16])
+def test_flat_subjects_are_found_in_arrays_of_all_kinds(dtype):
+    cube = np.zeros((2, 3, 1), dtype)
+    cube[1, 1] = 1
+    cohort = Cohort.from_arrays(cube)
+    assert cohort.flat == ("0",)
+    assert cohort.stacked is None
+
+
+def test_a_float_cube_stays_one_array():
+    cube = np.zeros((2, 3, 1))
+    assert Cohort.from_arrays(cube).stacked is cube
+
+
+def test_samples_near_the_largest_number_raise_no_warning():
+    cohort = Cohort.from_arrays([[1e308, -1e308, 0.0], [1.0, 2.0, 3.0]])
+    assert cohort.power[0] == np.inf
+    assert cohort.flat == ()
+
+
+def test_an_extended_float_beyond_all_doubles_is_infinite():
+    values = np.full((2, 1), np.finfo(np.longdouble).max, np.longdouble)
+    if np.finfo(np.longdouble).max == np.finfo(np.float64).max:
+        pytest.skip("there is no extended float here")
+    with pytest.raises(InvalidRecordingError, match="infinite"):
+        Cohort.from_arrays([values])
+
+
+@pytest.mark.parametrize("column", ["id", "group", "t"])
+def test_cells_that_hold_collections_are_refused(column):
+    frame = pd.DataFrame({"id": list("aa"), "x": [0.0, 1.0], "t": [0.0, 0.1], "group": ["g", "g"]})
+    frame[column] = pd.Series([{"a": 1}, [2]], dtype=object)
+    with pytest.raises(InvalidRecordingError, match=f"Column '{column}' holds collections"):
+        Cohort.from_frame(frame, subject="id", channels="x", time="t", group="group")
+
+
+def test_an_index_may_be_called_like_the_subjects():
+    frame = pd.DataFrame({"id": list("ab"), "x": [0.0, 1.0]})
+    frame.index = pd.Index([0, 0], name="id")
+    assert Cohort.from_frame(frame, subject="id", channels="x").subjects == ("a", "b")
+
+
+@pytest.mark.parametrize("argument", ["time", "group"])
+def test_an_empty_name_is_that_of_no_column(argument):
+    frame = pd.DataFrame({"id": list("ab"), "x": [0.0, 1.0]})
+    with pytest.raises(InvalidParameterError, match="no column ''"):
+        Cohort.from_frame(frame, subject="id", channels="x", **{argument: ""})
+
+
+def test_times_that_differ_beyond_all_numbers_are_a_gap():
+    assert first_gap(np.array([-1e308, 0.0, 1e308])) is None
+    assert first_gap(np.array([-1.7e308, 1.7e308, 1.75e308])) == 0
+    assert mean_rate(np.array([0.0, 5e-324])) == np.inf
+
+
+def test_a_clock_that_stands_still_is_a_gap(tmp_path):
+    assert first_gap(np.zeros(3)) == 0
+    (tmp_path / "a.csv").write_text("t,x\n1,1\n1,2\n1,3\n")
+    with pytest.raises(UnreadableFileError, match="stands still"):
+        Cohort.from_csv(tmp_path / "a.csv", time="t")
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "words"),
+    [
+        ("t,x\n0,1\n", {"delimiter": "\n"}, "cannot separate cells"),
+        ("t,x\n0,1\n", {"delimiter": "é"}, "cannot separate cells"),
+        ("t,x\n0,1\n", {"delimiter": '"'}, "cannot separate cells"),
+        ("t,x\n0,1\n", {"skip_lines": -1}, "skip_lines=-1 must be 0 or more"),
+        ("t,x\n0,1\n", {"encoding": "\ud800"}, "is unknown"),
+        ("t,x\n0,1\n", {"encoding": "a\x00b"}, "is unknown"),
+    ],
+)
+def test_impossible_text_options_are_refused(tmp_path, text, options, words):
+    (tmp_path / "a.csv").write_text(text)
+    with pytest.raises(InvalidParameterError, match=words):
+        Cohort.from_csv(tmp_path / "a.csv", sfreq=1, **options)
+
+
+def test_a_table_without_a_channel_is_refused(tmp_path):
+    (tmp_path / "a.csv").write_text("t\n0\n1\n")
+    with pytest.raises(UnreadableFileError, match="no column is left for a channel"):
+        Cohort.from_csv(tmp_path / "a.csv", time="t")
+
+
+def test_metadata_cells_that_hold_arrays_are_no_labels(tmp_path):
+    np.savez(tmp_path / "P0.npz", values=np.ones(3), sfreq=1.0)
+    for column in ("subject", "group"):
+        table = pd.DataFrame({"subject": ["P0"], "group": ["a"]}).astype(object)
+        table.at[0, column] = np.arange(2)
+        with pytest.raises(InvalidRecordingError, match="is not a usable label"):
+            Cohort.from_npz(tmp_path / "P0.npz", metadata=table)
+
+
+@pytest.mark.parametrize(
+    "description",
+    [
+        {"schema": {}, "recordings": []},
+        {"schema": 1, "recordings": 5.0},
+        {"schema": 1, "recordings": [{"subject": "a", "age": 3}]},
+        {"schema": 1, "recordings": ["a"]},
+        {"schema": float("inf"), "recordings": []},
+    ],
+)
+def test_a_forged_description_of_a_cohort_is_refused(tmp_path, description):
+    text = np.array(json.dumps(description))
+    np.savez(tmp_path / "c.npz", percdl=text, recording_0=np.ones((3, 1)))
+    with pytest.raises(UnreadableFileError, match=r"c\.npz"):
+        Cohort.from_npz(tmp_path / "c.npz")
+
+
+def test_a_description_nested_too_deep_is_refused(tmp_path):
+    np.savez(tmp_path / "c.npz", percdl=np.array("[" * 100_000))
+    with pytest.raises(UnreadableFileError, match="does not describe a cohort"):
+        Cohort.from_npz(tmp_path / "c.npz")
+
+
+def test_names_that_are_no_text_are_refused(tmp_path):
+    names = np.array([b"\xff"])
+    np.savez(tmp_path / "c.npz", values=np.ones(3), sfreq=1.0, channels=names)
+    with pytest.raises(UnreadableFileError, match="entry 'channels' holds"):
+        Cohort.from_npz(tmp_path / "c.npz")
+
+
+def test_damaged_notes_of_pandas_are_refused(tmp_path):
+    pytest.importorskip("pyarrow")
+    file = io.BytesIO()
+    pd.DataFrame({"x": [1.0]}).to_parquet(file)
+    damaged = file.getvalue().replace(b'"columns":', b'"colum\xff":')
+    assert damaged != file.getvalue()
+    (tmp_path / "a.parquet").write_bytes(damaged)
+    with pytest.raises(UnreadableFileError, match="not a whole Parquet file"):
+        Cohort.from_parquet(tmp_path / "a.parquet", sfreq=1)
+
+
+def test_columns_of_one_name_are_refused(tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = arrow.Table.from_arrays([arrow.array([1.0]), arrow.array([2.0])], names=["x", "x"])
+    parquet.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(UnreadableFileError, match="several columns|whole Parquet"):
+        Cohort.from_parquet(tmp_path / "a.parquet", sfreq=1)
+
+
+@pytest.mark.parametrize("column", ["subject", "group"])
+def test_parquet_cells_that_hold_collections_are_refused(tmp_path, column):
+    pytest.importorskip("pyarrow")
+    pd.DataFrame({"x": [1.0, 2.0], "odd": [[1], [2]]}).to_parquet(tmp_path / "a.parquet")
+    with pytest.raises(UnreadableFileError, match="holds collections"):
+        Cohort.from_parquet(tmp_path / "a.parquet", sfreq=1, channels="x", **{column: "odd"})
+
+
+def test_an_edf_signal_without_calibration_is_refused(tmp_path):
+    edfio = pytest.importorskip("edfio")
+    signal = edfio.EdfSignal(np.linspace(-1, 1, 8), 4, physical_range=(-1, 1))
+    content = bytearray(edfio.Edf([signal]).to_bytes())
+    minimum, maximum = slice(256 + 104, 256 + 112), slice(256 + 112, 256 + 120)
+    content[minimum] = content[maximum]
+    (tmp_path / "a.edf").write_bytes(content)
+    with pytest.raises(UnreadableFileError, match="cannot be read in physical units"):
+        Cohort.from_edf(tmp_path / "a.edf")
+
+
+def test_an_archive_may_be_anything_that_is_zipped(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("values.npy", b"\x93NUMPY\x01\x00")
+    with pytest.raises(UnreadableFileError, match="not a whole NPZ archive"):
+        Cohort.from_npz(tmp_path / "a.npz")
