@@ -93,7 +93,7 @@ def test_a_broadcast_has_the_shapes_agreed_on(talk, arrays):
 def test_candidates_are_dictionaries_of_numbers(talk, candidates):
     site, requests = talk
     request = replace(requests["first"], arrays={"dictionaries": candidates}, round=9)
-    with pytest.raises(FederationError, match="[Dd]ictionaries"):
+    with pytest.raises(FederationError, match=r"[Dd]ictionaries"):
         site.answer(request)
 
 
@@ -106,7 +106,7 @@ def test_a_site_that_tells_absurd_bounds_is_left_out(bounds):
 def test_sums_that_overflow_name_the_site():
     layout = Layout((Entry("objective", (), "energy"),))
     parts = {"lyon": np.array([1e308]), "nice": np.array([1.5e308])}
-    with pytest.raises(FederationError, match="`objective` exceeds all numbers.*site nice"):
+    with pytest.raises(FederationError, match=r"`objective` exceeds all numbers.*site nice"):
         layout.add(parts)
     parts["nice"] = np.array([2.0])
     np.testing.assert_array_equal(layout.add(parts), [1e308])

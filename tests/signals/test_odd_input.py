@@ -35,7 +35,7 @@ def test_a_ragged_list_of_rates_has_one_entry_per_recording():
 
 
 def test_a_ragged_recording_is_named():
-    with pytest.raises(InvalidRecordingError, match="Subject '1'.*not an array"):
+    with pytest.raises(InvalidRecordingError, match=r"Subject '1'.*not an array"):
         Cohort.from_arrays([[0.0], RAGGED])
 
 
@@ -179,7 +179,7 @@ def test_columns_of_one_name_are_refused(tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
     table = arrow.Table.from_arrays([arrow.array([1.0]), arrow.array([2.0])], names=["x", "x"])
     parquet.write_table(table, tmp_path / "a.parquet")
-    with pytest.raises(UnreadableFileError, match="several columns|whole Parquet"):
+    with pytest.raises(UnreadableFileError, match=r"several columns|whole Parquet"):
         Cohort.from_parquet(tmp_path / "a.parquet", sfreq=1)
 
 

@@ -68,7 +68,9 @@ class Edf:
         """Read a file that was written well, and then changed, mostly in its header."""
         content = draws.choice(self._seeds)
         for _ in range(draws.randrange(4)):
-            content = _change_field(content, draws) if happens(draws, 0.7) else mutate(content, draws)
+            content = (
+                _change_field(content, draws) if happens(draws, 0.7) else mutate(content, draws)
+            )
         self._file.write_bytes(content)
         options = {"channels": ["ECG 0"]} if happens(draws, 0.3) else {}
         check_cohort(Cohort.from_edf(self._file, **options))

@@ -115,7 +115,9 @@ class LyingWire:
             return replace(reply, **{name: draws.choice((0, -1, 10**400, True))})
         if kind == 6 and reply.arrays:
             sums = reply.arrays["sums"].copy()
-            sums[draws.randrange(len(sums))] = draws.choice((1e308 if sums.dtype.kind == "f" else 2**64 - 1, 0, 2**53))
+            sums[draws.randrange(len(sums))] = draws.choice(
+                (1e308 if sums.dtype.kind == "f" else 2**64 - 1, 0, 2**53)
+            )
             return replace(reply, arrays={"sums": sums})
         return reply
 

@@ -24,7 +24,19 @@ REFUSALS = (CannotDoError, PerCDLError, typer.BadParameter.__mro__[2])
 MODEL = {"n-atoms": 2, "atom-length": "320ms", "penalty": 0.3, "depth": 1, "transform": "warp"}
 DATA = {"channels": ["x"], "sfreq": 50, "data": ["walks"], "bandpass": [1.0, 9.0]}
 PATHS = {"folder": "out", "authority": "ca.crt"}
-TOKENS = (b"[", b"]", b"=", b"{", b'"""', b"\n", b"[[data]]", b"inf", b"1979-05-27", b"0x", b"\xff")
+TOKENS = (
+    b"[",
+    b"]",
+    b"=",
+    b"{",
+    b'"""',
+    b"\n",
+    b"[[data]]",
+    b"inf",
+    b"1979-05-27",
+    b"0x",
+    b"\xff",
+)
 
 
 class Command:
@@ -41,7 +53,9 @@ class Command:
     def case(self, draws: random.Random) -> None:
         """Let a command take its options from a file."""
         content = {**MODEL, "data": DATA, "fit": {"n-init": 2}, "suggest": {"seed": 3}}
-        self._file.write_bytes(_written(draws, content, [one.name for one in self._command.params]))
+        self._file.write_bytes(
+            _written(draws, content, [one.name for one in self._command.params])
+        )
         parent = self._command.context_class(self._group, info_name="percdl")
         arguments = ["walks", "--config", str(self._file)]
         with self._command.make_context("fit", arguments, parent=parent) as context:

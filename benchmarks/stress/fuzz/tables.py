@@ -17,7 +17,8 @@ from benchmarks.stress.fuzz.engine import OF_FILES
 from percdl import Cohort
 from percdl.exceptions import PerCDLError
 
-TOKENS = tuple(text.encode("utf-8", "replace") for text in junk.TEXTS) + (
+TOKENS = (
+    *(text.encode("utf-8", "replace") for text in junk.TEXTS),
     b"\xff\xfe", b"\xef\xbb\xbf", b"\r\n", b'"', b'""', b"\n\n", b";", b"\x80", b"PK\x03\x04",
 )  # fmt: skip
 

@@ -164,8 +164,9 @@ def read_broadcast(request: Request, settings: Settings) -> Broadcast:
     known = "dictionary" in given and all(shapes.get(name) == given[name] for name in given)
     if not known or not all(first.are_numbers(x, settings) for x in arrays.values()):
         raise FederationError(
-            f"The coordinator has sent arrays of shapes {given or 'none'}; finite numbers of "
-            f"shapes {shapes} are needed, a dictionary at least."
+            f"The coordinator has sent arrays of shapes {given or 'none'}; finite numbers and a "
+            f"dictionary of shape {shapes.pop('dictionary')} are needed, and at most {shapes} "
+            "beside it."
         )
     return Broadcast(**arrays)
 

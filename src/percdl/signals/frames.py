@@ -27,7 +27,9 @@ def recordings_from_frame(
     """Return one `Recording` per subject of a long frame; see `Cohort.from_frame`."""
     names = list(as_names(channels))
     scales = units if units is None or isinstance(units, str) else tuple(units)
-    _check_columns(frame, names, [subject, *names, *(name for name in (time, group) if name is not None)])
+    _check_columns(
+        frame, names, [subject, *names, *(name for name in (time, group) if name is not None)]
+    )
     single = all(frame[name].dtype == np.float32 for name in names)
     recordings = []
     # By the column itself: its name may be that of the index, too.
