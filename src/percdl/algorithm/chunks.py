@@ -115,13 +115,16 @@ def small_rows(left: int, tight: bool = False) -> int:
     return max(size for size in SMALL_ROWS if size < above)
 
 
-def fill(cohort: AnyCohort, chunk: Chunk, n_masks: int, dtype: str) -> Signals:
-    """Copy the recordings of a chunk into padded arrays; missing samples become zeros."""
+def fill(cohort: AnyCohort, chunk: Chunk, n_masks: int, dtype: str, unit: float = 1.0) -> Signals:
+    """Copy the recordings of a chunk into padded arrays; missing samples become zeros.
+
+    Samples are counted in ``unit``, see `percdl.algorithm.magnitude`.
+    """
     values = np.zeros((chunk.rows, chunk.n_times, cohort.n_channels), dtype)
     lengths = np.zeros(chunk.rows, np.int32)
     for row, subject in enumerate(chunk.subjects):
         record = cohort[subject]
-        values[row, : record.n_times] = record.values
+        values[row, : record.n_times] = _count(record.values, unit)
         lengths[row] = record.n_times
     if n_masks == 0:
         return _signals(values, lengths, None)
@@ -132,7 +135,9 @@ def fill(cohort: AnyCohort, chunk: Chunk, n_masks: int, dtype: str) -> Signals:
     return _signals(values, lengths, observed.astype(dtype))
 
 
-def fill_on_device(cohort: Cohort, chunk: Chunk, n_masks: int, dtype: str) -> Signals:
+def fill_on_device(
+    cohort: Cohort, chunk: Chunk, n_masks: int, dtype: str, unit: float = 1.0
+) -> Signals:
     """Return the same as `fill`, on the device; a stacked cohort is padded there, not here.
 
     Where there are several devices, each gets its share of the rows, and the programs that
@@ -141,13 +146,13 @@ def fill_on_device(cohort: Cohort, chunk: Chunk, n_masks: int, dtype: str) -> Si
     first, count = int(chunk.subjects[0]), len(chunk.subjects)
     in_a_row = chunk.subjects[-1] - first == count - 1
     if cohort.stacked is None or n_masks or not in_a_row:
-        return spread_rows(jax.device_put(fill(cohort, chunk, n_masks, dtype)))
+        return spread_rows(jax.device_put(fill(cohort, chunk, n_masks, dtype, unit)))
     stacked = cohort.stacked[first : first + count]
     n_times = stacked.shape[1]
     widths = ((0, chunk.rows - count), (0, chunk.n_times - n_times), (0, 0))
     lengths = np.where(np.arange(chunk.rows) < count, n_times, 0).astype(np.int32)
     pieces = np.array_split(stacked, max(1, stacked.nbytes // PIECE_BYTES))
-    moved = [jax.device_put(np.asarray(piece, dtype)) for piece in pieces]
+    moved = [jax.device_put(np.asarray(_count(piece, unit), dtype)) for piece in pieces]
     values = jnp.pad(jnp.concatenate(moved), widths)
     return spread_rows(Signals(values, jnp.asarray(lengths), None))
 
@@ -160,6 +165,11 @@ def spread_rows(signals: Signals) -> Signals:
     mesh = jax.sharding.Mesh(np.array(devices), "rows")
     rows = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("rows"))
     return jax.device_put(signals, rows)
+
+
+def _count(values: np.ndarray, unit: float) -> np.ndarray:
+    """Return samples in a unit; those of single precision may be too large or small for theirs."""
+    return values if unit == 1 else values.astype(float) / unit
 
 
 def _signals(values: Any, lengths: Any, observed: Any) -> Signals:

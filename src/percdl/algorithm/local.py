@@ -18,6 +18,7 @@ from percdl.algorithm.blocks import Block, plan_blocks
 from percdl.algorithm.chunks import Shape, fill, fill_on_device, plan_chunks
 from percdl.algorithm.coding import Coded
 from percdl.algorithm.exchange import Broadcast, Sums
+from percdl.algorithm.magnitude import choose_unit, in_signal_units
 from percdl.algorithm.programs import Fitted, Prepared
 from percdl.algorithm.results import Results, collect_results
 from percdl.algorithm.searching import search_starts
@@ -50,6 +51,8 @@ class Site:
         room for them) rather than make the chunks anew each time (bounded memory).
     n_masks : int, optional
         Masks per recording, where the site holds only some of a cohort.
+    unit : float, optional
+        What samples are counted in, a power of two; by default it suits the recordings.
     """
 
     def __init__(
@@ -59,9 +62,11 @@ class Site:
         shape: Shape,
         resident: bool,
         n_masks: int | None = None,
+        unit: float | None = None,
     ):
         self.cohort = cohort
-        self.settings = settings
+        self.unit = choose_unit(cohort) if unit is None else unit
+        self.settings = settings.in_unit(self.unit)
         self.chunks = plan_chunks(cohort.lengths, cohort.n_channels, shape)
         self.blocks = plan_blocks(self.chunks, shape.block_rows)
         self.n_masks = cohort.n_masks if n_masks is None else n_masks
@@ -73,7 +78,7 @@ class Site:
         self._on_device: list[Signals] | None = None
         if resident:
             self._on_device = [
-                fill_on_device(cohort, chunk, self.n_masks, settings.dtype)
+                fill_on_device(cohort, chunk, self.n_masks, settings.dtype, self.unit)
                 for chunk in self.chunks
             ]
 
@@ -85,13 +90,13 @@ class Site:
         for block in self.blocks:
             block.params = self._rest(self._neutral(dictionary, block.rows))
             block.fruitless = np.zeros((block.rows, len(dictionary)), int)
-        return Sums.total(self._population_sums(block, dictionary) for block in self.blocks)
+        return self._tell(self._population_sums(block, dictionary) for block in self.blocks)
 
     def personal_round(self, broadcast: Broadcast) -> Sums:
         """Update parameters and codes (Alg. 1, lines 7-8) and add up."""
         dictionary = self._array(broadcast.dictionary)
         size = max(1, SEARCHED_ROWS // self.blocks[0].rows)
-        return Sums.total(
+        return self._tell(
             sums
             for start in range(0, len(self.blocks), size)
             for sums in self._personalize(self.blocks[start : start + size], broadcast, dictionary)
@@ -136,7 +141,10 @@ class Site:
                     self.coded[index] = self._code(index, new.atoms)
                     continue
                 self.coded[index] = coding.keep(self.coded[index], part.amplitude, part.explained)
-        return Sums.total(self._personal_sums(block, dictionary) for block in self.blocks)
+        return self._tell(self._personal_sums(block, dictionary) for block in self.blocks)
+
+    def _tell(self, parts: Iterator[Sums]) -> Sums:
+        return in_signal_units(Sums.total(parts), self.unit, self._by_subject)
 
     def _prepare(self, block: Block, broadcast: Broadcast, dictionary, statistics) -> Prepared:
         recenters = broadcast.gauge is not None
@@ -235,7 +243,8 @@ class Site:
 
     def results(self) -> Results:
         """Return what was learned of each subject, in the order of the cohort."""
-        return collect_results(self.chunks, self.blocks, self.coded)
+        found = collect_results(self.chunks, self.blocks, self.coded)
+        return replace(found, amplitude=found.amplitude * self.unit)
 
     def _code(self, index: int, atoms) -> Coded:
         settings = self.settings
@@ -272,7 +281,8 @@ class Site:
     def _signals(self, index: int) -> Signals:
         if self._on_device is not None:
             return self._on_device[index]
-        return fill(self.cohort, self.chunks[index], self.n_masks, self.settings.dtype)
+        chunk, dtype = self.chunks[index], self.settings.dtype
+        return fill(self.cohort, chunk, self.n_masks, dtype, self.unit)
 
     def _rest(self, values: jax.Array) -> Values:
         """Return values as they are kept between rounds: on the device, or copied to the host."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
+
+import numpy as np
 
 from percdl.steps.csc import L0Coder
 from percdl.steps.csc_l1 import L1Coder
@@ -108,6 +110,21 @@ class Settings:
         if not self.transform.shares_structure:
             return 0, total
         return self.n_init, self.n_perso
+
+    def in_unit(self, unit: float) -> Settings:
+        """Return the same settings for signals counted in ``unit``, with all prices in it, too.
+
+        The l0 price and the transform's are in squared units; the l1 price is one of amplitudes.
+        Prices beyond all numbers of the precision are the largest of them, which mean the same.
+        """
+        most = float(np.finfo(self.dtype).max)
+        per_amplitude = self.penalty / unit
+        return replace(
+            self,
+            penalty=min(per_amplitude if self.overlaps else per_amplitude / unit, most),
+            delta=None if self.delta is None else min(self.delta / unit, most**0.5),
+            transform=self.transform if unit == 1 else self.transform.reprice(1 / unit),
+        )
 
     @property
     def overlaps(self) -> bool:

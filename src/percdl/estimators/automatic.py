@@ -79,18 +79,17 @@ def choose_n_atoms(
     cohort: AnyCohort, settings: Settings, init: Any, rng: np.random.RandomState
 ) -> int:
     """Return how many atoms are given, or are worth it: the next explains too little."""
-    from percdl.estimators.first_dictionary import find_segments, given_atoms, sample_signals
+    from percdl.estimators.first_dictionary import draw_sample, find_segments, given_atoms
     from percdl.steps.initialization import mean_shares
 
     given = given_atoms(init)
     if given is not None:
         return len(given)
-    signals = sample_signals(cohort, settings, rng)
-    found = find_segments(signals, MOST_ATOMS, settings, rng)
+    sample = draw_sample(cohort, settings, rng)
+    found = find_segments(sample, MOST_ATOMS, rng)
     nested = np.tril(np.ones((MOST_ATOMS, MOST_ATOMS)))[..., None, None] * found
-    shares = mean_shares(
-        signals, nested.astype(found.dtype), settings.penalty, settings.disjoint_coder
-    )
+    price, coder = sample.settings.penalty, settings.disjoint_coder
+    shares = mean_shares(sample.signals, nested.astype(found.dtype), price, coder)
     added = np.diff(shares, prepend=0)
     return int(np.argmax(np.append(added[1:] < WORTH * added[0], True))) + 1
 
@@ -103,15 +102,17 @@ def choose_penalty(
     rng: np.random.RandomState,
 ) -> float:
     """Return the penalty by BIC, or a ratio of the largest useful one."""
-    from percdl.estimators.first_dictionary import sample_signals
+    from percdl.estimators.first_dictionary import draw_sample
     from percdl.steps import penalty
     from percdl.steps.cdu import normalize
 
     atoms = normalize(dictionary).astype(settings.dtype)
-    signals = sample_signals(cohort, settings, rng)
+    signals, _, unit = draw_sample(cohort, settings, rng)
     if ratio is None:
-        return penalty.choose_penalty(signals, atoms, settings.disjoint_coder)
-    return ratio * penalty.largest_penalty(signals, atoms, settings.disjoint_coder)
+        price = penalty.choose_penalty(signals, atoms, settings.disjoint_coder)
+    else:
+        price = ratio * penalty.largest_penalty(signals, atoms, settings.disjoint_coder)
+    return price * unit * unit
 
 
 def by_power(cohort: AnyCohort) -> np.ndarray:

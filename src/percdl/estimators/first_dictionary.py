@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from percdl.algorithm.chunks import Chunk, bucket_length, fill
+from percdl.algorithm.magnitude import choose_unit
 from percdl.algorithm.settings import Settings
 from percdl.estimators.automatic import by_power
 from percdl.estimators.motif import Motif
@@ -21,6 +22,14 @@ MOST_RECORDINGS, MOST_LENGTHS = 32, 40
 # Share of the candidates that a restart knows.
 RESTART_SHARE = 0.25
 _ALLOWED = "'auto', an array (n_atoms, atom_length, n_channels), a Motif or a list of Motif"
+
+
+class Sample(NamedTuple):
+    """Some recordings, counted in a unit that suits them, and the settings in the same unit."""
+
+    signals: Signals
+    settings: Settings
+    unit: float
 
 
 def first_dictionary(
@@ -95,16 +104,17 @@ def _from_data(
     cohort: AnyCohort, settings: Settings, rng: np.random.RandomState, share: float
 ) -> np.ndarray:
     """Pick segments that recur across some of the recordings."""
-    signals = sample_signals(cohort, settings, rng)
-    return find_segments(signals, settings.n_atoms, settings, rng, share=share).astype(float)
+    sample = draw_sample(cohort, settings, rng)
+    return find_segments(sample, settings.n_atoms, rng, share=share).astype(float)
 
 
 def find_segments(
-    signals: Signals, n_atoms: int, settings: Settings, rng: np.random.RandomState, **options: Any
+    sample: Sample, n_atoms: int, rng: np.random.RandomState, **options: Any
 ) -> np.ndarray:
     """Return segments (K, L, P) that recur, as the settings of a fit would use them."""
     from percdl.steps.initialization import choose_segments
 
+    signals, settings, _ = sample
     generator = np.random.default_rng(rng.randint(2**31))
     length, coder = settings.atom_length, settings.disjoint_coder
     return choose_segments(signals, n_atoms, length, settings.penalty, coder, generator, **options)
@@ -123,28 +133,29 @@ def revive_atoms(
     """
     from percdl.steps.initialization import mean_shares
 
-    signals = sample_signals(cohort, settings, rng)
+    sample = draw_sample(cohort, settings, rng)
     order = np.argsort(dead, kind="stable")  # those alive come first
-    found = find_segments(signals, settings.n_atoms, settings, rng, chosen=dictionary[~dead])
+    found = find_segments(sample, settings.n_atoms, rng, chosen=dictionary[~dead])
     revived = dictionary.copy()
     revived[order] = found
     both = np.stack([dictionary, revived]).astype(settings.dtype)
-    before, after = np.asarray(
-        mean_shares(signals, both, settings.penalty, settings.disjoint_coder)
-    )
+    price = sample.settings.penalty
+    before, after = np.asarray(mean_shares(sample.signals, both, price, settings.disjoint_coder))
     return revived if after > before else dictionary
 
 
-def sample_signals(cohort: AnyCohort, settings: Settings, rng: np.random.RandomState) -> Signals:
+def draw_sample(cohort: AnyCohort, settings: Settings, rng: np.random.RandomState) -> Sample:
     """Return some recordings, cut to a length that is quick to look at."""
     picked = by_power(cohort)[np.sort(rng.permutation(len(cohort))[:MOST_RECORDINGS])]
     longest = MOST_LENGTHS * settings.atom_length
     n_times = bucket_length(min(int(cohort.lengths[picked].max()), longest))
     rows = next(size for size in (4, 16, MOST_RECORDINGS) if len(picked) <= size)
     chunk = Chunk(picked, rows, bucket_length(int(cohort.lengths[picked].max())))
-    signals = fill(cohort, chunk, cohort.n_masks, settings.dtype)
-    return signals._replace(
+    unit = choose_unit(cohort, picked)
+    signals = fill(cohort, chunk, cohort.n_masks, settings.dtype, unit)
+    cut = signals._replace(
         values=signals.values[:, :n_times],
         lengths=np.minimum(signals.lengths, n_times).astype(np.int32),
         observed=None if signals.observed is None else signals.observed[:, :n_times],
     )
+    return Sample(cut, settings.in_unit(unit), unit)

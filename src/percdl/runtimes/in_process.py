@@ -35,6 +35,8 @@ class InProcess:
         on it, memory does.
     n_masks : int, optional
         See `Measured.n_masks`, where these recordings are only some of a cohort.
+    unit : float, optional
+        See `Site`.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class InProcess:
         settings: Settings,
         chunk_rows: int | None = None,
         n_masks: int | None = None,
+        unit: float | None = None,
     ):
         enable_compilation_cache()
         on_cpu = jax.default_backend() == "cpu"
@@ -52,7 +55,7 @@ class InProcess:
         self._settings = settings
         with self._precision():
             resident = not on_cpu and _fits(cohort, settings)
-            self.site = Site(cohort, settings, shape, resident, n_masks)
+            self.site = Site(cohort, settings, shape, resident, n_masks, unit)
 
     def population_round(self, broadcast: Broadcast) -> Sums:
         """Run CSC with the common atoms; return the sums."""

@@ -92,8 +92,15 @@ class Transform(ABC):
         return params + step
 
     def price(self, params: Params) -> Float[Array, "*batch"] | None:
-        """Return what parameters cost, to be added to the objective; None: nothing."""
+        """Return what parameters cost, to be added to the objective; None: nothing.
+
+        A transform with a price says as well how it changes with the unit, in `reprice`.
+        """
         return None
+
+    def reprice(self, factor: float) -> Transform:
+        """Return the transform for signals times ``factor``: prices are in squared signal units."""
+        return self
 
     def evaluate(self, params: Params, atom: Atom) -> Point:
         """Return ``f(atom, params)``, ready to be differentiated."""

@@ -134,6 +134,10 @@ class Compose(Transform):
         prices = [price for stage, own in pairs if (price := stage.price(own)) is not None]
         return reduce(jnp.add, prices) if prices else None
 
+    def reprice(self, factor: float) -> Compose:
+        """Return the same stages, each with its price for signals times ``factor``."""
+        return Compose(*(stage.reprice(factor) for stage in self.stages))
+
     def normal_equations(self, params, atom: Atom, moment, weight):
         """Return the sums of PerCDU, with the channels unmixed where the algebra allows it."""
         coupling = self._coupling(weight.shape[-1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import final
 
@@ -115,6 +115,10 @@ class TimeWarp(WarpTransform):
         rows = params.reshape(*params.shape[:-1], -1, self.width)
         bends = jnp.pi * jnp.arange(1, self.width + 1, dtype=params.dtype) * rows
         return self.roughness * jnp.sum(bends**2, axis=(-2, -1)) / 2
+
+    def reprice(self, factor: float) -> TimeWarp:
+        """Return the same warp, its roughness priced for signals times ``factor``."""
+        return replace(self, roughness=self.roughness * factor * factor)
 
     def warp(self, params: Params, atom_length: int, n_channels: int):
         """Return psi at the sampling times, in samples: array (..., C, L)."""

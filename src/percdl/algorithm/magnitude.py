@@ -1,0 +1,60 @@
+"""The unit a site computes in: a power of two, so that a change of unit rounds nothing.
+
+Squares of squares of samples occur: in single precision they leave the range of numbers where
+samples are above 1e9 or below 1e-9 (volts of EEG, counts of a converter, squared). Recordings
+whose samples are of such a size are divided by a power of two when they are read, and all that
+leaves the site is multiplied by it again. What happens in between is the same to the bit, whatever
+the unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from percdl.algorithm.exchange import Sums
+from percdl.signals import AnyCohort
+
+# Recordings of this size, in powers of two either way, are taken as they are.
+ORDINARY = 16
+# A unit whose inverse is a number, too.
+LEAST_EXPONENT = -1000
+# So many recordings tell the size of all.
+N_LOOKED_AT = 64
+# Sums in squared units; the second kind has none where every subject counts once.
+_SQUARED = ("objective", "objective_fitted", "energy", "signal")
+_BALANCED = ("moment", "weight", "ztx", "ztz", "gram", "transported", "misfit")
+
+
+def choose_unit(cohort: AnyCohort, positions: Sequence[int] | np.ndarray | None = None) -> float:
+    """Return the unit that suits recordings: 1 where their samples are of ordinary size.
+
+    Else the power of two just below the median of their largest magnitudes. At most
+    `N_LOOKED_AT` recordings are looked at, of those at ``positions`` (by default all).
+
+    >>> from percdl import Cohort
+    >>> [choose_unit(Cohort.from_arrays([[0.0, size]])) for size in (100.0, 2.0**40, 2.0**-40)]
+    [1.0, 1099511627776.0, 9.094947017729282e-13]
+    """
+    among = np.arange(len(cohort)) if positions is None else np.asarray(positions)
+    looked_at = among[np.linspace(0, len(among) - 1, min(len(among), N_LOOKED_AT)).astype(int)]
+    peaks = np.array([_peak(cohort[int(i)].values) for i in looked_at], float)
+    if not peaks.any():
+        return 1.0
+    exponent = int(np.frexp(np.median(peaks[peaks > 0]))[1]) - 1
+    return 1.0 if abs(exponent) <= ORDINARY else 2.0 ** max(exponent, LEAST_EXPONENT)
+
+
+def in_signal_units(sums: Sums, unit: float, by_subject: bool) -> Sums:
+    """Return sums that were taken in a unit as sums in the units of the signals."""
+    if unit == 1:
+        return sums
+    squared = _SQUARED if by_subject else _SQUARED + _BALANCED
+    return replace(sums, **{name: getattr(sums, name) * unit * unit for name in squared})
+
+
+def _peak(values: np.ndarray) -> float:
+    """Return the largest magnitude of the observed samples."""
+    return float(np.abs(values).max(initial=0, where=~np.isnan(values)))
