@@ -25,13 +25,17 @@ LARGE, N_WHOLE_LARGE = 512, 3
 def population_update(
     sums: Sums, broadcast: Broadcast, settings: Settings
 ) -> tuple[Broadcast, float]:
-    """CDU (Alg. 1, line 4): the next broadcast, and the objective after the half-step."""
+    """CDU (Alg. 1, line 4): the next broadcast, and the objective after the half-step.
+
+    Where sums do not tell what the step reaches, the objective is the one before it.
+    """
     if sums.ztz.size:
         dictionary = overlap.update_dictionary(sums.ztz, sums.ztx, broadcast.dictionary, 1.0)
         objective = sums.energy - overlap.explained(sums.ztz, sums.ztx, dictionary)
         return Broadcast(cdu.normalize(dictionary), move=broadcast.move), objective
-    core = _own_window(sums, settings)
-    objective = sums.energy - cdu.explained(*core)
+    objective = sums.objective
+    if _in_one_unit(settings):
+        objective = sums.energy - cdu.explained(*_own_window(sums, settings))
     dictionary, move = cdu.update_dictionary(sums.moment, sums.weight, broadcast.dictionary)
     return Broadcast(cdu.normalize(dictionary), move=move), objective
 
@@ -88,7 +92,17 @@ def _update(sums: Sums, broadcast: Broadcast, settings: Settings) -> tuple[np.nd
         damped = percdu.update_dictionary(sums.gram, sums.transported, before, percdu.DAMPING)
         return damped, sums.objective
     dictionary = percdu.update_dictionary(sums.gram, sums.transported, before)
+    if not _in_one_unit(settings):
+        return dictionary, sums.objective
     return dictionary, sums.energy - percdu.explained(sums.gram, sums.transported, dictionary)
+
+
+def _in_one_unit(settings: Settings) -> bool:
+    """Whether what atoms explain is told in the unit of the energy, squared amplitudes undivided.
+
+    Where every subject counts once, the sums are of shapes alone.
+    """
+    return settings.weighting == "amplitude"
 
 
 def _find_gauges(

@@ -19,12 +19,12 @@ from percdl.estimators.scoring import explained_share, rebuild_one_by_one
 from percdl.estimators.source import Source
 from percdl.estimators.validation import (
     check_cohort,
-    check_outcome,
     check_parameters,
+    overflow,
     warn_inactive,
     warn_processing,
 )
-from percdl.exceptions import InvalidParameterError, NoActivationWarning
+from percdl.exceptions import InvalidParameterError, NoActivationWarning, NumericalError
 from percdl.signals import AnyCohort, Cohort, as_any_cohort
 
 if TYPE_CHECKING:
@@ -92,7 +92,11 @@ class BaseCDL(Described, TransformerMixin, BaseEstimator):
         from percdl.estimators.restarts import run_restarts
 
         settings = self._settings(cohort, chosen)
-        end = run_restarts(self, cohort, settings, watch, runtime)
+        try:
+            end = run_restarts(self, cohort, settings, watch, runtime)
+        except NumericalError as error:
+            # Whose recording it was is found out here: the rounds know of sums alone.
+            raise overflow(np.nan, cohort, settings.dtype, type(self).__name__) from error
         self._adopt(end, chosen, cohort, settings)
         if self.n_activations_.any():
             warn_inactive(self.n_activations_, cohort)
@@ -251,7 +255,8 @@ class BaseCDL(Described, TransformerMixin, BaseEstimator):
         hosted = host_fit(runtime, cohort, settings, self.chunk_rows)
         try:
             sums = run_frozen(hosted, settings, self.dictionary_)
-            check_outcome(sums.objective, cohort, settings.dtype, type(self).__name__)
+            if not np.isfinite(sums.objective):
+                raise overflow(sums.objective, cohort, settings.dtype, type(self).__name__)
             return hosted.results()
         finally:
             hosted.close()

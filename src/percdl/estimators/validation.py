@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 import numpy as np
 
+from percdl.algorithm.magnitude import choose_unit
 from percdl.algorithm.settings import Centering, Solver, Update, Weighting
 from percdl.exceptions import (
     InvalidParameterError,
@@ -56,16 +57,15 @@ def _leave_out(cohort: AnyCohort) -> str:
     return "write the shards anew without them"
 
 
-def check_outcome(objective: float, cohort: AnyCohort, dtype: str, model: str) -> None:
-    """Raise where samples too large for the arithmetic left nothing that is a number."""
-    if np.isfinite(objective):
-        return
+def overflow(objective: float, cohort: AnyCohort, dtype: str, model: str) -> NumericalError:
+    """Return the complaint that samples too large for the arithmetic left nothing of a fit."""
+    unit = choose_unit(cohort)
     with np.errstate(over="ignore"):
-        energies = [np.nansum(np.square(r.values.astype(dtype))) for r in cohort]
-    large = [
-        str(r.subject) for r, energy in zip(cohort, energies, strict=True) if energy == np.inf
-    ]
-    raise NumericalError(
+        counted = ((r.values.astype(float) / unit).astype(dtype) for r in cohort)
+        energies = [np.nansum(np.square(values)) for values in counted]
+    pairs = zip(cohort.subjects, energies, strict=True)
+    large = [subject for subject, energy in pairs if energy == np.inf]
+    return NumericalError(
         f"`{model}` cannot express the recordings: the objective is {objective}"
         + (f", since the squares of {_name(large)} overflow in {dtype}" if large else "")
         + '. Bring X to the units of the fit, or fit with `dtype="float64"`.'

@@ -67,7 +67,7 @@ def normalized_reconstruction_error(
                 f"{shapes[1] or 'none'}. Pass one (n_times, n_channels) array for each recording."
             )
         missed += np.nansum((record.values - np.asarray(rebuilt)) ** 2)
-        energy += np.nansum(np.square(record.values))
+        energy += np.nansum(np.square(record.values, dtype=float))
     if not energy > 0:
         raise InvalidParameterError(
             "The recordings are all zero or missing: an error relative to them has no meaning."

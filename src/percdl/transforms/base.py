@@ -99,7 +99,7 @@ class Transform(ABC):
         return None
 
     def reprice(self, factor: float) -> Transform:
-        """Return the transform for signals times ``factor``: prices are in squared signal units."""
+        """Return the transform with its price for signals times ``factor``, a squared one."""
         return self
 
     def evaluate(self, params: Params, atom: Atom) -> Point:
