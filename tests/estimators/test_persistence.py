@@ -312,3 +312,10 @@ def test_an_unwritable_folder_leaves_the_old_file(fitted_models, tmp_path):
         tmp_path.chmod(0o700)
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
     assert (tmp_path / "model").read_bytes() == before
+
+
+def test_the_same_model_is_written_as_the_same_bytes(model_files, tmp_path):
+    model = percdl.load(model_files["PerCDL"])
+    for name in ("one", "two"):
+        model.save(tmp_path / name)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()

@@ -43,7 +43,21 @@ def write(path: Any, kind: str, content: dict[str, Any], arrays: Arrays) -> None
         "content": text,
         "checksum": checksum(arrays, text),
     }
-    replace_file(Path(path), to_bytes(arrays, metadata=metadata))
+    replace_file(Path(path), _in_order(to_bytes(arrays, metadata=metadata)))
+
+
+def _in_order(file: bytes) -> bytes:
+    """Return the file with its metadata by name: safetensors shuffles it, anew for each file.
+
+    A file begins with the length of its header, in eight bytes; the header is JSON, padded to a
+    multiple of eight.
+    """
+    end = 8 + int.from_bytes(file[:8], "little")
+    header = json.loads(file[8:end])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return b"".join((len(text).to_bytes(8, "little"), text, memoryview(file)[end:]))
 
 
 def read(path: Any, kind: str) -> tuple[dict[str, Any], Arrays]:
