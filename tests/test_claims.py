@@ -17,6 +17,7 @@ NAMES = {
     "convergence",
     "coverage",
     "derivatives",
+    "determinism",
     "deviation",
     "deviation_space",
     "devices",
@@ -51,6 +52,7 @@ NAMES = {
     "secure",
     "sparse_coder",
     "speed",
+    "torture",
     "uncertainty",
     "validation",
 }
