@@ -2,13 +2,28 @@
 PYTHON ?= python3
 VENV   ?= .venv
 EXTRAS ?= plot,data,stats,reproduce,distributed,federated,privacy,test
+# What is installed, file by file, with its hash; `make LOCK=` takes what pip resolves today.
+LOCK   ?= requirements/dev.lock
+BENCHLOCK := $(LOCK:dev.lock=bench.lock)
+comma  := ,
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PEERS  := $(VENV)/.peers
 SPHINX := $(VENV)/.sphinx
 FLOWER := $(VENV)/.flower
+SUPPLY_VENV := $(VENV)-supply
+SUPPLY := $(SUPPLY_VENV)/.installed
+UV     := $(SUPPLY_VENV)/bin/uv
+# For every Python and platform at once; no word of where the files came from.
+COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade \
+  --no-emit-index-url --no-emit-find-links --no-annotate --no-header
+# An old release beside newer ones of what it needs is told so; that is not ours to mend.
+QUIET  := -W ignore::DeprecationWarning -W ignore::FutureWarning
+TESTED := $(patsubst %,--extra %,$(subst $(comma), ,$(EXTRAS)))
 # Restricts `make claims` to the claims named here, e.g. `make claims ONLY=gait`.
 ONLY   ?=
+# Restricts `make oldest` and `make newest`, e.g. `make oldest TESTS=tests/steps`.
+TESTS  ?=
 # More options of Sphinx, e.g. `-D plot_gallery=0` to leave the examples out.
 SPHINXOPTS ?=
 
@@ -20,13 +35,20 @@ help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # The stamp comes last, so that an interrupted install starts again from scratch.
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml $(LOCK)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "percdl needs Python 3.11 or newer, but '$(PYTHON)' is" \
 	       "$$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12" >&2; exit 1; }
 	$(PYTHON) -m venv --clear $(VENV)
+ifeq ($(LOCK),)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --editable '.[$(EXTRAS)]' --group dev
+	$(BIN)/python -m pip install --quiet --editable '.[$(EXTRAS)]' --group dev --group build
+else
+	$(BIN)/python -m pip install --quiet --require-hashes --requirement $(LOCK) || { \
+	  echo "$(LOCK) could not be installed here; 'make LOCK= $(MAKECMDGOALS)' takes what pip" \
+	       "resolves today, unlocked." >&2; exit 1; }
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+endif
 	touch $@
 
 # The packages of the extra `bench` one by one: one that cannot be built here (fdasrsf without
@@ -36,18 +58,36 @@ $(PEERS): $(STAMP)
 	  project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
 	  print(*project["optional-dependencies"]["bench"], sep="\n")' \
 	| while read -r peer; do \
-	  $(BIN)/python -m pip install --quiet "$$peer" </dev/null \
+	  $(BIN)/python -m pip install --quiet $(addprefix --constraint ,$(BENCHLOCK)) "$$peer" \
+	    </dev/null \
 	  || echo "$$peer could not be installed; its claims are skipped." >&2; \
 	done
 	touch $@
 
+# Nothing to do in a locked environment, which has them.
 $(SPHINX): $(STAMP)
-	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	$(BIN)/python -m pip install --quiet --no-build-isolation --editable '.[docs]'
 	touch $@
 
 $(FLOWER): $(STAMP)
-	$(BIN)/python -m pip install --quiet --editable '.[federated]'
+	$(BIN)/python -m pip install --quiet --no-build-isolation --editable '.[federated]'
 	touch $@
+
+# Tools of the supply chain, apart from what is developed with.
+$(SUPPLY): pyproject.toml
+	$(PYTHON) -m venv --clear $(SUPPLY_VENV)
+	$(SUPPLY_VENV)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(SUPPLY_VENV)/bin/python -m pip install --quiet --group supply
+	touch $@
+
+# $(call test_with,RESOLUTION,NAME,OPTIONS): the fast tests in an environment of its own.
+define test_with
+$(UV) venv --quiet --clear --python $(PYTHON) $(VENV)-$(2)
+$(UV) pip install --quiet --python $(VENV)-$(2)/bin/python --resolution $(1) \
+  --editable '.[$(EXTRAS)]'
+$(UV) pip list --quiet --python $(VENV)-$(2)/bin/python
+$(VENV)-$(2)/bin/python -m pytest -n auto --dist loadfile -m "not slow" $(3) $(TESTS)
+endef
 
 demo: $(STAMP)  ## learn a small cohort and write percdl-demo/
 	$(BIN)/percdl demo
@@ -103,6 +143,21 @@ mutants: $(STAMP)  ## change the mathematics at random; the fast tests must noti
 coverage: $(STAMP)  ## count the lines that the tests run: at least 95 of 100, and the worst files
 	$(BIN)/python -m benchmarks.claims coverage
 
+lock: $(SUPPLY)  ## resolve afresh what is developed with, into requirements/
+	$(COMPILE) $(TESTED) --extra docs --group dev --group build pyproject.toml \
+	  --output-file requirements/dev.lock >/dev/null
+	$(COMPILE) --extra bench --constraint requirements/dev.lock pyproject.toml \
+	  --output-file requirements/bench.lock >/dev/null
+
+oldest: $(SUPPLY)  ## run the tests with the oldest versions that pyproject.toml allows
+	$(call test_with,lowest-direct,$@,$(QUIET))
+
+newest: $(SUPPLY)  ## run the tests with the newest versions there are today
+	$(call test_with,highest,$@)
+
+audit: $(SUPPLY)  ## look every locked version up among the known vulnerabilities
+	$(SUPPLY_VENV)/bin/python -m benchmarks.audit $(SUPPLY_VENV)/bin/pip-audit requirements/dev.lock
+
 claims: $(PEERS)  ## check the claims of the documentation (ONLY=... for some of them)
 	$(BIN)/python -m benchmarks.claims $(ONLY)
 
@@ -110,6 +165,6 @@ results: $(STAMP)  ## reproduce every figure and table of the paper at its own s
 	$(BIN)/percdl reproduce all --scale paper --out docs/results --fresh
 
 clean:  ## remove the environment, the caches and the build outputs
-	rm -rf $(VENV) build dist percdl-demo percdl-results .pytest_cache .ruff_cache .hypothesis \
+	rm -rf $(VENV) $(VENV)-* build dist percdl-demo percdl-results .pytest_cache .ruff_cache .hypothesis \
 	  docs/_build docs/auto_examples docs/api/generated docs/sg_execution_times.rst
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
