@@ -17,9 +17,9 @@ SERVICES = ("osv", "pypi")
 def main(pip_audit: str, lock: str) -> int:
     """Return 0 where every version was looked up and none is known to be vulnerable."""
     for service in SERVICES:
-        command = [pip_audit, "--service", service, "--format", "json", "--disable-pip"]
+        command = [pip_audit, "--requirement", lock, "--disable-pip", "--service", service]
         done = subprocess.run(
-            [*command, "--requirement", lock], capture_output=True, text=True, check=False
+            [*command, "--format", "json"], capture_output=True, text=True, check=False
         )
         status, sentence = judge(done.stdout)
         print(f"{service}: {sentence}")

@@ -75,10 +75,10 @@ def personal_atoms(
     import jax
     import jax.numpy as jnp
 
-    known = np.nan_to_num(params).astype(dtype)
+    known = _pad_people(np.nan_to_num(params).astype(dtype))
     with jax.enable_x64(dtype == "float64"):
-        atoms = _compiled(transform)(jnp.asarray(known), jnp.asarray(dictionary, dtype))
-        stacked = np.array(atoms, float)
+        atoms = _compiled(transform)(jax.device_put(known), jnp.asarray(dictionary, dtype))
+        stacked = np.array(atoms, float)[: len(params)]
     stacked[n_activations == 0] = np.nan
     return stacked
 
@@ -93,8 +93,20 @@ def warps_of(transform: Transform, dictionary: np.ndarray, params: np.ndarray) -
         return np.zeros((*params.shape[:2], 0, length))
     warp, where = part
     with jax.enable_x64(True):
-        own = jax.device_put(np.asarray(params[..., where], float))
-        return np.array(_compiled_warp(warp)(own, length, n_channels))
+        own = jax.device_put(_pad_people(np.asarray(params[..., where], float)))
+        return np.array(_compiled_warp(warp)(own, length, n_channels))[: len(params)]
+
+
+def _pad_people(params: np.ndarray) -> np.ndarray:
+    """Add zeros up to one of a few numbers of subjects.
+
+    A program compiled for every number there is would be kept for ever: whoever personalizes
+    people as they come would run out of memory.
+    """
+    from percdl.algorithm.chunks import bucket_length, round_rows
+
+    rows = round_rows(bucket_length(len(params)))
+    return np.pad(params, ((0, rows - len(params)), (0, 0), (0, 0)))
 
 
 @cache
