@@ -50,6 +50,7 @@ NAMES = {
     "rotations",
     "runtimes",
     "secure",
+    "soak",
     "sparse_coder",
     "speed",
     "torture",
