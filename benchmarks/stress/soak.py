@@ -172,7 +172,7 @@ def _interrupt(bench: Bench) -> None:
 
 
 class _Interrupting:
-    """A place where a fit is interrupted when it holds most: its rounds done, nothing handed over."""
+    """A place where a fit is interrupted when it holds most: its rounds done."""
 
     def host(self, cohort: Any, settings: Any, chunk_rows: int | None) -> InProcess:
         fit = InProcess(cohort, settings, chunk_rows)
