@@ -50,8 +50,8 @@ class NumericalError(PerCDLError, ArithmeticError):
 class ModelFileError(PerCDLError, ValueError):
     """Raised when a model file cannot be read back.
 
-    It is not a PerCDL model, it was cut short or altered (the checksum differs), or a
-    newer version of PerCDL wrote it.
+    It is not a PerCDL model, it was cut short or altered (the checksum differs, or what it
+    holds does not fit together), or a newer version of PerCDL wrote it.
     """
 
 

@@ -1,11 +1,14 @@
 """An interrupted fit goes on as if nothing had happened, bit for bit."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from small_models import assert_same_fit, make, spaced_cohort
 
 import percdl
 from percdl import Identity, L1Coder
+from percdl.estimators import container
 from percdl.estimators.checkpoint import fit_with_checkpoints, read_checkpoint
 from percdl.exceptions import CheckpointWarning, InvalidParameterError, ModelFileError
 
@@ -36,6 +39,12 @@ def interrupted(model, cohort, path, n_rounds):
 @pytest.fixture(scope="module")
 def cohort():
     return spaced_cohort(3)
+
+
+@pytest.fixture(scope="module")
+def checkpoint(cohort, tmp_path_factory):
+    """A fit that was interrupted after its third round."""
+    return interrupted(make("PerCDL"), cohort, tmp_path_factory.mktemp("at") / "at", 3)
 
 
 @pytest.mark.parametrize("n_rounds", [1, 2, 3, 4])
@@ -130,7 +139,65 @@ def test_models_and_checkpoints_are_told_apart(cohort, tmp_path):
     with pytest.raises(ModelFileError, match="is a PerCDL model file, not a checkpoint"):
         read_checkpoint(tmp_path / "model")
     (tmp_path / "text").write_text("no")
-    with pytest.raises(ModelFileError, match="not a checkpoint, or it is damaged"):
+    with pytest.raises(
+        ModelFileError, match="not a checkpoint of an unfinished fit, or it is damaged"
+    ):
         read_checkpoint(tmp_path / "text")
     with pytest.raises(FileNotFoundError, match="no checkpoint"):
         read_checkpoint(tmp_path / "none")
+
+
+FORGED = {
+    "not finite": lambda x: np.where(np.arange(x.size).reshape(x.shape) == 0, np.nan, x),
+    "another shape": lambda x: x[:, :1],
+    "another rank": lambda x: x[..., None],
+    "another type": lambda x: x.astype(np.float16),
+    "out of range": lambda x: np.full_like(x, -5 if x.dtype.kind == "i" else np.inf),
+}
+
+
+@pytest.mark.parametrize("change", FORGED)
+@pytest.mark.parametrize("name", ["chunk0/0", "chunk0/1", "chunk0/2", "chunk0/3", "block0/params"])
+def test_a_forged_state_of_subjects_is_refused(name, change, cohort, checkpoint):
+    """Even signed by somebody who can: nothing of it reaches a compiled program."""
+    array = FORGED[change](checkpoint.arrays[f"site/{name}"])
+    forged = replace(checkpoint, arrays={**checkpoint.arrays, f"site/{name}": array})
+    with pytest.raises(ModelFileError, match=r"state of the subjects is damaged.*(chunk|block)0"):
+        fit_with_checkpoints(make("PerCDL"), cohort, None, resume=forged)
+
+
+def test_arrays_of_subjects_are_all_there_and_no_others(cohort, checkpoint):
+    fewer = {k: x for k, x in checkpoint.arrays.items() if k != "site/chunk0/7"}
+    more = {**checkpoint.arrays, "site/chunk0/9": np.zeros(4)}
+    for arrays, words in ((fewer, "chunk0/7` is missing"), (more, "chunk0/9' is not known")):
+        forged = replace(checkpoint, arrays=arrays)
+        with pytest.raises(ModelFileError, match=words):
+            fit_with_checkpoints(make("PerCDL"), cohort, None, resume=forged)
+
+
+def test_a_forged_best_run_is_refused(cohort, tmp_path):
+    options = {"init": "auto", "n_restarts": 2, "random_state": 5}
+    found = interrupted(make("PerCDL", **options), cohort, tmp_path / "at", 6)
+    late = found.arrays["best/results/onset"] + 1000
+    forged = replace(found, arrays={**found.arrays, "best/results/onset": late})
+    with pytest.raises(ModelFileError, match="best/results` is of other recordings"):
+        fit_with_checkpoints(make("PerCDL", **options), cohort, None, resume=forged)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"restart": 1}, "restart"),
+        ({"population": 9}, "population"),
+        ({"history": []}, "history"),
+        ({"draws": [9, 0, "x"]}, "draws"),
+        ({"chosen": [3, 16, 0.3, None]}, "broadcast/dictionary"),
+        ({"model": "os.system"}, "model"),
+        ({"reason": "because"}, "reason"),
+    ],
+)
+def test_a_forged_checkpoint_is_refused(change, words, checkpoint, tmp_path):
+    content = {**checkpoint.content, **change}
+    container.write(tmp_path / "x", container.CHECKPOINT, content, checkpoint.arrays)
+    with pytest.raises(ModelFileError, match=words):
+        read_checkpoint(tmp_path / "x")

@@ -16,9 +16,12 @@ from percdl.algorithm.coding import Coded
 from percdl.algorithm.exchange import Broadcast
 from percdl.algorithm.history import StopReason
 from percdl.algorithm.local import Site
-from percdl.exceptions import InvalidParameterError
+from percdl.exceptions import InvalidParameterError, ModelFileError
+from percdl.signals.contents import Array, check_arrays
 from percdl.steps.cdu import normalize
 from percdl.steps.types import Events, Statistics
+
+_INTEGER = "int64 int32"
 
 
 @dataclass(frozen=True)
@@ -65,19 +68,62 @@ def site_arrays(site: Site) -> dict[str, np.ndarray]:
 
 def restore_site(site: Site, arrays: Mapping[str, np.ndarray]) -> None:
     """Give a site the state that `site_arrays` has told; the recordings must be the same."""
-    n_rows = [len(arrays[name]) for name in arrays if name.endswith("/0")]
-    if sorted(n_rows) != sorted(chunk.rows for chunk in site.chunks):
+    n_rows = [arrays[name].shape[:1] for name in arrays if name.endswith("/0")]
+    if sorted(n_rows) != sorted((chunk.rows,) for chunk in site.chunks):
         raise InvalidParameterError(
             "The fit was interrupted with other `chunk_rows`, with another runtime or on another "
             "kind of device: its recordings were put together otherwise. Go on there, or start "
             "anew."
         )
+    try:
+        check_arrays(arrays, *_describe(site))
+    except ValueError as error:
+        raise ModelFileError(
+            f"The state of the subjects is damaged, or of another fit ({error}). Start the fit "
+            "anew."
+        ) from error
     for i in range(len(site.chunks)):
         n_leaves = sum(name.startswith(f"chunk{i}/") for name in arrays)
         site.coded[i] = _as_coded([arrays[f"chunk{i}/{j}"] for j in range(n_leaves)])
     for i, block in enumerate(site.blocks):
         block.params = np.array(arrays[f"block{i}/params"])
         block.fruitless = np.array(arrays[f"block{i}/fruitless"])
+
+
+def _describe(site: Site) -> tuple[dict[str, Array], dict[str, Array], dict[str, int]]:
+    """Return what `site_arrays` would tell, for `check_arrays`: the arrays and their sizes."""
+    real, settings = site.settings.dtype, site.settings
+    last = settings.n_atoms - 1
+    described: dict[str, Array] = {}
+    sizes = {
+        "K": settings.n_atoms,
+        "L": settings.atom_length,
+        "W": settings.atom_length + 2 * settings.margin,
+        "P": settings.n_channels,
+        "Q": max(1, site.n_masks),
+        "M": settings.n_params,
+        "Z": 2 * settings.atom_length - 1,
+    }
+    for i, chunk in enumerate(site.chunks):
+        slots = f"E{chunk.n_times}"
+        if settings.overlaps:
+            sizes[slots] = settings.n_atoms * (chunk.n_times - settings.atom_length + 1)
+        leaves = [
+            Array(_INTEGER, f"{chunk.rows} {slots}", least=0, most=chunk.n_times),
+            Array(_INTEGER, f"{chunk.rows} {slots}", least=0, most=last),
+            Array(real, f"{chunk.rows} {slots}"),
+            Array(real, f"{chunk.rows} K W P"),
+            Array(real, f"{chunk.rows} K W Q"),
+            Array(_INTEGER, f"{chunk.rows} K", least=0),
+            *[Array(real, f"{chunk.rows}")] * 3,
+        ]
+        if settings.overlaps and not site.n_masks:
+            leaves += [Array(real, f"{chunk.rows} K L P"), Array(real, f"{chunk.rows} K K Z")]
+        described |= {f"chunk{i}/{j}": leaf for j, leaf in enumerate(leaves)}
+    for i, block in enumerate(site.blocks):
+        described[f"block{i}/params"] = Array(real, f"{block.rows} K M")
+        described[f"block{i}/fruitless"] = Array(_INTEGER, f"{block.rows} K", least=0)
+    return described, {}, sizes
 
 
 def _as_coded(leaves: list[Any]) -> Coded:

@@ -12,11 +12,9 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import astuple, dataclass, fields
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError
 
 from percdl import __version__
 from percdl.algorithm.exchange import Broadcast
@@ -26,10 +24,15 @@ from percdl.algorithm.standing import Standing
 from percdl.estimators import container
 from percdl.estimators.automatic import Choices, choose
 from percdl.estimators.base import BaseCDL
+from percdl.estimators.checkpoint_contents import (
+    CONTENT,
+    check_against,
+    check_checkpoint,
+)
 from percdl.estimators.container import Arrays
-from percdl.estimators.persistence import encode_parameters
+from percdl.estimators.persistence import decode_model, encode_parameters
 from percdl.estimators.restarts import End, Moment, Watch
-from percdl.exceptions import CheckpointWarning, InvalidParameterError, ModelFileError
+from percdl.exceptions import CheckpointWarning, InvalidParameterError
 from percdl.runtimes.hosting import check_place
 from percdl.runtimes.protocol import Place
 from percdl.signals import AnyCohort, ShardedCohort
@@ -66,14 +69,12 @@ class Checkpoint:
 
 def read_checkpoint(path: Any) -> Checkpoint:
     """Read what `fit_with_checkpoints` has written; raise `ModelFileError` where it is damaged."""
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"There is no checkpoint at {path}.")
-    try:
-        return Checkpoint(*container.read(path, container.CHECKPOINT))
-    except (SafetensorError, AttributeError, KeyError, TypeError, ValueError) as error:
-        if isinstance(error, ModelFileError):
-            raise
-        raise ModelFileError(f"{path} is not a checkpoint, or it is damaged ({error}).") from error
+    content, arrays = container.read(path, container.CHECKPOINT)
+    with container.naming(path, container.CHECKPOINT):
+        CONTENT.check(content, "")
+        model = decode_model(content["model"], content["parameters"], arrays)
+        check_checkpoint(content, arrays, model)
+    return Checkpoint(content, arrays)
 
 
 def fit_with_checkpoints(
@@ -124,6 +125,8 @@ def fit_with_checkpoints(
         chosen = choose(model, cohort)
     else:
         _check_same(resume, model, identity)
+        with container.naming("What was resumed", container.CHECKPOINT):
+            check_against(cohort, resume.arrays)
         chosen = Choices(*resume.content["chosen"])
         moment = _unpack(resume)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from safetensors.numpy import save as to_bytes
 
 from percdl import __version__
 from percdl.exceptions import ModelFileError
+from percdl.signals.contents import read_json
 from percdl.signals.writers.files import replace_file
 
 SCHEMA = 1
@@ -61,17 +64,21 @@ def _in_order(file: bytes) -> bytes:
 
 
 def read(path: Any, kind: str) -> tuple[dict[str, Any], Arrays]:
-    """Return content and arrays of a file of this kind.
+    """Return content and arrays of a file of this kind, whole and undamaged, or raise.
 
-    What is damaged in other ways raises errors of other kinds: see `persistence.load`.
+    What the content means, and whether the arrays agree with it, is for the caller to check: a
+    checksum tells damage, not forgery. Cost: one read of the file, and memory for about twice it.
     """
-    with safe_open(path, framework="numpy") as file:
+    with _opened(path, kind) as file:
         metadata = file.metadata() or {}
         _check(path, kind, metadata)
         arrays = {name: file.get_tensor(name) for name in file.keys()}
-    if checksum(arrays, metadata["content"]) != metadata.get("checksum"):
-        raise ModelFileError(f"{path} is damaged: its checksum does not match its content.")
-    return json.loads(metadata["content"]), arrays
+        if checksum(arrays, metadata["content"]) != metadata["checksum"]:
+            raise ModelFileError(f"{path} is damaged: its checksum does not match its content.")
+        content = read_json(metadata["content"])
+        if not isinstance(content, dict):
+            raise ValueError("its content is no object")
+        return content, arrays
 
 
 def kind_of(path: Any) -> str | None:
@@ -84,16 +91,34 @@ def written_by(path: Any) -> str | None:
     return _metadata(path).get("version")
 
 
-def _metadata(path: Any) -> dict[str, str]:
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"There is no model file at {path}.")
+@contextmanager
+def naming(path: Any, kind: str) -> Iterator[None]:
+    """Say which file it is that does not hold what it should."""
     try:
-        with safe_open(path, framework="numpy") as file:
-            return file.metadata() or {}
-    except SafetensorError as error:
+        yield
+    except ModelFileError:
+        raise
+    # Types of numbers that NumPy does not know are missing attributes of it.
+    except (SafetensorError, AttributeError, TypeError, ValueError, OverflowError) as error:
+        advice = NAMES[MODEL][1] if kind == MODEL else "Start that fit anew."
         raise ModelFileError(
-            f"{path} is not {NAMES[MODEL][0]}, or it is damaged ({error}). {NAMES[MODEL][1]}"
+            f"{path} is not {NAMES[kind][0]}, or it is damaged ({error}). {advice}"
         ) from error
+
+
+@contextmanager
+def _opened(path: Any, kind: str) -> Iterator[Any]:
+    # Opening a pipe would wait for whoever writes to it.
+    if not Path(path).is_file():
+        what = "model file" if kind == MODEL else "checkpoint"
+        raise FileNotFoundError(f"There is no {what} at {path}.")
+    with naming(path, kind), safe_open(path, framework="numpy") as file:
+        yield file
+
+
+def _metadata(path: Any) -> dict[str, str]:
+    with _opened(path, MODEL) as file:
+        return file.metadata() or {}
 
 
 def checksum(arrays: Arrays, content: str) -> str:
@@ -114,6 +139,11 @@ def _check(path: Any, kind: str, metadata: dict[str, str]) -> None:
             is_what, advice = NAMES[found]
             raise ModelFileError(f"{path} is {is_what}, not {NAMES[kind][0]}. {advice}")
         raise ModelFileError(f"{path} is not {NAMES[kind][0]}. {NAMES[MODEL][1]}")
+    for name in ("schema", "content", "checksum"):
+        if name not in metadata:
+            raise ValueError(f"`{name}` is missing")
+    if int(metadata["schema"]) < 1:
+        raise ValueError(f"schema {metadata['schema']}")
     if int(metadata["schema"]) > SCHEMA:
         raise ModelFileError(
             f"{path} was written by PerCDL {metadata.get('version')} in a newer format "

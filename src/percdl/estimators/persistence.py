@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, fields
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from safetensors import SafetensorError
 
 from percdl.estimators import container
 from percdl.estimators.base import BaseCDL
 from percdl.estimators.individual import IndCDL
+from percdl.estimators.model_contents import (
+    CONTENT,
+    MODEL_NAMES,
+    PARAMETERS,
+    arrays_of,
+    check_model,
+)
 from percdl.estimators.motif import Motif
 from percdl.estimators.percdl import PerCDL
 from percdl.estimators.population import PopCDL
 from percdl.exceptions import ModelFileError
 from percdl.signals.coerce import SupportsArray
+from percdl.signals.contents import check_arrays
 from percdl.steps.csc import L0Coder
 from percdl.steps.csc_l1 import L1Coder
 from percdl.transforms import (
@@ -61,6 +68,13 @@ def save(model: BaseCDL, path: Any) -> None:
         "fitted": {name: getattr(model, name) for name in TEXTS},
         "settings": model.settings_,
     }
+    try:
+        _rebuild(json.loads(json.dumps(content)), arrays)
+    except (TypeError, ValueError) as error:
+        raise ModelFileError(
+            f"The model was changed after its fit, and would not load again ({error}). Nothing is "
+            "written. Fit it anew."
+        ) from error
     container.write(path, container.MODEL, content, arrays)
 
 
@@ -91,21 +105,16 @@ def load(path: Any) -> Any:
     ...     load(f"{folder}/model.percdl").dictionary_.shape
     (2, 50, 1)
     """
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"There is no model file at {path}.")
-    try:
-        return _rebuild(*container.read(path, container.MODEL))
-    except (SafetensorError, AttributeError, KeyError, TypeError, ValueError) as error:
-        if isinstance(error, ModelFileError):
-            raise
-        raise ModelFileError(
-            f"{path} is not a PerCDL model file, or it is damaged ({error}). "
-            "Pass a file written by `model.save`."
-        ) from error
+    content, arrays = container.read(path, container.MODEL)
+    with container.naming(path, container.MODEL):
+        return _rebuild(content, arrays)
 
 
-def _rebuild(content: dict[str, Any], arrays: dict[str, np.ndarray]) -> BaseCDL:
+def _rebuild(content: Any, arrays: dict[str, np.ndarray]) -> BaseCDL:
+    """Make a model of what a file holds, all of which is checked before any of it is used."""
+    CONTENT.check(content, "")
     model = decode_model(content["model"], content["parameters"], arrays)
+    check_model(content, arrays, model)
     for name in ARRAYS:
         setattr(model, name, arrays[name])
     for table in TABLES:
@@ -124,7 +133,17 @@ def _rebuild(content: dict[str, Any], arrays: dict[str, np.ndarray]) -> BaseCDL:
 
 
 def decode_model(name: str, parameters: dict[str, Any], arrays: dict[str, np.ndarray]) -> BaseCDL:
-    """Return the estimator, not fitted, whose arguments `encode_parameters` has written."""
+    """Return the estimator, not fitted, whose arguments `encode_parameters` has written.
+
+    Anything else is a `ValueError`: names select from the tables of this file, nothing more.
+    """
+    MODEL_NAMES.check(name, "model")
+    PARAMETERS.check(parameters, "parameters")
+    needed = arrays_of(parameters)
+    check_arrays({own: x for own, x in arrays.items() if own in needed}, needed)
+    unknown = parameters.keys() - MODELS[name]().get_params(deep=False).keys()
+    if unknown:
+        raise ValueError(f"`{name}` has no argument `{min(unknown)}`")
     return MODELS[name](**{k: _decode(v, arrays) for k, v in parameters.items()})
 
 

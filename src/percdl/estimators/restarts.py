@@ -77,10 +77,14 @@ class Watch:
     resumed: Moment | None = None
 
 
+def count_runs(model: BaseCDL) -> int:
+    """Return from how many first dictionaries a fit is run: one that was given is the only one."""
+    return model.n_restarts if isinstance(model.init, str) else 1
+
+
 def count_rounds(model: BaseCDL) -> int:
     """Return how many rounds a fit has at most."""
-    n_restarts = model.n_restarts if isinstance(model.init, str) else 1
-    return n_restarts * (model.n_init + model.n_perso)
+    return count_runs(model) * (model.n_init + model.n_perso)
 
 
 def run_restarts(
@@ -103,9 +107,8 @@ def _run_restarts(
 ) -> tuple[End, bool]:
     """Return the best end, and whether nobody needs the state of the subjects any more."""
     rng = check_random_state(model.random_state)
-    n_restarts, revive = 1, None  # a dictionary that was given is not meddled with
+    revive = None  # a dictionary that was given is not meddled with
     if isinstance(model.init, str):
-        n_restarts = model.n_restarts
         revive = partial(revive_atoms, cohort=cohort, settings=settings, rng=rng)
     first, best, resumed = 0, None, watch.resumed
     if resumed is not None and resumed.best is not None and not resumed.site:
@@ -114,7 +117,7 @@ def _run_restarts(
         runtime.restore(resumed.site)
         rng.set_state(resumed.draws)
         first, best = resumed.restart, resumed.best
-    for restart in range(first, n_restarts):
+    for restart in range(first, count_runs(model)):
         if resumed is not None:
             history, start, resumed = resumed.history, resumed.standing, None
         else:
