@@ -1,5 +1,7 @@
 """The states of partitions on disk, and the order in which sums are added."""
 
+import shutil
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,8 @@ from percdl.algorithm.exchange import BRANCHES, add_in_tree
 from percdl.exceptions import InvalidParameterError, UnreadableFileError
 from percdl.runtimes.states import States, read_state, write_state
 from percdl.signals.writers.leftovers import release
+
+LINK, LINKED = (f"state-{letter * 8}-{letter * 32}" for letter in "ab")
 
 
 def run_round(states):
@@ -59,12 +63,12 @@ def test_a_snapshot_is_good_until_the_next(tmp_path, rounds_after):
     for _ in range(rounds_after):
         run_round(states)
     states.close(keep=True)
-    again = States.create(tmp_path / "another", 2)
+    again = States.create(tmp_path, 2)
     again.restore(snapshot)
     assert seen(again) == [2, 2]
     run_round(again)
     assert seen(again) == [3, 3]
-    assert not list((tmp_path / "another").iterdir())
+    assert list(tmp_path.glob("state-*")) == [states.folder]
 
 
 @pytest.mark.parametrize("rounds_after", [0, 1, 2])
@@ -92,16 +96,62 @@ def test_states_in_use_are_not_taken_over(tmp_path):
     again.restore(snapshot)
 
 
-def test_a_folder_that_is_none_of_ours_is_left_alone(tmp_path):
-    states = States.create(tmp_path, 1)
+def forge(snapshot, name):
+    return {**snapshot, "folder": np.frombuffer(name.encode(), np.uint8)}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "/{0}/precious",
+        "../home/precious",
+        "precious",
+        "",
+        ".",
+        "..",
+        "../{1}",
+        "{1}/../precious",
+        "{1}\0",
+        "state-short",
+        LINK,
+        LINKED,
+    ],
+)
+def test_a_forged_checkpoint_cannot_lead_elsewhere(tmp_path, name):
+    """Nothing is made, replaced or deleted outside the folder of a fit."""
+    home = tmp_path / "home"
+    states = States.create(home, 2)
     run_round(states)
     snapshot = written(states, tmp_path / "file")
     states.close(keep=True)
-    home = states.folder.rename(tmp_path / "home")
-    forged = {**snapshot, "folder": np.frombuffer(str(home).encode(), np.uint8)}
-    with pytest.raises(InvalidParameterError, match="gone"):
-        States.create(tmp_path, 1).restore(forged)
-    assert home.is_dir()
+    own = states.folder.name
+    for folder in (home / "precious", tmp_path / own, tmp_path / "elsewhere"):
+        shutil.copytree(states.folder, folder)
+    (home / LINK).symlink_to(tmp_path / "elsewhere")
+    shutil.copytree(states.folder, home / LINKED)
+    (home / LINKED / "round-0002").rmdir()
+    (home / LINKED / "round-0002").symlink_to(tmp_path / "elsewhere")
+    before = sorted(tmp_path.rglob("*"))
+    again = States.create(home, 2)
+    with pytest.raises(InvalidParameterError, match="none of a fit in"):
+        again.restore(forge(snapshot, name.format(tmp_path, own)))
+    again.close()
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_damaged_state_is_told(tmp_path):
+    write_state(tmp_path / "state", {"seen": np.arange(20.0), "none": np.zeros((0, 3))})
+    whole = (tmp_path / "state").read_bytes()
+    for position in range(0, 8 * len(whole), 37):
+        content = bytearray(whole)
+        content[position // 8] ^= 1 << (position % 8)
+        (tmp_path / "state").write_bytes(content)
+        try:
+            same = read_state(tmp_path / "state")
+        except UnreadableFileError:
+            continue
+        assert np.array_equal(same["seen"], np.arange(20.0))
+        assert same["none"].shape == (0, 3)
 
 
 def abandon(states):
@@ -161,7 +211,7 @@ def test_states_that_are_gone_are_told(tmp_path):
     snapshot = written(states, tmp_path / "file")
     states.before(1).unlink()
     with pytest.raises(InvalidParameterError, match=r"1 of 2 states .* gone, .*000001"):
-        States.create(tmp_path / "another", 2).restore(snapshot)
+        States.create(tmp_path, 2).restore(snapshot)
     with pytest.raises(UnreadableFileError, match="missing or damaged"):
         read_state(tmp_path / "nothing")
 

@@ -10,12 +10,14 @@ checkpoint speaks of it, or has been moved elsewhere; the next fit sweeps the ot
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import zlib
 from pathlib import Path
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load, save
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
 
 from percdl.exceptions import InvalidParameterError, UnreadableFileError
 from percdl.signals.writers.files import flush_entries, replacing
@@ -23,6 +25,7 @@ from percdl.signals.writers.leftovers import hold, machine, make_held, release, 
 
 Arrays = dict[str, np.ndarray]
 _NAME = "state-"
+_WHOLE_NAME = re.compile(rf"{_NAME}[0-9a-f]{{8}}-[0-9a-f]{{32}}")
 # Each says which file is to speak of the states: one that is there, and one that is being written.
 _SPOKEN_OF, _TO_BE = "checkpoint", "checkpoint-to-be"
 
@@ -84,7 +87,7 @@ class States:
         if _told(self.folder / _SPOKEN_OF) != reader.absolute():
             with replacing(self.folder / _TO_BE) as file:
                 file.write(os.fsencode(reader.absolute()))
-        name = np.frombuffer(str(self.folder).encode(), np.uint8)
+        name = np.frombuffer(self.folder.name.encode(), np.uint8)
         return {"folder": name, "round": np.array([self._round])}
 
     def settle(self) -> None:
@@ -101,14 +104,14 @@ class States:
                 "The fit was interrupted in memory, and its state is not on disk. Go on with "
                 "the runtime it began with, or start anew."
             )
-        folder, index = Path(os.fsdecode(arrays["folder"].tobytes())), int(arrays["round"][0])
+        name, index = arrays["folder"].tobytes().decode(errors="replace"), int(arrays["round"][0])
+        folder = _own_folder(self.folder.parent, name)
         files = [_path_in(folder, index, i) for i in range(self.n_partitions)]
         lost = [file for file in files if not file.is_file()]
-        # What bears another name was not made here, and is not for us to delete.
-        if lost or not folder.name.startswith(_NAME):
+        if lost:
             raise InvalidParameterError(
                 f"{len(lost)} of {len(files)} states of the subjects are gone, the first "
-                f"{(lost or files)[0]}. Bring them back, or start anew."
+                f"{lost[0]}. Bring them back, or start anew."
             )
         try:
             held = hold(folder)
@@ -149,7 +152,8 @@ class States:
 
 def write_state(path: Path, arrays: Arrays) -> None:
     """Write the state of a partition, whole or not at all."""
-    content = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    content = save(whole, metadata={"checksum": _checksum(whole)})
     with replacing(path, flush=False) as file:
         file.write(content)
 
@@ -157,12 +161,34 @@ def write_state(path: Path, arrays: Arrays) -> None:
 def read_state(path: Path) -> Arrays:
     """Read it back; a damaged file is an error."""
     try:
-        return load(path.read_bytes())
-    except (OSError, SafetensorError) as error:
+        if not path.is_file():
+            raise FileNotFoundError("no such file")
+        with safe_open(path, framework="numpy") as file:
+            arrays = {name: file.get_tensor(name) for name in file.keys()}
+            if (file.metadata() or {}).get("checksum") != _checksum(arrays):
+                raise ValueError("its checksum does not match its content")
+            return arrays
+    except (OSError, SafetensorError, AttributeError, TypeError, ValueError) as error:
         raise UnreadableFileError(
             f"The state {path} of some subjects is missing or damaged ({error}). Start the fit "
             "anew."
         ) from error
+
+
+def _own_folder(home: Path, name: str) -> Path:
+    """Return the folder that a snapshot names, if it is one that a fit has made in its home.
+
+    A checkpoint may come from anywhere, and what is in that folder is deleted in the end: it must
+    not lead out of its home, by its name or by a link.
+    """
+    folder = home / name
+    is_ours = _WHOLE_NAME.fullmatch(name) and folder.resolve() == home.resolve() / name
+    if not is_ours or any(path.is_symlink() for path in folder.glob("*")):
+        raise InvalidParameterError(
+            f"The checkpoint names {name!r} as the folder of its states, and that is none of a "
+            f"fit in {home}. Go on with the runtime it began with, or start anew."
+        )
+    return folder
 
 
 def _path_in(folder: Path, index: int, partition: int) -> Path:
@@ -191,3 +217,13 @@ def _is_spoken_of(folder: Path) -> bool:
         elif mark == _SPOKEN_OF:
             return True
     return False
+
+
+def _checksum(arrays: Arrays) -> str:
+    """Return a sum that a damaged file does not have; fast, as it is made in every round."""
+    total = 0
+    for name in sorted(arrays):
+        array = arrays[name]
+        total = zlib.crc32(f"{name} {array.dtype.str} {array.shape}".encode(), total)
+        total = zlib.crc32(array.tobytes(), total)
+    return str(total)
