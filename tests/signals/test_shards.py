@@ -9,7 +9,7 @@ import pytest
 from percdl import Cohort, Recording, ShardedCohort, write_shards
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError, UnreadableFileError
 from percdl.signals import as_any_cohort, as_cohort
-from percdl.signals.shards import INDEX
+from percdl.signals.shards import INDEX, digest_of
 
 LENGTHS = (40, 31, 52, 40, 33, 47, 40)
 
@@ -179,7 +179,6 @@ def test_a_flipped_bit_is_found_when_it_is_read(written):
     content = bytearray(path.read_bytes())
     content[offset + 400] ^= 1
     path.write_bytes(content)
-    written.check()
     with pytest.raises(UnreadableFileError, match=r"shard-000001.npz is .*damaged .*CRC"):
         list(written)
 
@@ -198,3 +197,42 @@ def test_memory_is_needed_elsewhere(written):
         as_cohort(written)
     assert as_any_cohort(written) is written
     assert as_any_cohort(make()) == make()
+
+
+def test_a_flipped_bit_of_the_index_is_found(written):
+    """Also where it is only the power of a recording, which no shard repeats."""
+    path = written.folder / INDEX
+    whole = path.read_bytes()
+    for position in range(0, 8 * len(whole), 61):
+        content = bytearray(whole)
+        content[position // 8] ^= 1 << (position % 8)
+        path.write_bytes(content)
+        with pytest.raises(UnreadableFileError, match=r"index.json (is damaged|was written by)"):
+            ShardedCohort.open(written.folder)
+
+
+@pytest.mark.parametrize(
+    "name", ["../shard-000000.npz", "/etc/passwd", "shard-000000.npz/..", "shard-000000.npy", ""]
+)
+def test_the_index_names_files_of_its_own_folder(written, name):
+    content = json.loads((written.folder / INDEX).read_text())
+    content["shards"][0]["file"] = name
+    content["checksum"] = digest_of(content)
+    (written.folder / INDEX).write_text(json.dumps(content))
+    with pytest.raises(UnreadableFileError, match=r"shards\[0\]\.file"):
+        ShardedCohort.open(written.folder)
+
+
+def test_a_shard_that_asks_for_more_than_it_has(written):
+    """By its shape, or by packing: memory is that of the file."""
+    path = written.shards[0].path
+    with np.load(path) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    np.savez_compressed(path, **arrays)
+    with pytest.raises(UnreadableFileError, match="does not fit in it"):
+        ShardedCohort.open(written.folder)
+    np.savez(path, **arrays)
+    shape = str(arrays["values"].shape).encode()
+    path.write_bytes(path.read_bytes().replace(shape, b"(9999,2)"))
+    with pytest.raises(UnreadableFileError, match=r"shard-000000\.npz"):
+        ShardedCohort.open(written.folder)

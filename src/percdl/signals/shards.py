@@ -13,11 +13,41 @@ from jaxtyping import Float, Int
 from percdl.exceptions import UnreadableFileError
 from percdl.signals.cohort import Cohort
 from percdl.signals.consistency import unknown_subject
-from percdl.signals.readers.shard import Shard, read_rows, read_shard
+from percdl.signals.contents import Flag, Many, Number, Record, Text, Whole, maybe, read_json
+from percdl.signals.readers.shard import SHARED, Shard, read_rows, read_shard
 from percdl.signals.recording import Recording, abbreviate
 from percdl.signals.selection import positions
 
-INDEX, SCHEMA = "index.json", 1
+INDEX, SCHEMA, CHECKSUM = "index.json", 1, "checksum"
+CONTENT = Record(
+    {
+        "schema": Whole(1),
+        **SHARED,
+        "shards": Many(
+            Record(
+                {
+                    "file": Text(r"shard-\d{6,}\.npz"),  # a name in the folder, not a path
+                    "count": Whole(1),
+                    "bytes": Whole(1),
+                    "checksum": Whole(0, 2**32 - 1),
+                }
+            ),
+            least=1,
+        ),
+        "recordings": Record(
+            {
+                "subject": Many(Text(), least=1),
+                "group": Many(maybe(Text())),
+                "length": Many(Whole(1)),
+                "power": Many(Number(0, gaps=True)),
+                "masks": Many(Whole()),
+                "empty": Many(Flag()),
+                "flat": Many(Flag()),
+            }
+        ),
+    },
+    {CHECKSUM: Text("[0-9a-f]{64}")},
+)
 
 
 @final
@@ -83,7 +113,7 @@ class ShardedCohort(Sequence[Recording]):
             Shard(folder / e["file"], int(first), e["count"], e["bytes"], e["checksum"])
             for e, first in zip(content["shards"], np.cumsum([0, *counts]), strict=False)
         )
-        self.fingerprint = hashlib.sha256(json.dumps(content).encode()).hexdigest()
+        self.fingerprint = digest_of(content)
         self._position_of = {subject: i for i, subject in enumerate(self.subjects)}
 
     @classmethod
@@ -96,8 +126,11 @@ class ShardedCohort(Sequence[Recording]):
                 "finished. Write it with `percdl.signals.write_shards`."
             )
         try:
-            content = json.loads((folder / INDEX).read_text())
+            content = read_json((folder / INDEX).read_text(encoding="utf-8"))
             newer = content["schema"] > SCHEMA
+            if not newer:
+                CONTENT.check(content, "")
+                _check_columns(content)
             cohort = None if newer else cls(folder, content)
         except (ValueError, KeyError, TypeError) as error:
             raise UnreadableFileError(
@@ -116,8 +149,12 @@ class ShardedCohort(Sequence[Recording]):
 
         Samples are not read: their checksums are compared when they are.
         """
+        shared = {name: getattr(self, name) for name in SHARED}
         for shard in self.shards:
-            shard.check(self.channels)
+            own = slice(shard.first, shard.first + shard.count)
+            people = {"subjects": self.subjects[own], "groups": self.groups[own]}
+            told = shared | people | {"lengths": self.lengths[own].tolist()}
+            shard.check({k: list(v) if isinstance(v, tuple) else v for k, v in told.items()})
 
     @property
     def n_channels(self) -> int:
@@ -172,3 +209,24 @@ class ShardedCohort(Sequence[Recording]):
             f"{sizes[0]} samples" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} samples",
         ]
         return f"ShardedCohort({', '.join(parts)})"
+
+
+def digest_of(content: dict[str, Any]) -> str:
+    """Return the SHA-256 of an index, less the one that it holds itself."""
+    told = {name: value for name, value in content.items() if name != CHECKSUM}
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+
+
+def _check_columns(content: dict[str, Any]) -> None:
+    """Raise where the index does not agree with itself."""
+    if content.get(CHECKSUM, digest := digest_of(content)) != digest:
+        raise ValueError("its checksum does not match its content")
+    table, n_channels = content["recordings"], len(content["channels"])
+    counts = {len(column) for column in table.values()}
+    counts.add(sum(shard["count"] for shard in content["shards"]))
+    if len(counts) > 1 or len(set(table["subject"])) != len(table["subject"]):
+        raise ValueError("not one line of everything for each subject")
+    if len(content["units"]) != n_channels or not set(table["masks"]) <= {0, 1, n_channels}:
+        raise ValueError("units or masks of other channels")
+    if len({shard["file"] for shard in content["shards"]}) != len(content["shards"]):
+        raise ValueError("a shard comes twice")

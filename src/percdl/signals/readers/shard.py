@@ -4,7 +4,7 @@ The archive is not compressed, so that one recording can be read without the oth
 directory holds the checksum of the samples, so that another file is told without reading it.
 """
 
-import json
+import math
 import struct
 import zipfile
 import zlib
@@ -18,11 +18,27 @@ import numpy as np
 from numpy.lib import format as npy
 
 from percdl.exceptions import UnreadableFileError
+from percdl.signals.contents import Many, Number, Record, Text, Whole, maybe, read_json
 from percdl.signals.recording import Recording, abbreviate
 
 VALUES, ABOUT = "values", "about"
 # A local header of a ZIP archive has so many bytes before the name, whose length it tells.
 _HEADER_BYTES, _LENGTHS_AT = 30, 26
+# What all recordings of a cohort share.
+SHARED = {
+    "channels": Many(Text(), least=1),
+    "units": Many(Text(), least=1),
+    "sfreq": Number(np.finfo(float).tiny),
+    "processing": Many(Text()),
+}
+DESCRIPTION = Record(
+    {
+        **SHARED,
+        "subjects": Many(Text(), least=1),
+        "groups": Many(maybe(Text()), least=1),
+        "lengths": Many(Whole(1), least=1),
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -45,15 +61,20 @@ class Shard:
     n_bytes: int
     checksum: int
 
-    def check(self, channels: tuple[str, ...]) -> None:
-        """Raise where the file is missing, cut short or another one; samples are not read."""
+    def check(self, told: dict[str, Any]) -> None:
+        """Raise where the file is missing, cut short or another one; samples are not read.
+
+        ``told`` is the description that the index has of it.
+        """
         if not self.path.is_file():
             raise UnreadableFileError(
                 f"The shard {self.path} is missing. Bring it back, or write the cohort again."
             )
         with _opened(self.path) as archive:
-            found = tuple(_read_about(archive)["channels"])
+            about = _read_about(archive)
+            _check_values(archive, about)
             checksum = archive.getinfo(f"{VALUES}.npy").CRC
+        found, channels = about["channels"], told["channels"]
         if found != channels:
             raise UnreadableFileError(
                 f"The shard {self.path} has {len(found)} channel(s) ({abbreviate(found)}), but "
@@ -66,26 +87,33 @@ class Shard:
                 "checksum of its samples differs. Bring back the shard that was there, or write "
                 "the cohort again."
             )
+        if about != told:
+            raise UnreadableFileError(
+                f"The shard {self.path} tells otherwise than the index of subjects, groups, "
+                "lengths, units, sampling rate or processing. Bring back the shard that was "
+                "there, or write the cohort again."
+            )
 
 
 def read_shard(path: Path) -> list[Recording]:
     """Return all recordings of a shard; a damaged sample is an error."""
     with _opened(path) as archive:
         about = _read_about(archive)
+        _check_values(archive, about)
         with archive.open(f"{VALUES}.npy") as file:
             values = npy.read_array(file, allow_pickle=False)  # compares the checksum
-    lengths = about.pop("lengths")
-    parts = np.split(values, np.cumsum(lengths)[:-1])
-    people = zip(parts, about.pop("subjects"), about.pop("groups"), strict=True)
-    return [Recording(part, subject=who, group=group, **about) for part, who, group in people]
+        parts = np.split(values, np.cumsum(about.pop("lengths"))[:-1])
+        people = zip(parts, about.pop("subjects"), about.pop("groups"), strict=True)
+        return [Recording(part, subject=who, group=group, **about) for part, who, group in people]
 
 
 def read_rows(path: Path, start: int, count: int) -> np.ndarray:
     """Return some samples of a shard, array (count, n_channels), without reading the others."""
-    with _opened(path) as archive:
-        offset = archive.getinfo(f"{VALUES}.npy").header_offset
-    with open(path, "rb") as file:
-        shape, dtype = _seek_values(file, offset)
+    with _opened(path) as archive, open(path, "rb") as file:
+        _check_values(archive, _read_about(archive))
+        shape, dtype = _seek_values(file, archive.getinfo(f"{VALUES}.npy").header_offset)
+        if not 0 <= start <= start + count <= shape[0]:
+            raise ValueError(f"samples {start} to {start + count} of {shape[0]}")
         file.seek(start * shape[1] * dtype.itemsize, 1)
         return np.fromfile(file, dtype, count * shape[1]).reshape(count, shape[1])
 
@@ -95,6 +123,10 @@ def _seek_values(file: BinaryIO, offset: int) -> tuple[tuple[int, ...], np.dtype
     file.seek(offset + _LENGTHS_AT)
     name, extra = struct.unpack("<HH", file.read(4))
     file.seek(offset + _HEADER_BYTES + name + extra)
+    return _read_header(file)
+
+
+def _read_header(file: Any) -> tuple[tuple[int, ...], np.dtype]:
     version = npy.read_magic(file)
     read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
     shape, _, dtype = read_header(file)
@@ -102,18 +134,53 @@ def _seek_values(file: BinaryIO, offset: int) -> tuple[tuple[int, ...], np.dtype
 
 
 def _read_about(archive: zipfile.ZipFile) -> dict[str, Any]:
+    """Return the description, all of which is checked."""
+    shape, dtype = _check_size(archive, ABOUT)
+    if shape or dtype.kind != "U":
+        raise ValueError("its description is no text")
     with archive.open(f"{ABOUT}.npy") as file:
-        return json.loads(str(npy.read_array(file, allow_pickle=False)))
+        about = read_json(str(npy.read_array(file, allow_pickle=False)))
+    DESCRIPTION.check(about, ABOUT)
+    return about
+
+
+def _check_values(archive: zipfile.ZipFile, about: dict[str, Any]) -> None:
+    """Raise where the samples are not as many as the description says; they are not read."""
+    shape, dtype = _check_size(archive, VALUES)
+    needed = (sum(about["lengths"]), len(about["channels"]))
+    if dtype.name not in ("float32", "float64") or shape != needed:
+        raise ValueError(f"{dtype.name} samples of shape {shape}, not real ones of {needed}")
+    if not len(about["subjects"]) == len(about["groups"]) == len(about["lengths"]):
+        raise ValueError("subjects, groups and lengths are not as many")
+
+
+def _check_size(archive: zipfile.ZipFile, name: str) -> tuple[tuple[int, ...], np.dtype]:
+    """Return shape and type of an array, if the archive is as large as they say.
+
+    Memory is set aside by the shape, so a false one could ask for any amount.
+    """
+    entry = archive.getinfo(f"{name}.npy")
+    with archive.open(entry) as file:
+        shape, dtype = _read_header(file)
+        needed = file.tell() + math.prod(shape) * dtype.itemsize
+    there = Path(str(archive.filename)).stat().st_size
+    is_plain = entry.compress_type == zipfile.ZIP_STORED
+    if min(shape, default=0) < 0 or not is_plain or not needed == entry.file_size <= there:
+        raise ValueError(f"`{name}` of shape {shape} does not fit in it")
+    return shape, dtype
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
     """Open an archive; whatever is wrong with it is told with its name."""
     try:
+        if not path.is_file():  # opening a pipe would wait for whoever writes to it
+            raise FileNotFoundError("no such file")
         with zipfile.ZipFile(path) as archive:
             yield archive
     except (
-        ValueError, OSError, EOFError, KeyError, TypeError, zipfile.BadZipFile, zlib.error
+        ValueError, OSError, EOFError, KeyError, TypeError, OverflowError, NotImplementedError,
+        RuntimeError, SyntaxError, struct.error, zipfile.BadZipFile, zlib.error,
     ) as error:  # fmt: skip
         if isinstance(error, UnreadableFileError):
             raise

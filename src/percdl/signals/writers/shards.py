@@ -14,7 +14,7 @@ from percdl.signals.cohort import Cohort
 from percdl.signals.measured import is_empty, is_flat, masks_of, power_of
 from percdl.signals.readers.shard import ABOUT, VALUES
 from percdl.signals.recording import Recording, abbreviate
-from percdl.signals.shards import INDEX, SCHEMA, ShardedCohort
+from percdl.signals.shards import CHECKSUM, INDEX, SCHEMA, ShardedCohort, digest_of
 from percdl.signals.writers.files import replace_file, replacing
 
 # All recordings of a cohort share these, and they must agree from shard to shard.
@@ -80,6 +80,7 @@ def write_shards(
     if shared is None:
         raise InvalidRecordingError("No recording was given, so there is nothing to write.")
     content = {"schema": SCHEMA, **shared, "shards": shards, "recordings": columns}
+    content[CHECKSUM] = digest_of(json.loads(json.dumps(content)))
     replace_file(folder / INDEX, json.dumps(content).encode())
     for path in set(folder.glob(f"shard-{'[0-9]' * 6}.npz")) - {
         folder / s["file"] for s in shards
