@@ -8,21 +8,67 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError
 
 from percdl.algorithm.history import History
 from percdl.algorithm.standing import Standing
 from percdl.estimators import container
 from percdl.estimators.checkpoint import pack_standing, unpack_standing
+from percdl.estimators.checkpoint_contents import (
+    BROADCAST,
+    END,
+    MORE_BROADCAST,
+    SHA256,
+    STANDING,
+    broadcast_sizes,
+)
+from percdl.estimators.model_contents import check_atoms
 from percdl.estimators.restarts import End
-from percdl.exceptions import InvalidParameterError, ModelFileError
-from percdl.federated.agreement import Agreement, Terms
+from percdl.exceptions import FederationError, InvalidParameterError, ModelFileError
+from percdl.federated.agreement import Agreement, Terms, choices_of
 from percdl.federated.audit import Audit
 from percdl.federated.coordinator import Coordinator, Patience
 from percdl.federated.finish import last_words, nobody, read_end
+from percdl.federated.keys import NAME
 from percdl.runtimes.messages import Wire
+from percdl.signals.contents import (
+    Array,
+    ByName,
+    Flag,
+    FreeForm,
+    Many,
+    Number,
+    Record,
+    Row,
+    Text,
+    Whole,
+    check_arrays,
+    maybe,
+)
 
 _OF_AGREEMENT, _OF_END = "agreement/", "end/dictionary"
+_LABELS, _NAME = Many(Text(), least=1), Text(NAME.pattern)
+CONTENT = Record(
+    {
+        "run": _NAME,
+        "agreement": ByName(FreeForm()),
+        "terms": Record(
+            {
+                "agreement": SHA256,
+                "signals": Row((_LABELS, _LABELS, Number(np.finfo(float).tiny), Many(Text()))),
+                "n_masks": Whole(),
+                "bounds": Row((Whole(-(2**16), 2**16), Whole(-(2**16), 2**16))),
+                "members": Many(_NAME, least=1),
+                "secure": Flag(),
+            }
+        ),
+        "announcements": Many(ByName(FreeForm())),
+        "round": Whole(1),
+        "follows": maybe(Whole(1)),
+        "failed": ByName(Whole()),
+        "standing": maybe(Record(STANDING)),
+        "end": maybe(END),
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -118,9 +164,12 @@ def write_checkpoint(
 def read_checkpoint(path: Path, agreement: Agreement) -> FederatedCheckpoint:
     """Read a checkpoint of a fit with the same terms; raise where it is of another one."""
     try:
-        checkpoint = FederatedCheckpoint(*container.read(path, container.FEDERATION))
+        content, arrays = container.read(path, container.FEDERATION)
+        with container.naming(path, container.FEDERATION):
+            CONTENT.check(content, "")
+        checkpoint = FederatedCheckpoint(content, arrays)
         before = checkpoint.agreement
-    except (OSError, SafetensorError, KeyError) as error:
+    except (OSError, FederationError) as error:
         raise ModelFileError(
             f"{path} is not {container.NAMES[container.FEDERATION][0]}, or it is damaged "
             f"({error})."
@@ -132,4 +181,27 @@ def read_checkpoint(path: Path, agreement: Agreement) -> FederatedCheckpoint:
             f"The checkpoint {path} is of a federated fit on other terms: `{differing[0]}` "
             "differs. Resume with the same ones, or start anew."
         )
+    with container.naming(path, container.FEDERATION):
+        _check(checkpoint)
     return checkpoint
+
+
+def _check(checkpoint: FederatedCheckpoint) -> None:
+    """Raise `ValueError` where the arrays are not those of a fit on these terms."""
+    content, model = checkpoint.content, checkpoint.agreement.make_model()
+    n_channels = len(content["terms"]["signals"][0])
+    choices = choices_of(model)
+    length = int(choices.atom_length)
+    sizes = {"K": int(choices.n_atoms), "L": length, "P": n_channels}
+    sizes |= broadcast_sizes(model, length, n_channels)
+    rest = {k: x for k, x in checkpoint.arrays.items() if not k.startswith(_OF_AGREEMENT)}
+    ended = content["end"] is not None
+    required = {_OF_END: Array("float64", "K L P")} if ended else {}
+    begun = content["standing"] is not None
+    optional = MORE_BROADCAST if begun else {}
+    check_arrays(rest, required | (BROADCAST if begun else {}), optional, sizes)
+    if len(content["terms"]["signals"][1]) != n_channels:
+        raise ValueError("`terms.signals` has units of other channels")
+    for name in (_OF_END, *BROADCAST):
+        if name in rest:
+            check_atoms(name, rest[name])

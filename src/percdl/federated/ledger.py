@@ -34,7 +34,7 @@ class Ledger:
         self._released: dict[str, np.ndarray] = {}
         if self._folder is not None:
             self._folder.mkdir(parents=True, exist_ok=True)
-            self._released = {f.stem: np.load(f) for f in sorted(self._folder.glob("*.npy"))}
+            self._released = {f.stem: _read(f) for f in sorted(self._folder.glob("*.npy"))}
 
     def __len__(self) -> int:
         return len(self._released)
@@ -60,6 +60,17 @@ class Ledger:
             return
         with replacing(self._folder / f"{question}.npy") as file:
             np.save(file, answer, allow_pickle=False)
+
+
+def _read(path: Path) -> np.ndarray:
+    """Return an answer that was kept; mapped first, so that a false size asks for no memory."""
+    try:
+        return np.array(np.load(path, mmap_mode="r", allow_pickle=False))
+    except (OSError, EOFError, ValueError) as error:
+        raise FederationError(
+            f"{path} is damaged ({error}), so what this site has released is not known. Nothing "
+            "is sent. Bring the file back, or begin a new run."
+        ) from error
 
 
 def release_of(kind: str, broadcast: Broadcast) -> str:

@@ -8,16 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError
 
 from percdl.estimators import container
-from percdl.exceptions import FederationError, ModelFileError
+from percdl.exceptions import FederationError
 from percdl.federated.agreement import Agreement
 from percdl.federated.keys import check_name
+from percdl.signals.contents import Array, ByName, FreeForm, Record, Text
 
 # A coordinator that was lost may ask again for a round, and once more for the one before.
 KEPT_ROUNDS = 3
 _STATE = "state/"
+_AGREED = Record({"agreement": ByName(FreeForm()), "recordings": Text()})
+_ASKED = Record({"question": Text()})
 
 
 class Store:
@@ -67,6 +69,8 @@ class Store:
         if not self._agreement.is_file():
             raise FederationError(f"This site has not joined run {self.run}.")
         content, arrays = container.read(self._agreement, container.FEDERATION)
+        with container.naming(self._agreement, container.FEDERATION):
+            _AGREED.check(content, "")
         return Agreement.from_message(content["agreement"], arrays), content["recordings"]
 
     def write_round(
@@ -115,6 +119,8 @@ class Store:
         """Return a round's question and arrays; a damaged file counts as none."""
         try:
             content, arrays = container.read(self._round(index), container.FEDERATION)
-        except (OSError, SafetensorError, ModelFileError):
+            _ASKED.check(content, "")
+            Array("float64 int64 uint64", "n").check(arrays["sums"], "sums", {})
+        except (OSError, KeyError, ValueError):
             return None
         return content["question"], arrays

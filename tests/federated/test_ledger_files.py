@@ -1,0 +1,58 @@
+"""What a site keeps of a run: a damaged file is told, or counts as none; it is never believed."""
+
+import numpy as np
+import pytest
+
+from percdl.estimators import container
+from percdl.exceptions import FederationError, ModelFileError
+from percdl.federated.ledger import Ledger
+from percdl.federated.store import Store
+
+
+def huge(path):
+    """Write the header of an array of 8 TB, and nothing after it."""
+    with path.open("wb") as file:
+        header = {"descr": "<f8", "fortran_order": False, "shape": (10**12,)}
+        np.lib.format.write_array_header_1_0(file, header)
+
+
+def of_code(path):
+    np.save(path, np.array([print], dtype=object), allow_pickle=True)
+
+
+@pytest.mark.parametrize(
+    "damage", [huge, of_code, lambda path: path.write_bytes(b""), lambda path: path.mkdir()]
+)
+def test_a_damaged_release_ends_the_run(damage, tmp_path):
+    """Else noise would be drawn again for what was told already."""
+    Ledger(3, tmp_path).release("question", lambda: np.arange(3.0))
+    assert len(Ledger(3, tmp_path)) == 1
+    damage(tmp_path / "another.npy")
+    with pytest.raises(FederationError, match=r"another\.npy is damaged"):
+        Ledger(3, tmp_path)
+
+
+def test_a_forged_round_counts_as_none(tmp_path):
+    store = Store(tmp_path, "run")
+    store.folder.mkdir()
+    store.write_round(1, "question", np.arange(3.0), {"x": np.zeros(2)})
+    assert store.read_sums(1, "question") is not None
+    path, kind = store.folder / "round-000001.percdl", container.FEDERATION
+    for content, arrays in (
+        ({"question": 1}, {"sums": np.arange(3.0)}),
+        ({}, {"sums": np.arange(3.0)}),
+        ({"question": "question"}, {}),
+        ({"question": "question"}, {"sums": np.full(3, np.nan)}),
+    ):
+        container.write(path, kind, content, arrays)
+        assert store.read_sums(1, "question") is None
+        assert store.read_state(1) is None
+
+
+def test_a_forged_agreement_is_told(tmp_path):
+    store = Store(tmp_path, "run")
+    store.folder.mkdir()
+    path = store.folder / "agreement.percdl"
+    container.write(path, container.FEDERATION, {"recordings": "x"}, {})
+    with pytest.raises(ModelFileError, match=r"agreement\.percdl is not .*`agreement` is missing"):
+        store.read_agreement()
