@@ -14,6 +14,7 @@ from small_models import assert_same_fit
 import percdl
 from percdl.cli.interruption import ending_on_request, stopping_between_rounds
 from percdl.cli.voice import Voice
+from percdl.estimators import container
 
 
 @pytest.fixture
@@ -84,6 +85,31 @@ def test_only_the_same_fit_goes_on(walks, tmp_path, interrupting, monkeypatch):
     assert "is of a fit with `penalty=0.3`, not `penalty=0.5`" in message
     assert "of a fit to other recordings" in refused("fit", *resume, "--zscore")
     assert contents(tmp_path) == ["m.checkpoint"]
+
+
+def test_a_forged_checkpoint_decides_neither_places_nor_addresses(
+    walks, tmp_path, interrupting, monkeypatch
+):
+    """It names files to replace, and a scheduler whose messages would be code."""
+    interrupting(1)
+    interrupted_fit(walks, tmp_path / "m")
+    monkeypatch.undo()
+    path, precious = tmp_path / "m.checkpoint", tmp_path / "elsewhere" / "precious"
+    precious.parent.mkdir()
+    precious.write_text("precious")
+    content, arrays = container.read(path, container.CHECKPOINT)
+    content["settings"] |= {
+        "out": str(precious),
+        "report": str(precious.with_name("page.html")),
+        "dask": "tcp://127.0.0.1:1",
+        "config": str(precious),
+    }
+    container.write(path, container.CHECKPOINT, content, arrays)
+    result = run("fit", "--resume", path)
+    assert result.exit_code == 0, result.output
+    assert "To have the report of that fit as well: --report" in result.output
+    assert precious.read_text() == "precious"
+    assert contents(tmp_path) == ["elsewhere/precious", "m"]
 
 
 def test_an_old_checkpoint_is_not_lost_without_a_word(walks, tmp_path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +16,7 @@ from percdl.cli.interruption import stopping_between_rounds
 from percdl.cli.model_options import ModelOptions
 from percdl.cli.scale import connected, read_any_cohort
 from percdl.cli.voice import Voice, plain
+from percdl.signals.contents import ByName, Choice, Either, Flag, Many, Number, Text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 # How a checkpoint is called: like the model, and this.
 ENDING = ".checkpoint"
+# What an option can be told.
+_WORD = Either((Choice((None,)), Flag(), Number(), Text()))
 
 
 def _as_before(context: Context, path: Path | None) -> Path | None:
@@ -35,8 +38,31 @@ def _as_before(context: Context, path: Path | None) -> Path | None:
         from percdl.estimators.checkpoint import read_checkpoint
 
         with told():
-            set_defaults(context, read_checkpoint(path).settings or {})
+            set_defaults(context, _trusted(read_checkpoint(path).settings or {}, path))
     return path
+
+
+def _trusted(settings: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Return what a checkpoint, whoever it comes from, may decide: the data and the model.
+
+    The model is written where the checkpoint is, whatever it says, and no address is called. A
+    report goes where it was to go if that is beside the checkpoint or in this folder.
+    """
+    from percdl.estimators import container
+
+    known = {field.name for field in (*fields(DataOptions), *fields(ModelOptions))} - {"config"}
+    chosen = {name: value for name, value in settings.items() if name in known}
+    with container.naming(path, container.CHECKPOINT):
+        ByName(Either((_WORD, Many(_WORD)))).check(chosen, "settings")
+    if path.name.endswith(ENDING):
+        chosen["out"] = str(path.with_name(path.name.removesuffix(ENDING)))
+    report = settings.get("report")
+    if isinstance(report, str) and report.endswith(".html"):
+        if Path(report).resolve().parent in (path.resolve().parent, Path.cwd().resolve()):
+            return {**chosen, "report": report}
+    if report is not None:
+        typer.echo(f"To have the report of that fit as well: --report {report}", err=True)
+    return chosen
 
 
 def fit(
