@@ -16,6 +16,7 @@ NAMES = {
     "bad_input",
     "convergence",
     "coverage",
+    "corpus",
     "derivatives",
     "determinism",
     "deviation",
