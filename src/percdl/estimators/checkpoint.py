@@ -12,6 +12,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import astuple, dataclass, fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
