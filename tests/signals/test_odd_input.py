@@ -167,7 +167,7 @@ def test_damaged_notes_of_pandas_are_refused(tmp_path):
     pytest.importorskip("pyarrow")
     file = io.BytesIO()
     pd.DataFrame({"x": [1.0]}).to_parquet(file)
-    damaged = file.getvalue().replace(b'"columns":', b'"colum\xff":')
+    damaged = file.getvalue().replace(b'"columns":', b'"column\xff":')
     assert damaged != file.getvalue()
     (tmp_path / "a.parquet").write_bytes(damaged)
     with pytest.raises(UnreadableFileError, match="not a whole Parquet file"):

@@ -72,7 +72,7 @@ class Edf:
                 _change_field(content, draws) if happens(draws, 0.7) else mutate(content, draws)
             )
         self._file.write_bytes(content)
-        options = {"channels": ["ECG 0"]} if happens(draws, 0.3) else {}
+        options: dict[str, Any] = {"channels": ["ECG 0"]} if happens(draws, 0.3) else {}
         check_cohort(Cohort.from_edf(self._file, **options))
 
 
@@ -102,14 +102,14 @@ class Wfdb:
 
     def case(self, draws: random.Random) -> None:
         """Read a record whose header was changed."""
-        words = draws.choice(self._seeds).split(" ")
+        words: list[str] = draws.choice(self._seeds).split(" ")
         for _ in range(draws.randrange(3)):
             words[draws.randrange(len(words))] = draws.choice((*self._words, junk.text(draws)))
         content = " ".join(words).encode("utf-8", "replace")
         if happens(draws, 0.4):
             content = mutate(content, draws)
         self._file.write_bytes(content)
-        options = {"channels": ["I"]} if happens(draws, 0.3) else {}
+        options: dict[str, Any] = {"channels": ["I"]} if happens(draws, 0.3) else {}
         check_cohort(Cohort.from_wfdb(self._file, **options))
 
 

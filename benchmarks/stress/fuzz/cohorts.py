@@ -106,7 +106,8 @@ def _signals(draws: random.Random) -> tuple[Any, int]:
     if kind == 5:
         return [[junk.number(draws) for _ in range(shape[0])] for _ in range(count)], count
     if kind == 6:
-        return draws.choice((tuple, iter, pd.Series, pd.DataFrame))([[0.0, 1.0]]), 1
+        wrap: Any = draws.choice((tuple, iter, pd.Series, pd.DataFrame))
+        return wrap([[0.0, 1.0]]), 1
     return junk.anything(draws), count
 
 
@@ -142,7 +143,7 @@ def _frame(draws: random.Random) -> pd.DataFrame:
     for name in list(columns):
         if happens(draws, 0.25):
             columns[name] = _odd_column(draws, n_rows)
-    frame = pd.DataFrame(columns)
+    frame: Any = pd.DataFrame(columns)
     if happens(draws, 0.1):
         frame = frame[draws.sample(list(columns), draws.randrange(6))]
     if happens(draws, 0.05):

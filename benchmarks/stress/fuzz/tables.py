@@ -60,7 +60,7 @@ class MetadataTable:
 
     def case(self, draws: random.Random) -> None:
         """Read two recordings with a table that was changed."""
-        named = {name: junk.text(draws) for name in ("metadata_subject", "group")}
+        named: dict[str, Any] = {x: junk.text(draws) for x in ("metadata_subject", "group")}
         named = {name: text for name, text in named.items() if happens(draws, 0.2)}
         table: Any = self._table
         rows = [f"P{i},{draws.choice('ab')},{draws.randrange(99)}" for i in range(2)]

@@ -97,9 +97,9 @@ class Cohort(FromFiles, Interchange, Treatable, Measured, Sequence[Recording]):
             )
         )
         # Integers and booleans were converted: the array is then not what the recordings hold.
-        same = type(arrays) is np.ndarray and arrays.dtype == cohort[0].values.dtype
-        if same and arrays.ndim == 3:
-            cohort._stacked = arrays
+        if type(arrays) is np.ndarray and arrays.ndim == 3:
+            same = arrays.dtype == cohort[0].values.dtype
+            cohort._stacked = arrays if same else None
         return cohort
 
     @classmethod
