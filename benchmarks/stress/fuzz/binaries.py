@@ -102,7 +102,7 @@ class Wfdb:
 
     def case(self, draws: random.Random) -> None:
         """Read a record whose header was changed."""
-        words: list[str] = draws.choice(self._seeds).split(" ")
+        words = list[str](draws.choice(self._seeds).split(" "))
         for _ in range(draws.randrange(3)):
             words[draws.randrange(len(words))] = draws.choice((*self._words, junk.text(draws)))
         content = " ".join(words).encode("utf-8", "replace")
