@@ -37,8 +37,10 @@ OPTIONS: dict[str, Any] = {
     "init": np.sin(np.pi * np.linspace(0, 1, 20))[None, :, None],
 }  # fmt: skip
 N_SUBJECTS, PER_SHARD = 10, 4
-# What one killed process may leave beside its files: one that it wrote, one folder, one state.
-MOST_LEFT = 3
+# What may lie there, however often a task is killed: a part of a file or a folder of shards, the
+# states of the checkpoint, those of a process killed before it went on from them; and a part in
+# either folder, which goes with it.
+MOST_LEFT, MOST_WITHIN = 3, 2
 
 
 class Torn(Exception):
@@ -239,7 +241,9 @@ def _check_files(folder: Path, truth: Path) -> None:
 
 def _check_litter(folder: Path) -> None:
     """Raise where leftovers pile up."""
-    if len(left := leftovers(folder)) > MOST_LEFT:
+    left = leftovers(folder)
+    within = [name for name in left if any(name.startswith(f"{other}/") for other in left)]
+    if len(within) > MOST_WITHIN or len(left) - len(within) > MOST_LEFT:
         raise Torn(f"{len(left)} leftovers: {left}")
 
 

@@ -8,7 +8,7 @@ import pytest
 from percdl.algorithm.exchange import BRANCHES, add_in_tree
 from percdl.exceptions import InvalidParameterError, UnreadableFileError
 from percdl.runtimes.states import States, read_state, write_state
-from percdl.signals.writers.leftovers import release
+from percdl.signals.writers.leftovers import part_of, release
 
 LINK, LINKED = (f"state-{letter * 8}-{letter * 32}" for letter in "ab")
 
@@ -203,6 +203,29 @@ def test_states_that_no_file_speaks_of_are_swept(tmp_path):
         abandon(states)
     far = first.folder.rename(tmp_path / "state-00000000-of-another-machine")
     assert swept(tmp_path) == [far]
+
+
+def test_rounds_broken_off_again_and_again_leave_no_more_than_one(tmp_path):
+    states = States.create(tmp_path, 1)
+    run_round(states)
+    snapshot = written(states, tmp_path / "file")
+    abandon(states)
+    for _ in range(3):
+        again = States.create(tmp_path, 1)
+        again.restore(snapshot)
+        part_of(again.after(0)).touch()  # killed while it writes
+        abandon(again)
+        assert len(list(tmp_path.rglob("*.percdl-part"))) == 1
+
+
+def test_fits_killed_before_their_first_round_leave_no_more_than_one(tmp_path):
+    states = States.create(tmp_path, 1)
+    run_round(states)
+    written(states, tmp_path / "file")
+    abandon(states)
+    for _ in range(3):
+        fresh = abandon(States.create(tmp_path, 1))
+        assert set(tmp_path.glob("state-*")) == {states.folder, fresh}
 
 
 def test_states_that_are_gone_are_told(tmp_path):

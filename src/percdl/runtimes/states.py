@@ -54,8 +54,11 @@ class States:
 
     @classmethod
     def create(cls, parent: Path, n_partitions: int) -> States:
-        """Make a folder for them, and its parents."""
+        """Make a folder for them, and its parents; fits killed before a first checkpoint go."""
         parent.mkdir(parents=True, exist_ok=True)
+        marks = (_SPOKEN_OF, _TO_BE)
+        others = parent.glob(f"{_NAME}{machine()}-*")
+        sweep(path for path in others if not any((path / mark).exists() for mark in marks))
         folder, held = make_held(lambda: parent / f"{_NAME}{unique()}", Path.mkdir)
         return cls(folder, held, n_partitions)
 
@@ -123,7 +126,10 @@ class States:
         self.close()
         there = States(folder, held, self.n_partitions)
         there._round = there._snapshot = there._settled = index
-        there._folder_of(index + 1).mkdir(exist_ok=True)
+        # Rounds that were broken off are run again; what they have left would pile up.
+        for other in folder.glob("round-*"):
+            there._drop(int(other.name.removeprefix("round-")))
+        there._folder_of(index + 1).mkdir()
         vars(self).update(vars(there))
 
     def sweep_others(self) -> None:
