@@ -39,10 +39,9 @@ def test_the_order_of_subjects_permutes_the_result():
     np.testing.assert_array_equal(there.n_activations_, here.n_activations_[order])
 
 
-@pytest.mark.parametrize("rows", [1, 3])
-def test_chunks_change_rounding_at_most(rows):
+def test_chunks_change_rounding_at_most():
     x = torture.recordings()
-    here, there = (make(dtype="float64", chunk_rows=n).fit(x) for n in (None, rows))
+    here, there = (make(dtype="float64", chunk_rows=n).fit(x) for n in (None, 3))
     np.testing.assert_allclose(there.dictionary_, here.dictionary_, atol=1e-12)
 
 
