@@ -3,11 +3,15 @@
 import importlib
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 import small_models as small
 
+from percdl import Cohort
+from percdl.analysis.linearization import Linearization
 from percdl.estimators import personalization
 from percdl.transforms import TimeWarp
 
@@ -42,6 +46,25 @@ def test_people_in_any_number_meet_few_programs():
     # 16, 32 and 48 people.
     assert personalization._compiled(WARP)._cache_size() == 3
     assert personalization._compiled_warp(WARP)._cache_size() == 3
+
+
+def test_errors_of_people_in_any_number_meet_few_programs():
+    shapes = set()
+    for n in range(1, 41):
+        cohort = Cohort.from_arrays([np.ones((60, 1))] * n)
+        events = pd.DataFrame({"subject": "0", "atom": 0, "onset_sample": range(n)})
+        model = SimpleNamespace(
+            params_=np.zeros((n, 1, 0)),
+            dictionary_=np.ones((1, 20, 1)),
+            events_=events.assign(subject=cohort.subjects[0], amplitude=1.0),
+        )
+        seen_as = SimpleNamespace(model=model, cohort=cohort)
+        for _, _, chunk in Linearization._chunks(seen_as):
+            assert np.count_nonzero(chunk.amplitude) == n
+            shapes.add(chunk.seen.shape[:2])
+    # 4, 16, 32 or 64 subjects; 1, 2, 3, 4, 6, ... 48 segments.
+    assert {rows for rows, _ in shapes} == {4, 16, 32, 64}
+    assert {slots for _, slots in shapes} == {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="what a process holds is read from /proc")

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from scipy.interpolate import PchipInterpolator
 
 from percdl.analysis.fitted import as_personalization, check_fitted_on
-from percdl.estimators.personalization import Personalization
+from percdl.estimators.personalization import Personalization, pad_people
 from percdl.signals import Cohort
 from percdl.signals.reconstruction import rebuild
 
@@ -179,7 +179,8 @@ def _read(found: Personalization, cycles: np.ndarray, at: np.ndarray) -> np.ndar
     warp = found.transform.warp_part(*cycles.shape[2:])
     assert warp is not None
     with jax.enable_x64(True):
-        return np.array(_compiled_reading(warp[0])(cycles, at))
+        read = _compiled_reading(warp[0])(pad_people(cycles), pad_people(at))
+        return np.array(read)[: len(cycles)]
 
 
 @cache

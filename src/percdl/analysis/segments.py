@@ -26,12 +26,17 @@ class Segments(NamedTuple):
 def cut_segments(
     cohort: Cohort, events: pd.DataFrame, atom: int, atom_length: int, rows: int
 ) -> Iterator[tuple[slice, Segments]]:
-    """Yield the segments of one atom, ``rows`` subjects at a time, the last ones padded."""
+    """Yield the segments of one atom, ``rows`` subjects at a time, the last ones padded.
+
+    Slots are padded, too: programs are compiled for their number.
+    """
+    from percdl.algorithm.chunks import bucket_length
+
     found: pd.DataFrame = events.loc[events["atom"] == atom]
     position = {subject: s for s, subject in enumerate(cohort.subjects)}
     subject = np.array([position[str(name)] for name in found["subject"]], int)
     slot = found.groupby(subject).cumcount().to_numpy()
-    n_slots = int(slot.max(initial=0)) + 1
+    n_slots = bucket_length(int(slot.max(initial=0)) + 1)
     onset, amplitude = (np.asarray(found[name]) for name in ("onset_sample", "amplitude"))
     for start in range(0, len(cohort), rows):
         shape = (rows, n_slots, atom_length, cohort.n_channels)

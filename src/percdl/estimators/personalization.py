@@ -75,7 +75,7 @@ def personal_atoms(
     import jax
     import jax.numpy as jnp
 
-    known = _pad_people(np.nan_to_num(params).astype(dtype))
+    known = pad_people(np.nan_to_num(params).astype(dtype))
     with jax.enable_x64(dtype == "float64"):
         atoms = _compiled(transform)(jax.device_put(known), jnp.asarray(dictionary, dtype))
         stacked = np.array(atoms, float)[: len(params)]
@@ -93,20 +93,20 @@ def warps_of(transform: Transform, dictionary: np.ndarray, params: np.ndarray) -
         return np.zeros((*params.shape[:2], 0, length))
     warp, where = part
     with jax.enable_x64(True):
-        own = jax.device_put(_pad_people(np.asarray(params[..., where], float)))
+        own = jax.device_put(pad_people(np.asarray(params[..., where], float)))
         return np.array(_compiled_warp(warp)(own, length, n_channels))[: len(params)]
 
 
-def _pad_people(params: np.ndarray) -> np.ndarray:
-    """Add zeros up to one of a few numbers of subjects.
+def pad_people(values: np.ndarray) -> np.ndarray:
+    """Add zeros to values (S, ...), up to one of a few numbers of subjects.
 
     A program compiled for every number there is would be kept for ever: whoever personalizes
     people as they come would run out of memory.
     """
     from percdl.algorithm.chunks import bucket_length, round_rows
 
-    rows = round_rows(bucket_length(len(params)))
-    return np.pad(params, ((0, rows - len(params)), (0, 0), (0, 0)))
+    rows = round_rows(bucket_length(len(values)))
+    return np.pad(values, ((0, rows - len(values)), *((0, 0),) * (values.ndim - 1)))
 
 
 @cache
