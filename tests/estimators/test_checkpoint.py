@@ -201,3 +201,11 @@ def test_a_forged_checkpoint_is_refused(change, words, checkpoint, tmp_path):
     container.write(tmp_path / "x", container.CHECKPOINT, content, checkpoint.arrays)
     with pytest.raises(ModelFileError, match=words):
         read_checkpoint(tmp_path / "x")
+
+
+@pytest.mark.parametrize("name", ["broadcast/dictionary", "draws", "parameter/init"])
+def test_a_checkpoint_that_lacks_an_array_is_refused(name, checkpoint, tmp_path):
+    arrays = {k: x for k, x in checkpoint.arrays.items() if k != name}
+    container.write(tmp_path / "x", container.CHECKPOINT, checkpoint.content, arrays)
+    with pytest.raises(ModelFileError, match=f"`{name}` is missing"):
+        read_checkpoint(tmp_path / "x")

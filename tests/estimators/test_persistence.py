@@ -201,6 +201,7 @@ def test_altered_content_with_a_checksum_to_match(model_files, damaged):
         lambda content: content["fitted"].pop("subjects_"),
         lambda content: content["parameters"].update(init={"compose": [{"transform": "eval"}]}),
         lambda content: content["tables"].update(events_=None),
+        lambda content: content["tables"].update(history_={}),
     ):
         forge(alter)
         with pytest.raises(ModelFileError, match="not a PerCDL model file, or it is damaged"):

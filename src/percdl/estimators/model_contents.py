@@ -108,7 +108,6 @@ PARAMETERS = Record(
 MODEL_NAMES = Choice(("PerCDL", "PopCDL", "IndCDL"))
 _IN_ARRAY = Choice((None,))
 _EVENTS = ("atom", "onset_sample", "onset_seconds", "amplitude")
-_NO_HISTORY: Kind = Record({})
 CONTENT = Record(
     {
         "model": MODEL_NAMES,
@@ -116,19 +115,14 @@ CONTENT = Record(
         "tables": Record(
             {
                 "events_": Record({"subject": Many(Text()), **dict.fromkeys(_EVENTS, _IN_ARRAY)}),
-                "history_": Either(
-                    (
-                        _NO_HISTORY,
-                        Record(
-                            {
-                                "phase": Many(Text()),
-                                "round": _IN_ARRAY,
-                                "step": Many(Text()),
-                                "objective": _IN_ARRAY,
-                                "seconds": _IN_ARRAY,
-                            }
-                        ),
-                    )
+                "history_": Record(
+                    {
+                        "phase": Many(Text(), least=1),
+                        "round": _IN_ARRAY,
+                        "step": Many(Text(), least=1),
+                        "objective": _IN_ARRAY,
+                        "seconds": _IN_ARRAY,
+                    }
                 ),
             }
         ),
@@ -159,8 +153,6 @@ ARRAYS = {
     "events_/onset_sample": Array("int64", "E", least=0),
     "events_/onset_seconds": Array("float64", "E", least=0),
     "events_/amplitude": Array("float64", "E"),
-}
-HISTORY = {
     "history_/round": Array("int64", "H", least=0),
     "history_/objective": Array("float64", "H"),
     "history_/seconds": Array("float64", "H", least=0),
@@ -177,7 +169,7 @@ def check_model(content: dict[str, Any], arrays: dict[str, np.ndarray], model: B
     over all arrays.
     """
     fitted, tables = content["fitted"], content["tables"]
-    required = ARRAYS | (HISTORY if tables["history_"] else {}) | arrays_of(content["parameters"])
+    required = ARRAYS | arrays_of(content["parameters"])
     sizes = check_arrays(arrays, required)
     told = {"K": "n_atoms_", "L": "atom_length_", "P": "n_channels_"}
     for letter, name in told.items():
@@ -186,7 +178,7 @@ def check_model(content: dict[str, Any], arrays: dict[str, np.ndarray], model: B
         _agree(name, len(fitted[name]), sizes["P"])
     _agree("subjects_", len(fitted["subjects_"]), sizes["S"])
     _agree("subjects_", len(set(fitted["subjects_"])), sizes["S"])
-    for name in ("phase", "step") if tables["history_"] else ():
+    for name in ("phase", "step"):
         _agree(f"history_.{name}", len(tables["history_"][name]), sizes["H"])
     _check_events(fitted, tables["events_"]["subject"], arrays)
     check_estimator(model)
