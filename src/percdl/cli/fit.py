@@ -16,7 +16,6 @@ from percdl.cli.interruption import stopping_between_rounds
 from percdl.cli.model_options import ModelOptions
 from percdl.cli.scale import connected, read_any_cohort
 from percdl.cli.voice import Voice, plain
-from percdl.signals.contents import ByName, Choice, Either, Flag, Many, Number, Text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
 
 # How a checkpoint is called: like the model, and this.
 ENDING = ".checkpoint"
-# What an option can be told.
-_WORD = Either((Choice((None,)), Flag(), Number(), Text()))
 
 
 def _as_before(context: Context, path: Path | None) -> Path | None:
@@ -49,11 +46,13 @@ def _trusted(settings: dict[str, Any], path: Path) -> dict[str, Any]:
     report goes where it was to go if that is beside the checkpoint or in this folder.
     """
     from percdl.estimators import container
+    from percdl.signals.contents import ByName, Choice, Either, Flag, Many, Number, Text
 
+    word = Either((Choice((None,)), Flag(), Number(), Text()))  # what an option can be told
     known = {field.name for field in (*fields(DataOptions), *fields(ModelOptions))} - {"config"}
     chosen = {name: value for name, value in settings.items() if name in known}
     with container.naming(path, container.CHECKPOINT):
-        ByName(Either((_WORD, Many(_WORD)))).check(chosen, "settings")
+        ByName(Either((word, Many(word)))).check(chosen, "settings")
     if path.name.endswith(ENDING):
         chosen["out"] = str(path.with_name(path.name.removesuffix(ENDING)))
     report = settings.get("report")
