@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV   ?= .venv
 EXTRAS ?= plot,data,stats,reproduce,distributed,federated,privacy,test
-# What is installed, file by file, with its hash; `make LOCK=` takes what pip resolves today.
+# What is installed, file by file, with its hash; `make LOCK=` takes what pip resolves today. So
+# does a machine for which the lock has no files; a file that is not the locked one is an error.
 LOCK   ?= requirements/dev.lock
 BENCHLOCK := $(LOCK:dev.lock=bench.lock)
 comma  := ,
@@ -44,10 +45,12 @@ ifeq ($(LOCK),)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install --quiet --editable '.[$(EXTRAS)]' --group dev --group build
 else
-	$(BIN)/python -m pip install --quiet --require-hashes --requirement $(LOCK) || { \
-	  echo "$(LOCK) could not be installed here; 'make LOCK= $(MAKECMDGOALS)' takes what pip" \
-	       "resolves today, unlocked." >&2; exit 1; }
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m pip install --quiet --require-hashes --requirement $(LOCK) 2>$(VENV)/.log \
+	  && $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable . \
+	|| { cat $(VENV)/.log >&2; \
+	  if grep -q 'DO NOT MATCH THE HASHES' $(VENV)/.log; then exit 1; fi; \
+	  echo "$(LOCK) cannot be installed here: taking what pip resolves today, unlocked." >&2; \
+	  $(MAKE) --no-print-directory LOCK= $@; }
 endif
 	touch $@
 
