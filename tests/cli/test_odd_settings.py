@@ -1,5 +1,6 @@
 """What fuzzing has found in TOML files: each case once ended in a traceback."""
 
+import numpy as np
 import pytest
 from commands import refused
 
@@ -76,3 +77,11 @@ def test_a_typing_error_is_told_with_the_keys_there_are(tmp_path):
     path.write_text(SERVER.replace("run =", "rum ="))
     with pytest.raises(CannotDoError, match=r"'rum' in \[server\], which has no such key. Known:"):
         read_server_file(path)
+
+
+def test_groups_of_a_table_that_is_not_given(tmp_path):
+    for name in "ab":
+        np.savez(tmp_path / f"{name}.npz", values=np.arange(9.0), sfreq=50.0)
+    words = "--by diagnosis names a column of the table of subjects, and none is given"
+    out = tmp_path / "out"
+    assert words in refused("federate", "simulate", tmp_path, "--by", "diagnosis", "--out", out)
