@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Iterator
 
 from benchmarks.claims._claim import Claim, at_most, beside, is_quick
-from benchmarks.stress.soak import Holdings, slope, soak
+from benchmarks.stress.soak import WARM, Holdings, slope, soak
 from benchmarks.timing import say
 
 N_OPERATIONS = 7200
@@ -28,7 +28,7 @@ def claims() -> Iterator[Claim]:
     for done, held in soak(n_operations, every=max(1, n_operations // 72)):
         say(f"{done} operations, {held.memory / 2**20:.0f} MB, {held.programs} programs")
         samples.append((done, held))
-    warm = samples[len(samples) // 4 :]
+    warm = samples[len(samples) // WARM :]
     counts, memory = [done for done, _ in warm], [held.memory for _, held in warm]
     quarter = len(warm) // 3
     first, last = statistics.median(memory[:quarter]), statistics.median(memory[-quarter:])

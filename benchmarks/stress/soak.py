@@ -39,6 +39,8 @@ from percdl.runtimes.in_process import InProcess
 LENGTH, SFREQ = 20, 50.0
 # Any number of people and of samples: 3,000 pairs, far more than there are programs.
 MOST_PEOPLE, SAMPLES = 20, (100, 250)
+# One operation in so many warms the process up.
+WARM = 4
 TRANSFORMS = (TimeWarp(1, 3), Compose(Shift(2), Gain()))
 
 
@@ -86,9 +88,11 @@ def soak(n_operations: int, every: int, seed: int = 0) -> Iterator[tuple[int, Ho
         bench = Bench(rng, folder, [])
         bench.models.extend(model.fit(bench.cohort()) for model in first)
         before = _temporary()
-        weights = np.array([weight for _, weight in OPERATIONS])
+        shares = np.array([share for _, share in OPERATIONS])
         for done in range(1, n_operations + 1):
-            operate, _ = OPERATIONS[rng.choice(len(weights), p=weights / weights.sum())]
+            # Warming up, what is rare is as frequent as the rest, so that its programs are met.
+            given = np.ones(len(shares)) if done <= n_operations // WARM else shares
+            operate, _ = OPERATIONS[rng.choice(len(shares), p=given / given.sum())]
             operate(bench)
             if done % every == 0:
                 left = len(list(folder.rglob("*"))) + len(_temporary() - before)

@@ -227,7 +227,7 @@ def as_leads(
     return Cohort.from_arrays(
         values,
         sfreq=sfreq,
-        subjects=tuple(labels.index.astype(str)),
+        subjects=labels.index.astype(str),
         groups=[None if pd.isna(name) else name for name in sole_superclass(labels)],
         channels=leads,
         units=UNIT,
