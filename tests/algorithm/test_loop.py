@@ -54,6 +54,9 @@ def test_a_fit_settles_when_two_rounds_in_turn_are_alike():
         history.record("personal", index, "CSC", objective)
         settled.append(loop._settled(history, chosen))
     assert settled == [False, False, False, True, False]
+    # Without a tolerance, all rounds are run, also those that change nothing.
+    history.record("personal", 5, "CSC", 20.0)
+    assert not loop._settled(history, toy.settings(tolerance=0.0))
 
 
 def test_what_is_saved_says_which_round_comes_next():

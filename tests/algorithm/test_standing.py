@@ -1,0 +1,58 @@
+"""A site that is given its state again goes on as the one that told it."""
+
+import numpy as np
+import pytest
+import toy
+from numpy.testing import assert_array_equal
+
+from percdl.algorithm.exchange import Broadcast
+from percdl.algorithm.standing import Standing, begin, restore_site, site_arrays
+from percdl.exceptions import InvalidParameterError, ModelFileError
+from percdl.runtimes.in_process import InProcess
+from percdl.signals import Cohort
+from percdl.steps.cdu import normalize
+
+ATOMS = normalize(toy.first_guess(0))
+CHOSEN = toy.settings()
+
+
+def site_runtime(lengths=(90, 100, 110)):
+    return InProcess(Cohort.from_arrays(toy.recordings(0, lengths)), CHOSEN)
+
+
+@pytest.fixture(scope="module")
+def told():
+    """Return the state after a round of each phase, and the sums of the round after."""
+    runtime = site_runtime()
+    runtime.population_round(Broadcast(ATOMS))
+    runtime.personal_round(Broadcast(ATOMS))
+    state = {name: np.array(x) for name, x in site_arrays(runtime.site).items()}
+    return state, runtime.personal_round(Broadcast(ATOMS))
+
+
+def test_the_next_round_is_the_same_to_the_bit(told):
+    state, sums = told
+    again = site_runtime()
+    restore_site(again.site, state)
+    assert {name: x.shape for name, x in site_arrays(again.site).items()} == {
+        name: x.shape for name, x in state.items()
+    }
+    after = again.personal_round(Broadcast(ATOMS))
+    assert after.objective == sums.objective
+    assert_array_equal(after.gram, sums.gram)
+    assert_array_equal(after.warp, sums.warp)
+
+
+def test_the_state_of_others_is_refused(told):
+    state, _ = told
+    with pytest.raises(InvalidParameterError, match="put together otherwise"):
+        restore_site(site_runtime((90,) * 40).site, state)
+    with pytest.raises(ModelFileError, match="damaged, or of another fit"):
+        restore_site(site_runtime().site, {**state, "block0/params": np.zeros(3)})
+
+
+def test_the_first_standing_is_before_all_rounds():
+    assert begin(toy.first_guess(0)).is_first
+    assert_array_equal(begin(toy.first_guess(0)).broadcast.dictionary, ATOMS)
+    for rounds in ((1, 0), (0, 1), (2, 3)):
+        assert not Standing(Broadcast(ATOMS), *rounds).is_first
