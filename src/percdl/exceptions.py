@@ -115,3 +115,10 @@ class ProcessingWarning(UserWarning):
 
     A z-scored cohort, say, and a model fitted on raw ones: amplitudes and shapes do not compare.
     """
+
+
+class OffsetWarning(UserWarning):
+    """Issued when a constant offset is so large that single precision loses the signal beside it.
+
+    Squares of samples are compared, and hold about seven digits.
+    """

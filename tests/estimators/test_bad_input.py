@@ -16,6 +16,7 @@ from percdl.exceptions import (
     InvalidRecordingError,
     NoActivationWarning,
     NumericalError,
+    OffsetWarning,
     PerCDLError,
 )
 
@@ -353,3 +354,17 @@ def test_options_that_contradict_one_another(options, message):
 def test_stages_that_cannot_be_composed(stages, message):
     with refuses(InvalidParameterError, message):
         make("PerCDL", transform=Compose(*stages)).fit(spaced_cohort(0))
+
+
+@pytest.mark.parametrize("offset", [1e3, -1e5])
+def test_an_offset_that_drowns_the_signal_is_told(offset):
+    arrays = [np.sin(np.arange(60.0) / 3)[:, None] for _ in range(3)]
+    arrays[1] = arrays[1] + offset
+    arrays[1][7] = np.nan
+    X = Cohort.from_arrays(arrays, subjects=["a", "b", "c"])
+    options = {"atom_length": 19, "n_init": 1, "progress": False}
+    with pytest.warns(OffsetWarning, match=r"mean of subject b is .* Subtract it"):
+        PopCDL(**options).fit(X)
+    # Ten times the signal is none of our business, nor is it in double precision.
+    PopCDL(**options, dtype="float64").fit(X)
+    PopCDL(**options).fit([x - np.nanmean(x) + 10 for x in arrays])

@@ -22,6 +22,7 @@ from percdl.estimators.validation import (
     check_parameters,
     overflow,
     warn_inactive,
+    warn_offset,
     warn_processing,
 )
 from percdl.exceptions import InvalidParameterError, NoActivationWarning, NumericalError
@@ -92,6 +93,7 @@ class BaseCDL(Described, TransformerMixin, BaseEstimator):
         from percdl.estimators.restarts import run_restarts
 
         settings = self._settings(cohort, chosen)
+        warn_offset(type(self).__name__, settings.dtype, cohort)
         try:
             end = run_restarts(self, cohort, settings, watch, runtime)
         except NumericalError as error:
@@ -203,6 +205,7 @@ class BaseCDL(Described, TransformerMixin, BaseEstimator):
                 f"wrapped: `Cohort.from_arrays(X, sfreq={self.sfreq_:g})`."
             )
         check_cohort(cohort, self.atom_length_, type(self).__name__)
+        warn_offset(type(self).__name__, self.dtype, cohort)
         warn_processing(type(self).__name__, self.processing_, cohort)
         return cohort
 

@@ -16,6 +16,7 @@ from percdl.exceptions import (
     InvalidRecordingError,
     NoActivationWarning,
     NumericalError,
+    OffsetWarning,
     ProcessingWarning,
 )
 from percdl.signals import AnyCohort, Cohort
@@ -25,6 +26,9 @@ from percdl.steps.csc_l1 import L1Coder
 from percdl.transforms.base import Transform
 
 MOST_NAMED = 5
+# Of the standard deviation: squares then differ by a factor of 1e5, and of seven digits of single
+# precision two are left.
+MOST_OFFSET = 300
 MAY_BE_AUTO = ("n_atoms", "atom_length", "penalty")
 DEFAULT_PENALTY = 0.01
 
@@ -117,6 +121,29 @@ def warn_inactive(n_activations: np.ndarray, cohort: AnyCohort) -> None:
             NoActivationWarning,
             stacklevel=3,
         )
+
+
+def warn_offset(model: str, dtype: str, cohort: AnyCohort) -> None:
+    """Warn of recordings in memory whose offset leaves single precision no digits for the rest."""
+    if dtype != "float32" or not isinstance(cohort, Cohort):
+        return
+    pairs = zip(cohort.subjects, cohort, strict=True)
+    offset = [subject for subject, recording in pairs if _is_offset(recording.values)]
+    if offset:
+        warnings.warn(
+            f"The mean of {_name(offset)} is more than {MOST_OFFSET} times their standard "
+            f'deviation: `{model}(dtype="float32")` hardly sees the signal beside it. Subtract '
+            'it, e.g. with `cohort.zscore()` or `cohort.bandpass(...)`, or use `dtype="float64"`.',
+            OffsetWarning,
+            stacklevel=4,
+        )
+
+
+def _is_offset(values: np.ndarray) -> bool:
+    values = values[~np.isnan(values).any(1)].astype(float)
+    if not len(values):
+        return False
+    return bool(np.abs(values.mean(0)).max() > MOST_OFFSET * values.std(0).max())
 
 
 def warn_processing(model: str, fitted: tuple[str, ...] | None, cohort: AnyCohort) -> None:
