@@ -358,12 +358,11 @@ def test_stages_that_cannot_be_composed(stages, message):
 
 @pytest.mark.parametrize("offset", [1e3, -1e5])
 def test_an_offset_that_drowns_the_signal_is_told(offset):
-    arrays = [np.sin(np.arange(60.0) / 3)[:, None] for _ in range(3)]
-    arrays[1] = arrays[1] + offset
+    arrays = [offset + np.sin(np.arange(60.0) / 3)[:, None] for _ in range(2)]
     arrays[1][7] = np.nan
-    X = Cohort.from_arrays(arrays, subjects=["a", "b", "c"])
+    X = Cohort.from_arrays(arrays, subjects=["a", "b"])
     options = {"atom_length": 19, "n_init": 1, "progress": False}
-    with pytest.warns(OffsetWarning, match=r"mean of subject b is .* Subtract it"):
+    with pytest.warns(OffsetWarning, match=r"mean of .*\ba\b.*\bb\b is .* Subtract it"):
         PopCDL(**options).fit(X)
     # Ten times the signal is none of our business, nor is it in double precision.
     PopCDL(**options, dtype="float64").fit(X)
