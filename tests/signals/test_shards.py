@@ -236,3 +236,9 @@ def test_a_shard_that_asks_for_more_than_it_has(written):
     path.write_bytes(path.read_bytes().replace(shape, b"(9999,2)"))
     with pytest.raises(UnreadableFileError, match=r"shard-000000\.npz"):
         ShardedCohort.open(written.folder)
+
+
+def test_samples_whose_squares_exceed_all_numbers_are_written_and_read(tmp_path):
+    loud = write_shards(Cohort.from_arrays(np.array([[1e200, -1e200, 0.0]])), tmp_path)
+    assert loud.power.tolist() == [np.inf]
+    assert loud[0].values.max() == 1e200

@@ -39,7 +39,7 @@ CONTENT = Record(
                 "subject": Many(Text(), least=1),
                 "group": Many(maybe(Text())),
                 "length": Many(Whole(1)),
-                "power": Many(Number(0, gaps=True)),
+                "power": Many(Number(0, np.inf, gaps=True)),
                 "masks": Many(Whole()),
                 "empty": Many(Flag()),
                 "flat": Many(Flag()),
