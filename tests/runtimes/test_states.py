@@ -1,6 +1,8 @@
 """The states of partitions on disk, and the order in which sums are added."""
 
+import errno
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -203,6 +205,26 @@ def test_states_that_no_file_speaks_of_are_swept(tmp_path):
         abandon(states)
     far = first.folder.rename(tmp_path / "state-00000000-of-another-machine")
     assert swept(tmp_path) == [far]
+
+
+def test_states_of_another_account_are_left_alone(tmp_path, monkeypatch):
+    """Neither they nor the checkpoint of their owner can be looked at."""
+    other = States.create(tmp_path, 1)
+    run_round(other)
+    written(other, tmp_path / "file")
+    abandon(other)
+    look = Path.stat
+
+    def refuse(path, **options):
+        if path.parent == other.folder:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return look(path, **options)
+
+    monkeypatch.setattr(Path, "stat", refuse)
+    states = States.create(tmp_path, 1)
+    states.sweep_others()
+    states.close()
+    assert list(tmp_path.glob("state-*")) == [other.folder]
 
 
 def test_rounds_broken_off_again_and_again_leave_no_more_than_one(tmp_path):

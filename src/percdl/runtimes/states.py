@@ -56,9 +56,7 @@ class States:
     def create(cls, parent: Path, n_partitions: int) -> States:
         """Make a folder for them, and its parents; fits killed before a first checkpoint go."""
         parent.mkdir(parents=True, exist_ok=True)
-        marks = (_SPOKEN_OF, _TO_BE)
-        others = parent.glob(f"{_NAME}{machine()}-*")
-        sweep(path for path in others if not any((path / mark).exists() for mark in marks))
+        sweep(parent.glob(f"{_NAME}{machine()}-*"), _has_mark)
         folder, held = make_held(lambda: parent / f"{_NAME}{unique()}", Path.mkdir)
         return cls(folder, held, n_partitions)
 
@@ -134,8 +132,7 @@ class States:
 
     def sweep_others(self) -> None:
         """Delete states beside these that are of no use to anybody."""
-        others = self.folder.parent.glob(f"{_NAME}{machine()}-*")
-        sweep(folder for folder in others if not _is_spoken_of(folder))
+        sweep(self.folder.parent.glob(f"{_NAME}{machine()}-*"), _is_spoken_of)
 
     def close(self, keep: bool = False) -> None:
         """Delete all files; with ``keep``, not those that a file speaks of."""
@@ -209,6 +206,10 @@ def _flush(path: Path) -> None:
 def _told(mark: Path) -> Path | None:
     """Return which file a mark says is to speak of the states."""
     return Path(os.fsdecode(mark.read_bytes())) if mark.is_file() else None
+
+
+def _has_mark(folder: Path) -> bool:
+    return any((folder / mark).exists() for mark in (_SPOKEN_OF, _TO_BE))
 
 
 def _is_spoken_of(folder: Path) -> bool:

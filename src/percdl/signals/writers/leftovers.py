@@ -88,11 +88,14 @@ def make_held(name: Callable[[], Path], make: Callable[[Path], object]) -> tuple
             release(held)
 
 
-def sweep(paths: Iterable[Path]) -> None:
-    """Delete those files and folders that no living process holds."""
+def sweep(paths: Iterable[Path], is_needed: Callable[[Path], bool] = lambda path: False) -> None:
+    """Delete those files and folders that no living process holds and that are not needed.
+
+    What is closed to this account, so that nothing can be found out about it, is left alone.
+    """
     for path in paths:
         with suppress(OSError):
-            held = hold(path)
+            held = None if is_needed(path) else hold(path)
             if held is None:
                 continue
             try:
