@@ -2,6 +2,7 @@
 
 import errno
 import shutil
+import stat
 from pathlib import Path
 
 import numpy as np
@@ -205,6 +206,10 @@ def test_states_that_no_file_speaks_of_are_swept(tmp_path):
         abandon(states)
     far = first.folder.rename(tmp_path / "state-00000000-of-another-machine")
     assert swept(tmp_path) == [far]
+
+
+def test_states_are_private(tmp_path):
+    assert stat.S_IMODE(States.create(tmp_path, 1).folder.stat().st_mode) == 0o700
 
 
 def test_states_of_another_account_are_left_alone(tmp_path, monkeypatch):

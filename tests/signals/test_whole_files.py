@@ -187,3 +187,8 @@ def test_two_processes_that_write_the_same_file(tmp_path):
     assert seen <= {letter * 200_000 for letter in (b"0", b"1", b"2")}
     assert names(tmp_path) == ["a"]
     assert Path(path).read_bytes()[:1] in (b"1", b"2")
+
+
+def test_a_scratch_folder_is_private(tmp_path):
+    with scratch_folder(tmp_path, "work") as folder:
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700

@@ -21,7 +21,15 @@ from safetensors.numpy import save
 
 from percdl.exceptions import InvalidParameterError, UnreadableFileError
 from percdl.signals.writers.files import flush_entries, replacing
-from percdl.signals.writers.leftovers import hold, machine, make_held, release, sweep, unique
+from percdl.signals.writers.leftovers import (
+    hold,
+    machine,
+    make_held,
+    make_private,
+    release,
+    sweep,
+    unique,
+)
 
 Arrays = dict[str, np.ndarray]
 _NAME = "state-"
@@ -57,7 +65,7 @@ class States:
         """Make a folder for them, and its parents; fits killed before a first checkpoint go."""
         parent.mkdir(parents=True, exist_ok=True)
         sweep(parent.glob(f"{_NAME}{machine()}-*"), _has_mark)
-        folder, held = make_held(lambda: parent / f"{_NAME}{unique()}", Path.mkdir)
+        folder, held = make_held(lambda: parent / f"{_NAME}{unique()}", make_private)
         return cls(folder, held, n_partitions)
 
     def before(self, partition: int) -> Path | None:

@@ -104,11 +104,16 @@ def sweep(paths: Iterable[Path], is_needed: Callable[[Path], bool] = lambda path
                 release(held)
 
 
+def make_private(folder: Path) -> None:
+    """Make a folder that no other account may look into, wherever it lies, be it ``/tmp``."""
+    folder.mkdir(0o700)
+
+
 @contextmanager
 def scratch_folder(parent: Path, name: str) -> Iterator[Path]:
-    """Yield a folder that goes when it is left; those of killed processes go first."""
+    """Yield a private folder that goes when it is left; those of killed processes go first."""
     sweep(parts_in(parent))
-    path, held = make_held(lambda: part_of(parent / name), Path.mkdir)
+    path, held = make_held(lambda: part_of(parent / name), make_private)
     try:
         yield path
     finally:
