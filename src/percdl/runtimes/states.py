@@ -135,7 +135,7 @@ class States:
         # Rounds that were broken off are run again; what they have left would pile up.
         for other in folder.glob("round-*"):
             there._drop(int(other.name.removeprefix("round-")))
-        there._folder_of(index + 1).mkdir()
+        there._folder_of(index + 1).mkdir(exist_ok=True)
         vars(self).update(vars(there))
 
     def sweep_others(self) -> None:
@@ -207,7 +207,7 @@ def _path_in(folder: Path, index: int, partition: int) -> Path:
 
 
 def _flush(path: Path) -> None:
-    with open(path, "rb") as file:
+    with open(path, "r+b") as file:  # Windows flushes only what is open for writing
         os.fsync(file.fileno())
 
 
