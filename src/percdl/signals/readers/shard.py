@@ -24,7 +24,7 @@ from percdl.signals.recording import Recording, abbreviate
 VALUES, ABOUT = "values", "about"
 # A local header of a ZIP archive has so many bytes before the name, whose length it tells.
 _HEADER_BYTES, _LENGTHS_AT = 30, 26
-# What all recordings of a cohort share.
+# What all recordings of a cohort share: it must agree from shard to shard.
 SHARED = {
     "channels": Many(Text(), least=1),
     "units": Many(Text(), least=1),

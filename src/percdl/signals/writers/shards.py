@@ -12,13 +12,10 @@ import numpy as np
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError
 from percdl.signals.cohort import Cohort
 from percdl.signals.measured import is_empty, is_flat, masks_of, power_of
-from percdl.signals.readers.shard import ABOUT, VALUES
+from percdl.signals.readers.shard import ABOUT, SHARED, VALUES
 from percdl.signals.recording import Recording, abbreviate
 from percdl.signals.shards import CHECKSUM, INDEX, SCHEMA, ShardedCohort, digest_of
 from percdl.signals.writers.files import replace_file, replacing
-
-# All recordings of a cohort share these, and they must agree from shard to shard.
-SHARED = ("channels", "units", "sfreq", "processing")
 
 
 def write_shards(
