@@ -121,7 +121,7 @@ linkcheck: $(SPHINX)  ## ask for every address in the documentation (needs the n
 bench: $(STAMP)  ## time the library
 	$(BIN)/python benchmarks/bench.py
 
-# The long suites. Each is a claim too, and each has a short version among the tests.
+# The long suites. Each is a claim too, and each but `coverage` has a short version among the tests.
 kills: $(STAMP)  ## kill fits at random moments, and resume them
 	$(BIN)/python -m benchmarks.claims kills
 
