@@ -1,5 +1,6 @@
 """What fuzzing has found at the doors of a cohort: each case once raised something else."""
 
+import io
 import json
 import zipfile
 
@@ -204,4 +205,14 @@ def test_an_archive_may_be_anything_that_is_zipped(tmp_path):
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
         archive.writestr("values.npy", b"\x93NUMPY\x01\x00")
     with pytest.raises(UnreadableFileError, match="not a whole NPZ archive"):
+        Cohort.from_npz(tmp_path / "a.npz")
+
+
+def test_an_archive_that_asks_for_more_memory_than_there_is(tmp_path):
+    header = io.BytesIO()
+    told = {"descr": "<f8", "fortran_order": False, "shape": (1 << 58,)}
+    np.lib.format.write_array_header_1_0(header, told)
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("values.npy", header.getvalue() + bytes(80))
+    with pytest.raises(UnreadableFileError, match=r"a\.npz, entry 'values' does not fit"):
         Cohort.from_npz(tmp_path / "a.npz")

@@ -72,6 +72,10 @@ def _load(path: Path) -> dict[str, np.ndarray]:
             f"{path}{where} is not a whole NPZ archive of plain arrays: {error}. "
             "Write it again, with numpy.savez and without objects."
         ) from error
+    except MemoryError as error:  # set aside by the shape that is told, before anything is read
+        raise UnreadableFileError(
+            f"{path}, entry {entry!r} does not fit in memory, or tells a false shape: {error}."
+        ) from error
     return arrays
 
 
