@@ -29,6 +29,7 @@ from percdl.federated.audit import Audit
 from percdl.federated.coordinator import Coordinator, Patience
 from percdl.federated.finish import last_words, nobody, read_end
 from percdl.federated.keys import NAME
+from percdl.federated.packing import MOST_EXPONENT
 from percdl.runtimes.messages import Wire
 from percdl.signals.contents import (
     Array,
@@ -56,7 +57,7 @@ CONTENT = Record(
                 "agreement": SHA256,
                 "signals": Row((_LABELS, _LABELS, Number(np.finfo(float).tiny), Many(Text()))),
                 "n_masks": Whole(),
-                "bounds": Row((Whole(-(2**16), 2**16), Whole(-(2**16), 2**16))),
+                "bounds": Row((Whole(-MOST_EXPONENT, MOST_EXPONENT),) * 2),
                 "members": Many(_NAME, least=1),
                 "secure": Flag(),
             }
