@@ -87,8 +87,9 @@ def test_only_the_same_fit_goes_on(walks, tmp_path, interrupting, monkeypatch):
     assert contents(tmp_path) == ["m.checkpoint"]
 
 
+@pytest.mark.parametrize("page", ["page.html", "a\0.html", "\x1b[2J.html"])
 def test_a_forged_checkpoint_decides_neither_places_nor_addresses(
-    walks, tmp_path, interrupting, monkeypatch
+    walks, tmp_path, interrupting, monkeypatch, page
 ):
     """It names files to replace, and a scheduler whose messages would be code."""
     interrupting(1)
@@ -100,7 +101,7 @@ def test_a_forged_checkpoint_decides_neither_places_nor_addresses(
     content, arrays = container.read(path, container.CHECKPOINT)
     content["settings"] |= {
         "out": str(precious),
-        "report": str(precious.with_name("page.html")),
+        "report": f"{precious.parent}/{page}",
         "dask": "tcp://127.0.0.1:1",
         "config": str(precious),
     }
@@ -108,6 +109,8 @@ def test_a_forged_checkpoint_decides_neither_places_nor_addresses(
     result = run("fit", "--resume", path)
     assert result.exit_code == 0, result.output
     assert "To have the report of that fit as well: --report" in result.output
+    assert "\0" not in result.output
+    assert "\x1b" not in result.output
     assert precious.read_text() == "precious"
     assert contents(tmp_path) == ["elsewhere/precious", "m"]
 

@@ -1,5 +1,6 @@
 """Disks that are full or read-only: an error that names the file, the old one, and no litter."""
 
+import errno
 from functools import partial
 from pathlib import Path
 
@@ -191,6 +192,18 @@ def test_a_checkpoint_that_finds_no_room_leaves_the_states_of_the_one_before(
     resumed = fit_with_checkpoints(make("PerCDL"), data, path, resume=checkpoint)
     assert_same_fit(resumed, whole)
     assert not list((tmp_path / "data").glob("state-*"))
+
+
+def test_states_that_cannot_be_flushed_cost_the_checkpoint_only(cohort, tmp_path, monkeypatch):
+    data, whole = write_shards(cohort, tmp_path / "data"), make("PerCDL").fit(cohort)
+
+    def refuse(path):
+        raise OSError(errno.EIO, "Input/output error", str(path))
+
+    monkeypatch.setattr("percdl.runtimes.states._flush", refuse)
+    with pytest.warns(CheckpointWarning, match="Input/output error"):
+        found = fit_with_checkpoints(make("PerCDL"), data, tmp_path / "at")
+    assert_same_fit(found, whole)
 
 
 def test_a_result_that_was_never_saved_is_in_the_checkpoint(cohort, tmp_path):

@@ -56,11 +56,11 @@ def _trusted(settings: dict[str, Any], path: Path) -> dict[str, Any]:
     if path.name.endswith(ENDING):
         chosen["out"] = str(path.with_name(path.name.removesuffix(ENDING)))
     report = settings.get("report")
-    if isinstance(report, str) and report.endswith(".html"):
+    if isinstance(report, str) and report.isprintable() and report.endswith(".html"):
         if Path(report).resolve().parent in (path.resolve().parent, Path.cwd().resolve()):
             return {**chosen, "report": report}
     if report is not None:
-        typer.echo(f"To have the report of that fit as well: --report {report}", err=True)
+        typer.echo(f"To have the report of that fit as well: --report {report!r}", err=True)
     return chosen
 
 

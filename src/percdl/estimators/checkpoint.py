@@ -131,17 +131,17 @@ def fit_with_checkpoints(
         chosen = Choices(*resume.content["chosen"])
         moment = _unpack(resume)
 
-    def save(moment: Moment) -> bool:
-        content, arrays = _pack(moment)
-        content |= {
-            "version": __version__,
-            "model": type(model).__name__,
-            "parameters": encode_parameters(model, arrays),
-            "chosen": list(chosen),
-            "cohort": identity,
-            "settings": settings,
-        }
+    def save(take: Callable[[], Moment]) -> bool:
         try:
+            content, arrays = _pack(take())
+            content |= {
+                "version": __version__,
+                "model": type(model).__name__,
+                "parameters": encode_parameters(model, arrays),
+                "chosen": list(chosen),
+                "cohort": identity,
+                "settings": settings,
+            }
             container.write(path, container.CHECKPOINT, content, arrays)
         except OSError as error:
             _warn_once(path, error, warned)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -66,14 +66,14 @@ class Moment:
 class Watch:
     """Who is told of a fit, and where it starts.
 
-    ``save(moment)`` is called after each round, then ``report(phase, round, objective)``; once
-    more at the end. It writes to ``path`` and returns whether it could. With ``resumed``, the fit
-    goes on from there.
+    ``save(take)`` is called after each round, then ``report(phase, round, objective)``; once
+    more at the end. It writes the moment that ``take()`` returns to ``path``, and returns whether
+    both could be done. With ``resumed``, the fit goes on from there.
     """
 
     report: Callable[[str, int, float], None]
     path: Path | None = None
-    save: Callable[[Moment], bool] = lambda moment: True
+    save: Callable[[Callable[[], Moment]], bool] = lambda take: True
     resumed: Moment | None = None
 
 
@@ -126,9 +126,8 @@ def _run_restarts(
 
         def save(standing: Standing, restart=restart, history=history, best=best) -> None:
             if watch.path is not None:
-                draws, arrays = rng.get_state(legacy=True), runtime.snapshot(watch.path)
-                moment = Moment(restart, standing, history, tuple(draws), best, arrays)
-                if watch.save(moment):
+                moment = Moment(restart, standing, history, _draws(rng), best, {})
+                if watch.save(partial(_with_site, moment, runtime, watch.path)):
                     runtime.settle()
 
         outcome = run_percdl(runtime, settings, start, history, watch.report, revive, save)
@@ -141,5 +140,13 @@ def _run_restarts(
                 runtime.results(),
             )
     assert best is not None  # there is at least one run
-    draws, standing = tuple(rng.get_state(legacy=True)), begin(best.dictionary)
-    return best, watch.save(Moment(restart, standing, history, draws, best, {}))
+    end = Moment(restart, begin(best.dictionary), history, _draws(rng), best, {})
+    return best, watch.save(lambda: end)
+
+
+def _with_site(moment: Moment, runtime: HostedFit, path: Path) -> Moment:
+    return replace(moment, site=runtime.snapshot(path))
+
+
+def _draws(rng: np.random.RandomState) -> tuple:
+    return tuple(rng.get_state(legacy=True))
