@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from percdl import Cohort
+from percdl import Cohort, Recording
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError, UnreadableFileError
 from percdl.signals.clock import first_gap, mean_rate
 
@@ -27,6 +27,11 @@ def test_a_rate_that_is_none_is_refused(sfreq, tmp_path):
     ):
         with pytest.raises(InvalidRecordingError, match="is not a sampling rate"):
             make()
+
+
+def test_a_masked_rate_is_refused():
+    with pytest.raises(InvalidRecordingError, match="is not a sampling rate"):
+        Recording([0.0, 1.0], sfreq=np.ma.masked)
 
 
 def test_a_ragged_list_of_rates_has_one_entry_per_recording():
@@ -92,6 +97,9 @@ def test_times_that_differ_beyond_all_numbers_are_a_gap():
     assert first_gap(np.array([-1e308, 0.0, 1e308])) is None
     assert first_gap(np.array([-1.7e308, 1.7e308, 1.75e308])) == 0
     assert mean_rate(np.array([0.0, 5e-324])) == np.inf
+    frame = pd.DataFrame({"id": "a", "x": [0.0, 1.0, 2.0], "t": [-1.7e308, 1.7e308, 1.75e308]})
+    with pytest.raises(InvalidRecordingError, match=r"rows 0 and 1 are inf s apart"):
+        Cohort.from_frame(frame, subject="id", channels="x", time="t", sfreq=100)
 
 
 def test_a_clock_that_stands_still_is_a_gap(tmp_path):

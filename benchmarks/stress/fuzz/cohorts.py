@@ -73,7 +73,10 @@ class FromFrame:
 
     def case(self, draws: random.Random) -> None:
         """Make a cohort of a frame, some of whose columns are odd."""
-        frame = _frame(draws)
+        try:
+            frame = _frame(draws)
+        except UnicodeEncodeError:
+            return  # pandas itself takes no surrogates: there is no such frame
         named: dict[str, Any] = {"subject": "id", "channels": ["x", "y"][: draws.randint(1, 2)]}
         if happens(draws, 0.6):
             named["time"] = "t"

@@ -156,8 +156,9 @@ def _agree(seconds: Float[np.ndarray, " n_times"], sfreq: float, subject: str) -
     """Check that consecutive rows are about one sampling period apart."""
     at = first_gap(seconds, sfreq)
     if at is not None:
+        apart = float(seconds[at + 1]) - float(seconds[at])
         raise InvalidRecordingError(
-            f"Subject {subject!r}: rows {at} and {at + 1} are {seconds[at + 1] - seconds[at]:g} s "
+            f"Subject {subject!r}: rows {at} and {at + 1} are {apart:g} s "
             f"apart, but sfreq={sfreq:g} means {1 / sfreq:g} s. Insert rows of NaN where samples "
             "were lost, give time in seconds, or leave time out to take the rows as they come."
         )

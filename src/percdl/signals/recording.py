@@ -219,7 +219,8 @@ def _check_shape(shape: tuple[int, ...], who: str) -> None:
 def as_rate(sfreq: SupportsFloat, who: str) -> float:
     """Return a sampling rate as a float, positive and finite."""
     try:
-        rate = float(sfreq) if np.ndim(sfreq) == 0 else np.nan  # pyright: ignore
+        is_one = np.ndim(sfreq) == 0 and not np.ma.is_masked(sfreq)  # pyright: ignore
+        rate = float(sfreq) if is_one else np.nan
     except (TypeError, ValueError, OverflowError):  # no number, or an integer beyond all floats
         rate = np.nan
     if not (np.isfinite(rate) and rate > 0):

@@ -51,7 +51,8 @@ CONTENT = Record(
 
 
 @final
-class ShardedCohort(Sequence[Recording]):
+# Not `Sequence[Recording]`: who checks types at run time would read recordings to look at one.
+class ShardedCohort(Sequence):
     """Recordings that stay on disk, written by `write_shards`, for fits beyond the memory.
 
     Models take it where they take a `Cohort`. One recording is read without the others;
