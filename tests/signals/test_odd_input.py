@@ -115,6 +115,7 @@ def test_a_clock_that_stands_still_is_a_gap(tmp_path):
         ("t,x\n0,1\n", {"delimiter": "\n"}, "cannot separate cells"),
         ("t,x\n0,1\n", {"delimiter": "é"}, "cannot separate cells"),
         ("t,x\n0,1\n", {"delimiter": '"'}, "cannot separate cells"),
+        ("t,x\n0,1\n", {"decimal": "\ud800"}, "cannot be a decimal sign"),
         ("t,x\n0,1\n", {"skip_lines": -1}, "skip_lines=-1 must be 0 or more"),
         ("t,x\n0,1\n", {"encoding": "\ud800"}, "is unknown"),
         ("t,x\n0,1\n", {"encoding": "a\x00b"}, "is unknown"),
@@ -124,6 +125,21 @@ def test_impossible_text_options_are_refused(tmp_path, text, options, words):
     (tmp_path / "a.csv").write_text(text)
     with pytest.raises(InvalidParameterError, match=words):
         Cohort.from_csv(tmp_path / "a.csv", sfreq=1, **options)
+
+
+def from_times(tmp_path, *times):
+    rows = "\n".join(f"{cell},{i}" for i, cell in enumerate(times))
+    (tmp_path / "a.csv").write_text(f"t,x\n{rows}\n")
+    return Cohort.from_csv(tmp_path / "a.csv", time="t", channels="x")
+
+
+def test_units_of_time_that_pandas_gives_up_raise_no_warning(tmp_path):
+    assert from_times(tmp_path, "1H", "2H", "3H").sfreq == pytest.approx(1 / 3600, rel=1e-6)
+
+
+def test_a_clock_that_leaps_beyond_all_numbers_is_a_gap(tmp_path):
+    with pytest.raises(UnreadableFileError, match=r"a\.csv, line 3: the clock leaps"):
+        from_times(tmp_path, -1.7e308, 1.7e308, -1.7e308, 1.7e308)
 
 
 def test_a_table_without_a_channel_is_refused(tmp_path):

@@ -1,5 +1,6 @@
 """From tables of samples to recordings: which column is what, and whether the clock ticks."""
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -185,6 +186,8 @@ def _rate(table: Table, columns: Columns, rows: Int[np.ndarray, " n_times"]) -> 
     return columns.sfreq
 
 
+# Times may be as far apart as no number tells.
+@np.errstate(over="ignore", invalid="ignore")
 def _refuse_gap(
     table: Table,
     columns: Columns,
@@ -276,7 +279,9 @@ def _as_times(cells: pd.Series, decimal: str) -> pd.Series:
     texts = cells.astype("str")
     if decimal != ".":
         texts = texts.str.replace(decimal, ".", regex=False)
-    for read in (pd.to_numeric, pd.to_timedelta):
-        if pd.Series(read(texts.iloc[:1], errors="coerce")).notna().all():
-            return pd.Series(read(texts, errors="coerce"))
-    return pd.Series(pd.to_datetime(texts, errors="coerce", format="ISO8601"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # units that pandas will know no more: then missing
+        for read in (pd.to_numeric, pd.to_timedelta):
+            if pd.Series(read(texts.iloc[:1], errors="coerce")).notna().all():
+                return pd.Series(read(texts, errors="coerce"))
+        return pd.Series(pd.to_datetime(texts, errors="coerce", format="ISO8601"))

@@ -59,6 +59,10 @@ class TextFormat:
             raise InvalidParameterError(
                 f"delimiter={chosen.delimiter!r} cannot separate cells. Pass e.g. ';'."
             )
+        if not chosen.decimal.isprintable():
+            raise InvalidParameterError(
+                f"decimal={chosen.decimal!r} cannot be a decimal sign. Pass e.g. ','."
+            )
         if chosen.skip_lines < 0:
             raise InvalidParameterError(f"skip_lines={chosen.skip_lines} must be 0 or more.")
         if chosen.delimiter == chosen.decimal:
