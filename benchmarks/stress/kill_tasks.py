@@ -171,9 +171,9 @@ def _check_fit(folder: Path, truth: Path) -> None:
     if (folder / CHECKPOINT).exists():
         checkpoint = read_checkpoint(folder / CHECKPOINT)
         if "site/folder" in checkpoint.arrays:
-            states = Path(checkpoint.arrays["site/folder"].tobytes().decode())
+            states = checkpoint.arrays["site/folder"].tobytes().decode()
             index = int(checkpoint.arrays["site/round"][0])
-            files = list((states / f"round-{index:04d}").glob("*.safetensors"))
+            files = list(folder.glob(f"*/{states}/round-{index:04d}/*.safetensors"))
             if not files:
                 raise Torn(f"{CHECKPOINT} speaks of {states}, round {index}, which is not there")
             for file in files:
