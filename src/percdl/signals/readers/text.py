@@ -51,18 +51,14 @@ class TextFormat:
         usual = "\t" if path.suffix.lower() in (".tsv", ".tab") else ","
         chosen = cls(usual if delimiter is None else delimiter, **options)  # type: ignore[arg-type]
         for name in ("delimiter", "decimal"):
-            if len(getattr(chosen, name)) != 1:
-                raise InvalidParameterError(
-                    f"{name}={getattr(chosen, name)!r} must be one character, e.g. ';'."
-                )
+            if len(sign := getattr(chosen, name)) != 1:
+                raise InvalidParameterError(f"{name}={sign!r} must be one character, e.g. ';'.")
         if not chosen.delimiter.isascii() or chosen.delimiter in '\r\n"':
             raise InvalidParameterError(
                 f"delimiter={chosen.delimiter!r} cannot separate cells. Pass e.g. ';'."
             )
-        if not chosen.decimal.isprintable():
-            raise InvalidParameterError(
-                f"decimal={chosen.decimal!r} cannot be a decimal sign. Pass e.g. ','."
-            )
+        if not (sign := chosen.decimal).isprintable():
+            raise InvalidParameterError(f"decimal={sign!r} cannot be a decimal sign, as ',' can.")
         if chosen.skip_lines < 0:
             raise InvalidParameterError(f"skip_lines={chosen.skip_lines} must be 0 or more.")
         if chosen.delimiter == chosen.decimal:
