@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import re
 import stat
 
 import numpy as np
@@ -20,6 +21,8 @@ from percdl import Free, Identity, TimeWarp
 from percdl.estimators import Motif, container
 from percdl.estimators.persistence import decode_model, encode_parameters
 from percdl.exceptions import ModelFileError, NoActivationWarning
+
+VERSION = re.escape(percdl.__version__)
 
 
 def assert_same_model(first, second):
@@ -168,6 +171,20 @@ def test_a_newer_format(model_files, damaged):
     newer = {"schema": str(container.SCHEMA + 1), "version": "9.8.7"}
     rewrite(model_files["PopCDL"], damaged, lambda metadata: metadata.update(newer))
     with pytest.raises(ModelFileError, match=r"PerCDL 9\.8\.7 in a newer format.*Upgrade percdl"):
+        percdl.load(damaged)
+
+
+def test_a_file_of_another_version_that_cannot_be_read_says_whose_it_is(model_files, damaged):
+    arrays = load_file(model_files["PopCDL"])
+
+    def add(metadata):
+        content = json.loads(metadata["content"]) | {"added": "later"}
+        metadata |= {"content": json.dumps(content), "version": "9.8.7"}
+        metadata["checksum"] = container.checksum(arrays, metadata["content"])
+
+    rewrite(model_files["PopCDL"], damaged, add)
+    says = rf"'added' is not known\)\. It says that PerCDL 9\.8\.7 wrote it, and this is {VERSION}"
+    with pytest.raises(ModelFileError, match=says):
         percdl.load(damaged)
 
 

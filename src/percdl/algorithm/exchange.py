@@ -126,3 +126,8 @@ class Broadcast:
     gauge: np.ndarray | None = None
     mixing_gauge: np.ndarray | None = None
     misfit: np.ndarray | None = None
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """Return what is told, by name, without what is not."""
+        told = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {name: np.asarray(value) for name, value in told.items() if value is not None}

@@ -1,6 +1,6 @@
-"""The shapes of the sums of a round, known without running it.
+"""The shapes of what crosses in a round, known without running it.
 
-Who receives sums from elsewhere must not take their word for what they are.
+Who receives sums or a broadcast from elsewhere must not take their word for what they are.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import jax
 from percdl.algorithm import programs
 from percdl.algorithm.settings import Settings
 from percdl.steps.types import Statistics
+from percdl.transforms.base import Transform
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -60,6 +61,23 @@ def personal_shapes(settings: Settings, n_masks: int) -> Shapes:
     own = {name: x.shape for name, x in summary._asdict().items() if name != "price" and x.size}
     shared = settings.transform.shares_structure
     return (_counted(settings) if shared else population_shapes(settings, n_masks)) | own
+
+
+def broadcast_shapes(
+    transform: Transform, n_atoms: int, atom_length: int, n_channels: int
+) -> Shapes:
+    """Return the shapes of all that a broadcast may tell, by field."""
+    shapes: Shapes = {"dictionary": (n_atoms, atom_length, n_channels)}
+    shapes |= {"move": (n_atoms,), "misfit": (n_atoms,)}
+    warp = transform.warp_part(atom_length, n_channels)
+    if warp is not None:
+        params = jax.ShapeDtypeStruct((warp[0].n_params(atom_length, n_channels),), "float32")
+        read = jax.eval_shape(lambda a: warp[0].warp(a, atom_length, n_channels), params)
+        shapes["gauge"] = (n_atoms, *read.shape)
+    mixing = transform.channel_part(atom_length, n_channels)
+    if mixing is not None:
+        shapes["mixing_gauge"] = (n_atoms, mixing[0].n_params(atom_length, n_channels))
+    return shapes
 
 
 def _dictionary(settings: Settings) -> tuple[int, int, int]:

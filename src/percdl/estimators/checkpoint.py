@@ -30,7 +30,7 @@ from percdl.estimators.checkpoint_contents import (
     check_against,
     check_checkpoint,
 )
-from percdl.estimators.container import Arrays
+from percdl.estimators.container import Arrays, under
 from percdl.estimators.persistence import decode_model, encode_parameters
 from percdl.estimators.restarts import End, Moment, Watch
 from percdl.exceptions import CheckpointWarning, InvalidParameterError
@@ -206,21 +206,20 @@ def _check_same(resume: Checkpoint, model: BaseCDL, identity: str) -> None:
 
 def pack_standing(standing: Standing, history: History) -> tuple[dict[str, Any], Arrays]:
     """Return what a server knows between two rounds, as JSON and arrays."""
-    values = {field.name: getattr(standing.broadcast, field.name) for field in fields(Broadcast)}
-    known = {name: np.asarray(value) for name, value in values.items() if value is not None}
     content = {
         "population": standing.population,
         "personal": standing.personal,
         "reason": standing.reason.value,
         "history": [astuple(record) for record in history.records],
     }
-    return content, {f"broadcast/{name}": value for name, value in known.items()}
+    told = standing.broadcast.to_arrays()
+    return content, {f"broadcast/{name}": value for name, value in told.items()}
 
 
 def unpack_standing(content: dict[str, Any], arrays: Arrays) -> tuple[Standing, History]:
     """Read back what `pack_standing` has told."""
     standing = Standing(
-        Broadcast(**_under("broadcast/", arrays)),
+        Broadcast(**under("broadcast/", arrays)),
         content["population"],
         content["personal"],
         StopReason(content["reason"]),
@@ -257,7 +256,7 @@ def _unpack(checkpoint: Checkpoint) -> Moment:
             content["best"]["objective"],
             StopReason(content["best"]["reason"]),
             read_history(content["best"]["history"]),
-            Results(**_under("best/results/", arrays)),
+            Results(**under("best/results/", arrays)),
         )
     return Moment(
         content["restart"],
@@ -265,12 +264,8 @@ def _unpack(checkpoint: Checkpoint) -> Moment:
         history,
         ("MT19937", arrays["draws"], *content["draws"]),
         best,
-        _under("site/", arrays),
+        under("site/", arrays),
     )
-
-
-def _under(prefix: str, arrays: Arrays) -> Arrays:
-    return {name.removeprefix(prefix): x for name, x in arrays.items() if name.startswith(prefix)}
 
 
 def read_history(lines: list[list[Any]]) -> History:

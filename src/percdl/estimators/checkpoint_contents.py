@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from percdl.algorithm.history import StopReason
+from percdl.algorithm.shapes import broadcast_shapes
 from percdl.estimators.base import BaseCDL
 from percdl.estimators.model_contents import (
     MODEL_NAMES,
     PARAMETERS,
+    are_counted,
     arrays_of,
     check_atoms,
     check_estimator,
@@ -127,14 +129,10 @@ def check_against(cohort: AnyCohort, arrays: dict[str, np.ndarray]) -> None:
 def broadcast_sizes(model: BaseCDL, atom_length: int, n_channels: int) -> dict[str, int]:
     """Return M, the warps C of an atom and the parameters G that mix its channels; 0: none."""
     transform = model._get_transform()
-    warp = transform.warp_part(atom_length, n_channels)
-    mixer = transform.channel_part(atom_length, n_channels)
-    n_warps = n_channels if getattr(warp and warp[0], "per_channel", False) else 1
-    return {
-        "M": transform.n_params(atom_length, n_channels),
-        "C": 0 if warp is None else n_warps,
-        "G": 0 if mixer is None else mixer[0].n_params(atom_length, n_channels),
-    }
+    shapes = broadcast_shapes(transform, 1, atom_length, n_channels)
+    _, n_warps, *_ = shapes.get("gauge", (1, 0))
+    _, n_mixing = shapes.get("mixing_gauge", (1, 0))
+    return {"M": transform.n_params(atom_length, n_channels), "C": n_warps, "G": n_mixing}
 
 
 def _check_results(arrays: dict[str, np.ndarray], sizes: dict[str, int]) -> None:
@@ -142,9 +140,7 @@ def _check_results(arrays: dict[str, np.ndarray], sizes: dict[str, int]) -> None
     subject, atom = arrays["best/results/subject"], arrays["best/results/atom"]
     if (subject >= sizes["S"]).any() or (atom >= sizes["K"]).any():
         raise ValueError("`best/results` has events of nobody")
-    found = np.zeros(counts.shape, int)
-    np.add.at(found, (subject, atom), 1)
-    if not np.array_equal(found, counts):
+    if not are_counted(subject, atom, counts):
         raise ValueError("`best/results` has not as many events as were counted")
 
 

@@ -91,6 +91,11 @@ def written_by(path: Any) -> str | None:
     return _metadata(path).get("version")
 
 
+def under(prefix: str, arrays: Arrays) -> Arrays:
+    """Return the arrays whose names begin so, by the rest of their names."""
+    return {name.removeprefix(prefix): x for name, x in arrays.items() if name.startswith(prefix)}
+
+
 @contextmanager
 def naming(path: Any, kind: str) -> Iterator[None]:
     """Say which file it is that does not hold what it should."""
@@ -102,8 +107,20 @@ def naming(path: Any, kind: str) -> Iterator[None]:
     except (SafetensorError, AttributeError, TypeError, ValueError, OverflowError) as error:
         advice = NAMES[MODEL][1] if kind == MODEL else "Start that fit anew."
         raise ModelFileError(
-            f"{path} is not {NAMES[kind][0]}, or it is damaged ({error}). {advice}"
+            f"{path} is not {NAMES[kind][0]}, or it is damaged ({error}).{_writer(path)} {advice}"
         ) from error
+
+
+def _writer(path: Any) -> str:
+    """Return a sentence on which version wrote a file, where it can be read and was another."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            version = (file.metadata() or {}).get("version", __version__)
+    except (OSError, SafetensorError):
+        return ""
+    if version == __version__:
+        return ""
+    return f" It says that PerCDL {version[:20]} wrote it, and this is {__version__}."
 
 
 @contextmanager

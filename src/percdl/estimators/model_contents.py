@@ -244,10 +244,15 @@ def _wrong_events(
         yield "has onsets in seconds that are not those in samples"
     if not arrays["events_/amplitude"].all():
         yield "has an amplitude of 0"
+    if not are_counted(subject, atom, counts):
+        yield "is not what `n_activations_` has counted"
+
+
+def are_counted(subject: np.ndarray, atom: np.ndarray, counts: np.ndarray) -> bool:
+    """Whether events of these rows and atoms are as many as was counted (S, K)."""
     found = np.zeros(counts.shape, int)
     np.add.at(found, (subject, atom), 1)
-    if not np.array_equal(found, counts):
-        yield "is not what `n_activations_` has counted"
+    return np.array_equal(found, counts)
 
 
 def _agree(name: str, found: int, needed: int) -> None:

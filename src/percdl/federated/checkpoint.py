@@ -95,8 +95,7 @@ class FederatedCheckpoint:
     @property
     def agreement(self) -> Agreement:
         """What the sites have agreed to."""
-        named = {k: x for k, x in self.arrays.items() if k.startswith(_OF_AGREEMENT)}
-        arrays = {name.removeprefix(_OF_AGREEMENT): x for name, x in named.items()}
+        arrays = container.under(_OF_AGREEMENT, self.arrays)
         return Agreement.from_message(self.content["agreement"], arrays)
 
     def restore(self, wire: Wire, patience: Patience, audit: Audit) -> Coordinator:

@@ -17,7 +17,7 @@ from percdl.exceptions import FederationError
 from percdl.federated.agreement import Terms
 from percdl.federated.audit import Attempt, Audit
 from percdl.federated.lifting import add_release, check_backups, check_seeds, lift_veils
-from percdl.federated.local_rounds import question_of, to_arrays
+from percdl.federated.local_rounds import question_of
 from percdl.federated.packing import Layout, layout_of
 from percdl.federated.roster import FEWEST_SITES
 from percdl.federated.secure import decode
@@ -99,7 +99,7 @@ class Coordinator:
     def _round(self, kind: Kind, broadcast: Broadcast) -> Sums:
         layout = layout_of(kind, self.settings, self.terms.n_masks)
         facts = {"follows": self.follows}
-        arrays = to_arrays(broadcast)
+        arrays = broadcast.to_arrays()
         vector = self.gather(kind, facts, arrays, layout, lambda x: layout.unpack(x).objective)
         self.follows = self.round - 1
         return layout.unpack(vector)

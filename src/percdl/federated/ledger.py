@@ -75,5 +75,5 @@ def _read(path: Path) -> np.ndarray:
 
 def release_of(kind: str, broadcast: Broadcast) -> str:
     """Return the checksum that a release is known by: the round, and what it was asked with."""
-    told = {name: x for name, x in vars(broadcast).items() if x is not None}
-    return checksum(kind, {name: np.asarray(x, float) for name, x in told.items()})
+    told = broadcast.to_arrays().items()
+    return checksum(kind, {name: np.asarray(x, float) for name, x in told})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from percdl.algorithm.exchange import Broadcast
 from percdl.algorithm.loop import Runtime
 from percdl.algorithm.settings import Settings
-from percdl.algorithm.shapes import personal_shapes
+from percdl.algorithm.shapes import broadcast_shapes
 from percdl.exceptions import FederationError
 from percdl.federated import first
 from percdl.federated.agreement import Terms
@@ -152,16 +152,11 @@ def question_of(request: Request) -> str:
     return checksum([request.kind, asked], request.arrays)
 
 
-def to_arrays(broadcast: Broadcast) -> dict[str, np.ndarray]:
-    """Return a broadcast as arrays, without what it does not tell."""
-    values = {field.name: getattr(broadcast, field.name) for field in fields(Broadcast)}
-    return {name: np.asarray(value) for name, value in values.items() if value is not None}
-
-
 def read_broadcast(request: Request, settings: Settings) -> Broadcast:
     """Read a broadcast back; refuse what the settings do not expect."""
     arrays: dict[str, Any] = dict(request.arrays)
-    shapes = _broadcast_shapes(settings, "gauge" in arrays or "mixing_gauge" in arrays)
+    size = settings.n_atoms, settings.atom_length, settings.n_channels
+    shapes = broadcast_shapes(settings.transform, *size)
     given = {name: arrays[name].shape for name in sorted(arrays)}
     known = "dictionary" in given and all(shapes.get(name) == given[name] for name in given)
     if not known or not all(first.are_numbers(x, settings) for x in arrays.values()):
@@ -171,19 +166,3 @@ def read_broadcast(request: Request, settings: Settings) -> Broadcast:
             "beside it."
         )
     return Broadcast(**arrays)
-
-
-def _broadcast_shapes(settings: Settings, centred: bool) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of what a coordinator may tell, with gauges if asked for: they take long.
-
-    See `Broadcast`.
-    """
-    n_atoms = settings.n_atoms
-    shapes = {
-        "dictionary": (n_atoms, settings.atom_length, settings.n_channels),
-        "move": (n_atoms,),
-        "misfit": (n_atoms,),
-    }
-    sums = personal_shapes(settings, 0) if centred else {}
-    followed = {"gauge": sums.get("warp"), "mixing_gauge": sums.get("mixing")}
-    return shapes | {name: shape for name, shape in followed.items() if shape is not None}

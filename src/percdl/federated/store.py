@@ -94,8 +94,7 @@ class Store:
         known = None if index is None else self._read_round(index)
         if known is None:
             return None
-        own = (name for name in known[1] if name.startswith(_STATE))
-        return {name.removeprefix(_STATE): known[1][name] for name in own}
+        return container.under(_STATE, known[1])
 
     def log(self, line: dict[str, Any]) -> None:
         """Add a line to the site's own log of what it was asked and has answered."""
