@@ -8,8 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from percdl import Cohort, write_shards
 from percdl.signals.writers import leftovers
 from percdl.signals.writers.files import replace_file, replacing
 from percdl.signals.writers.leftovers import hold, part_of, parts_in, release, scratch_folder
@@ -41,20 +43,36 @@ def test_the_file_is_on_disk_before_its_name_and_the_name_before_the_end(tmp_pat
     assert steps == ["flush 5", "rename", "flush folder"]
 
 
-def test_a_folder_that_cannot_be_flushed_is_no_reason_to_fail(tmp_path, monkeypatch):
+CANNOT = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
+CLOSED = {errno.EBADF, errno.EACCES, errno.EPERM}
+LOST = {errno.EIO, errno.ENOSPC, errno.EDQUOT}
+
+
+@pytest.mark.parametrize(
+    ("is_folder", "tolerated", "told"),
+    [(True, CANNOT | CLOSED, LOST), (False, CANNOT, LOST | CLOSED)],
+)
+def test_disks_that_cannot_flush_are_no_reason_to_fail(
+    is_folder, tolerated, told, tmp_path, monkeypatch
+):
+    """Disks on a network or in user space; one that is full or broken always is."""
     flush, fault = os.fsync, []
 
     def refuse(descriptor):
-        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode) == is_folder:
             raise OSError(fault[-1], os.strerror(fault[-1]))
         flush(descriptor)
 
     monkeypatch.setattr(os, "fsync", refuse)
-    fault.append(errno.EINVAL)
-    replace_file(tmp_path / "a", b"1")
-    fault.append(errno.EIO)
-    with pytest.raises(OSError, match="Input/output error"):
-        replace_file(tmp_path / "a", b"2")
+    for number in tolerated:
+        fault.append(number)
+        replace_file(tmp_path / "a", str(number).encode())
+        assert (tmp_path / "a").read_bytes() == str(number).encode()
+    for number in told:
+        fault.append(number)
+        with pytest.raises(OSError, match=os.strerror(number)):
+            replace_file(tmp_path / "a", b"")
+    assert names(tmp_path) == ["a"]
 
 
 def test_an_error_names_the_file_and_leaves_the_old_one(tmp_path, monkeypatch):
@@ -69,6 +87,17 @@ def test_an_error_names_the_file_and_leaves_the_old_one(tmp_path, monkeypatch):
         replace_file(path, b"new")
     assert caught.value.filename == str(path)
     assert (names(tmp_path), path.read_bytes()) == (["a"], b"old")
+
+
+def test_an_error_about_another_file_names_that_one(tmp_path):
+    """What is written may come from files that the caller reads meanwhile."""
+    with pytest.raises(FileNotFoundError) as caught, replacing(tmp_path / "a"):
+        (tmp_path / "source").read_bytes()
+    assert caught.value.filename == str(tmp_path / "source")
+    with pytest.raises(IsADirectoryError) as caught:
+        replace_file(tmp_path, b"new")
+    assert (caught.value.filename, caught.value.filename2) == (str(tmp_path), None)
+    assert names(tmp_path) == []
 
 
 def test_a_file_that_would_grow_too_large_is_not_begun(tmp_path):
@@ -103,6 +132,24 @@ def test_what_a_killed_process_has_left_is_swept_by_the_next(tmp_path):
         assert path.read_bytes() == b"old"
     replace_file(tmp_path / "another", b"new")
     assert names(tmp_path) == ["a", "another"]
+
+
+def test_the_folder_is_read_as_often_for_many_shards_as_for_few(tmp_path, monkeypatch):
+    listed, glob = [], Path.glob
+    monkeypatch.setattr(Path, "glob", lambda *told: listed.append(told) or glob(*told))
+    counts = []
+    for n_shards in (2, 9):
+        folder = tmp_path / str(n_shards)
+        folder.mkdir()
+        left = part_of(folder / "shard-000003.npz")  # by a process that was killed
+        left.touch()
+        cohort = Cohort.from_arrays(np.ones((n_shards, 4)), sfreq=1)
+        written = write_shards(cohort, folder, recordings_per_shard=1)
+        counts.append(len(listed))
+        listed.clear()
+        assert len(written.shards) == n_shards
+        assert not left.exists()
+    assert counts[0] == counts[1] > 0
 
 
 def test_what_is_being_written_is_left_alone(tmp_path):

@@ -20,7 +20,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from percdl.exceptions import InvalidParameterError, UnreadableFileError
-from percdl.signals.writers.files import flush_entries, replacing
+from percdl.signals.writers.files import flush_entries, flush_file, replacing
 from percdl.signals.writers.leftovers import (
     hold,
     machine,
@@ -165,7 +165,7 @@ def write_state(path: Path, arrays: Arrays) -> None:
     """Write the state of a partition, whole or not at all."""
     whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     content = save(whole, metadata={"checksum": _checksum(whole)})
-    with replacing(path, flush=False) as file:
+    with replacing(path, flush=False, tidy=False) as file:
         file.write(content)
 
 
@@ -208,7 +208,7 @@ def _path_in(folder: Path, index: int, partition: int) -> Path:
 
 def _flush(path: Path) -> None:
     with open(path, "r+b") as file:  # Windows flushes only what is open for writing
-        os.fsync(file.fileno())
+        flush_file(file)
 
 
 def _told(mark: Path) -> Path | None:

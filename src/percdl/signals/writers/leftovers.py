@@ -47,6 +47,11 @@ def parts_in(folder: Path) -> list[Path]:
     return list(folder.glob(f".*.{machine()}-*{ENDING}"))
 
 
+def sweep_parts(folder: Path) -> None:
+    """Delete what killed processes of this machine have not finished in a folder."""
+    sweep(parts_in(folder))
+
+
 def hold(path: Path) -> int | None:
     """Lock a file or folder; return the descriptor to `release`, None where there are no locks.
 
@@ -112,7 +117,7 @@ def make_private(folder: Path) -> None:
 @contextmanager
 def scratch_folder(parent: Path, name: str) -> Iterator[Path]:
     """Yield a private folder that goes when it is left; those of killed processes go first."""
-    sweep(parts_in(parent))
+    sweep_parts(parent)
     path, held = make_held(lambda: part_of(parent / name), make_private)
     try:
         yield path

@@ -16,6 +16,7 @@ from percdl.signals.readers.shard import ABOUT, SHARED, VALUES
 from percdl.signals.recording import Recording, abbreviate
 from percdl.signals.shards import CHECKSUM, INDEX, SCHEMA, ShardedCohort, digest_of
 from percdl.signals.writers.files import replace_file, replacing
+from percdl.signals.writers.leftovers import sweep_parts
 
 
 def write_shards(
@@ -64,6 +65,7 @@ def write_shards(
         raise InvalidParameterError(
             f"{folder} holds a cohort already. Write to another folder, or delete this one."
         )
+    sweep_parts(folder)
     shards: list[dict[str, Any]] = []
     columns: dict[str, list[Any]] = {}
     shared, seen = None, set()
@@ -135,7 +137,7 @@ def _write_shard(path: Path, batch: list[Recording], shared: dict[str, Any]) -> 
     }
     values = np.concatenate([recording.values for recording in batch])
     arrays: dict[str, Any] = {ABOUT: np.array(json.dumps(about)), VALUES: values}
-    with replacing(path) as file:
+    with replacing(path, tidy=False) as file:
         np.savez(file, **arrays)
     with zipfile.ZipFile(path) as archive:
         checksum = archive.getinfo(f"{VALUES}.npy").CRC
