@@ -257,6 +257,17 @@ def test_runs_are_not_mixed_up(place):
     assert (earlier / "model.percdl").read_bytes() == b"of last year"
 
 
+@pytest.mark.skipif(os.name != "posix", reason="rights of files are those of POSIX")
+def test_folders_of_sites_and_servers_are_closed_to_others(place):
+    assert run("federate", "site", place / "site.toml", "--check").exit_code == 0
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", read_server_file(place / "server.toml").port))
+        taken.listen()
+        refused("federate", "server", place / "server.toml")
+    for folder in (place / "own", place / "server", place / "server" / "trial"):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
 def test_a_site_can_be_checked_alone(place):
     result = run("federate", "site", place / "site.toml", "--check", "--json")
     assert result.exit_code == 0, result.output

@@ -64,7 +64,7 @@ def test_parameters_on_a_full_disk(walks, model_file, full_disk):
     assert contents(full_disk) == ["filler", "more"]
 
 
-def no_room(path, payload):
+def no_room(path, payload, mode=None):
     raise OSError(28, "No space left on device", str(path))
 
 

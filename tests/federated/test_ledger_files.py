@@ -1,10 +1,15 @@
-"""What a site keeps of a run: a damaged file is told, or counts as none; it is never believed."""
+"""What a site keeps of a run: damage is told, or counts as none, and nobody else reads it."""
+
+import os
+import stat
 
 import numpy as np
 import pytest
+from federation import double, make_cohort, split
 
 from percdl.estimators import container
 from percdl.exceptions import FederationError, ModelFileError
+from percdl.federated.front import FederatedPerCDL
 from percdl.federated.ledger import Ledger
 from percdl.federated.store import Store
 
@@ -56,3 +61,33 @@ def test_a_forged_agreement_is_told(tmp_path):
     container.write(path, container.FEDERATION, {"recordings": "x"}, {})
     with pytest.raises(ModelFileError, match=r"agreement\.percdl is not .*`agreement` is missing"):
         store.read_agreement()
+
+
+@pytest.fixture
+def usual_umask():
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+def rights(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="rights of files are those of POSIX")
+@pytest.mark.usefixtures("usual_umask")
+def test_nobody_else_may_read_what_is_kept_of_a_run(tmp_path):
+    """Sums, states, releases and logs; what was learned lies in a folder that is closed."""
+    server, place = tmp_path / "server", tmp_path / "new" / "sites"
+    server.mkdir()
+    options = {"checkpoint": server / "checkpoint", "audit": server / "audit.jsonl"}
+    FederatedPerCDL(double("PopCDL"), **options).fit(split(make_cohort()), folder=place)
+    Ledger(3, place / "released").release("question", lambda: np.arange(3.0))
+    made = [tmp_path / "new", *(tmp_path / "new").rglob("*")]
+    assert {rights(path) for path in made if path.is_dir()} == {0o700}
+    results = {"model.percdl", "events.csv"}
+    kept = [path for path in made if path.is_file() and path.name not in results]
+    kept += server.iterdir()
+    assert {rights(path) for path in kept if path.suffix != ".pub"} == {0o600}
+    names = {path.name for path in kept}
+    assert {"log.jsonl", "agreement.percdl", "question.npy", "audit.jsonl", "checkpoint"} <= names

@@ -90,10 +90,12 @@ def _end(message: str, code: int, event: str, as_json: bool) -> NoReturn:
     raise SystemExit(code)
 
 
-def prepare_folder(folder: Path, option: str) -> None:
+def prepare_folder(folder: Path, option: str, private: bool = False) -> None:
     """Make a folder and see that files can be written there, before any work is done."""
+    from percdl.signals.writers.files import make_private_folder
+
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(folder) if private else folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:

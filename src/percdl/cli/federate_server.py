@@ -121,7 +121,7 @@ def _prepare(plan: ServerTable, resume: bool) -> Path:
     if not resume and place.exists() and any(place.iterdir()):
         hint = " --resume goes on with it." if (place / CHECKPOINT).is_file() else ""
         fail(f"{place} is of an earlier run. Choose another `run` in [server].{hint}")
-    prepare_folder(place, "folder in [server]")
+    prepare_folder(place, "folder in [server]", private=True)
     return place
 
 

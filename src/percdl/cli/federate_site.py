@@ -47,7 +47,7 @@ def site(
     from percdl.runtimes.flower.logs import logging_to
 
     plan = read_site_file(config)
-    prepare_folder(plan.folder, "folder in [site]")
+    prepare_folder(plan.folder, "folder in [site]", private=True)
     with voice.hearing_warnings(), logging_to(plan.folder / "site.log"), ending_on_request():
         ours = make_site(plan)
         voice.say(f"Site {plan.name}: {ours.cohort!r}")
@@ -194,13 +194,14 @@ class _Door:
 
     def _note(self, reply: Reply) -> None:
         """Keep a line of what leaves the site, in words that people can read."""
+        from percdl.signals.writers.files import append_private
+
         arrays = {
             name: {"dtype": str(x.dtype), "shape": x.shape, "begins": x.ravel()[:3].tolist()}
             for name, x in reply.arrays.items()
         }
         line = {**vars(reply), "arrays": arrays, "time": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
-        with open(self._plan.folder / SENT, "a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+        append_private(self._plan.folder / SENT, (json.dumps(line) + "\n").encode())
 
     def is_done(self) -> bool:
         if self._plan.stay or self._finished is None:

@@ -16,7 +16,7 @@ from safetensors.numpy import save as to_bytes
 from percdl import __version__
 from percdl.exceptions import ModelFileError
 from percdl.signals.contents import read_json
-from percdl.signals.writers.files import replace_file
+from percdl.signals.writers.files import COMMON, PRIVATE, replace_file
 
 SCHEMA = 1
 MODEL, CHECKPOINT, FEDERATION = "percdl", "percdl-checkpoint", "percdl-federation"
@@ -37,7 +37,10 @@ Arrays = dict[str, np.ndarray]
 
 
 def write(path: Any, kind: str, content: dict[str, Any], arrays: Arrays) -> None:
-    """Write content (JSON) and arrays; an existing file is replaced at once or not at all."""
+    """Write content (JSON) and arrays; an existing file is replaced at once or not at all.
+
+    What a site or a coordinator keeps of a federation is for no other account to read.
+    """
     text = json.dumps(content)
     metadata = {
         "format": kind,
@@ -46,7 +49,8 @@ def write(path: Any, kind: str, content: dict[str, Any], arrays: Arrays) -> None
         "content": text,
         "checksum": checksum(arrays, text),
     }
-    replace_file(Path(path), _in_order(to_bytes(arrays, metadata=metadata)))
+    mode = PRIVATE if kind == FEDERATION else COMMON
+    replace_file(Path(path), _in_order(to_bytes(arrays, metadata=metadata)), mode)
 
 
 def _in_order(file: bytes) -> bytes:

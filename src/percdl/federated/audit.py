@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from percdl.signals.writers.files import append_private
+
 
 @dataclass(frozen=True)
 class Attempt:
@@ -67,8 +69,8 @@ class Audit:
         self.attempts.append(attempt)
         if self.path is not None:
             stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-            with open(self.path, "a", encoding="utf-8") as file:
-                file.write(json.dumps({"time": stamp, **asdict(attempt)}) + "\n")
+            line = json.dumps({"time": stamp, **asdict(attempt)}) + "\n"
+            append_private(self.path, line.encode())
 
     def to_records(self) -> list[dict[str, Any]]:
         """Return all lines as dicts, ready for a DataFrame."""

@@ -21,7 +21,7 @@ from percdl.federated.keys import (
     read_private,
     write_private,
 )
-from percdl.signals.writers.files import replacing
+from percdl.signals.writers.files import PRIVATE, replace_file
 
 AUTHORITY, SERVER = "ca", "server"
 # Seconds to wait for a server.
@@ -39,15 +39,12 @@ def make_node_key(site: str, folder: Path) -> tuple[Path, Path]:
     refuse_existing(private, public)
     parts = primitives("cryptography.hazmat.primitives.serialization")
     key = _new_key()
-    with replacing(private, mode=0o600) as file:
-        file.write(
-            key.private_bytes(
-                parts.Encoding.PEM, parts.PrivateFormat.OpenSSH, parts.NoEncryption()
-            )
-        )
+    secret = key.private_bytes(
+        parts.Encoding.PEM, parts.PrivateFormat.OpenSSH, parts.NoEncryption()
+    )
+    replace_file(private, secret, PRIVATE)
     written = key.public_key().public_bytes(parts.Encoding.OpenSSH, parts.PublicFormat.OpenSSH)
-    with replacing(public) as file:
-        file.write(written + f" {site}\n".encode())
+    replace_file(public, written + f" {site}\n".encode())
     return private, public
 
 
@@ -191,5 +188,4 @@ def _builder(subject: Any, issuer: Any, public: Any) -> Any:
 
 def _write_certificate(path: Path, certificate: Any) -> None:
     encoding = primitives("cryptography.hazmat.primitives.serialization").Encoding.PEM
-    with replacing(path) as file:
-        file.write(certificate.public_bytes(encoding))
+    replace_file(path, certificate.public_bytes(encoding))

@@ -35,6 +35,7 @@ from percdl.federated.roster import FEWEST_SITES
 from percdl.federated.site import FederatedSite
 from percdl.runtimes.messages import InProcessWire, Wire
 from percdl.signals import as_cohort
+from percdl.signals.writers.files import make_private_folder
 
 Report = Callable[[str, int, float], None]
 
@@ -289,7 +290,7 @@ def _identity(name: str, folder: Path) -> Identity:
     """Return the key of a site of this process; one that resumes has it already."""
     if (folder / f"{name}.key").exists():
         return Identity.read(folder / f"{name}.key")
-    folder.mkdir(parents=True, exist_ok=True)
+    make_private_folder(folder)
     identity = Identity.generate(name)
     identity.write(folder)
     return identity

@@ -11,7 +11,7 @@ from typing import Any
 
 from percdl.exceptions import FederationError
 from percdl.signals.extras import require
-from percdl.signals.writers.files import replacing
+from percdl.signals.writers.files import PRIVATE, replace_file
 
 ASYMMETRIC = "cryptography.hazmat.primitives.asymmetric"
 # Names of runs and sites become names of folders and files at the sites.
@@ -85,12 +85,10 @@ class Identity:
                 )
         write_private(private, self.key)
         serialization = primitives("cryptography.hazmat.primitives.serialization")
-        with replacing(public) as file:
-            file.write(
-                self.public.public_bytes(
-                    serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-                )
-            )
+        content = self.public.public_bytes(
+            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+        )
+        replace_file(public, content)
         return private, public
 
     @classmethod
@@ -146,8 +144,7 @@ def write_private(path: Path, key: Any) -> None:
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
     )
-    with replacing(path, mode=0o600) as file:
-        file.write(content)
+    replace_file(path, content, PRIVATE)
 
 
 def check_key_file(path: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from percdl.algorithm.exchange import Broadcast
 from percdl.exceptions import FederationError
 from percdl.federated.checksum import checksum
-from percdl.signals.writers.files import replacing
+from percdl.signals.writers.files import PRIVATE, make_private_folder, replacing
 
 
 class Ledger:
@@ -33,7 +33,7 @@ class Ledger:
         self._folder = None if folder is None else Path(folder)
         self._released: dict[str, np.ndarray] = {}
         if self._folder is not None:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            make_private_folder(self._folder)
             self._released = {f.stem: _read(f) for f in sorted(self._folder.glob("*.npy"))}
 
     def __len__(self) -> int:
@@ -58,7 +58,7 @@ class Ledger:
         """Write an answer down before it is given."""
         if self._folder is None:
             return
-        with replacing(self._folder / f"{question}.npy") as file:
+        with replacing(self._folder / f"{question}.npy", mode=PRIVATE) as file:
             np.save(file, answer, allow_pickle=False)
 
 

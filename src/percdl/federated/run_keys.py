@@ -6,7 +6,6 @@ registered key. Private halves never leave the disk of the site.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from percdl.federated.keys import (
     read_private,
     write_private,
 )
+from percdl.signals.writers.files import append_private
 
 
 class RunKeys:
@@ -120,15 +120,8 @@ class Uses:
             return self._memory.setdefault(use, content)
         if use not in _read_uses(self.path):
             # It begins and ends a line of its own, even behind one that was cut short.
-            _append(self.path, f"\n{use} {content} .\n".encode())
+            append_private(self.path, f"\n{use} {content} .\n".encode())
         return _read_uses(self.path)[use]
-
-
-def _append(path: Path, line: bytes) -> None:
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
-    with open(os.open(path, flags, 0o600), "ab", buffering=0) as file:
-        file.write(line)
-        os.fsync(file.fileno())
 
 
 def _read_uses(path: Path) -> dict[str, str]:

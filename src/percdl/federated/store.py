@@ -14,6 +14,7 @@ from percdl.exceptions import FederationError
 from percdl.federated.agreement import Agreement
 from percdl.federated.keys import check_name
 from percdl.signals.contents import Array, ByName, FreeForm, Record, Text
+from percdl.signals.writers.files import PRIVATE, append_private, make_private_folder
 
 # A coordinator that was lost may ask again for a round, and once more for the one before.
 KEPT_ROUNDS = 3
@@ -24,6 +25,8 @@ _ASKED = Record({"question": Text()})
 
 class Store:
     """The folder of one run at one site; every file is written whole or not at all.
+
+    No other account may read the files, nor look into the folder.
 
     Parameters
     ----------
@@ -50,7 +53,7 @@ class Store:
     def forget_keys(self) -> None:
         """Delete the key of a run that is over: from then on nobody can take its masks off."""
         if self.keys.exists():
-            self._no_keys.touch()
+            self._no_keys.touch(PRIVATE)
             self.keys.unlink()
 
     def write_agreement(self, agreement: Agreement, recordings: str) -> None:
@@ -60,7 +63,7 @@ class Store:
                 f"This site has agreed to other terms of run {self.run}. Give the new run another "
                 "name."
             )
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(self.folder)
         content = {"agreement": agreement.to_json(), "recordings": recordings}
         container.write(self._agreement, container.FEDERATION, content, agreement.arrays)
 
@@ -98,10 +101,10 @@ class Store:
 
     def log(self, line: dict[str, Any]) -> None:
         """Add a line to the site's own log of what it was asked and has answered."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(self.folder)
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        with open(self.folder / "log.jsonl", "a", encoding="utf-8") as file:
-            file.write(json.dumps({"time": stamp, **line}) + "\n")
+        text = json.dumps({"time": stamp, **line}) + "\n"
+        append_private(self.folder / "log.jsonl", text.encode())
 
     @property
     def _no_keys(self) -> Path:

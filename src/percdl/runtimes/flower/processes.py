@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from percdl.exceptions import FederationError
+from percdl.signals.writers.files import PRIVATE, replace_file
 
 # Nothing is told to Flower's makers: neither use nor version.
 _SILENT = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}
@@ -52,9 +53,7 @@ def free_port(host: str = "127.0.0.1") -> int:
 def new_secret(folder: Path) -> Path:
     """Write what proves to a program of Flower that it talks to this command; for one start."""
     path = folder / _SECRET
-    path.unlink(missing_ok=True)
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(secrets.token_bytes(32))
+    replace_file(path, secrets.token_bytes(32), PRIVATE)
     return path
 
 

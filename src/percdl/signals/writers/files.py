@@ -9,6 +9,8 @@ from typing import BinaryIO
 
 from percdl.signals.writers.leftovers import ENDING, make_held, part_of, release, sweep_parts
 
+# Who may read a file: whom the umask lets, or the account that writes it and nobody else.
+COMMON, PRIVATE = 0o666, 0o600
 # What file systems answer that cannot flush, as some on a network or in user space: no reason not
 # to write at all. That a disk is full or broken is never among it.
 _NO_FLUSH = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
@@ -16,15 +18,15 @@ _NO_FLUSH = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 _NO_FLUSH_OF_FOLDERS = _NO_FLUSH | {errno.EBADF, errno.EACCES, errno.EPERM}
 
 
-def replace_file(path: Path, payload: bytes) -> None:
+def replace_file(path: Path, payload: bytes, mode: int = COMMON) -> None:
     """Write bytes to a file, as `replacing` does."""
-    with replacing(path) as file:
+    with replacing(path, mode=mode) as file:
         file.write(payload)
 
 
 @contextmanager
 def replacing(
-    path: Path, *, flush: bool = True, tidy: bool = True, mode: int = 0o666
+    path: Path, *, flush: bool = True, tidy: bool = True, mode: int = COMMON
 ) -> Iterator[BinaryIO]:
     """Write beside the target, flush to disk, then rename: the old file or the new, never half.
 
@@ -59,6 +61,21 @@ def replacing(
         if error.errno is not None and _is_about(error, path):
             error.filename, error.filename2 = os.fspath(path), None
         raise
+
+
+def append_private(path: Path, line: bytes) -> None:
+    """Add a line to a file that nobody else may read, and flush it; made where there is none."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, PRIVATE)
+    with open(descriptor, "ab") as file:
+        file.write(line)
+        flush_file(file)
+
+
+def make_private_folder(folder: Path) -> None:
+    """Make a folder, and those it lies in, for this account alone; one that exists stays as is."""
+    for place in reversed([folder, *folder.parents]):
+        if not place.is_dir():
+            place.mkdir(0o700, exist_ok=True)
 
 
 def flush_file(file: BinaryIO) -> None:
