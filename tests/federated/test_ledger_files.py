@@ -1,6 +1,7 @@
 """What a site keeps of a run: damage is told, or counts as none, and nobody else reads it."""
 
 import os
+import pickle
 import stat
 
 import numpy as np
@@ -25,8 +26,24 @@ def of_code(path):
     np.save(path, np.array([print], dtype=object), allow_pickle=True)
 
 
+def archive(path):
+    with path.open("wb") as file:
+        np.savez(file, values=np.arange(3.0))
+
+
 @pytest.mark.parametrize(
-    "damage", [huge, of_code, lambda path: path.write_bytes(b""), lambda path: path.mkdir()]
+    "damage",
+    [
+        huge,
+        of_code,
+        archive,
+        lambda path: path.write_bytes(pickle.dumps(np.arange(3.0))),
+        lambda path: path.write_bytes(b"\x93NUMPY\x01\x00\x10\x00{'descr': '<f8',"),
+        lambda path: path.write_bytes(b""),
+        lambda path: path.mkdir(),
+        lambda path: np.save(path, np.array(["text"])),
+        lambda path: np.save(path, np.array(1.0)),
+    ],
 )
 def test_a_damaged_release_ends_the_run(damage, tmp_path):
     """Else noise would be drawn again for what was told already."""

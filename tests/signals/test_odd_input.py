@@ -3,6 +3,8 @@
 import io
 import json
 import zipfile
+from contextlib import contextmanager
+from copy import copy
 
 import numpy as np
 import pandas as pd
@@ -174,6 +176,13 @@ def test_a_forged_description_of_a_cohort_is_refused(tmp_path, description):
         Cohort.from_npz(tmp_path / "c.npz")
 
 
+def test_a_description_that_says_a_thing_twice_is_refused(tmp_path):
+    text = np.array('{"schema": 1, "recordings": [], "recordings": [{"subject": "a"}]}')
+    np.savez(tmp_path / "c.npz", percdl=text, recording_0=np.ones((3, 1)))
+    with pytest.raises(UnreadableFileError, match="does not describe a cohort"):
+        Cohort.from_npz(tmp_path / "c.npz")
+
+
 def test_a_description_nested_too_deep_is_refused(tmp_path):
     np.savez(tmp_path / "c.npz", percdl=np.array("[" * 100_000))
     with pytest.raises(UnreadableFileError, match="does not describe a cohort"):
@@ -238,5 +247,81 @@ def test_an_archive_that_asks_for_more_memory_than_there_is(tmp_path):
     np.lib.format.write_array_header_1_0(header, told)
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
         archive.writestr("values.npy", header.getvalue() + bytes(80))
-    with pytest.raises(UnreadableFileError, match=r"a\.npz, entry 'values' does not fit"):
+    with pytest.raises(UnreadableFileError, match=r"a\.npz, entry 'values'.*does not fit in it"):
         Cohort.from_npz(tmp_path / "a.npz")
+
+
+@pytest.fixture
+def packed(tmp_path):
+    """Write an archive of a compressed recording, whose directory a test may forge."""
+
+    @contextmanager
+    def writing():
+        array = io.BytesIO()
+        np.save(array, np.zeros(1000))
+        with zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("values.npy", array.getvalue())
+            yield archive
+
+    return writing
+
+
+def read_packed(folder):
+    return Cohort.from_npz(folder / "a.npz", sfreq=1)
+
+
+def test_an_archive_that_packs_well_is_read(packed, tmp_path):
+    with packed():
+        pass
+    assert read_packed(tmp_path)[0].n_times == 1000
+
+
+def test_an_entry_cannot_unpack_to_more_than_its_packing_can(packed, tmp_path):
+    with packed() as archive:
+        archive.filelist[0].file_size = 10**12
+    with pytest.raises(UnreadableFileError, match=r"a\.npz.*'values\.npy' cannot unpack from"):
+        read_packed(tmp_path)
+
+
+def test_entries_cannot_unpack_the_same_bytes_again_and_again(packed, tmp_path):
+    with packed() as archive:
+        for i in range(200):
+            twin = copy(archive.filelist[0])
+            twin.filename = f"x{i}.npy"
+            archive.filelist.append(twin)
+    with pytest.raises(UnreadableFileError, match="entries are larger than the file"):
+        read_packed(tmp_path)
+
+
+def test_archives_are_packed_as_numpy_does_it(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_BZIP2) as archive:
+        archive.writestr("values.npy", bytes(1000))
+    with pytest.raises(UnreadableFileError, match="is compressed otherwise"):
+        read_packed(tmp_path)
+
+
+def test_other_files_in_an_archive_are_left_alone(packed, tmp_path):
+    with packed() as archive:
+        archive.writestr("notes.txt", "of last year")
+    assert read_packed(tmp_path).n_channels == 1
+
+
+def test_a_recording_beyond_the_memory_is_named(packed, tmp_path, monkeypatch):
+    def refuse(*arguments, **options):
+        raise MemoryError("Unable to allocate")
+
+    with packed():
+        pass
+    monkeypatch.setattr("percdl.signals.readers.arrays.npy.read_array", refuse)
+    with pytest.raises(UnreadableFileError, match=r"a\.npz, entry 'values' does not fit in mem"):
+        read_packed(tmp_path)
+
+
+def test_a_header_that_numpy_stumbles_over_is_refused(tmp_path):
+    """NumPy raises errors of `tokenize` for it, and of recursion."""
+    for text in (b"{'descr': '<f8", b"-" * 5000 + b"1"):
+        header = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
+        with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+            archive.writestr("values.npy", header)
+        with pytest.raises(UnreadableFileError, match="does not begin as an array"):
+            read_packed(tmp_path)

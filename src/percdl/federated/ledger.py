@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import numpy as np
 from percdl.algorithm.exchange import Broadcast
 from percdl.exceptions import FederationError
 from percdl.federated.checksum import checksum
+from percdl.signals.readers.arrays import read_header
 from percdl.signals.writers.files import PRIVATE, make_private_folder, replacing
 
 
@@ -63,10 +65,14 @@ class Ledger:
 
 
 def _read(path: Path) -> np.ndarray:
-    """Return an answer that was kept; mapped first, so that a false size asks for no memory."""
+    """Return an answer that was kept: a plain vector, neither an archive nor a pickle."""
     try:
-        return np.array(np.load(path, mmap_mode="r", allow_pickle=False))
-    except (OSError, EOFError, ValueError) as error:
+        with open(path, "rb") as file:
+            shape, dtype = read_header(file, os.fstat(file.fileno()).st_size)
+            if dtype.kind != "f" or len(shape) != 1:
+                raise ValueError(f"{dtype} of shape {shape}")
+            return np.fromfile(file, dtype)
+    except (OSError, ValueError) as error:
         raise FederationError(
             f"{path} is damaged ({error}), so what this site has released is not known. Nothing "
             "is sent. Bring the file back, or begin a new run."

@@ -1,6 +1,5 @@
 """NPZ archives: one recording each, or a whole cohort as `Cohort.to_npz` writes it."""
 
-import json
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -9,8 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.lib import format as npy
 
 from percdl.exceptions import UnreadableFileError
+from percdl.signals.contents import read_json
+from percdl.signals.readers.arrays import DEFLATED, check_packing, read_entry
 from percdl.signals.recording import Recording
 
 SUFFIXES = (".npz",)
@@ -52,16 +54,18 @@ def _load(path: Path) -> dict[str, np.ndarray]:
     """Read all entries; a damaged one is named."""
     entry, arrays = None, {}
     try:
-        # Opened here, so that it is closed even where it turns out to be no archive.
         with open(path, "rb") as file:
-            archive = np.load(file, allow_pickle=False)
-            if isinstance(archive, np.ndarray):
+            if file.read(len(npy.MAGIC_PREFIX)) == npy.MAGIC_PREFIX:
                 raise UnreadableFileError(
                     f"{path} holds one array without a name. Write it with "
                     "numpy.savez(path, values=...)."
                 )
-            for entry in archive.files:
-                arrays[entry] = archive[entry]
+        with zipfile.ZipFile(path) as archive:
+            check_packing(archive, DEFLATED)
+            for info in archive.infolist():
+                if info.filename.endswith(".npy"):
+                    entry = info.filename.removesuffix(".npy")
+                    arrays[entry] = read_entry(archive, info)
     except UnreadableFileError:
         raise
     except (
@@ -72,9 +76,9 @@ def _load(path: Path) -> dict[str, np.ndarray]:
             f"{path}{where} is not a whole NPZ archive of plain arrays: {error}. "
             "Write it again, with numpy.savez and without objects."
         ) from error
-    except MemoryError as error:  # set aside by the shape that is told, before anything is read
+    except MemoryError as error:
         raise UnreadableFileError(
-            f"{path}, entry {entry!r} does not fit in memory, or tells a false shape: {error}."
+            f"{path}, entry {entry!r} does not fit in memory: {error}."
         ) from error
     return arrays
 
@@ -117,9 +121,9 @@ def _texts(path: Path, name: str, entry: np.ndarray) -> list[str]:
 
 def _cohort(path: Path, arrays: dict[str, np.ndarray]) -> Iterator[Recording]:
     try:
-        description = json.loads(str(arrays[DESCRIPTION]))
+        description = read_json(str(arrays[DESCRIPTION]))
         schema, about = int(description["schema"]), list(description["recordings"])
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise UnreadableFileError(
             f"{path}, entry {DESCRIPTION!r} does not describe a cohort. Write the archive again "
             "with Cohort.to_npz."

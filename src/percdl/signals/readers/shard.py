@@ -4,21 +4,21 @@ The archive is not compressed, so that one recording can be read without the oth
 directory holds the checksum of the samples, so that another file is told without reading it.
 """
 
-import math
 import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
-from numpy.lib import format as npy
 
 from percdl.exceptions import UnreadableFileError
 from percdl.signals.contents import Many, Number, Record, Text, Whole, maybe, read_json
+from percdl.signals.readers.arrays import PLAIN, check_packing, read_entry, read_header
 from percdl.signals.recording import Recording, abbreviate
 
 VALUES, ABOUT = "values", "about"
@@ -100,8 +100,7 @@ def read_shard(path: Path) -> list[Recording]:
     with _opened(path) as archive:
         about = _read_about(archive)
         _check_values(archive, about)
-        with archive.open(f"{VALUES}.npy") as file:
-            values = npy.read_array(file, allow_pickle=False)  # compares the checksum
+        values = read_entry(archive, archive.getinfo(f"{VALUES}.npy"))
         parts = np.split(values, np.cumsum(about.pop("lengths"))[:-1])
         people = zip(parts, about.pop("subjects"), about.pop("groups"), strict=True)
         return [Recording(part, subject=who, group=group, **about) for part, who, group in people]
@@ -111,63 +110,41 @@ def read_rows(path: Path, start: int, count: int) -> np.ndarray:
     """Return some samples of a shard, array (count, n_channels), without reading the others."""
     with _opened(path) as archive, open(path, "rb") as file:
         _check_values(archive, _read_about(archive))
-        shape, dtype = _seek_values(file, archive.getinfo(f"{VALUES}.npy").header_offset)
+        shape, dtype = _seek_values(file, archive.getinfo(f"{VALUES}.npy"))
         if not 0 <= start <= start + count <= shape[0]:
             raise ValueError(f"samples {start} to {start + count} of {shape[0]}")
         file.seek(start * shape[1] * dtype.itemsize, 1)
         return np.fromfile(file, dtype, count * shape[1]).reshape(count, shape[1])
 
 
-def _seek_values(file: BinaryIO, offset: int) -> tuple[tuple[int, ...], np.dtype]:
-    """Go to the first sample, given the offset of the entry; return the array's shape and type."""
-    file.seek(offset + _LENGTHS_AT)
+def _seek_values(file: BufferedReader, entry: zipfile.ZipInfo) -> tuple[tuple[int, ...], np.dtype]:
+    """Go to the first sample of an entry; return the array's shape and type."""
+    file.seek(entry.header_offset + _LENGTHS_AT)
     name, extra = struct.unpack("<HH", file.read(4))
-    file.seek(offset + _HEADER_BYTES + name + extra)
-    return _read_header(file)
-
-
-def _read_header(file: Any) -> tuple[tuple[int, ...], np.dtype]:
-    version = npy.read_magic(file)
-    read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-    shape, _, dtype = read_header(file)
-    return shape, dtype
+    file.seek(entry.header_offset + _HEADER_BYTES + name + extra)
+    return read_header(file, entry.file_size)
 
 
 def _read_about(archive: zipfile.ZipFile) -> dict[str, Any]:
     """Return the description, all of which is checked."""
-    shape, dtype = _check_size(archive, ABOUT)
-    if shape or dtype.kind != "U":
+    text = read_entry(archive, archive.getinfo(f"{ABOUT}.npy"))
+    if text.shape or text.dtype.kind != "U":
         raise ValueError("its description is no text")
-    with archive.open(f"{ABOUT}.npy") as file:
-        about = read_json(str(npy.read_array(file, allow_pickle=False)))
+    about = read_json(str(text))
     DESCRIPTION.check(about, ABOUT)
     return about
 
 
 def _check_values(archive: zipfile.ZipFile, about: dict[str, Any]) -> None:
     """Raise where the samples are not as many as the description says; they are not read."""
-    shape, dtype = _check_size(archive, VALUES)
+    entry = archive.getinfo(f"{VALUES}.npy")
+    with archive.open(entry) as file:
+        shape, dtype = read_header(file, entry.file_size)
     needed = (sum(about["lengths"]), len(about["channels"]))
     if dtype.name not in ("float32", "float64") or shape != needed:
         raise ValueError(f"{dtype.name} samples of shape {shape}, not real ones of {needed}")
     if not len(about["subjects"]) == len(about["groups"]) == len(about["lengths"]):
         raise ValueError("subjects, groups and lengths are not as many")
-
-
-def _check_size(archive: zipfile.ZipFile, name: str) -> tuple[tuple[int, ...], np.dtype]:
-    """Return shape and type of an array, if the archive is as large as they say.
-
-    Memory is set aside by the shape, so a false one could ask for any amount.
-    """
-    entry = archive.getinfo(f"{name}.npy")
-    with archive.open(entry) as file:
-        shape, dtype = _read_header(file)
-        needed = file.tell() + math.prod(shape) * dtype.itemsize
-    there = Path(str(archive.filename)).stat().st_size
-    is_plain = entry.compress_type == zipfile.ZIP_STORED
-    if min(shape, default=0) < 0 or not is_plain or not needed == entry.file_size <= there:
-        raise ValueError(f"`{name}` of shape {shape} does not fit in it")
-    return shape, dtype
 
 
 @contextmanager
@@ -177,6 +154,7 @@ def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
         if not path.is_file():  # opening a pipe would wait for whoever writes to it
             raise FileNotFoundError("no such file")
         with zipfile.ZipFile(path) as archive:
+            check_packing(archive, PLAIN)
             yield archive
     except (
         ValueError, OSError, EOFError, KeyError, TypeError, OverflowError, NotImplementedError,
