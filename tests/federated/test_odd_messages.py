@@ -127,12 +127,22 @@ def test_plausible_bounds_give_scales_that_are_numbers():
     assert not Bounds(961, 7).plausible
 
 
-@pytest.mark.parametrize("text", ["[" * 200_000, '{"kind": 1e999}'])
+# A message but for a name that comes twice: readers do not agree on which one counts.
+TWICE = (
+    '{"kind": "join", "run": "a", "run": "run-1", "round": 0, "attempt": 0, "facts": {}, '
+    '"site": "nord"}'
+)
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 200_000, '{"kind": 1e999}', TWICE], ids=["deep", "endless", "twice"]
+)
 def test_a_text_that_is_no_message_is_refused(text):
     app = pytest.importorskip("flwr.app")
     from percdl.runtimes.flower.records import read_reply, read_request
 
-    records = app.RecordDict({"said": app.ConfigRecord({"json": text})})
+    said = app.ConfigRecord({"json": text})
+    records = app.RecordDict({"said": said, "arrays": app.ArrayRecord({})})
     for read in (read_request, read_reply):
         with pytest.raises(FederationError):
             read(records)

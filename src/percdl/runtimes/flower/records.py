@@ -10,6 +10,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
 from percdl.exceptions import FederationError
 from percdl.runtimes.messages import Kind, Reply, Request
+from percdl.signals.contents import read_json
 
 KINDS: tuple[str, ...] = get_args(Kind)
 _ARRAYS, _SAID, _TEXT = "arrays", "said", "json"
@@ -61,8 +62,8 @@ def _spoken(said: dict[str, Any]) -> ConfigRecord:
 
 def _heard(records: RecordDict) -> dict[str, Any]:
     try:
-        said = json.loads(str(records.config_records[_SAID][_TEXT]))
-    except (KeyError, ValueError, RecursionError) as error:
+        said = read_json(str(records.config_records[_SAID][_TEXT]))
+    except (KeyError, ValueError) as error:
         raise FederationError("what came holds no readable text.") from error
     if not isinstance(said, dict):
         raise FederationError("what came holds no readable text.")
