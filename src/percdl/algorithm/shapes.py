@@ -71,9 +71,7 @@ def broadcast_shapes(
     shapes |= {"move": (n_atoms,), "misfit": (n_atoms,)}
     warp = transform.warp_part(atom_length, n_channels)
     if warp is not None:
-        params = jax.ShapeDtypeStruct((warp[0].n_params(atom_length, n_channels),), "float32")
-        read = jax.eval_shape(lambda a: warp[0].warp(a, atom_length, n_channels), params)
-        shapes["gauge"] = (n_atoms, *read.shape)
+        shapes["gauge"] = (n_atoms, warp[0].n_warps(n_channels), atom_length)
     mixing = transform.channel_part(atom_length, n_channels)
     if mixing is not None:
         shapes["mixing_gauge"] = (n_atoms, mixing[0].n_params(atom_length, n_channels))

@@ -1,9 +1,8 @@
 """The interface of ``f``, the transformation that turns a common atom into a personal one.
 
-A transform is a frozen value: it carries hyper-parameters, never fitted numbers, so it can
-be hashed, compared, cloned and used as a static argument of a compiled program. What a
-transform can do is declared by the interfaces it implements; a step that needs more raises
-an error that names what is missing (`capability.require`).
+A transform is a frozen value: it carries hyper-parameters, never fitted numbers, so it can be
+hashed, compared, cloned and used as a static argument of a compiled program. What it can do is
+declared by the interfaces it implements; a step that needs more names it (`capability.require`).
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ class Point(NamedTuple):
     """Personal atoms at some parameters, and what is needed to differentiate them there.
 
     The Jacobian of a warp has a product form, which keeps Gauss-Newton cheap:
-    ``d value[l, p] / d step[c, m] = slope[l, p] * directions[c, m, l]`` where ``c`` is the
-    warp that acts on channel ``p`` (C = 1 warp for all channels, or C = P, one for each).
-    Other transforms have slope 1 and directions for each entry of the atom, of L P entries.
+    ``d value[l, p] / d step[c, m] = slope[l, p] * directions[c, m, l]`` where ``c`` is the warp
+    of channel ``p`` (`WarpTransform.n_warps`). Other transforms have slope 1 and directions for
+    each of the L P entries of the atom.
 
     Attributes
     ----------
@@ -143,9 +142,8 @@ class Transform(ABC):
         offset = personal - jnp.einsum("snm,m->sn", jacobian, atom.ravel()).reshape(personal.shape)
         weights = jnp.broadcast_to(weight, moment.shape).reshape(len(params), -1, 1)
         gram = jnp.einsum("snm,snk->mk", jacobian * weights, jacobian)
-        right = jnp.einsum(
-            "snm,sn->m", jacobian, (moment - weight * offset).reshape(len(params), -1)
-        )
+        rest = (moment - weight * offset).reshape(len(params), -1)
+        right = jnp.einsum("snm,sn->m", jacobian, rest)
         return gram[None], right.reshape(atom.shape)
 
     def warp_part(self, atom_length: int, n_channels: int) -> tuple[WarpTransform, slice] | None:
@@ -155,10 +153,7 @@ class Transform(ABC):
     def channel_part(
         self, atom_length: int, n_channels: int
     ) -> tuple[ChannelTransform, slice] | None:
-        """Return the part that mixes channels and leaves the common atom free up to a mixture.
-
-        That freedom is fixed by centering, as that of warps is; None if there is none.
-        """
+        """Return the part that mixes channels, which centering must fix too; None without one."""
         return None
 
     def unmix(
@@ -240,6 +235,10 @@ class WarpTransform(LinearTransform):
     @abstractmethod
     def resample(self, atom: Atom, position: Float[Array, "*batch C L"]) -> Atoms:
         """Return the atom read at the given positions (in samples)."""
+
+    def n_warps(self, n_channels: int) -> int:
+        """Return C, how many warps an atom has: one for all channels, unless a class says more."""
+        return 1
 
     def warp_part(self, atom_length: int, n_channels: int) -> tuple[WarpTransform, slice]:
         """Return itself, and all parameters."""

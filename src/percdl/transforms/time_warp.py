@@ -97,7 +97,7 @@ class TimeWarp(WarpTransform):
 
     def n_params(self, atom_length: int, n_channels: int) -> int:
         """Return M = D W, times P with ``per_channel``."""
-        return self._n_warps(n_channels) * self.depth * self.width
+        return self.n_warps(n_channels) * self.depth * self.width
 
     def neutral(self, atom: Atom) -> Float[Array, " M"]:
         """Return zeros: no warp."""
@@ -219,12 +219,13 @@ class TimeWarp(WarpTransform):
         )
         return gram, jnp.moveaxis(transported, 0, 1).reshape(length, n_channels)
 
-    def _n_warps(self, n_channels: int) -> int:
+    def n_warps(self, n_channels: int) -> int:
+        """Return C: the number of channels with ``per_channel``, else 1."""
         return n_channels if self.per_channel else 1
 
     def _layers(self, params: Params, n_channels: int):
         """Split the parameters into D layers of shape (..., C, W)."""
-        shape = (*params.shape[:-1], self._n_warps(n_channels), self.depth, self.width)
+        shape = (*params.shape[:-1], self.n_warps(n_channels), self.depth, self.width)
         return jnp.moveaxis(params.reshape(shape), -2, 0)
 
     def _read(self, atom: Atom, position):
