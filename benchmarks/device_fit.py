@@ -1,32 +1,67 @@
 """Fits on the device that JAX finds: ``python -m benchmarks.device_fit OUT.npz``.
 
-Writes the dictionary, the activations per subject and the objective of each fit, so that two
-devices can be compared.
+Writes all that each fit has learned, so that two devices can be compared.
 """
 
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from benchmarks.cohorts import beats, synthetic
+from benchmarks.claims._claim import is_quick
+from benchmarks.cohorts import Problem, beats, synthetic
+from percdl import Cohort, L1Coder, PerCDL, make_synthetic
 from percdl.experiments.studies.as_printed import PLAIN
 
-WAYS = {"plain": PLAIN, "default": {}}
+# Samples of this size are counted in another unit, see `percdl.algorithm.magnitude`.
+LARGE = 2.0**40
+
+
+def cases() -> dict[str, tuple[Problem, dict[str, Any]]]:
+    """Return cohorts and what a fit of them is told, by name."""
+    n_waves, n_beats = (8, 16) if is_quick() else (64, 256)
+    waves, heart = synthetic(n_waves), beats(n_beats)
+    impulses = make_synthetic(n_waves, impulse_rate=0.1, random_state=0).cohort
+    assert heart.cohort.stacked is not None  # what is stacked goes to the device in pieces
+    loud = Cohort.from_arrays(LARGE * heart.cohort.stacked)
+    return {
+        "synthetic, plain": (waves, PLAIN),
+        "synthetic, default": (waves, {}),
+        "synthetic, l1 coder": (waves, {"coder": L1Coder(), "penalty": 0.1}),
+        "synthetic, Huber's loss": (replace(waves, cohort=impulses), {"loss": "huber"}),
+        "synthetic, robust update": (waves, {"update": "robust"}),
+        "beats, plain": (heart, PLAIN),
+        "beats, default": (heart, {}),
+        "beats times 2^40": (replace(heart, cohort=loud), {"penalty": LARGE**2}),
+    }
 
 
 def fit_all() -> dict[str, np.ndarray]:
-    """Fit small cohorts in both precisions, the plain way and the default way."""
+    """Fit every case in both precisions; return the results by case, precision and kind."""
     found = {}
-    for problem in (synthetic(64), beats(256)):
-        for way, changes in WAYS.items():
-            for dtype in ("float32", "float64"):
-                model = problem.model(**changes, dtype=dtype).fit(problem.cohort)
-                name = f"{problem.name}, {way}, {dtype}"
-                found[f"{name}: dictionary"] = model.dictionary_
-                found[f"{name}: counts"] = model.n_activations_
+    for name, (problem, changes) in cases().items():
+        for dtype in ("float32", "float64"):
+            model = problem.model(**changes, dtype=dtype).fit(problem.cohort)
+            for kind, values in _learned(model, problem.cohort).items():
+                found[f"{name}, {dtype}: {kind}"] = values
     return found
+
+
+def _learned(model: PerCDL, cohort: Cohort) -> dict[str, np.ndarray]:
+    """Return all that a fit has learned; amplitudes (S, K, N) are 0 where nothing begins."""
+    events = model.events_
+    amplitudes = np.zeros((*model.n_activations_.shape, max(cohort.lengths)))
+    subject = events["subject"].map({name: s for s, name in enumerate(cohort.subjects)})
+    amplitudes[subject, events["atom"], events["onset_sample"]] = events["amplitude"]
+    return {
+        "dictionary": model.dictionary_,
+        "parameters": model.params_,
+        "amplitudes": amplitudes,
+        "objective": np.array([model.objective_]),
+    }
 
 
 if __name__ == "__main__":

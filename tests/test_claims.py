@@ -150,3 +150,24 @@ def test_peers_are_given_the_true_personal_atoms(runner):
     segments = importlib.import_module("benchmarks.peers").cut(data)
     truth = data.personal_dictionary[..., 0].swapaxes(0, 1)
     np.testing.assert_allclose(segments, truth, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "holds"),
+    [
+        ("dictionary", 1 + 1e-12, (True, True)),
+        ("dictionary", 1 + 1e-3, (False, True)),
+        ("dictionary", 2, (False, False)),
+        ("parameters", np.nan, (False, False)),
+        ("amplitudes", 0, (False, False)),
+        ("objective", 0.9, (False, False)),
+    ],
+)
+def test_devices_are_compared_by_all_that_a_fit_has_learned(runner, kind, value, holds):
+    devices = importlib.import_module("benchmarks.claims.devices")
+    # The third subject has no activation: its parameters are unknown on both devices.
+    params = np.array([1.0, 1.0, np.nan])[:, None, None]
+    learned = dict.fromkeys(devices.KINDS, np.ones((3, 1, 1))) | {"parameters": params}
+    here = {f"{p}: {k}": x for p in ("float64", "float32") for k, x in learned.items()}
+    there = {k: np.where(x == 1, value, x) if k.endswith(kind) else x for k, x in here.items()}
+    assert tuple(claim.holds for claim in devices.compare(there, here)) == holds
