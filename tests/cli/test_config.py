@@ -60,6 +60,7 @@ def test_recordings_may_be_named_there(walks, config, tmp_path):
         ("config = 'x.toml'", "sets 'config', which fit does not know"),
         ("penalty = ", "is not a TOML file"),
         ("depth = 'deep'", "--depth"),
+        ("atom-length = 2", 'Error: --atom-length 2 must be an integer of at least 3 or "auto"'),
     ],
 )
 def test_what_cannot_be_meant_is_named(text, message, walks, config, tmp_path):

@@ -114,8 +114,11 @@ def test_nothing_found_is_an_exit_code(walks, tmp_path):
         (["--dtype", "float16"], "'float16' must be float32 or float64"),
         (["--depth", "0"], "--depth"),
         (["--seed", "x"], "--seed"),
-        (["--penalty-ratio", "2"], "must be a number above 0 and at most 1"),
-        (["--atom-length", "3s"], "is longer than subjects Ada (97 samples)"),
+        (["--penalty-ratio", "2"], "Error: --penalty-ratio 2.0 must be a number above 0"),
+        (["--penalty", "1", "--penalty-ratio", "0.1"], "--penalty 1.0 --penalty-ratio 0.1: both"),
+        (["--update", "robust", "--transform", "free"], "Error: --update 'robust' moves copies"),
+        (["--update", "robust", "--transform", "free"], "Leave out --update."),
+        (["--atom-length", "3s"], "--atom-length 150 is longer than subjects Ada (97 samples)"),
         (["--nope"], "No such option"),
     ],
 )

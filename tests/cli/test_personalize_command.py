@@ -95,6 +95,13 @@ def test_what_does_not_fit_is_named(
     assert contents(tmp_path / "new") == []
 
 
+def test_what_the_model_was_told_is_no_option_here(model_file, new_walks, tmp_path):
+    short = pd.read_csv(new_walks / "Ada.csv")[:10]
+    short.to_csv(tmp_path / "Ed.csv", index=False)
+    message = refused("personalize", model_file, tmp_path / "Ed.csv", "--out", tmp_path / "out")
+    assert "`PerCDL(atom_length=16)` is longer than subject Ed (10 samples)" in message
+
+
 def test_events_as_csv(model_file, new_walks, expected, tmp_path):
     out = tmp_path / "events.csv"
     assert run("events", model_file, new_walks, "--out", out).exit_code == 0

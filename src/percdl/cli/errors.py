@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import tempfile
 import traceback
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,6 +28,11 @@ _ARGUMENT = re.compile(
     r"\b(sfreq|time|channels|units|subject|group|metadata|metadata_subject|delimiter|decimal|"
     r"encoding|skip_lines|format)=(?=[\s,.'\"\d])"
 )
+# Arguments of models, as messages name them: `PerCDL(atom_length=2)`, `loss='huber'`, `penalty`.
+# Those that are true or false stay: as options they have no value.
+_OF_MODEL = re.compile(r"`(?:PerCDL\()?(\w+(?:=(?!True|False)[^`()]+)?)\)?`")
+# Options that are called otherwise than the arguments.
+_CALLED = {"format": "input-format", "n_restarts": "restarts", "random_state": "seed"}
 
 
 class CannotDoError(Exception):
@@ -40,11 +45,14 @@ def fail(message: str) -> NoReturn:
 
 
 @contextmanager
-def told(debug: bool = False, as_json: bool = False) -> Iterator[None]:
+def told(
+    debug: bool = False, as_json: bool = False, options: Collection[str] = ()
+) -> Iterator[None]:
     """Turn what goes wrong inside into a message and an exit code.
 
     With ``debug``, the traceback comes before the message; with ``as_json``, the last line on
-    standard output is an object that says the same.
+    standard output is an object that says the same. Where the command has ``options`` for
+    arguments of a model, the message names those.
     """
     try:
         yield
@@ -55,12 +63,13 @@ def told(debug: bool = False, as_json: bool = False) -> Iterator[None]:
     except Exception as error:
         if debug:
             traceback.print_exc()
-        _end(*_explain(error), "error", as_json)
+        _end(*_explain(error, options), "error", as_json)
 
 
-def _explain(error: Exception) -> tuple[str, int]:
+def _explain(error: Exception, options: Collection[str]) -> tuple[str, int]:
     if isinstance(error, (CannotDoError, PerCDLError)):
-        return _ARGUMENT.sub(_as_option, str(error)), REFUSED
+        message = _OF_MODEL.sub(lambda found: _as_options(found, options), str(error))
+        return _ARGUMENT.sub(_as_option, message), REFUSED
     if isinstance(error, OSError):
         if error.strerror and error.filename:
             return f"{error.filename}: {error.strerror}.", REFUSED
@@ -75,9 +84,22 @@ def _explain(error: Exception) -> tuple[str, int]:
 def _as_option(found: re.Match[str]) -> str:
     if found[1] is None:
         return found[0]
-    name = {"format": "input-format"}.get(found[1], found[1].replace("_", "-"))
     follows = found.string[found.end() : found.end() + 1]
-    return f"--{name}" + ("" if follows in " ,." else " ")
+    return _spell(found[1]) + ("" if follows in " ,." else " ")
+
+
+def _as_options(found: re.Match[str], options: Collection[str]) -> str:
+    """Return arguments as they are told to a command, or as they are where one is no option."""
+    parts = [part.partition("=") for part in found[1].split(", ")]
+    names = {_spell(name) for name, _, _ in parts}
+    if not names <= {_spell(option) for option in options}:
+        return found[0]
+    return " ".join(f"{_spell(name)} {value}".strip() for name, _, value in parts)
+
+
+def _spell(name: str) -> str:
+    """Return the option of an argument."""
+    return "--" + _CALLED.get(name, name).replace("_", "-")
 
 
 def _end(message: str, code: int, event: str, as_json: bool) -> NoReturn:

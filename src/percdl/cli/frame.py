@@ -37,7 +37,7 @@ def as_command(function: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(function)
     def command(**values: Any) -> None:
-        with told(values.pop("debug"), values.get("json", False)):
+        with told(values.pop("debug"), values.get("json", False), tuple(values)):
             for name, group in groups.items():
                 own = {field.name: values.pop(field.name) for field in fields(group)}
                 values[name] = group(**own)

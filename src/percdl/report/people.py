@@ -166,7 +166,7 @@ def _in_order(metadata: pd.DataFrame, subjects: tuple[str, ...]) -> pd.DataFrame
     if missing or not table.index.is_unique:
         raise InvalidParameterError(
             f"`metadata` needs one row for each of the {len(subjects)} subjects, in a column "
-            f"`subject` or as its index; "
+            "'subject' or as its index; "
             + (f"{missing[0]!r} has none." if missing else "some have several.")
         )
     return table.loc[list(subjects)]
