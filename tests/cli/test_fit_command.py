@@ -114,6 +114,7 @@ def test_nothing_found_is_an_exit_code(walks, tmp_path):
         (["--dtype", "float16"], "'float16' must be float32 or float64"),
         (["--depth", "0"], "--depth"),
         (["--seed", "x"], "--seed"),
+        (["--min-gap", "auto"], "'auto' is not a duration"),
         (["--penalty-ratio", "2"], "Error: --penalty-ratio 2.0 must be a number above 0"),
         (["--penalty", "1", "--penalty-ratio", "0.1"], "--penalty 1.0 --penalty-ratio 0.1: both"),
         (["--update", "robust", "--transform", "free"], "Error: --update 'robust' moves copies"),

@@ -10,11 +10,15 @@ AUTO = "auto"
 _DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(s|ms|)")
 
 
-def check_duration(text: str | None) -> str | None:
-    """Refuse what is neither a duration nor "auto", before anything is read."""
-    if text is not None and text != AUTO:
-        _split(text)
+def check_duration(text: str) -> str:
+    """Refuse what is no duration, before anything is read."""
+    _split(text)
     return text
+
+
+def check_duration_or_auto(text: str) -> str:
+    """Refuse what is neither a duration nor "auto"."""
+    return text if text == AUTO else check_duration(text)
 
 
 def in_samples(text: str, sfreq: float) -> int | str:

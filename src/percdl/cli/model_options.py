@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from percdl.cli.durations import AUTO, check_duration, in_samples
+from percdl.cli.durations import AUTO, check_duration, check_duration_or_auto, in_samples
 
 if TYPE_CHECKING:
     from percdl.estimators import PerCDL
@@ -78,7 +78,7 @@ class ModelOptions:
         str,
         _option(
             "Length of a pattern: 1.0s, 250ms, 100 (samples), or auto.",
-            callback=check_duration,
+            callback=check_duration_or_auto,
             metavar="DURATION",
         ),
     ] = AUTO

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from percdl.cli.data_options import DataOptions, read_cohort
-from percdl.cli.durations import AUTO, check_duration, in_samples
+from percdl.cli.durations import AUTO, check_duration_or_auto, in_samples
 from percdl.cli.errors import NOTHING_FOUND
 from percdl.cli.voice import Voice
 
@@ -19,7 +19,7 @@ def suggest(
         str,
         typer.Option(
             help="Given, the rest is chosen for it: 1.0s, 250ms, 100 (samples).",
-            callback=check_duration,
+            callback=check_duration_or_auto,
             metavar="DURATION",
         ),
     ] = AUTO,
