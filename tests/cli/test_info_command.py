@@ -72,6 +72,12 @@ def test_suggestions_are_those_of_an_automatic_fit(walks):
     assert done["atom_seconds"] == 0.32
 
 
+@pytest.mark.parametrize("length", ["0", "2"])
+def test_nothing_is_suggested_that_a_fit_refuses(walks, length):
+    message = refused("suggest", walks, *READ, "--atom-length", length)
+    assert f"--atom-length {length} must be an integer of at least 3" in message
+
+
 def test_suggestions_from_the_period(walks, monkeypatch):
     def rest(model, cohort):
         return Choices(2, model.atom_length, 1234.5)

@@ -35,6 +35,7 @@ def suggest(
     from percdl.analysis import suggest_atom_length
     from percdl.estimators import PerCDL
     from percdl.estimators.automatic import choose
+    from percdl.estimators.validation import check_parameters
     from percdl.exceptions import InvalidRecordingError
 
     with voice.hearing_warnings():
@@ -50,6 +51,7 @@ def suggest(
                 raise typer.Exit(NOTHING_FOUND) from error
             length = period.length
         model = PerCDL(AUTO, length, penalty=AUTO, random_state=seed, progress=False)
+        check_parameters("PerCDL", model.get_params(deep=False))
         chosen = choose(model, cohort)
     confidence = None if period is None else period.confidence
     voice.event(
