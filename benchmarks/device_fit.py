@@ -13,7 +13,8 @@ import numpy as np
 
 from benchmarks.claims._claim import is_quick
 from benchmarks.cohorts import Problem, beats, synthetic
-from percdl import Cohort, L1Coder, PerCDL, make_synthetic
+from percdl import Cohort, L1Coder, make_synthetic
+from percdl.estimators.base import BaseCDL
 from percdl.experiments.studies.as_printed import PLAIN
 
 # Samples of this size are counted in another unit, see `percdl.algorithm.magnitude`.
@@ -50,11 +51,11 @@ def fit_all() -> dict[str, np.ndarray]:
     return found
 
 
-def _learned(model: PerCDL, cohort: Cohort) -> dict[str, np.ndarray]:
+def _learned(model: BaseCDL, cohort: Cohort) -> dict[str, np.ndarray]:
     """Return all that a fit has learned; amplitudes (S, K, N) are 0 where nothing begins."""
     events = model.events_
     amplitudes = np.zeros((*model.n_activations_.shape, max(cohort.lengths)))
-    subject = events["subject"].map({name: s for s, name in enumerate(cohort.subjects)})
+    subject = [cohort.subjects.index(name) for name in events["subject"]]
     amplitudes[subject, events["atom"], events["onset_sample"]] = events["amplitude"]
     return {
         "dictionary": model.dictionary_,
