@@ -129,7 +129,7 @@ def _lose_worker(
     dask_fit.kill_when(lambda: any(on_disk.folder.glob(half_done)), victim)
     model = dask_fit.make(dtype="float64").fit(on_disk, runtime=DaskRuntime(client))
     yield _same("Dask, a worker killed in a round", model, truth)
-    client.wait_for_workers(2)
+    client.wait_for_workers(2, timeout=180)
     alive = victim in client.run(os.getpid).values()
     yield at_most("workers killed that are still alive", float(alive), 0)
 

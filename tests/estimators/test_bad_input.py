@@ -237,6 +237,8 @@ WRONG_ARGUMENTS = [
     *((name, -1, "an integer of at least 0") for name in ("n_init", "n_perso", "min_gap")),
     *((name, 0, "integer of at least 1") for name in ("n_restarts", "chunk_rows")),
     ("max_activations", 0, "an integer of at least 1"),
+    *((name, 2**70, f"at most {2**31 - 1}") for name in ("n_atoms", "min_gap", "max_activations")),
+    *(("random_state", value, "an integer from 0 to 4294967295") for value in (-1, 2**32, "a")),
     ("weighting", "none", "must be one of 'amplitude', 'subjects'"),
     ("dtype", "float16", "must be one of 'float32', 'float64'"),
     ("dtype", np.float32, "must be one of 'float32', 'float64'"),
@@ -269,6 +271,11 @@ def test_argument_out_of_range(model, name, value, message):
     assert caught.match(message)
 
 
+def test_a_penalty_that_no_number_can_hold():
+    with pytest.raises(InvalidParameterError, match="finite number of at least 0"):
+        PerCDL(penalty=10**400).fit(np.zeros((2, 60)))
+
+
 def test_robust_update_needs_a_common_atom():
     model = make("PerCDL", transform=Free(), update="robust")
     with refuses(InvalidParameterError, r"moves copies .* `transform=Free\(\)` .* Leave out"):
@@ -278,6 +285,9 @@ def test_robust_update_needs_a_common_atom():
 def test_transform_out_of_range():
     with refuses(InvalidParameterError, r"`TimeWarp\(depth=0\)` must be an integer of at least 1"):
         make("PerCDL", transform=TimeWarp(0, 3)).fit(spaced_recordings(0))
+    too_many = r"`TimeWarp\(depth \* width=90000\)` must be an integer .* at most 65536"
+    with refuses(InvalidParameterError, too_many):
+        make("PerCDL", transform=TimeWarp(300, 300)).fit(spaced_recordings(0))
 
 
 @pytest.mark.parametrize("n_init", [2, 0])

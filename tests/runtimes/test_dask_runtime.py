@@ -46,7 +46,7 @@ def client():
 def runtime(client):
     from percdl.runtimes.dask import DaskRuntime
 
-    client.wait_for_workers(2)
+    client.wait_for_workers(2, timeout=180)
     return DaskRuntime(client)
 
 
@@ -75,7 +75,7 @@ def test_the_loss_of_a_worker_does_not_change_the_result(on_disk, runtime):
     killer = kill_when(lambda: any(on_disk.folder.glob(half_done)), min(before))
     model = double().fit(on_disk, runtime=runtime)
     killer.join(timeout=60)
-    runtime.client.wait_for_workers(2)
+    runtime.client.wait_for_workers(2, timeout=180)
     assert min(before) not in runtime.client.run(os.getpid).values()
     assert_same_fit(model, double().fit(on_disk))
 

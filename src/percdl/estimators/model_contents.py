@@ -27,10 +27,9 @@ from percdl.signals.contents import (
     check_arrays,
     maybe,
 )
+from percdl.transforms.counts import MOST_PARAMS
 from percdl.transforms.interpolation import Interpolation
 
-# IPU solves systems of M unknowns: nobody has fitted as many as these.
-MOST_PARAMS = 2**16
 MOST_STAGES = 16
 
 _AUTO = Choice(("auto",))
@@ -210,8 +209,6 @@ def check_people(
     """Raise where parameters (S, K, M) are not of the model, or known of atoms nobody has."""
     transform, size = model._get_transform(), dictionary.shape[1:]
     _agree("params_", params.shape[2], transform.n_params(*size))
-    if params.shape[2] > MOST_PARAMS:
-        raise ValueError(f"`params_` has {params.shape[2]} parameters of an atom")
     known = params[counts > 0]
     if not (np.isnan(params[counts == 0]).all() and np.isfinite(known).all()):
         raise ValueError("`params_` is NaN elsewhere than where there is no activation")

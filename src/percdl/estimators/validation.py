@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any, get_args
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from percdl.algorithm.magnitude import choose_unit
 from percdl.algorithm.settings import Centering, Solver, Update, Weighting
@@ -31,6 +33,8 @@ MOST_NAMED = 5
 MOST_OFFSET = 300
 MAY_BE_AUTO = ("n_atoms", "atom_length", "penalty")
 DEFAULT_PENALTY = 0.01
+# Samples, activations and rows are counted in 32 bits.
+MOST_INTEGER = 2**31 - 1
 
 
 def check_cohort(cohort: AnyCohort, atom_length: int, model: str) -> None:
@@ -89,6 +93,7 @@ def check_parameters(model: str, parameters: dict[str, Any]) -> None:
     for name in ("penalty", "tol"):
         _check_number(model, name, parameters.get(name, 0))
     _check_ratio(model, parameters.get("penalty_ratio"), parameters.get("penalty"))
+    _check_seed(model, parameters.get("random_state"))
     _check_coder(model, parameters)
     _check_update(model, parameters)
     for name in ("signed", "realign", "multistart"):
@@ -217,7 +222,8 @@ def _is_auto(name: str, value: Any) -> bool:
 def _check_number(model: str, name: str, value: Any) -> None:
     if _is_auto(name, value):
         return
-    if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= float(value) < np.inf:
+    largest = sys.float_info.max  # whole numbers of Python can be larger
+    if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= value <= largest:
         raise InvalidParameterError(
             f"`{model}({name}={value!r})` must be a finite number of at least 0{_or_auto(name)}."
         )
@@ -226,7 +232,7 @@ def _check_number(model: str, name: str, value: Any) -> None:
 def _check_ratio(model: str, ratio: Any, penalty: Any) -> None:
     if ratio is None:
         return
-    if not isinstance(ratio, Real) or isinstance(ratio, bool) or not 0 < float(ratio) <= 1:
+    if not isinstance(ratio, Real) or isinstance(ratio, bool) or not 0 < ratio <= 1:
         raise InvalidParameterError(
             f"`{model}(penalty_ratio={ratio!r})` must be a number above 0 and at most 1."
         )
@@ -244,10 +250,23 @@ def _or_auto(name: str) -> str:
 def _check_integer(model: str, name: str, value: Any, least: int) -> None:
     if _is_auto(name, value):
         return
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not whole or not least <= value <= MOST_INTEGER:
+        most = f" and at most {MOST_INTEGER}" if whole and value > least else ""
         raise InvalidParameterError(
-            f"`{model}({name}={value!r})` must be an integer of at least {least}{_or_auto(name)}."
+            f"`{model}({name}={value!r})` must be an integer of at least {least}{most}"
+            f"{_or_auto(name)}."
         )
+
+
+def _check_seed(model: str, value: Any) -> None:
+    try:
+        check_random_state(value)
+    except ValueError as error:
+        raise InvalidParameterError(
+            f"`{model}(random_state={value!r})` must be None, an integer from 0 to {2**32 - 1}, "
+            "or a numpy.random.RandomState."
+        ) from error
 
 
 def _check_choice(model: str, name: str, value: Any, choices: tuple[Any, ...]) -> None:

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from percdl.exceptions import InvalidParameterError
 from percdl.transforms.base import (
     Atom,
     Atoms,
@@ -18,6 +17,7 @@ from percdl.transforms.base import (
     OneOrMany,
     Params,
 )
+from percdl.transforms.counts import check_count
 
 # Where the common atom is silent a gain changes nothing; it is held near the subject's mean
 # gain by this share of the mean stiffness of all gains.
@@ -50,10 +50,7 @@ class Modulation(LinearTransform, ClosedFormTransform):
 
     def validate(self) -> None:
         """Raise where a hyper-parameter is out of range."""
-        if not isinstance(self.knots, (int, np.integer)) or self.knots < 1:
-            raise InvalidParameterError(
-                f"`Modulation(knots={self.knots!r})` must be an integer of at least 1."
-            )
+        check_count("Modulation", "knots", self.knots)
 
     def n_params(self, atom_length: int, n_channels: int) -> int:
         """Return M = P J."""

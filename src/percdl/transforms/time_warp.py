@@ -14,6 +14,7 @@ from jaxtyping import Array, Float
 from percdl.exceptions import InvalidParameterError
 from percdl.transforms import interpolation as interp
 from percdl.transforms.base import Atom, Atoms, Params, Point, Turn, WarpTransform
+from percdl.transforms.counts import check_count
 from percdl.transforms.projection import project_rows_onto_l1_ball
 from percdl.transforms.sine_layers import (
     displace,
@@ -84,11 +85,8 @@ class TimeWarp(WarpTransform):
     def validate(self) -> None:
         """Raise where a hyper-parameter is out of range."""
         for name in ("depth", "width"):
-            value = getattr(self, name)
-            if not isinstance(value, (int, np.integer)) or value < 1:
-                raise InvalidParameterError(
-                    f"`TimeWarp({name}={value!r})` must be an integer of at least 1."
-                )
+            check_count("TimeWarp", name, getattr(self, name))
+        check_count("TimeWarp", "depth * width", self.depth * self.width)
         interp.check_interpolation("TimeWarp", self.interpolation)
         if not 0 <= self.roughness < np.inf:
             raise InvalidParameterError(
