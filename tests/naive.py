@@ -92,6 +92,45 @@ def l1_cost(x, atoms, penalty, weights, activations):
     return np.sum(weights * (x - fit) ** 2) + penalty * np.abs(activations).sum()
 
 
+def spectral_curvature(atoms, n_times):
+    """Return twice the largest absolute row sum of the atoms' Gram matrices of spectra, (K,)."""
+    spectra = np.fft.fft(atoms, n_times, axis=1)
+    gram = np.einsum("kfp,jfp->fkj", spectra, spectra.conj())
+    return 2 * np.abs(gram).sum(2).max(0)
+
+
+def fista(matrix, target, penalty, curvature, signed, n_steps, tolerance):
+    """Return where restarted FISTA stands, from zero, after some steps or at a small enough gap.
+
+    Minimizes ``|y - M z|^2 + penalty |z|_1``; ``curvature`` has an entry for each of z.
+    """
+    point = before = np.zeros(matrix.shape[1])
+    pace = 1.0
+    for _ in range(n_steps):
+        objective, dual = _primal_and_dual(matrix, target, penalty, point, signed)
+        if objective - dual <= tolerance * objective:
+            break
+        next_pace = 0.5 + np.sqrt(0.25 + pace**2)
+        ahead = point + (pace - 1) / next_pace * (point - before)
+        moved = ahead + 2 * matrix.T @ (target - matrix @ ahead) / curvature
+        after = np.sign(moved) * np.maximum(np.abs(moved) - penalty / curvature, 0)
+        after = after if signed else np.maximum(after, 0)
+        uphill = np.sum(curvature * (ahead - after) * (after - point)) > 0
+        point, before, pace = after, point, 1.0 if uphill else next_pace
+    return point
+
+
+def _primal_and_dual(matrix, target, penalty, point, signed):
+    """Return the objective, and the best lower bound that a multiple of the residual proves."""
+    residual = target - matrix @ point
+    slopes = 2 * matrix.T @ residual
+    steepest = (np.abs(slopes) if signed else slopes).max()
+    most = penalty / steepest if steepest > 0 else np.inf
+    share = np.clip(residual @ target / (residual @ residual), 0, most)
+    dual = target @ target - np.sum((target - share * residual) ** 2)
+    return residual @ residual + penalty * np.abs(point).sum(), dual
+
+
 def segments(x, observed, onsets, length, margin=0):
     """Cut windows (E, L + 2R, P) of a signal and of its mask; outside the signal is unseen."""
     wide = np.pad(x, ((margin, margin), (0, 0)))

@@ -136,6 +136,20 @@ def test_correlation_equals_the_direct_sum():
     assert_allclose(norm, expected)
 
 
+@pytest.mark.parametrize("seen", [0.9, 1.1])
+def test_an_atom_seen_too_little_is_unseen(seen):
+    """The limit is a share of its energy: a ten-thousandth of what a sample has on average."""
+    share = seen * 1e-4 / L
+    atoms = np.sqrt([share, 1 - share, 0]).reshape(1, 1, L, 1)
+    observed = np.zeros((1, N, 1))
+    observed[0, 4] = 1
+    signals = as_signals(observed, [N], observed)
+    norm = in_double(jax.jit(correlate), signals, atoms)[1]
+    expected = share * (np.arange(N - L + 1) == 4) * (seen > 1)
+    expected[3] = 1 - share  # there the atom's second sample is seen
+    assert_allclose(norm[0, 0], expected, rtol=1e-9)
+
+
 @pytest.mark.parametrize("factor", [0.25, 3.7])
 def test_codes_follow_the_scale_of_signals_and_of_atoms(factor):
     x, lengths, _, atoms = tiny_problems(SIGNED, seed=3)
@@ -211,6 +225,7 @@ def test_disjoint_positions_of_largest_gain(gain, limits):
     for row in range(2):
         chosen = onsets[row][onsets[row] >= 0]
         assert (np.diff(chosen) >= span).all()
+        assert (onsets[row] >= -1).all(), "an empty slot is marked by -1"
         assert most is None or len(chosen) <= most
         assert total[row] == gain[row, chosen].sum()
         assert total[row] == naive.best_disjoint_set(gain[row], span, most)

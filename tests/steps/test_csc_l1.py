@@ -118,6 +118,45 @@ def test_code_equals_dense_lasso(case, share):
         assert_array_equal(activations[s, :, n_positions:], 0)
 
 
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("exponent", [0, -6])
+def test_each_step_is_that_of_restarted_fista(case, exponent):
+    """Dense algebra takes the same steps, and rests at the same gap; in whatever units."""
+    unit = 2.0**exponent
+    drawn = draw(case, seed=14)
+    signals = drawn.signals._replace(values=unit**2 * drawn.signals.values)
+    atoms = unit * drawn.atoms
+    penalty = 0.1 * in_double(fast_bound, signals, atoms, signed=case.signed)
+    dense = [(unit * matrix, unit**2 * y) for matrix, y in map(drawn.dense, range(S))]
+    for n_steps, tolerance in [(1, 0.0), (2, 0.0), (5, 0.0), (40, 0.0), (40, 0.1), (40, 1e-3)]:
+        activations, _ = solve(
+            signals,
+            atoms,
+            penalty,
+            signed=case.signed,
+            n_steps=np.int32(n_steps),
+            tolerance=np.float64(tolerance),
+        )
+        for s, (matrix, y) in enumerate(dense):
+            n_positions = drawn.lengths[s] - L + 1
+            curvature = naive.spectral_curvature(unit * drawn.dictionary(s), N)
+            curvature = np.repeat(curvature, n_positions)
+            expected = naive.fista(
+                matrix, y, penalty[s], curvature, case.signed, n_steps, tolerance
+            )
+            ours = activations[s, :, :n_positions].ravel()
+            assert_allclose(ours, expected, rtol=1e-6, atol=1e-9 * unit)
+
+
+def test_a_recording_opposed_to_all_atoms_needs_no_penalty():
+    drawn = draw(PLAIN, seed=15)
+    signals = drawn.signals._replace(
+        values=np.full_like(drawn.signals.values, -1.0), lengths=np.full(S, N, np.int32)
+    )
+    largest = in_double(fast_bound, signals, np.abs(drawn.atoms), signed=False)
+    assert_array_equal(largest, 0)
+
+
 @pytest.mark.parametrize("case", [PLAIN, MASKED])
 def test_without_penalty_it_is_non_negative_least_squares(case):
     drawn = draw(case, seed=1)

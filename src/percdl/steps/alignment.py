@@ -54,7 +54,7 @@ def align(
     _, speeds = jax.lax.scan(advance, start, samples)
 
     def retreat(knot, speed):
-        before = knot - jnp.take_along_axis(speed, knot[:, None], axis=1)[:, 0]
+        before = knot - jnp.squeeze(jnp.take_along_axis(speed, knot[:, None], axis=1), 1)
         return before, before
 
     last = jnp.full(moment.shape[0], n_knots - 1, jnp.int32)
@@ -76,7 +76,7 @@ def _mean_segment(atom, moment, weight):
     A warp keeps the extreme values of an atom, hence the scale by the largest magnitude.
     """
     observed = weight > 0
-    mean = jnp.where(observed, moment / jnp.where(observed, weight, 1), 0)
+    mean = jnp.where(observed, moment / weight, 0)
     peak = jnp.abs(mean).max((1, 2), keepdims=True)
-    scale = jnp.abs(atom).max() / jnp.where(peak > 0, peak, 1)
+    scale = jnp.abs(atom).max() / jnp.where(peak > 0, peak, jnp.inf)
     return mean * scale, observed.astype(moment.dtype)

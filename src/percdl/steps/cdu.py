@@ -36,7 +36,7 @@ def explained(moment: np.ndarray, weight: np.ndarray) -> float:
 def normalize(dictionary: np.ndarray) -> np.ndarray:
     """Return the atoms at unit norm, the constraint of Eq. 1."""
     norm = np.sqrt((dictionary**2).sum((1, 2), keepdims=True))
-    return dictionary / np.where(norm > 0, norm, 1)
+    return np.divide(dictionary, norm, out=np.zeros_like(dictionary), where=norm > 0)
 
 
 def _first_best(energy: np.ndarray, margin: int) -> int:

@@ -57,12 +57,12 @@ def encode(
     N / L steps are sequential; reading the onsets off it takes O((N / L)^2).
     """
     projection, norm = correlate(signals, atoms)
-    amplitude = jnp.where(norm > 0, projection / jnp.where(norm > 0, norm, 1), 0)
+    amplitude = jnp.where(norm > 0, projection / norm, 0)
     if not rules.signed:
         amplitude = jnp.maximum(amplitude, 0)
     gain = amplitude * amplitude * norm - penalty
     best = jnp.argmax(gain, axis=1)
-    gain = jnp.take_along_axis(gain, best[:, None], axis=1)[:, 0]
+    gain = jnp.max(gain, axis=1)
     positions = jnp.arange(gain.shape[1])
     inside = positions <= signals.lengths[:, None] - atoms.shape[2]
     gain = jnp.where(inside, gain, -jnp.inf)
@@ -168,12 +168,12 @@ def _trace_back(totals, max_events):
 
     def jump(state, _):
         position, level = state
-        here = jnp.maximum(position, 0)
-        value = totals[here // span, here % span, level, rows]
+        value = totals[position // span, position % span, level, rows]
         block = jnp.sum(totals[:, -1, level, rows] < value, axis=0)
         offset = jnp.sum(totals[block, :, level, rows] < value[:, None], axis=1)
         onset = jnp.where((position < 0) | (value <= 0), -1, block * span + offset)
-        return (onset - span, jnp.where(onset < 0, level, level - step_down)), onset
+        # After an empty slot the position stays negative, and what is read there is not used.
+        return (onset - span, level - step_down), onset
 
     state = (jnp.full(n_rows, n_blocks * span - 1), jnp.full(n_rows, n_levels - 1))
     _, onsets = jax.lax.scan(jump, state, length=n_slots)

@@ -33,8 +33,8 @@ class L1Coder(NamedTuple):
 
     Examples
     --------
-    >>> L1Coder(signed=True).signed
-    True
+    >>> L1Coder(signed=True)
+    L1Coder(signed=True, n_steps=1000, tolerance=0.001)
     """
 
     signed: bool = False
@@ -247,8 +247,8 @@ def _energy(problem: Problem, weighted: Float[Array, "S P N"]) -> Float[Array, "
     """Return the weighted energy of what has been multiplied by the weights already."""
     if problem.weights is None:
         return jnp.sum(weighted**2, axis=(1, 2))
-    weights = jnp.where(problem.weights > 0, problem.weights, 1)
-    return jnp.sum(weighted**2 / weights, axis=(1, 2))
+    energy = jnp.where(problem.weights > 0, weighted**2 / problem.weights, 0)
+    return jnp.sum(energy, axis=(1, 2))
 
 
 def _spectral_energy(x_hat: Complex[Array, "S P F"], n_times: int) -> Float[Array, " S"]:
@@ -280,13 +280,14 @@ def _duality_gap(problem: Problem, activations, correlation, error) -> Float[Arr
     ``(1 - c)^2 |r|^2 + sum(penalty |z| - 2 c z <r[t:t+L], phi_k>)``. No term is negative, so
     that single precision suffices. Any c that is small enough gives a bound; this is the best.
     """
-    penalty = problem.penalty[:, 0, 0]
+    penalty = jnp.squeeze(problem.penalty, (1, 2))
     steepest = _steepest(problem, correlation)
-    most = jnp.where(steepest > 0, penalty / jnp.where(steepest > 0, 2 * steepest, 1), jnp.inf)
+    most = jnp.where(steepest > 0, penalty / (2 * steepest), jnp.inf)
     explained = jnp.sum(activations * correlation, axis=(1, 2))
-    c = jnp.clip(1 + explained / jnp.where(error > 0, error, 1), 0, most)[:, None, None]
-    slack = problem.penalty * jnp.abs(activations) - 2 * c * activations * correlation
-    return (1 - c[:, 0, 0]) ** 2 * error + jnp.sum(jnp.maximum(slack, 0), axis=(1, 2))
+    c = jnp.clip(1 + explained / jnp.where(error > 0, error, jnp.inf), 0, most)
+    used = 2 * c[:, None, None] * activations * correlation
+    slack = jnp.maximum(problem.penalty * jnp.abs(activations) - used, 0)
+    return (1 - c) ** 2 * error + jnp.sum(slack, axis=(1, 2))
 
 
 def _choose(first: Bool[Array, " S"], one, other):

@@ -98,7 +98,7 @@ def propose_windows(
     """
     power = (np.asarray(signals.values) ** 2).sum(2, dtype=float)
     total = np.cumsum(np.pad(power, ((0, 0), (1, 0))), axis=1)
-    energy = (total[:, atom_length:] - total[:, :-atom_length]).clip(0)
+    energy = total[:, atom_length:] - total[:, :-atom_length]
     n_positions = np.asarray(signals.lengths) - atom_length + 1
     rows = [row for row, n in enumerate(n_positions) if n > 0 and energy[row, :n].max() > 0]
     quota = -(-N_CANDIDATES // len(rows))
@@ -118,7 +118,7 @@ def cut_segments(signals: Signals, windows: np.ndarray, atom_length: int) -> np.
     rows, starts = windows.T
     segments = np.asarray(signals.values)[rows[:, None], starts[:, None] + np.arange(atom_length)]
     norm = np.sqrt((segments**2).sum((1, 2), keepdims=True))
-    return segments / np.where(norm > 0, norm, 1)
+    return np.divide(segments, norm, out=np.zeros_like(segments), where=norm > 0)
 
 
 def _windows_around(window: np.ndarray, signals: Signals, atom_length: int) -> np.ndarray:
@@ -136,10 +136,10 @@ def _resize(windows: np.ndarray) -> np.ndarray:
 
 
 def _loud_windows(energy: np.ndarray, atom_length: int) -> np.ndarray:
-    """Return the starts of windows louder than their neighbours, at least one."""
+    """Return the starts of windows louder than their neighbours: the loudest is one of them."""
     floor = energy.max() * 1e-6
-    peaks, _ = find_peaks(np.pad(energy, 1), height=floor, distance=max(1, atom_length // 2))
-    return peaks - 1 if len(peaks) else np.array([int(energy.argmax())])
+    peaks, _ = find_peaks(np.pad(energy, 1), height=floor, distance=atom_length // 2)
+    return peaks - 1
 
 
 @partial(jax.jit, static_argnames=("rules",))
@@ -149,6 +149,6 @@ def mean_shares(signals: Signals, dictionaries, penalty, rules: L0Coder):
 
     def share(dictionary):
         gain = encode(signals, dictionary[None], penalty, rules)[1]
-        return jnp.sum(jnp.where(energy > 0, gain / jnp.where(energy > 0, energy, 1), 0))
+        return jnp.sum(jnp.where(energy > 0, gain / energy, 0))
 
     return jax.lax.map(share, dictionaries) / jnp.maximum(jnp.sum(energy > 0), 1)

@@ -36,7 +36,7 @@ def explained_energy(
     """
     match = jnp.sum(moment * atoms, axis=(-2, -1))
     power = jnp.sum(weight * atoms**2, axis=(-2, -1))
-    amplitude = jnp.where(power > 0, jnp.maximum(match, 0) / jnp.where(power > 0, power, 1), 0)
+    amplitude = jnp.maximum(match, 0) / jnp.where(power > 0, power, jnp.inf)
     return amplitude * match, amplitude, power
 
 
@@ -137,7 +137,7 @@ def _linearize(point: Point, basis, moment, weight) -> Quadratic:
     root = jnp.sqrt(_per_warp(c**2 * weight * slope**2, n_warps))
     # Scaled by the root of the stiffness once, the basis serves all three products; where
     # the stiffness is zero so are force and leak.
-    inverse = jnp.where(root > 0, 1 / jnp.where(root > 0, root, 1), 0)
+    inverse = 1 / jnp.where(root > 0, root, jnp.inf)
     scaled = basis * root[..., None, :]
     sides = jnp.stack([force * inverse, leak * inverse], axis=2)
     pull, coupling = jnp.moveaxis(jnp.einsum("bcrl,bcml->bcrm", sides, scaled), 2, 0)
@@ -178,14 +178,14 @@ def _step(fit: Quadratic, damping: Float[Array, " B"]) -> Float[Array, "B C m"]:
     """
     size = fit.curvature.shape[-1]
     scale = jnp.trace(fit.curvature, axis1=-2, axis2=-1).mean(-1) / size
-    ridge = jnp.where(scale > 0, damping * scale, 1)
-    system = fit.curvature + ridge[:, None, None, None] * jnp.eye(size, dtype=damping.dtype)
+    ridge = (damping * scale)[:, None, None, None]
+    system = fit.curvature + ridge * jnp.eye(size, dtype=damping.dtype)
     solved = solve_positive(system, jnp.stack([fit.pull, fit.coupling], axis=-1))
     direct, coupled = solved[..., 0], solved[..., 1]
     gap = fit.power - jnp.sum(fit.coupling * coupled, axis=(1, 2))
     lift = jnp.sum(fit.coupling * direct, axis=(1, 2)) / jnp.where(gap > 0, gap, jnp.inf)
     step = direct + lift[:, None, None] * coupled
-    # A subject without activations has no curvature; it stays where it is.
+    # A subject without activations has no curvature, and no solution; it stays where it is.
     return jnp.where(jnp.isfinite(step), step, 0)
 
 

@@ -46,7 +46,7 @@ def descend(
     def descend_one(moment, weight, params):
         seen = jnp.broadcast_to(weight, moment.shape)
         total = jnp.sum(seen)
-        scale = jnp.where(total > 0, seen.size / jnp.where(total > 0, total, 1), 0)
+        scale = seen.size / jnp.where(total > 0, total, jnp.inf)
 
         def misfit(point):
             params, copy = point
@@ -57,7 +57,7 @@ def descend(
             slope = jax.grad(misfit)(point)
             square = sum(jnp.vdot(x, x) for x in slope)
             length = share * jnp.minimum(value / jnp.where(square > 0, square, 1), MAX_STEP)
-            moved, copy = (x - length * d for x, d in zip(point, slope, strict=True))
+            moved, copy = jax.tree.map(lambda x, d: x - length * d, point, slope)
             trial = transform.project(moved), copy
             reached = misfit(trial)
             better = reached < value
@@ -85,7 +85,7 @@ def local_misfit(
 
     The distance of the personal atom to the mean segment of one subject, where it was seen.
     """
-    mean = jnp.where(weight > 0, moment / jnp.where(weight > 0, weight, 1), 0)
+    mean = jnp.where(weight > 0, moment / weight, 0)
     off = transform.apply(params, copy) - mean
     return jnp.sum(weight * off**2) + total_price(transform, params)
 

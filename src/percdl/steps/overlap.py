@@ -159,7 +159,7 @@ def _correlate(
     activations: Float[Array, "S K V"], x: Float[Array, "S N P"], n_lags: int
 ) -> Float[Array, "S K lags P"]:
     """Return ``sum_t z_k[t] x[t + l]`` for the lags l from zero on; x is zero beyond its end."""
-    n_times = max(x.shape[1], activations.shape[2] + n_lags - 1)
+    n_times = activations.shape[2] + n_lags - 1  # no lag reaches beyond
     activations_hat = jnp.conj(jnp.fft.rfft(activations, n_times))[..., None]
     product = activations_hat * jnp.fft.rfft(x, n_times, axis=1)[:, None]
     return jnp.fft.irfft(product, n_times, axis=2)[:, :, :n_lags]

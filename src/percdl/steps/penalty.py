@@ -48,7 +48,8 @@ def noise_variance(
     length = dictionary.shape[1]
     rest = np.array(signals.values, float)
     events = _code_at_no_price(signals, dictionary, rules)
-    for x, onsets, atoms, amplitudes in zip(rest, *map(np.asarray, events), strict=True):
+    for row, x in enumerate(rest):
+        onsets, atoms, amplitudes = (np.asarray(part)[row] for part in events)
         for k in np.unique(atoms[amplitudes != 0]):
             used = (atoms == k) & (amplitudes != 0)
             places = onsets[used, None] + np.arange(length)
@@ -85,7 +86,7 @@ def _largest_gain(signals: Signals, dictionary, rules: L0Coder):
     projection, norm = correlate(signals, dictionary[None])
     if not rules.signed:
         projection = jnp.maximum(projection, 0)
-    gain = jnp.where(norm > 0, projection**2 / jnp.where(norm > 0, norm, 1), 0)
+    gain = jnp.where(norm > 0, projection**2 / norm, 0)
     n_positions = signals.lengths - dictionary.shape[1] + 1
     inside = jnp.arange(gain.shape[2]) < n_positions[:, None, None]
     return jnp.max(jnp.where(inside, gain, 0))

@@ -75,7 +75,7 @@ def autocorrelate(values: np.ndarray) -> Float[np.ndarray, " lags"]:
         [_correlate(x**2, observed, n_lags), _correlate(observed, x**2, n_lags)]
     ).clip(0)
     norm = np.sqrt(energies.prod(0))
-    return np.divide(product, norm, out=np.zeros(n_lags), where=norm > 1e-9 * norm[0])
+    return np.divide(product, norm, out=np.zeros(n_lags), where=norm > 1e-9 * norm.max())
 
 
 def _correlate(x: np.ndarray, y: np.ndarray, n_lags: int) -> np.ndarray:
@@ -87,9 +87,8 @@ def _correlate(x: np.ndarray, y: np.ndarray, n_lags: int) -> np.ndarray:
 
 def _propose(correlation: np.ndarray) -> float:
     """Return the first high peak beyond the one at zero; NaN where there is none."""
-    below = np.flatnonzero(correlation <= 0)
-    peaks = find_peaks(correlation, height=0)[0]
-    peaks = peaks[peaks > below[0]] if len(below) else peaks[:0]
+    peaks, _ = find_peaks(correlation, height=0)
+    peaks = peaks[np.logical_or.accumulate(correlation <= 0)[peaks]]
     if not len(peaks):
         return np.nan
     return float(peaks[correlation[peaks] >= HIGH * correlation[peaks].max()][0])
@@ -97,7 +96,7 @@ def _propose(correlation: np.ndarray) -> float:
 
 def _highest(correlation: np.ndarray, shortest: float, longest: float) -> tuple[float, float]:
     """Return the highest peak between two lags, and its height."""
-    peaks = find_peaks(correlation, height=0)[0]
+    peaks, _ = find_peaks(correlation, height=0)
     peaks = peaks[(peaks >= shortest) & (peaks <= longest)]
     if not len(peaks):
         return np.nan, 0.0

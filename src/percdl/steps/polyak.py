@@ -30,9 +30,7 @@ def polyak(
     """
 
     def fit_one(moment, weight, params):
-        mean_energy = jnp.sum(
-            jnp.where(weight > 0, moment**2 / jnp.where(weight > 0, weight, 1), 0)
-        )
+        mean_energy = jnp.sum(jnp.where(weight > 0, moment**2 / weight, 0))
         scale = jnp.where(mean_energy > 0, mean_energy, 1)
 
         def unexplained(params):

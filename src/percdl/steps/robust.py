@@ -47,7 +47,7 @@ def encode_robustly(
     events, _ = encode(_weigh(signals, weights), atoms, penalty, rules)
     residual = _residual(signals, events, atoms)
     weights = weigh_residual(residual, delta) * seen
-    slack = jnp.where(weights > 0, delta**2 * (1 / jnp.where(weights > 0, weights, 1) - 1), 0)
+    slack = jnp.where(weights > 0, delta**2 * (1 / weights - 1), 0)
     loss = jnp.sum(weights * residual**2 + slack, axis=(1, 2))
     energy = jnp.sum(weights * signals.values**2 + slack, axis=(1, 2))
     return events, _weigh(signals, weights), energy, loss
