@@ -79,3 +79,16 @@ def test_normalized_atoms_have_unit_norm_unless_they_are_zero():
     unit = cdu.normalize(atoms)
     assert_allclose(np.sum(unit**2, axis=(1, 2)), [1, 0, 1])
     assert_allclose(unit * np.sqrt(np.sum(atoms**2, axis=(1, 2), keepdims=True)), atoms)
+
+
+def test_units_play_no_part():
+    cut, seen, amplitude = segments(True, seed=5)
+    moment, weight = sums(cut, seen, amplitude)
+    old, small = np.ones((K, L, P)), 2.0**-20
+    atoms, _ = cdu.update_dictionary(moment, weight, old)
+    tiny, _ = cdu.update_dictionary(small * moment, small * weight, old)
+    assert_array_equal(tiny, atoms)
+    assert_allclose(
+        cdu.explained(small * moment, small * weight), small * cdu.explained(moment, weight)
+    )
+    assert_array_equal(cdu.normalize(small * atoms), cdu.normalize(atoms))

@@ -12,8 +12,6 @@ from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_allclose
 
 from percdl.steps.centering import (
-    MIN_SPEED,
-    SMOOTH_WIDTH,
     expected_inverse,
     find_gauge,
     invert_warps,
@@ -36,7 +34,7 @@ COEFFICIENTS = hnp.arrays(float, L - 2, elements=st.floats(-1, 1))
 @given(COEFFICIENTS)
 def test_smoothing_keeps_the_first_sines_and_drops_the_rest(coefficients):
     warp = SAMPLES + SINES @ coefficients
-    kept = np.where(np.arange(L - 2) < SMOOTH_WIDTH, coefficients, 0)
+    kept = np.where(np.arange(L - 2) < 4, coefficients, 0)
     assert_allclose(smooth_warp(warp), SAMPLES + SINES @ kept, atol=1e-12)
     assert_allclose(smooth_warp(smooth_warp(warp)), smooth_warp(warp), atol=1e-12)
     assert_allclose(smooth_warp(warp)[[0, -1]], [0, L - 1], atol=1e-12)
@@ -159,9 +157,34 @@ def test_a_gauge_can_always_be_inverted(speeds):
     """Even from means and spreads that no population has."""
     mean, inverse = (np.concatenate([[0], np.cumsum(v)]) / v.sum() * (L - 1) for v in speeds[:2])
     gauge = find_gauge(mean, np.append(speeds[2], 1), inverse)
-    slowest = np.minimum(MIN_SPEED, np.diff(mean).min())
+    slowest = np.minimum(0.2, np.diff(mean).min())
     assert np.diff(gauge).min() >= slowest - 1e-9
     assert_allclose(gauge[[0, -1]], [0, L - 1], atol=1e-9)
+
+
+def test_what_only_the_inverses_show_slows_a_gauge_to_a_fifth_at_most():
+    """Less of it is taken as a whole, just so much that the slowest place has that speed."""
+    inverse = SAMPLES + 1.5 * SINES[:, 11]
+    gauge = find_gauge(SAMPLES.astype(float), np.zeros(L), inverse)
+    assert_allclose(np.diff(gauge).min(), 0.2)
+    part = (gauge - SAMPLES)[1:-1] @ (SAMPLES - inverse)[1:-1] / np.sum((SAMPLES - inverse) ** 2)
+    assert_allclose(gauge, SAMPLES + part * (SAMPLES - inverse), atol=1e-6)
+
+
+def test_gauges_of_several_atoms_are_those_of_each():
+    warps = many_warps(60).reshape(3, 20, L)
+    inverses = in_double(invert_warps, warps)
+    means = warps.mean(1), warps.std(1), 2 * inverses.mean(1) - SAMPLES
+    together = find_gauge(*means)
+    for k in range(3):
+        assert_allclose(together[k], find_gauge(*(mean[k] for mean in means)), atol=1e-12)
+
+
+def test_the_expected_inverse_of_equal_warps_is_their_inverse():
+    for bend in (0.0, 1.5):
+        warp = SAMPLES + bend * SINES[:, 0]
+        expected = np.interp(SAMPLES, warp, SAMPLES)
+        assert_allclose(expected_inverse(warp, np.zeros(L)), expected, atol=1e-2 * bend + 1e-9)
 
 
 def test_a_single_subject_is_centred_on_itself():

@@ -256,3 +256,12 @@ def test_what_is_never_seen_has_no_weight():
     _, empty, count = program(signals, 0 * activations, atoms)
     assert_array_equal(empty, 0)
     assert_array_equal(count, 0)
+
+
+def test_the_units_of_codes_are_undone_by_the_atoms():
+    _, _, signals, activations, atoms = draw(seed=10)
+    small = 2.0**-20
+    ztx, ztz = (part.sum(0) for part in fast_exact(signals, activations, L))
+    updated = overlap.update_dictionary(ztz, ztx, atoms[0])
+    scaled = overlap.update_dictionary(small**2 * ztz, small * ztx, atoms[0] / small)
+    assert_allclose(small * scaled, updated, rtol=1e-9)

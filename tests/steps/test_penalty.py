@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import naive
 import numpy as np
 import pytest
 import small_models
@@ -104,3 +105,75 @@ def test_a_ratio_of_the_largest():
 def test_bad_choices_are_named(options, message):
     with pytest.raises(InvalidParameterError, match=message):
         small_models.make("PopCDL", **options).fit(small_models.spaced_cohort(0))
+
+
+def opposed(lengths, n_channels, seed=0):
+    """Return recordings that no positive multiple of a positive atom can explain."""
+    rng = np.random.default_rng(seed)
+    x = -rng.uniform(0.5, 2, (len(lengths), max(lengths), n_channels))
+    x *= 10.0 ** np.arange(n_channels)
+    return x * (np.arange(max(lengths)) < np.array(lengths)[:, None])[..., None]
+
+
+@pytest.mark.parametrize("n_weights", [0, 1, 2])
+def test_what_no_code_explains_is_noise(n_weights):
+    """In every channel the median magnitude of the samples seen, then the mean of squares."""
+    lengths = [40, 25, 31]
+    x, observed = opposed(lengths, 2), None
+    seen = np.broadcast_to((np.arange(40) < np.array(lengths)[:, None])[..., None], x.shape)
+    if n_weights:
+        observed = np.random.default_rng(1).random((3, 40, n_weights)) < 0.6
+        observed = (observed & seen[..., :n_weights]).astype(float)
+        seen = np.broadcast_to(observed > 0, x.shape)
+    some = Signals(x * seen, np.array(lengths, np.int32), observed)
+    found = noise_variance(some, np.ones((1, 8, 2)), RULES)
+    medians = [np.median(np.abs(x[..., p][seen[..., p]])) for p in range(2)]
+    assert_allclose(found, np.mean(np.square(medians)) / 0.6744897501960817**2)
+
+
+def test_cycles_of_either_sign_are_explained_by_their_common_shape():
+    """Two cycles are enough to have one; a cycle alone is compared with the atom."""
+    rng = np.random.default_rng(2)
+    atom = np.ones((1, 8, 1)) / np.sqrt(8)
+    shape = atom[0] + 0.1 * rng.standard_normal((8, 1))
+    rules = L0Coder(signed=True)
+    for amplitudes, explained in (((2.0, -3.0), True), ((2.0,), False)):
+        x = np.concatenate([a * shape for a in amplitudes])[None]
+        some = Signals(x, np.array([x.shape[1]], np.int32), None)
+        found = noise_variance(some, atom, rules)
+        rest = x[0] - np.sum(x[0, :8] * atom[0]) * atom[0] if not explained else 0 * x[0]
+        expected = np.median(np.abs(rest)) ** 2 / 0.6744897501960817**2
+        assert_allclose(found, expected, rtol=1e-5, atol=1e-10)
+
+
+def test_the_price_follows_from_the_noise_and_the_number_of_unknowns():
+    """Recordings too short for the atom do not count; without noise there is a least price."""
+    lengths = [40, 8, 20, 7]
+    some = Signals(opposed(lengths, 1), np.array(lengths, np.int32), None)
+    atoms = np.ones((3, 8, 1))
+    unknowns = 2 * np.log(3 * (20 - 8 + 1)) + np.log(8 * 1)
+    expected = noise_variance(some, atoms, RULES) * unknowns
+    assert_allclose(choose_penalty(some, atoms, RULES), expected)
+    clean = Signals(np.tile(ATOMS[0], (2, 3, 1)), np.full(2, 3 * len(ATOMS[0]), np.int32), None)
+    least = 1e-4 * largest_penalty(clean, ATOMS, RULES)
+    assert_allclose(choose_penalty(clean, ATOMS, RULES), least)
+
+
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+def test_the_largest_penalty_is_the_largest_gain_of_a_position(signed, masked):
+    rng = np.random.default_rng(3)
+    lengths, atoms = [20, 12, 5], 0.1 * rng.standard_normal((2, 6, 2))
+    inside = (np.arange(20) < np.array(lengths)[:, None])[..., None]
+    observed = (inside & (rng.random((3, 20, 2)) < 0.7)).astype(float)
+    x = 1e-3 * rng.standard_normal((3, 20, 2)) * (observed if masked else inside)
+    x[2] *= 1e3  # loud, but too short
+    some = Signals(x, np.array(lengths, np.int32), observed if masked else None)
+    best = 0.0
+    for row, n in enumerate(lengths[:2]):
+        match = naive.cross_correlation(x[row, :n], atoms)
+        seen = observed[row, :n] if masked else np.ones((n, 2))
+        norm = naive.cross_correlation(seen, atoms**2)
+        match = match if signed else np.maximum(match, 0)
+        best = max(best, (match[norm > 0] ** 2 / norm[norm > 0]).max())
+    assert_allclose(largest_penalty(some, atoms, L0Coder(signed=signed)), best, rtol=1e-4)

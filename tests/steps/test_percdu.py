@@ -149,10 +149,10 @@ def test_an_atom_without_activations_is_kept():
     old = np.random.default_rng(5).standard_normal((2, L, P))
     before = old.copy()
     updated = percdu.update_dictionary(
-        np.stack([gram, 0 * gram]), np.stack([transported, 0 * transported]), old
+        np.stack([0 * gram, gram]), np.stack([0 * transported, transported]), old
     )
-    assert_array_equal(updated[1], old[1])
-    assert np.abs(updated[0] - old[0]).max() > 0.1
+    assert_array_equal(updated[0], old[0])
+    assert np.abs(updated[1] - old[1]).max() > 0.1
     assert_array_equal(old, before)
 
 
@@ -163,3 +163,18 @@ def test_a_sample_nobody_visits_keeps_its_value():
     gram[..., 4, 4] = 0
     transported = 2 * (gram[:, 0] @ old)
     assert_allclose(percdu.update_dictionary(gram, transported, old), 2 * old, rtol=1e-6)
+
+
+@pytest.mark.parametrize("unit", [1.0, 2.0**-20])
+def test_the_ridge_is_relative_to_the_mean_diagonal(unit):
+    """It pulls towards the old atom, at the level that suits it best."""
+    rng = np.random.default_rng(8)
+    diagonals = unit * rng.uniform(0.5, 2, (P, L))
+    right, old = unit * rng.standard_normal((L, P)), rng.standard_normal((L, P))
+    gram = np.stack([np.diag(d) for d in diagonals])
+    updated = percdu.update_dictionary(gram[None], right[None], old[None], ridge=0.5)[0]
+    ridge = 0.5 * diagonals.mean()
+    for p, diagonal in enumerate(diagonals):
+        level = right[:, p] @ old[:, p] / np.sum(diagonal * old[:, p] ** 2)
+        expected = (right[:, p] + ridge * level * old[:, p]) / (diagonal + ridge)
+        assert_allclose(updated[:, p], expected)

@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from toy import cycles
 
 from percdl.steps.period import agree_on_length, autocorrelate, estimate_periods
@@ -43,3 +43,34 @@ def test_length_leaves_room_for_nearly_all_cycles():
     length = agree_on_length(np.append(periods, np.nan))
     assert 0.02 < np.mean(periods < length) < 0.1
     assert agree_on_length(np.full(3, np.nan)) is None
+
+
+def test_units_and_channels_that_say_nothing_play_no_part():
+    """A channel never seen, and one seen once, have nothing that varies."""
+    x = cycles(20, n_times=60)
+    dumb = np.full((60, 2), np.nan)
+    dumb[7, 1] = 5.0
+    expected = autocorrelate(x)
+    assert_allclose(autocorrelate(np.concatenate([x, dumb], axis=1)), expected, atol=1e-9)
+    assert_allclose(autocorrelate(2.0**-20 * x), expected, atol=1e-9)
+
+
+def test_lags_at_which_nothing_was_seen_twice_have_no_correlation():
+    x = cycles(10, n_times=200)
+    x[30:] = np.nan
+    found = autocorrelate(x)
+    assert_array_equal(found[30:], 0)
+    assert_allclose(found[0], 1)
+    assert np.abs(found[1:29]).max() > 0.3
+
+
+def test_without_cycles_there_is_no_period():
+    silent, cyclic = np.ones((100, 1)), cycles(20, n_times=200)
+    period, strength = estimate_periods([silent, silent])
+    assert_array_equal(period, [np.nan, np.nan])
+    assert_array_equal(strength, [0, 0])
+    period, strength = estimate_periods([silent, cyclic])
+    assert np.isnan(period[0])
+    assert strength[0] == 0
+    assert abs(period[1] - 20) < 2
+    assert_allclose(strength[1], autocorrelate(cyclic)[int(period[1])])

@@ -153,3 +153,35 @@ def test_the_alignment_of_a_long_atom_is_increasing_and_finds_a_known_warp():
     assert path[-1] == length - 1
     assert np.diff(path).min() >= 0
     assert np.abs(path - (length - 1) * truth).max() < 3
+
+
+def test_atoms_up_to_sixty_samples_are_read_in_half_samples():
+    for length, refinement in ((60, 2), (61, 1)):
+        time = np.linspace(0, 1, length)
+        atom = np.sin(4 * np.pi * time)[:, None] + time[:, None]
+        segment = np.interp(time + 0.1 * np.sin(np.pi * time), time, atom[:, 0])[None, :, None]
+        steps = np.diff(in_double(fast_align, atom, segment, np.ones_like(segment)))
+        assert_array_equal(refinement * steps, (refinement * steps).round())
+        assert (steps == 1 / 2).any() == (refinement == 2)
+
+
+def test_an_alignment_is_at_most_three_times_as_fast_as_usual():
+    """A segment that lingers at the start of the atom, then rushes."""
+    position = np.interp(np.arange(L), [0, 14, 18, L - 1], [0, 1, 18, L - 1])
+    segment = np.interp(position, np.arange(L), an_atom()[:, 0])[None, :, None]
+    path = in_double(fast_align, an_atom(), segment, np.ones_like(segment))
+    assert np.diff(path).max() == 3
+
+
+def test_units_and_repeated_weights_play_no_part_in_an_alignment():
+    rng = np.random.default_rng(7)
+    atom = rng.standard_normal((L, 2))
+    moment = atom + 0.5 * rng.standard_normal((B, L, 2))
+    weight = (rng.random((B, L, 1)) < 0.8).astype(float)
+    moment, small = weight * moment, 2.0**-30
+    path = in_double(fast_align, atom, moment, weight)
+    both = np.repeat(weight, 2, axis=2)
+    assert_array_equal(in_double(fast_align, atom, moment, both), path)
+    assert_array_equal(in_double(fast_align, atom, small * moment, small * both), path)
+    assert_array_equal(in_double(fast_align, atom, small * moment, both), path)
+    assert np.isfinite(in_double(fast_align, atom, 0 * moment, both)).all()

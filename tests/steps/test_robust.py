@@ -110,3 +110,24 @@ def test_results_scale_with_the_signals():
     ]
     assert_allclose(models[1].huber_delta_, 8 * models[0].huber_delta_)
     assert_allclose(models[1].dictionary_, models[0].dictionary_, atol=1e-9)
+
+
+def test_weights_and_codes_are_found_in_turn():
+    """Four codings, each with the weights of the residual that the last one left."""
+    code = jax.jit(encode, static_argnames="rules")
+    lengths, delta = np.array([N, N - 7, N - 12], np.int32), 0.4
+    inside = (np.arange(N) < lengths[:, None])[..., None]
+    for masked in (False, True):
+        signals, atoms = problem(3, masked)
+        signals = signals._replace(values=3 * signals.values * inside, lengths=lengths)
+        seen = inside if signals.observed is None else signals.observed
+        weights = np.broadcast_to(seen, signals.values.shape).astype(float)
+        for _ in range(4):
+            weighted = Signals(weights * signals.values, lengths, weights)
+            events, _ = in_double(code, weighted, atoms, 0.3, rules=L0Coder())
+            residual = signals.values - in_double(fast_rebuild, events, atoms, N)
+            weights = delta / np.maximum(np.abs(residual), delta) * seen
+        found = in_double(fast_encode, signals, atoms, 0.3, delta, L0Coder())
+        jax.tree.map(assert_allclose, found[0], events)
+        assert_allclose(found[1].observed, weights)
+        assert_allclose(found[3], huber(seen * residual, delta).sum((1, 2)))

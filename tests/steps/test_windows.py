@@ -50,8 +50,28 @@ def test_what_was_not_seen_is_not_silent():
     seen = np.arange(L + 2 * MARGIN) < MARGIN + L
     assert_array_equal(prefer(energy), [[0, 0, 1]])
     assert_array_equal(prefer(energy, seen), [[0, 1, 0]])
+    hidden = np.arange(L + 2 * MARGIN) != MARGIN
+    assert_array_equal(prefer(energy, hidden), [[0, 1, 0]])
     # The window beside ends where the last sample was seen: it may be moved to.
     assert_array_equal(prefer(energy, np.arange(L + 2 * MARGIN) < MARGIN + L + 1), [[0, 0, 1]])
+
+
+@pytest.mark.parametrize(("lost", "moves"), [(0.0009, True), (0.0011, False)])
+def test_a_window_that_loses_energy_inside_is_not_taken(lost, moves):
+    """However quiet its ends: at most a thousandth of what the atom has."""
+    energy = np.zeros(L + 2 * MARGIN)
+    energy[MARGIN], energy[MARGIN + 5] = lost, 1 - lost
+    energy[MARGIN - 1] = 1  # no way to the left
+    assert_array_equal(prefer(energy), [[0, not moves, moves]])
+
+
+@pytest.mark.parametrize(("ends", "moves"), [(0.49, True), (0.51, False)])
+def test_ends_must_be_half_as_loud_beside(ends, moves):
+    energy = np.zeros(L + 2 * MARGIN)
+    energy[MARGIN + 5] = 1e6
+    energy[MARGIN], energy[MARGIN + L] = 1, ends
+    energy[MARGIN - 1] = 1  # no way to the left
+    assert_array_equal(prefer(energy), [[0, not moves, moves]])
 
 
 @given(hnp.arrays(float, (5, L + 2 * MARGIN), elements=st.floats(0, 1e6)))
@@ -60,8 +80,8 @@ def test_everyone_has_one_vote(energy):
 
 
 def test_a_large_majority_moves_the_window():
-    votes = np.array([[0, 5, 11], [0, 6, 10], [14, 2, 0], [8, 0, 8], [0, 0, 0]], float)
-    assert_array_equal(elect_windows(votes), [1, 0, -1, 0, 0])
+    votes = np.array([[0, 5, 11], [0, 6, 10], [14, 2, 0], [8, 0, 8], [0, 0, 0], [0, 4, 8]], float)
+    assert_array_equal(elect_windows(votes), [1, 0, -1, 0, 0, 0])
 
 
 @given(hnp.arrays(float, (2, L, 3), elements=st.floats(-1, 1)), st.sampled_from(MOVES))
@@ -69,6 +89,8 @@ def test_moving_there_and_back_changes_one_end_only(atoms, move):
     there = move_windows(atoms, np.array([move, 0]))
     inside = slice(max(0, -move), L - max(0, move))
     assert_array_equal(there[0, inside], np.roll(atoms[0], -move, axis=0)[inside])
+    end = {-1: 0, 0: 0, 1: -1}[move]
+    assert_array_equal(there[0, end], atoms[0, end])
     back = move_windows(there, np.array([-move, 0]))
     assert_array_equal(there[1], atoms[1])
     assert_array_equal(back[:, 1:-1], atoms[:, 1:-1])
