@@ -2,6 +2,7 @@
 
 from itertools import cycle
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import toy
@@ -11,9 +12,11 @@ from percdl import Cohort, make_synthetic
 from percdl.estimators.first_dictionary import first_dictionary
 from percdl.steps.csc import L0Coder
 from percdl.steps.initialization import (
+    N_CANDIDATES,
     choose_segments,
     cut_segments,
     draw_shapes,
+    mean_shares,
     propose_windows,
 )
 from percdl.steps.types import Signals
@@ -126,6 +129,90 @@ def test_a_recording_as_long_as_the_atom_is_a_candidate():
     assert_array_equal(np.unique(windows, axis=0), [[0, 0]])
 
 
+def distinct(recordings, share=1.0, seed=0):
+    rng = np.random.default_rng(seed)
+    windows = propose_windows(as_signals(recordings), LENGTH, rng, share)
+    assert len(windows) == N_CANDIDATES
+    return np.unique(windows, axis=0)
+
+
+def noises(n_recordings, n_times=4000, seed=0):
+    return list(np.random.default_rng(seed).standard_normal((n_recordings, n_times, 1)))
+
+
+@pytest.mark.parametrize("n_recordings", [1, 3, 5])
+def test_recordings_have_the_same_number_of_candidates(n_recordings):
+    """No window comes twice where there are enough, and none lies near another."""
+    rows, starts = distinct(noises(n_recordings)).T
+    quota = -(-N_CANDIDATES // n_recordings)
+    counts = np.bincount(rows)
+    assert counts.max() == quota
+    assert counts.min() >= quota - n_recordings  # a few of all, evenly, if there are too many
+    starts = np.split(starts, np.cumsum(counts)[:-1])
+    gaps = np.concatenate([np.diff(some) for some in starts])
+    assert LENGTH // 2 <= gaps.min() < LENGTH
+
+
+@pytest.mark.parametrize(("share", "n_windows"), [(0.5, N_CANDIDATES // 2), (1e-6, 1)])
+def test_a_share_of_the_candidates_is_drawn(share, n_windows):
+    some, others = (distinct(noises(1), share, seed) for seed in (0, 1))
+    assert len(some) == len(others) == n_windows
+    assert (some != others).any()
+
+
+def test_louder_windows_are_drawn_more_often():
+    loud = np.where(np.arange(4000)[:, None] // 400 % 2, 1, 10)
+    starts = distinct([loud * x for x in noises(1)])[:, 1]
+    assert np.mean(loud[starts + LENGTH // 2] > 1) > 0.9
+
+
+def test_the_units_of_recordings_play_no_part():
+    recordings = [*noises(2, 100), np.zeros((100, 1))]
+    tiny = [2.0**-20 * x for x in recordings]
+    assert_array_equal(distinct(tiny), distinct(recordings))
+    signals, small = as_signals(recordings), as_signals(tiny)
+    windows = np.array([[0, 10], [1, 20], [2, 5]])
+    segments = cut_segments(signals, windows, LENGTH)
+    assert_array_equal(cut_segments(small, windows, LENGTH), segments)
+    assert_allclose(np.linalg.norm(segments, axis=(1, 2)), [1, 1, 0])
+
+
+def test_shares_are_averaged_over_the_recordings_that_are_not_silent():
+    """Half a recording is explained by its one hump; all of another one by its own."""
+    hump = HUMP / np.linalg.norm(HUMP)
+    pair = np.concatenate([hump, -hump])
+    recordings = [2.0**-10 * pair, np.zeros_like(pair), 2.0**-10 * np.tile(hump, (2, 1))]
+    atoms = np.stack([hump, -hump])[:, None].astype(np.float32)
+    signals = as_signals(recordings)
+    signals = signals._replace(values=signals.values.astype(np.float32))
+    shares = mean_shares(signals, jnp.asarray(atoms), jnp.zeros(()), L0Coder())
+    assert_allclose(shares, [0.75, 0.25], atol=1e-6)
+    silent = signals._replace(values=0 * signals.values)
+    assert_array_equal(mean_shares(silent, jnp.asarray(atoms), jnp.zeros(()), L0Coder()), 0)
+
+
+def test_no_window_around_the_winner_explains_more():
+    rng = np.random.default_rng(1)
+    recordings = [recording(rng, HUMP, WAVE, noise=0.3) for _ in range(3)]
+    found = choose(recordings, 1)[0]
+    signals = as_signals(recordings)
+    last = N_TIMES - LENGTH
+    everywhere = np.stack(np.divmod(np.arange(3 * (last + 1)), last + 1), axis=1)
+    segments = cut_segments(signals, everywhere, LENGTH)
+    row, start = everywhere[np.abs(segments - found).max((1, 2)).argmin()]
+    near = np.arange(max(0, start - LENGTH // 2), min(last, start + LENGTH // 2) + 1)
+    around = cut_segments(signals, np.stack([0 * near + row, near], axis=1), LENGTH)
+    candidates = jnp.asarray(np.concatenate([found[None], around]))[:, None]
+    shares = np.asarray(mean_shares(signals, candidates, 0.1, L0Coder()))
+    assert shares[0] >= shares.max() - 1e-6
+    first = propose_windows(signals, LENGTH, np.random.default_rng(0))
+    assert not (first == [row, start]).all(1).any()  # it was not among the loudest
+
+
+def test_the_only_window_of_a_short_recording_is_chosen():
+    assert_allclose(choose([HUMP], 1)[0], HUMP / np.linalg.norm(HUMP), atol=1e-6)
+
+
 @pytest.mark.parametrize("n_channels", [1, 3])
 def test_shapes_out_of_nothing_are_smooth_and_fade(n_channels):
     shapes = draw_shapes(200, LENGTH, n_channels, np.random.default_rng(0))
@@ -135,5 +222,17 @@ def test_shapes_out_of_nothing_are_smooth_and_fade(n_channels):
     assert power[[0, -1]].max() < 0.5 * power[LENGTH // 4 : -LENGTH // 4].min()
     steps = (np.diff(shapes, axis=1) ** 2).sum((1, 2))
     assert np.median(steps) < 0.5  # of white noise: 2
+    # Before they fade they have no mean.
+    fade = np.sqrt(np.hanning(LENGTH + 2)[1:-1])[:, None]
+    assert_allclose((shapes / fade).sum(1), 0, atol=1e-12)
     # Channels differ in size and sign alone.
     assert_allclose(np.linalg.svd(shapes, compute_uv=False)[:, 1:], 0, atol=1e-12)
+
+
+@pytest.mark.parametrize("length", [16, 64])
+def test_shapes_are_as_coarse_or_fine_whatever_their_length(length):
+    shapes = draw_shapes(200, length, 1, np.random.default_rng(0))[..., 0]
+    crossings = (np.diff(np.sign(shapes), axis=1) != 0).sum(1)
+    assert np.median(crossings) == 2
+    assert crossings.min() == 1
+    assert 5 <= crossings.max() <= 12
