@@ -3,12 +3,14 @@
 from functools import partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from double import in_double
 from numpy.testing import assert_allclose
 
 from percdl.steps.ipu import explained_energy, gauss_newton
+from percdl.steps.polyak import polyak
 from percdl.transforms import TimeWarp
 
 B, L, P, N_STEPS, TOLERANCE = 6, 16, 2, 4, 0.1
@@ -122,3 +124,32 @@ def test_energy_is_explained_in_any_unit():
     )
     assert_allclose(energy, small * np.sum(ATOM**2))
     assert_allclose(slope, 0, atol=1e-12 * small)
+
+
+def test_polyak_steps_are_projected_gradients():
+    """As long as ``left / |gradient|^2``, at most one; the best parameters met are kept."""
+    transform = TimeWarp(2, 3)
+    rng = np.random.default_rng(2)
+    start = rng.uniform(-0.3, 0.3, (B, transform.n_params(L, P)))
+    weight = rng.uniform(0.5, 2, (B, L, P)) * (rng.random((B, L, P)) < 0.8)
+    moment = weight * (ATOM + 0.2 * rng.standard_normal((B, L, P)))
+    total = np.sum(moment**2 / np.where(weight > 0, weight, 1), axis=(1, 2))
+
+    def left(params, atom, moment, weight, total):
+        explained = explained_energy(transform.apply(params, atom), moment, weight)[0]
+        return jnp.sum(1 - explained / total), 1 - explained / total
+
+    slope = jax.jit(jax.grad(left, has_aux=True))
+    params, visited = start, []
+    for _ in range(N_STEPS):
+        gradient, value = in_double(slope, params, ATOM, moment, weight, total)
+        visited.append((value, params))
+        length = np.minimum(value / np.sum(gradient**2, axis=1), 1)
+        params = in_double(fast_project, transform, params - length[:, None] * gradient)
+    values = np.array([value for value, _ in visited])
+    best = values.argmin(0)
+    fit = jax.jit(partial(polyak, transform, n_steps=N_STEPS))
+    found, energy = in_double(fit, ATOM, moment, weight, start)
+    assert_allclose(found, [visited[n][1][s] for s, n in enumerate(best)], atol=1e-9)
+    assert_allclose(energy, (1 - values.min(0)) * total)
+    assert len(set(best)) > 1

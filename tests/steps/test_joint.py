@@ -3,6 +3,7 @@
 from functools import partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from double import in_double
@@ -194,3 +195,36 @@ def test_an_atom_that_nobody_has_is_kept():
     sums = np.stack([4 * nearby()[0], 0 * an_atom()])
     averaged = average_copies(sums, np.array([4.0, 0.0]), dictionary)
     assert_allclose(averaged, [nearby()[0], 2 * an_atom()])
+
+
+@pytest.mark.parametrize("reach", [0.1, 3.0])
+def test_steps_have_the_length_of_polyak_or_less(reach):
+    """At most one, and half of it after each step that would not lower the misfit."""
+    curved = Custom(lambda phi, a: phi * jnp.exp(9 * a), 1)
+    segments, amplitude, seen, params = some_segments(curved, 0.5, gaps=True)
+    moment, weight = statistics(segments, amplitude, seen)
+    params = 0 * params + np.log(reach) / 9
+    scale = weight[0].size / weight.sum((1, 2))
+    n_steps, n_refused = 4, 0
+    found = in_double(fast_descend, curved, an_atom(), moment, weight, params, n_steps)
+    point, share = (params, np.repeat(an_atom()[None], B, axis=0)), np.ones(B)
+    for _ in range(n_steps):
+        value = scale * in_double(fast_misfits, curved, *point, moment, weight)
+        slopes = in_double(fast_slopes, curved, *point, moment, weight)
+        slopes = [scale.reshape(-1, *[1] * (x.ndim - 1)) * x for x in slopes]
+        square = sum((x**2).reshape(B, -1).sum(1) for x in slopes)
+        length = share * np.minimum(value / square, 1)
+        trial = [
+            x - length.reshape(-1, *[1] * (x.ndim - 1)) * d
+            for x, d in zip(point, slopes, strict=True)
+        ]
+        reached = scale * in_double(fast_misfits, curved, *trial, moment, weight)
+        better = reached < value
+        point = [
+            np.where(better.reshape(-1, *[1] * (x.ndim - 1)), new, x)
+            for x, new in zip(point, trial, strict=True)
+        ]
+        share, n_refused = np.where(better, share, share / 2), n_refused + np.sum(~better)
+    for ours, expected in zip(found, point, strict=True):
+        assert_allclose(ours, expected, atol=1e-9)
+    assert n_refused > 0 or reach < 1

@@ -178,3 +178,14 @@ def test_the_ridge_is_relative_to_the_mean_diagonal(unit):
         level = right[:, p] @ old[:, p] / np.sum(diagonal * old[:, p] ** 2)
         expected = (right[:, p] + ridge * level * old[:, p]) / (diagonal + ridge)
         assert_allclose(updated[:, p], expected)
+
+
+@pytest.mark.parametrize("sizes", [(1, 2, L), (2, 1, L), (2, 2, L * P)])
+def test_systems_that_do_not_match_the_atoms_are_refused(sizes):
+    n_grams, n_atoms, n = sizes
+    gram = np.tile(np.eye(n), (n_grams, 2, 1, 1))
+    atoms = np.ones((n_atoms, L, P))
+    with pytest.raises(ValueError, match="argument 2 is"):
+        percdu.update_dictionary(gram, atoms, atoms)
+    with pytest.raises(ValueError, match="argument 2 is"):
+        percdu.explained(gram, atoms, atoms)

@@ -184,4 +184,4 @@ def test_units_and_repeated_weights_play_no_part_in_an_alignment():
     assert_array_equal(in_double(fast_align, atom, moment, both), path)
     assert_array_equal(in_double(fast_align, atom, small * moment, small * both), path)
     assert_array_equal(in_double(fast_align, atom, small * moment, both), path)
-    assert np.isfinite(in_double(fast_align, atom, 0 * moment, both)).all()
+    assert_array_equal(in_double(fast_align, atom, 0 * moment, both)[:, 0], 0)

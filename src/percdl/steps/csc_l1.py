@@ -13,6 +13,8 @@ from percdl.steps.types import Signals
 
 # Rounding hides a duality gap of so many units in the last place of the energy.
 ROUNDING = 4
+# Steps of a coding, at most, and the relative duality gap at which it ends before.
+N_STEPS, TOLERANCE = 1000, 1e-3
 
 
 class L1Coder(NamedTuple):
@@ -38,8 +40,8 @@ class L1Coder(NamedTuple):
     """
 
     signed: bool = False
-    n_steps: int = 1000
-    tolerance: float = 1e-3
+    n_steps: int = N_STEPS
+    tolerance: float = TOLERANCE
 
 
 class Problem(NamedTuple):
@@ -86,8 +88,8 @@ def encode_l1(
     penalty: Float[Array, "*S_or_none"],
     signed: bool = False,
     start: Float[Array, "S K V"] | None = None,
-    n_steps: int | Int[Array, ""] = 1000,
-    tolerance: float | Float[Array, ""] = 1e-3,
+    n_steps: int | Int[Array, ""] = N_STEPS,
+    tolerance: float | Float[Array, ""] = TOLERANCE,
 ) -> tuple[Float[Array, "S K V"], Float[Array, " S"]]:
     """Return the activations of least l1-penalized squared error, and their objective.
 

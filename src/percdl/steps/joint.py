@@ -56,7 +56,8 @@ def descend(
             point, value, share = state
             slope = jax.grad(misfit)(point)
             square = sum(jnp.vdot(x, x) for x in slope)
-            length = share * jnp.minimum(value / jnp.where(square > 0, square, 1), MAX_STEP)
+            # Without a slope no length lowers the misfit, and the step is refused.
+            length = share * jnp.minimum(value / square, MAX_STEP)
             moved, copy = jax.tree.map(lambda x, d: x - length * d, point, slope)
             trial = transform.project(moved), copy
             reached = misfit(trial)
