@@ -19,6 +19,7 @@ from percdl.steps.statistics import at_shift, core
 from percdl.steps.types import Statistics
 from percdl.steps.windows import MOVES, prefer_windows
 from percdl.transforms.base import ClosedFormTransform, Transform
+from percdl.transforms.division import divide
 
 
 class Prepared(NamedTuple):
@@ -89,7 +90,7 @@ def prepare(
         explained, amplitude, _ = explained_energy(transform.apply(params, atom), moment, weight)
         profile = _segment_energy(wide_moment, wide_weight)
         energy = core(profile[..., None], length).sum((1, 2))
-        misfit = 1 - explained / jnp.where(energy > 0, energy, 1)
+        misfit = 1 - divide(explained, energy)
         wish = prefer_windows(profile, (wide_weight > 0).all(-1), length)
         misplaced = wish[:, MOVES.index(0)] == 0
         return params, explained - total_price(transform, params), amplitude, misfit, misplaced
@@ -149,7 +150,7 @@ def fit(
 
 def _segment_energy(moment, weight):
     """Return the energy of the mean segments at each sample, all that any atom could explain."""
-    return jnp.where(weight > 0, moment**2 / jnp.where(weight > 0, weight, 1), 0).sum(-1)
+    return jnp.where(weight > 0, divide(moment**2, weight), 0).sum(-1)
 
 
 def _fit(transform, options: FitOptions, atom, moment, weight, params):
@@ -231,6 +232,6 @@ def _balance(statistics: Statistics, length: int, by_subject: bool):
     if not by_subject:
         return moment, weight
     total = core(weight, length).mean((2, 3), keepdims=True)
-    share = 1 / jnp.where(total > 0, total, 1)
+    share = divide(jnp.ones_like(total), total)
     # Amplitudes divide out of the moment once, out of the weight twice.
     return moment * jnp.sqrt(share) * jnp.sqrt(share), weight * share

@@ -130,8 +130,8 @@ class Compose(Transform):
 
     def price(self, params: Params) -> Float[Array, "*batch"] | None:
         """Return the sum over the stages that have a price."""
-        pairs = zip(self.stages, self._split(params), strict=True)
-        prices = [price for stage, own in pairs if (price := stage.price(own)) is not None]
+        prices = [stage.price(own) for stage, own in self._pairs(params)]
+        prices = [price for price in prices if price is not None]
         return reduce(jnp.add, prices) if prices else None
 
     def reprice(self, factor: float) -> Compose:
@@ -152,8 +152,8 @@ class Compose(Transform):
         if coupling == "gains":
             strength = jnp.diagonal(coupled, axis1=1, axis2=2)[:, None]
             return warp.normal_equations(own, atom, met, weight * strength)
-        operators = warp.operator(own, *atom.shape)[:, 0]
-        grams = jnp.einsum("stl,st,stm->slm", operators, weight[..., 0], operators)
+        operators = jnp.squeeze(warp.operator(own, *atom.shape), 1)
+        grams = jnp.einsum("stl,st,stm->slm", operators, jnp.squeeze(weight, -1), operators)
         whole = jnp.einsum("spq,slm->lpmq", coupled, grams)
         right = jnp.einsum("stl,stp->lp", operators, met)
         return whole.reshape(1, atom.size, atom.size), right
@@ -178,7 +178,7 @@ class Compose(Transform):
 
     def unmix(self, params: Params, moment):
         """Undo the transforms of the channels, the last one first."""
-        for stage, own in reversed(list(zip(self.stages, self._split(params), strict=True))):
+        for stage, own in reversed(self._pairs(params)):
             moment = stage.unmix(own, moment)
         return moment
 
@@ -235,14 +235,14 @@ class Compose(Transform):
     def _mixing(self, params: Params, n_channels: int) -> Float[Array, "*batch P P"]:
         """Return the matrix of all transforms of the channels together."""
         mixing = jnp.eye(n_channels, dtype=params.dtype)
-        for stage, own in zip(self.stages, self._split(params), strict=True):
+        for stage, own in self._pairs(params):
             if isinstance(stage, ChannelTransform):
                 mixing = stage.mixing(own, n_channels) @ mixing
         return mixing
 
     def _warp(self, params: Params) -> tuple[LinearTransform, Array]:
         """Return the stage that warps time and its parameters, or one that does nothing."""
-        for stage, own in zip(self.stages, self._split(params), strict=True):
+        for stage, own in self._pairs(params):
             if isinstance(stage, WarpTransform):
                 return stage, own
         return Identity(), params[..., :0]
@@ -267,7 +267,11 @@ class Compose(Transform):
         sizes = [stage.n_params(0, self._n_channels(params)) for stage in self.stages]
         return jnp.split(params, list(accumulate(sizes))[:-1], axis=-1)
 
+    def _pairs(self, params: Params) -> list[tuple[Transform, Array]]:
+        """Return the stages, each with its parameters."""
+        return list(zip(self.stages, self._split(params), strict=True))
+
     def _by_stage(self, params: Params, change: Callable[[Transform, Array], Array]) -> Params:
         """Change the parameters of each stage."""
-        pairs = zip(self.stages, self._split(params), strict=True)
-        return jnp.concatenate([change(stage, own) for stage, own in pairs], axis=-1)
+        changed = [change(stage, own) for stage, own in self._pairs(params)]
+        return jnp.concatenate(changed, axis=-1)

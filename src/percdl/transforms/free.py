@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from percdl.transforms.base import Atom, Atoms, ClosedFormTransform, Params
+from percdl.transforms.division import divide
 
 
 @final
@@ -44,9 +45,9 @@ class Free(ClosedFormTransform):
     def project(self, params: Params) -> Params:
         """Return the parameters at unit norm."""
         norm = jnp.linalg.norm(params, axis=-1, keepdims=True)
-        return params / jnp.where(norm > 0, norm, 1)
+        return divide(params, norm)
 
     def solve(self, atom: Atom, moment, weight) -> Params:
         """Return the weighted mean segments, at unit norm."""
-        mean = jnp.where(weight > 0, moment / jnp.where(weight > 0, weight, 1), 0)
+        mean = jnp.where(weight > 0, divide(moment, weight), 0)
         return self.project(mean.reshape(*mean.shape[:-2], -1))

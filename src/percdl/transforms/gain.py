@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from percdl.transforms.base import Atom, Atoms, ChannelTransform, OneOrMany, Params
+from percdl.transforms.division import divide
 
 # A channel is never weaker than this, relative to the subject's strongest: gains are positive.
 WEAKEST = 1e-3
@@ -66,7 +67,7 @@ class Gain(ChannelTransform):
         """Return the regression of each channel on the atom's; unseen channels get the mean."""
         match = jnp.sum(moment * atom, axis=-2)
         power = jnp.sum(weight * atom**2, axis=-2)
-        factor = jnp.maximum(match, 0) / jnp.where(power > 0, power, 1)
+        factor = divide(jnp.maximum(match, 0), power)
         least = WEAKEST * factor.max(-1, keepdims=True)
         seen = (power > 0) & (least > 0)
         logs = jnp.log(jnp.where(seen, jnp.maximum(factor, least), 1))

@@ -18,6 +18,7 @@ from percdl.transforms.base import (
     Params,
 )
 from percdl.transforms.counts import check_count
+from percdl.transforms.division import divide
 
 # Where the common atom is silent a gain changes nothing; it is held near the subject's mean
 # gain by this share of the mean stiffness of all gains.
@@ -63,7 +64,7 @@ class Modulation(LinearTransform, ClosedFormTransform):
     def project(self, params: Params) -> Params:
         """Return the values at a root mean square of one."""
         size = jnp.sqrt(jnp.mean(params**2, axis=-1, keepdims=True))
-        return params / jnp.where(size > 0, size, 1)
+        return divide(params, size)
 
     def gains(self, params: Params, atom_length: int) -> Float[Array, "*batch L P"]:
         """Return g at the sampling times."""
@@ -94,19 +95,17 @@ class Modulation(LinearTransform, ClosedFormTransform):
         rows = jnp.sum(stiffness, axis=-1)
         total = jnp.sum(rows, axis=(-2, -1))
         # The best common gain, to which the others are held.
-        shared = jnp.sum(pull, axis=(-2, -1)) / jnp.where(total > 0, total, 1)
+        shared = divide(jnp.sum(pull, axis=(-2, -1)), total)
         trace = jnp.trace(stiffness, axis1=-2, axis2=-1).mean(-1) / self.knots
         hold = jnp.where(total > 0, HOLD * trace, 1)[..., None, None]
         system = stiffness + hold[..., None] * jnp.eye(self.knots, dtype=moment.dtype)
         right = pull + hold * shared[..., None, None]
-        found = jnp.linalg.solve(system, right[..., None])[..., 0]
+        found = jnp.squeeze(jnp.linalg.solve(system, right[..., None]), -1)
         values = found.reshape(*found.shape[:-2], -1)
         seen = (jnp.abs(values).max(-1) > 0)[..., None]
         return jnp.where(seen, self.project(values), 1)
 
     def _hats(self, atom_length: int, dtype) -> Float[Array, "L J"]:
         """Return the share of each knot in the gain at each sample; shares add up to one."""
-        if self.knots == 1:
-            return jnp.ones((atom_length, 1), dtype)
         position = np.linspace(0, self.knots - 1, atom_length)[:, None]
         return jnp.asarray(np.maximum(0, 1 - np.abs(position - np.arange(self.knots))), dtype)

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from percdl.transforms.base import Atom, ChannelTransform, OneOrMany, Params
+from percdl.transforms.division import divide
 
 # With missing samples the Lemma is applied so often at most, to moments that fill the gaps.
 N_FILLINGS = 50
@@ -95,7 +96,7 @@ class Rotation(ChannelTransform):
         """Return the sums of PerCDU; rotations drop out of the Gram matrix: O(S L P^2)."""
         if weight.shape[2] > 1:
             return super().normal_equations(params, atom, moment, weight)
-        return jnp.diag(weight[..., 0].sum(0))[None], self.unmix(params, moment).sum(0)
+        return jnp.diag(jnp.squeeze(weight, 2).sum(0))[None], self.unmix(params, moment).sum(0)
 
     def solve(self, atom: OneOrMany, moment, weight) -> Params:
         """Return ``U V^T`` (the Lemma), repeated where the samples weigh unequally.
@@ -110,7 +111,7 @@ class Rotation(ChannelTransform):
             personal = atom @ jnp.swapaxes(rotation, -1, -2)
             power = jnp.sum(weight * personal**2, (-2, -1), keepdims=True)
             match = jnp.sum(moment * personal, (-2, -1), keepdims=True)
-            amplitude = jnp.maximum(match, 0) / jnp.where(power > 0, power, 1)
+            amplitude = divide(jnp.maximum(match, 0), power)
             filled = moment + (most - weight) * amplitude * personal
             closest = self._closest(jnp.swapaxes(filled, -1, -2) @ atom)
             change = jnp.abs(closest - rotation).max((-2, -1))

@@ -135,11 +135,11 @@ class TimeWarp(WarpTransform):
         """Return the derivative of psi, in samples, in the directions of a turn."""
         groups = tie_layers(self.depth, self.width, turn)
 
+        def term(time, gain):
+            return sines(time, self.width) * gain[..., None, :]
+
         def derive(_, group):
-            terms = [
-                sines(t, self.width) * gain[..., None, :] for t, gain in zip(*group, strict=True)
-            ]
-            return None, reduce(jnp.add, terms)
+            return None, reduce(jnp.add, map(term, *group))
 
         parts = tuple(by_group(groups, jnp.moveaxis(x, -2, 0)) for x in point.details)
         _, basis = jax.lax.scan(derive, None, parts)
@@ -228,19 +228,18 @@ class TimeWarp(WarpTransform):
 
     def _read(self, atom: Atom, position):
         if not self.per_channel:
-            return interp.read(atom, position[..., 0, :], self.interpolation)
+            return interp.read(atom, jnp.squeeze(position, -2), self.interpolation)
         channels = [
             interp.read(atom[:, p : p + 1], position[..., p, :], self.interpolation)
             for p in range(atom.shape[1])
         ]
-        value, slope = zip(*channels, strict=True)
-        return jnp.concatenate(value, -1), jnp.concatenate(slope, -1)
+        return jax.tree.map(lambda *parts: jnp.concatenate(parts, -1), *channels)
 
 
 def _read_curve(curve: Float[Array, "C L"], position: Float[Array, "*batch C L"]):
     """Return curves read at the given positions, in samples; each has positions of its own."""
     read = [
-        interp.read(row[:, None], position[..., c, :], "cubic")[0][..., 0]
+        jnp.squeeze(interp.read(row[:, None], position[..., c, :], "cubic")[0], -1)
         for c, row in enumerate(curve)
     ]
     return jnp.stack(read, axis=-2)
