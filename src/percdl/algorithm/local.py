@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -107,10 +108,8 @@ class Site:
     ) -> Iterator[Sums]:
         """Update blocks whose subjects are searched together; yield the sums of each."""
         statistics = [self._statistics(block) for block in blocks]
-        prepared = [
-            self._prepare(block, broadcast, dictionary, stats)
-            for block, stats in zip(blocks, statistics, strict=True)
-        ]
+        prepare = partial(self._prepare, broadcast, dictionary)
+        prepared = [*map(prepare, blocks, statistics)]
         fruitless = [block.fruitless for block in blocks]
         starts = search_starts(
             self.settings, broadcast, dictionary, statistics, prepared, fruitless
@@ -128,13 +127,12 @@ class Site:
         options, transform = self.settings.fit_options, self.settings.transform
         for block in self.blocks:
             statistics = self._statistics(block)
-            moved = self._prepare(block, broadcast, dictionary, statistics)
+            moved = self._prepare(broadcast, dictionary, block, statistics)
             still = np.zeros(moved.misfit.shape, np.int32)
             fitted = programs.fit(transform, options, dictionary, statistics, moved.params, still)
             block.params = self._rest(fitted.params)
-            moved = self._prepare(
-                block, replace(broadcast, gauge=None, mixing_gauge=None), dictionary, statistics
-            )
+            centred = replace(broadcast, gauge=None, mixing_gauge=None)
+            moved = self._prepare(centred, dictionary, block, statistics)
             parts = zip(block.chunks, block.split(moved), block.split(fitted), strict=True)
             for index, part, new in parts:
                 if self.settings.overlaps:  # their price depends on amplitudes: code anew
@@ -144,9 +142,9 @@ class Site:
         return self._tell(self._personal_sums(block, dictionary) for block in self.blocks)
 
     def _tell(self, parts: Iterator[Sums]) -> Sums:
-        return in_signal_units(Sums.total(parts), self.unit, self._by_subject)
+        return in_signal_units(Sums.total(parts), self.unit, self.settings.by_subject)
 
-    def _prepare(self, block: Block, broadcast: Broadcast, dictionary, statistics) -> Prepared:
+    def _prepare(self, broadcast: Broadcast, dictionary, block: Block, statistics) -> Prepared:
         recenters = broadcast.gauge is not None
         not_used = np.zeros((len(dictionary), 1, self.settings.atom_length))
         gauge = broadcast.gauge if recenters else not_used
@@ -177,18 +175,10 @@ class Site:
         previous = [self.coded[index] for index in block.chunks]
         # All programs are begun before the first is waited for.
         news = block.split(fitted)
-        proposals = [
-            self._code(index, new.atoms) for index, new in zip(block.chunks, news, strict=True)
-        ]
+        proposals = [*map(self._code, block.chunks, (new.atoms for new in news))]
         objective = sum(_total(c.unexplained) for c in previous) - _total(fitted.explained)
-        for index, coded, proposal, old, new in zip(
-            block.chunks,
-            previous,
-            proposals,
-            block.split(before),
-            block.split(fitted),
-            strict=True,
-        ):
+        parts = zip(block.chunks, previous, proposals, block.split(before), news, strict=True)
+        for index, coded, proposal, old, new in parts:
             accept = coding.no_worse(proposal, coded, old.explained, new.price)
             accept |= self.settings.overlaps  # then codes are always better
             if not accept.all() or index in self._of_each_shape:
@@ -207,7 +197,7 @@ class Site:
         moment, weight = add_population(self.settings, self._statistics(block), dictionary)
         sums = replace(self._counted(block), moment=moment, weight=weight)
         overlaps = [self.coded[index].overlap for index in block.chunks]
-        if self._by_subject or any(overlap is None for overlap in overlaps):
+        if self.settings.by_subject or any(overlap is None for overlap in overlaps):
             return sums
         ztx, ztz = (
             sum(np.asarray(part).sum(0, dtype=float) for part in parts)
@@ -268,10 +258,6 @@ class Site:
         if not self.settings.overlaps or index not in self.coded:
             return None
         return self.coded[index].events.amplitude
-
-    @property
-    def _by_subject(self) -> bool:
-        return self.settings.weighting == "subjects"
 
     def _neutral(self, dictionary: Values, rows: int) -> jax.Array:
         neutral = self.settings.transform.neutral

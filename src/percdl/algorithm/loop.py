@@ -96,7 +96,7 @@ def run_percdl(
         if settled:
             break
     sums = _close(runtime, settings, broadcast, history)
-    if settings.has_gauge and n_perso and settings.centering == "refit":
+    if settings.has_gauge and n_perso and settings.refits:
         broadcast = fix_gauge(sums, broadcast, settings)
         sums = runtime.recenter(broadcast)
         history.record("final", 0, "centering", sums.objective)

@@ -7,6 +7,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.settings import Settings
@@ -57,7 +58,7 @@ def personal_update(
     answer = Broadcast(
         cdu.normalize(dictionary),
         move=move,
-        gauge=gauge if settings.centering == "refit" else None,
+        gauge=gauge if settings.refits else None,
         mixing_gauge=mixing,
         misfit=_unexplained_share(sums.misfit) if settings.shifts else None,
     )
@@ -102,7 +103,7 @@ def _in_one_unit(settings: Settings) -> bool:
 
     Where every subject counts once, the sums are of shapes alone.
     """
-    return settings.weighting == "amplitude"
+    return not settings.by_subject
 
 
 def _find_gauges(
@@ -120,14 +121,12 @@ def _find_gauges(
 def _mean_mixing(sums: Sums, settings: Settings) -> np.ndarray | None:
     """Return the mean mixture of channels (K, M) over the subjects that have each atom."""
     part = settings.channel_part
-    if part is None or not sums.mixing.size:
+    if part is None:
         return None
     mixer, _ = part
-    n_warps = sums.n_warps[:, None]
     with jax.enable_x64(True):
         neutral = mixer.neutral(jnp.zeros((settings.atom_length, settings.n_channels)))
-        mean = jnp.where(n_warps > 0, sums.mixing / np.maximum(n_warps, 1), neutral)
-        return np.asarray(mixer.project(mean))
+        return np.asarray(mixer.project(jnp.asarray(_mean(sums, sums.mixing, neutral))))
 
 
 def _unexplained_share(misfit: np.ndarray) -> np.ndarray:
@@ -151,16 +150,21 @@ def _gauge(sums: Sums, rounds_left: int) -> np.ndarray:
 
 def _average(sums: Sums, total: np.ndarray) -> np.ndarray:
     """Return the mean of warps (K, C, L) from their sum; the identity for atoms nobody has."""
-    samples = np.arange(total.shape[-1], dtype=float)
-    n_warps = sums.n_warps[:, None, None]
-    return np.where(n_warps > 0, total / np.maximum(n_warps, 1), samples)
+    return _mean(sums, total, np.arange(total.shape[-1]))
 
 
 def _spread(sums: Sums, mean: np.ndarray) -> np.ndarray:
     """Return the standard deviation of the warps (K, C, L)."""
-    square = sums.squared_displacement / np.maximum(sums.n_warps[:, None, None], 1)
+    square = _mean(sums, sums.squared_displacement, 0)
     off = mean - np.arange(mean.shape[-1])
     return np.sqrt(np.maximum(square - off**2, 0))
+
+
+def _mean(sums: Sums, total: np.ndarray, otherwise: ArrayLike) -> np.ndarray:
+    """Return the mean of a sum (K, ...) over the subjects that have each atom, if there are any."""
+    n_subjects = sums.n_warps.reshape(-1, *np.ones(total.ndim - 1, int))
+    mean = np.array(np.broadcast_to(otherwise, total.shape), float)
+    return np.divide(total, n_subjects, out=mean, where=n_subjects > 0)
 
 
 def _center(

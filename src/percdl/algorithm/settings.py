@@ -127,6 +127,16 @@ class Settings:
         )
 
     @property
+    def by_subject(self) -> bool:
+        """Whether every subject counts once, so that sums are of shapes alone, without a unit."""
+        return self.weighting == "subjects"
+
+    @property
+    def refits(self) -> bool:
+        """Whether parameters follow the dictionary where it is centred."""
+        return self.centering == "refit"
+
+    @property
     def overlaps(self) -> bool:
         """Whether activations may overlap; nothing is searched then, as statistics hold nearby."""
         return isinstance(self.coder, L1Coder)

@@ -25,7 +25,7 @@ def population_shapes(settings: Settings, n_masks: int) -> Shapes:
     n_atoms, length, n_channels = _dictionary(settings)
     moment = (n_atoms, length + 2 * settings.margin, n_channels)
     shapes = _counted(settings) | {"moment": moment, "weight": (*moment[:2], max(1, n_masks))}
-    if settings.overlaps and n_masks == 0 and settings.weighting == "amplitude":
+    if settings.overlaps and n_masks == 0 and not settings.by_subject:
         shapes |= {"ztx": moment, "ztz": (n_atoms, n_atoms, 2 * length - 1)}
     return shapes
 
@@ -45,8 +45,8 @@ def personal_shapes(settings: Settings, n_masks: int) -> Shapes:
                 dictionary,
                 statistics,
                 params,
-                settings.weighting == "subjects",
-                settings.centering == "refit",
+                settings.by_subject,
+                settings.refits,
                 bool(settings.shifts),
                 settings.copy_steps,
             ),

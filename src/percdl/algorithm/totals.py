@@ -22,7 +22,7 @@ def add_population(
     """Return the moments (K, L + 2R, P) and weights (K, L + 2R, Q) that CDU needs."""
     with jax.enable_x64(True):
         terms = _in_double((statistics, dictionary))
-        moment, weight = programs.add_up(*terms, _by_subject(settings))
+        moment, weight = programs.add_up(*terms, settings.by_subject)
         return np.asarray(moment), np.asarray(weight)
 
 
@@ -34,16 +34,12 @@ def add_personal(
         summary = programs.summarize(
             settings.transform,
             *_in_double((dictionary, statistics, params)),
-            _by_subject(settings),
-            settings.centering == "refit",
+            settings.by_subject,
+            settings.refits,
             bool(settings.shifts),
             settings.copy_steps,
         )
         return {name: np.asarray(total) for name, total in summary._asdict().items()}
-
-
-def _by_subject(settings: Settings) -> bool:
-    return settings.weighting == "subjects"
 
 
 def _in_double(terms: Any) -> Any:

@@ -211,8 +211,7 @@ class LinearTransform(Transform):
             return super().normal_equations(params, atom, moment, weight)
         weights = jnp.swapaxes(weight, 1, 2)[..., None]
         gram = jnp.einsum("sglm,sgln->gmn", operators * weights, operators)
-        subscripts = "splm,slp->mp" if operators.shape[1] > 1 else "sclm,slp->mp"
-        return gram, jnp.einsum(subscripts, operators, moment)
+        return gram, jnp.einsum("splm,slp->mp", operators, moment)
 
 
 class WarpTransform(LinearTransform):
