@@ -12,7 +12,6 @@ from percdl import Cohort, make_synthetic
 from percdl.estimators.first_dictionary import first_dictionary
 from percdl.steps.csc import L0Coder
 from percdl.steps.initialization import (
-    N_CANDIDATES,
     choose_segments,
     cut_segments,
     draw_shapes,
@@ -22,6 +21,7 @@ from percdl.steps.initialization import (
 from percdl.steps.types import Signals
 
 LENGTH, N_TIMES, SPACING = 16, 160, 24
+N_CANDIDATES = 96
 HUMP = np.hanning(LENGTH)[:, None]
 WAVE = np.sin(np.linspace(0, 4 * np.pi, LENGTH))[:, None]
 

@@ -249,8 +249,7 @@ def _energy(problem: Problem, weighted: Float[Array, "S P N"]) -> Float[Array, "
     """Return the weighted energy of what has been multiplied by the weights already."""
     if problem.weights is None:
         return jnp.sum(weighted**2, axis=(1, 2))
-    energy = jnp.where(problem.weights > 0, weighted**2 / problem.weights, 0)
-    return jnp.sum(energy, axis=(1, 2))
+    return jnp.sum(jnp.where(problem.weights > 0, weighted**2 / problem.weights, 0), axis=(1, 2))
 
 
 def _spectral_energy(x_hat: Complex[Array, "S P F"], n_times: int) -> Float[Array, " S"]:
