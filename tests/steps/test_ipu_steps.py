@@ -9,9 +9,10 @@ import pytest
 from double import in_double
 from numpy.testing import assert_allclose
 
-from percdl.steps.ipu import explained_energy, gauss_newton
+from percdl.steps.ipu import explained_energy, gauss_newton, solve_parts
 from percdl.steps.polyak import polyak
-from percdl.transforms import TimeWarp
+from percdl.transforms import Custom, TimeWarp
+from percdl.transforms.base import Transform
 
 B, L, P, N_STEPS, TOLERANCE = 6, 16, 2, 4, 0.1
 TIME = np.linspace(0, 1, L)[:, None]
@@ -77,10 +78,16 @@ class Dense:
         return params, n_refused
 
 
-@pytest.mark.parametrize("own", [False, True], ids=["shared", "own"])
-def test_steps_are_dense_least_squares(own):
+CURVED = Custom(lambda phi, a: phi + 3 * a[0] * phi**2 + jnp.sin(9 * a[1]) * phi**3, 2)
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [TimeWarp(2, 3), TimeWarp(2, 3, per_channel=True), CURVED],
+    ids=["shared", "own", "entries"],
+)
+def test_steps_are_dense_least_squares(transform):
     """Accepted or refused, and until a subject gains less than the tolerance."""
-    transform = TimeWarp(2, 3, per_channel=own)
     rng = np.random.default_rng(0)
     truth, start = rng.uniform(-0.3, 0.3, (2, B, transform.n_params(L, P)))
     weight = rng.uniform(0.5, 2, (B, L, P))
@@ -153,3 +160,32 @@ def test_polyak_steps_are_projected_gradients():
     assert_allclose(found, [visited[n][1][s] for s, n in enumerate(best)], atol=1e-9)
     assert_allclose(energy, (1 - values.min(0)) * total)
     assert len(set(best)) > 1
+
+
+class Tilt(Transform):
+    """Atoms plus a multiple of a ramp; what it takes for the solution is not always better."""
+
+    def n_params(self, atom_length, n_channels):
+        return 1
+
+    def neutral(self, atom):
+        return jnp.zeros(1, atom.dtype)
+
+    def apply(self, params, atom):
+        return atom + params[..., None] * jnp.linspace(-1, 1, len(atom))[:, None]
+
+    def project(self, params):
+        return jnp.clip(params, -0.5, 0.5)
+
+    def solve_parts(self, params, atom, moment, weight):
+        return -3 * params
+
+
+def test_a_closed_form_is_taken_where_it_explains_more():
+    """Wherever its projection onto Theta does, whatever the amplitude there."""
+    truth, start = np.array([[0.5], [-0.5], [-0.5]]), np.full((3, 1), 0.25)
+    moment = ATOM + truth[..., None] * np.linspace(-1, 1, L)[:, None]
+    moment[2] *= 0  # explains nothing either way
+    solve = jax.jit(partial(solve_parts, Tilt()))
+    found = in_double(solve, ATOM, moment, np.ones_like(moment), start)
+    assert_allclose(found, [[0.25], [-0.5], [0.25]])

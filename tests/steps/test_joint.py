@@ -191,10 +191,10 @@ def test_copies_depend_neither_on_the_number_of_cycles_nor_on_company():
 
 
 def test_an_atom_that_nobody_has_is_kept():
-    dictionary = np.stack([an_atom(), 2 * an_atom()])
-    sums = np.stack([4 * nearby()[0], 0 * an_atom()])
-    averaged = average_copies(sums, np.array([4.0, 0.0]), dictionary)
-    assert_allclose(averaged, [nearby()[0], 2 * an_atom()])
+    dictionary = np.stack([an_atom(), 2 * an_atom(), 3 * an_atom()])
+    sums = np.stack([4 * nearby()[0], 0 * an_atom(), nearby()[1]])
+    averaged = average_copies(sums, np.array([4.0, 0.0, 1.0]), dictionary)
+    assert_allclose(averaged, [nearby()[0], 2 * an_atom(), nearby()[1]])
 
 
 @pytest.mark.parametrize("reach", [0.1, 3.0])

@@ -74,3 +74,11 @@ def test_without_cycles_there_is_no_period():
     assert strength[0] == 0
     assert abs(period[1] - 20) < 2
     assert_allclose(strength[1], autocorrelate(cyclic)[int(period[1])])
+
+
+def test_low_peaks_before_the_period_do_not_count():
+    """Three bumps in a cycle: at a third of the period the correlation has a low peak."""
+    time = 2 * np.pi * np.arange(400)[:, None] / 40
+    bumps = np.sin(time) + 0.8 * np.sin(3 * time)
+    assert autocorrelate(bumps)[11:16].max() > 0.05
+    assert_allclose(estimate_periods([bumps]).period, 40, atol=1)
