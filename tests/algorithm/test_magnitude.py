@@ -5,6 +5,7 @@ import pytest
 import toy
 from numpy.testing import assert_allclose, assert_array_equal
 
+from percdl.algorithm import magnitude
 from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.magnitude import N_LOOKED_AT, choose_unit, in_signal_units
 from percdl.runtimes.in_process import InProcess
@@ -56,3 +57,45 @@ def test_a_unit_enters_squared(unit):
     assert_array_equal(given.misfit, unit**2)
     assert_array_equal(given.counts, 2)
     assert_array_equal(in_signal_units(sums, unit, by_subject=True).moment, 1)
+
+
+def unit_of(*sizes, **options):
+    return choose_unit(Cohort.from_arrays([[[0.0], [size]] for size in sizes]), **options)
+
+
+def test_sizes_are_ordinary_up_to_powers_of_sixteen():
+    """From 2**-16 on, up to but not including 2**17; beyond, the power of two below."""
+    just_below = np.nextafter(2.0**17, 0)
+    assert [unit_of(size) for size in (2.0**-16, 1.0, just_below)] == [1, 1, 1]
+    assert [unit_of(size) for size in (2.0**17, 3 * 2.0**17)] == [2.0**17, 2.0**18]
+    assert unit_of(np.nextafter(2.0**-16, 0)) == 2.0**-17
+    assert unit_of(-(2.0**40)) == 2.0**40
+
+
+def test_a_unit_has_an_inverse():
+    for size in (5e-324, 2.0**-1001, 2.0**-1000):
+        assert unit_of(size) == 2.0**-1000
+    assert unit_of(2.0**-999) == 2.0**-999
+
+
+def test_silent_and_missing_samples_have_no_size():
+    assert unit_of(0.0, np.nan) == 1
+    assert unit_of(0.0, np.nan, 0.0, 2.0**30, 0.0) == 2.0**30
+    assert choose_unit(Cohort.from_arrays([[[np.nan], [2.0**30], [1.0]]])) == 2.0**30
+
+
+def test_only_those_at_the_positions_are_looked_at():
+    sizes = [2.0**30, 2.0**20, 2.0**40]
+    for i, size in enumerate(sizes):
+        assert unit_of(*sizes, positions=[i]) == size
+    assert unit_of(*sizes, positions=np.array([0, 2, 2])) == 2.0**40
+
+
+@pytest.mark.parametrize("count", [1, 5, 64, 200])
+def test_few_recordings_are_looked_at_from_the_first_to_the_last(monkeypatch, count):
+    """All where they are few, and 64 of many, both ends among them."""
+    looked_at = []
+    monkeypatch.setattr(magnitude, "_peak", lambda x: looked_at.append(int(x[0, 0])) or 1.0)
+    choose_unit(Cohort.from_arrays([[float(i)] for i in range(count)]))
+    assert len(set(looked_at)) == len(looked_at) == min(count, 64)
+    assert (min(looked_at), max(looked_at)) == (0, count - 1)

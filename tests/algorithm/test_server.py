@@ -9,10 +9,11 @@ from double import in_double
 from numpy.testing import assert_allclose, assert_array_equal
 
 from percdl.algorithm.exchange import Broadcast, Sums
-from percdl.algorithm.server import LARGE, N_WHOLE_LARGE, fix_gauge, personal_update
+from percdl.algorithm.server import fix_gauge, personal_update, population_update
+from percdl.steps import cdu, overlap, percdu
 from percdl.steps.cdu import normalize
 from percdl.steps.centering import find_gauge, smooth_warp
-from percdl.transforms import Rotation
+from percdl.transforms import Compose, Free, Gain, Identity, Rotation
 
 SAMPLES = np.arange(toy.LENGTH, dtype=float)
 ATOMS = normalize(toy.first_guess(1))
@@ -68,12 +69,20 @@ def test_rounds_before_centre_with_what_the_mean_shows_clearly():
     assert np.abs(gauge_after(some, 0) - smooth).max() > 1e-3
 
 
-@pytest.mark.parametrize("n_subjects", [LARGE - 1, LARGE])
+@pytest.mark.parametrize("n_subjects", [511, 512])
 def test_a_large_population_is_centred_whole_for_more_rounds(n_subjects):
     some = sums(n_subjects)
     mean = some.warp / n_subjects
-    whole = [np.array_equal(gauge_after(some, n), mean) for n in range(1, N_WHOLE_LARGE + 1)]
-    assert whole == [n_subjects == LARGE] * (N_WHOLE_LARGE - 1) + [False]
+    whole = [np.array_equal(gauge_after(some, n), mean) for n in (1, 2, 3)]
+    assert whole == ([True, True, False] if n_subjects == 512 else [False] * 3)
+
+
+def test_one_subject_is_its_own_mean_and_does_not_spread():
+    """Rounding leaves a square a little below that of the mean; its root is still none."""
+    one = sums(1)
+    less = replace(one, squared_displacement=(one.warp - SAMPLES) ** 2 * (1 - 1e-12))
+    expected = find_gauge(one.warp, np.zeros(one.warp.shape), one.inverse_warp)
+    assert_allclose(gauge_after(less, 0), expected, atol=1e-6)
 
 
 def test_atoms_nobody_has_are_not_centred():
@@ -127,3 +136,93 @@ def test_windows_move_only_while_they_can_be_fitted_anew(rounds_left):
     options = PLAIN | {"realign": True}
     answer = personal_update(some, Broadcast(ATOMS), toy.settings(**options), rounds_left)[0]
     assert_array_equal(answer.move, [1, -1] if rounds_left == 2 else [0, 0])
+
+
+def test_mixtures_of_atoms_nobody_has_mix_nothing():
+    """Those of one subject alone are its own."""
+    logs = np.array([[0.4, -0.4], [0.7, -0.7]])
+    n = np.array([1.0, 0.0])
+    some = replace(sums(mixing=logs), mixing=n[:, None] * logs, n_warps=n)
+    chosen = toy.settings(Gain(), 2, **PLAIN)
+    atoms = normalize(toy.first_guess(1, 2))
+    answer = fix_gauge(some, Broadcast(atoms), chosen)
+    assert_allclose(answer.mixing_gauge, [logs[0], [0, 0]], atol=1e-15)
+    assert answer.gauge is None
+    assert_allclose(answer.dictionary[1], atoms[1], rtol=1e-12)
+    assert_allclose(answer.dictionary[0], normalize(atoms * np.exp(logs[0]))[0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("centering", ["refit", "paper", "off"])
+def test_warps_and_mixtures_are_centred_together(centering):
+    """The paper centres warps alone, and tells nobody."""
+    logs = np.array([[0.4, -0.4], [0.0, 0.0]])
+    atoms = normalize(toy.first_guess(1, 2))
+    some = replace(sums(mixing=logs), copies=N_SUBJECTS * atoms)
+    both = Compose(toy.WARP, Gain())
+    chosen = toy.settings(both, 2, centering=centering, **PLAIN)
+    answer = personal_update(some, Broadcast(atoms), chosen, 1)[0]
+    mean = some.warp / N_SUBJECTS
+    gauge = {"refit": smooth_warp(mean), "paper": mean, "off": SAMPLES + 0 * mean}[centering]
+    read = [in_double(toy.WARP.resample, atom, g) for atom, g in zip(atoms, gauge, strict=True)]
+    mixed = np.exp(logs)[:, None] if centering == "refit" else 1
+    assert_allclose(answer.dictionary, normalize(mixed * np.array(read)), atol=1e-12)
+    assert (answer.gauge is not None) is (centering == "refit")
+    assert (answer.mixing_gauge is not None) is (centering == "refit")
+
+
+WIDE = toy.settings(Identity()).margin
+SEGMENTS = {
+    "moment": np.random.default_rng(3).standard_normal((2, toy.LENGTH + 2 * WIDE, 1)),
+    "weight": np.random.default_rng(4).uniform(1, 2, (2, toy.LENGTH + 2 * WIDE, 1)),
+}
+
+
+@pytest.mark.parametrize("weighting", ["amplitude", "subjects"])
+def test_an_update_tells_what_is_left_in_the_window_where_it_can(weighting):
+    chosen = toy.settings(Identity(), weighting=weighting)
+    some = sums(**SEGMENTS)
+    answer, objective = population_update(some, Broadcast(ATOMS), chosen)
+    atoms, move = cdu.update_dictionary(some.moment, some.weight, ATOMS)
+    assert_allclose(answer.dictionary, normalize(atoms))
+    assert_array_equal(answer.move, move)
+    within = slice(WIDE, -WIDE)
+    inside = (SEGMENTS["moment"] ** 2 / SEGMENTS["weight"])[:, within].sum()
+    assert objective == pytest.approx(5.0 - inside if weighting == "amplitude" else 3.0)
+
+
+@pytest.mark.parametrize("weighting", ["amplitude", "subjects"])
+def test_a_personal_update_tells_what_is_left_where_it_can(weighting):
+    rng = np.random.default_rng(5)
+    roots = rng.standard_normal((2, 1, toy.LENGTH, toy.LENGTH))
+    gram, right = roots @ roots.swapaxes(2, 3), 0.1 * rng.standard_normal(ATOMS.shape)
+    options = PLAIN | {"update": "closed-form", "centering": "off", "weighting": weighting}
+    some = sums(gram=gram, transported=right)
+    answer, objective = personal_update(some, Broadcast(ATOMS), toy.settings(**options), 1)
+    atoms = percdu.update_dictionary(gram, right, ATOMS)
+    assert_allclose(answer.dictionary, normalize(atoms))
+    left = 5.0 - percdu.explained(gram, right, atoms)
+    assert objective == pytest.approx(left if weighting == "amplitude" else 3.0)
+    assert answer.misfit is None
+    assert_array_equal(answer.move, 0)
+
+
+def test_without_shared_structure_the_common_atom_is_the_mean_in_its_window():
+    answer, objective = personal_update(
+        sums(**SEGMENTS), Broadcast(ATOMS), toy.settings(Free(), centering="off"), 5
+    )
+    mean = (SEGMENTS["moment"] / SEGMENTS["weight"])[:, WIDE:-WIDE]
+    assert_allclose(answer.dictionary, normalize(mean))
+    assert objective == 3.0
+
+
+def test_overlapping_codes_make_atoms_of_norm_one_at_most():
+    rng = np.random.default_rng(6)
+    ztz = np.zeros((2, 2, 2 * toy.LENGTH - 1))
+    ztz[[0, 1], [0, 1], toy.LENGTH - 1] = 1.0
+    ztx = np.stack([2 * ATOMS[0], 0.5 * ATOMS[1]]) + 0.01 * rng.standard_normal(ATOMS.shape)
+    some, move = sums(ztz=ztz, ztx=ztx), np.array([1, 0])
+    answer, objective = population_update(some, Broadcast(ATOMS, move=move), toy.settings())
+    best = ztx / np.maximum(np.linalg.norm(ztx, axis=(1, 2), keepdims=True), 1)
+    assert_allclose(answer.dictionary, normalize(best), atol=1e-4)
+    assert objective == pytest.approx(5.0 - overlap.explained(ztz, ztx, best), rel=1e-4)
+    assert_array_equal(answer.move, move)

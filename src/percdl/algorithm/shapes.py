@@ -5,6 +5,7 @@ Who receives sums or a broadcast from elsewhere must not take their word for wha
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -38,6 +39,8 @@ def personal_shapes(settings: Settings, n_masks: int) -> Shapes:
     def array(*shape: int, dtype: str = settings.dtype) -> Any:
         return jax.ShapeDtypeStruct(shape, dtype)
 
+    # Sums have the same shapes over any number of subjects.
+    by_subject = partial(array, 1, n_atoms)
     with jax.enable_x64(settings.dtype == "float64"):
         summary = jax.eval_shape(
             lambda dictionary, statistics, params: programs.summarize(
@@ -52,11 +55,11 @@ def personal_shapes(settings: Settings, n_masks: int) -> Shapes:
             ),
             array(n_atoms, length, n_channels),
             Statistics(
-                array(1, n_atoms, window, n_channels),
-                array(1, n_atoms, window, max(1, n_masks)),
-                array(1, n_atoms, dtype="int32"),
+                by_subject(window, n_channels),
+                by_subject(window, max(1, n_masks)),
+                by_subject(dtype="int32"),
             ),
-            array(1, n_atoms, settings.n_params),
+            by_subject(settings.n_params),
         )
     own = {name: x.shape for name, x in summary._asdict().items() if name != "price" and x.size}
     shared = settings.transform.shares_structure
