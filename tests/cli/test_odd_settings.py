@@ -34,6 +34,10 @@ lyon = "lyon.nodepub"
         ("depth = inf", "says depth = inf, which is no integer"),
         ("depth = [[1]]", "says depth = [[1]], which is no integer"),
         ("x = " + "[" * 5000, "is not a TOML file"),
+        (f'atom-length = "{"9" * 400}"', "is not a duration"),
+        ('min-gap = "2000000000s"', "is not a duration"),
+        (f'n-atoms = "{"9" * 5000}"', "must be a whole number"),
+        ("seed = 4294967296", "is not in the range 0<=x<=4294967295"),
     ],
 )
 def test_a_value_of_another_kind_is_refused(walks, tmp_path, text, words):

@@ -128,3 +128,17 @@ def test_a_report_that_cannot_be_written_is_told_before_the_fit(walks, tmp_path)
     arguments = ["--out", tmp_path / "m", "--report", tmp_path / "taken" / "page.html"]
     assert "with --report" in refused("fit", walks, *FIT, *arguments)
     assert contents(tmp_path) == ["taken"]
+
+
+def test_a_recording_is_never_replaced_by_a_result(walks, model_file, tmp_path):
+    recording = sorted(walks.glob("*.csv"))[0]
+    before = recording.read_bytes()
+    for arguments in (
+        ["fit", walks, *FIT, "--out", recording],
+        ["fit", walks, *FIT, "--out", tmp_path / "m.percdl", "--report", recording],
+        ["personalize", model_file, walks, "--out", recording],
+        ["personalize", model_file, walks, "--out", tmp_path / "p.csv", "--events", recording],
+        ["report", model_file, walks, "--out", recording],
+    ):
+        assert f"{recording} is among what is read" in refused(*arguments)
+        assert recording.read_bytes() == before

@@ -45,6 +45,14 @@ def test_terms_beyond_all_reason_are_refused(talk, changed):
         site.answer(replace(request, facts=terms_with(request, **changed), round=9))
 
 
+@pytest.mark.parametrize("array", [np.array("x"), np.array("2020-01-01", "M8[D]"), np.zeros(1)])
+def test_an_agreement_comes_with_its_own_arrays_only(talk, array):
+    site, requests = talk
+    arrays = {**requests["join"].arrays, "more": array}
+    with pytest.raises(FederationError, match="'more' is not known"):
+        site.answer(replace(requests["join"], run="another", arrays=arrays))
+
+
 @pytest.mark.parametrize("number", [10**400, -1, 10**6])
 @pytest.mark.parametrize("name", ["round", "attempt"])
 def test_rounds_are_counts(talk, name, number):

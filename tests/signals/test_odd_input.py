@@ -325,3 +325,18 @@ def test_a_header_that_numpy_stumbles_over_is_refused(tmp_path):
             archive.writestr("values.npy", header)
         with pytest.raises(UnreadableFileError, match="does not begin as an array"):
             read_packed(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("first_line", "words"),
+    [
+        ("a/b 1 100 10", "a segment of the record cannot be read"),
+        ("a 1\u00b3 100 10", "the header announces 10 samples of 1 signal"),
+        (f"a {'9' * 5000} 100 10", "the first line announces inf signal"),
+    ],
+)
+def test_a_wfdb_header_of_odd_numbers_is_refused(tmp_path, first_line, words):
+    pytest.importorskip("wfdb", reason="reading WFDB records needs wfdb")
+    (tmp_path / "a.hea").write_bytes(f"{first_line}\n".encode("latin-1"))
+    with pytest.raises(UnreadableFileError, match=words):
+        Cohort.from_wfdb(tmp_path / "a.hea")

@@ -174,11 +174,11 @@ def change_arrays(arrays: dict[str, np.ndarray], draws: random.Random) -> dict[s
         changed[name] = np.asarray(junk.array(draws))
     elif kind == 2:
         changed[name] = np.asarray(junk.array(draws, old.shape))
-    else:
+    elif old.dtype.kind == "f":
         changed[name] = old.copy()
-        changed[name].flat[0] = (
-            draws.choice((np.nan, np.inf, 1e300, 1e-300, 0)) if old.dtype.kind == "f" else 0
-        )
+        changed[name].flat[0] = draws.choice((np.nan, np.inf, 1e300, 1e-300, 0))
+    else:
+        changed[name] = np.zeros_like(old)
     return changed
 
 

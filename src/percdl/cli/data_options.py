@@ -174,6 +174,17 @@ def read_cohort(options: DataOptions, settings: Mapping[str, Any] | None = None)
     return _process(getattr(Cohort, f"from_{format}")(files, **given), said)
 
 
+def keep_recordings(options: DataOptions, results: Mapping[str, Path | None]) -> None:
+    """Refuse a result, by its option, that would take the place of what is to be read."""
+    _, files, table = _find(options)
+    read = [file for file in (*files, table) if file is not None and file.exists()]
+    for option, path in results.items():
+        if path is not None and path.exists() and any(path.samefile(file) for file in read):
+            fail(
+                f"{option} {path} is among what is read: it would be replaced. Name another file."
+            )
+
+
 def read_metadata(options: DataOptions, cohort: Cohort) -> pd.DataFrame | None:
     """Return the rows of the table of subjects, where there is one, in the order of a cohort."""
     from percdl.signals.readers.metadata import Metadata

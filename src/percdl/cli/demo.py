@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from percdl.cli.errors import fail, prepare_folder, require_packages
+from percdl.cli.model_options import LARGEST_SEED
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,7 +26,9 @@ def demo(
         "percdl-demo"
     ),
     subjects: Annotated[int, typer.Option(min=2, help="Number of subjects.")] = 64,
-    seed: Annotated[int, typer.Option(min=0, help="Decides everything that is drawn.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=LARGEST_SEED, help="Decides everything that is drawn.")
+    ] = 0,
     open_page: Annotated[
         bool, typer.Option("--open/--no-open", help="Open the page in a browser.")
     ] = False,

@@ -7,6 +7,8 @@ import re
 import typer
 
 AUTO = "auto"
+# Of whatever unit: a billion seconds are thirty years.
+LONGEST = 1e9
 _DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(s|ms|)")
 
 
@@ -35,7 +37,7 @@ def in_samples(text: str, sfreq: float) -> int | str:
 
 def _split(text: str) -> tuple[float, str]:
     found = _DURATION.fullmatch(text.strip())
-    if found is None or (not found[2] and "." in found[1]):
+    if found is None or (not found[2] and "." in found[1]) or float(found[1]) > LONGEST:
         raise typer.BadParameter(
             f"{text!r} is not a duration. Write seconds (1.0s), milliseconds (250ms), or a whole "
             "number of samples (100)."

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from percdl.cli.config import Context, set_defaults
-from percdl.cli.data_options import DataOptions, read_metadata
+from percdl.cli.data_options import DataOptions, keep_recordings, read_metadata
 from percdl.cli.errors import NOTHING_FOUND, prepare_file, require_packages, writing
 from percdl.cli.interruption import stopping_between_rounds
 from percdl.cli.model_options import ModelOptions
@@ -110,6 +110,7 @@ def fit(
 
     began = time.perf_counter()
     _prepare(out, report)
+    keep_recordings(source, {"--out": out, "--report": report})
     with voice.hearing_warnings(), connected(dask, voice) as runtime:
         cohort = read_any_cohort(source)
         if report is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from percdl.cli.durations import AUTO, check_duration, check_duration_or_auto, in_samples
+from percdl.cli.durations import AUTO, LONGEST, check_duration, check_duration_or_auto, in_samples
 
 if TYPE_CHECKING:
     from percdl.estimators import PerCDL
@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 _MODEL, _ALGORITHM = "Model", "Algorithm"
 STAGES = ("warp", "rotation", "gain")
 ALONE = ("identity", "free")
+LARGEST_SEED = 2**32 - 1  # that NumPy takes
 
 
 def _check_atoms(text: str) -> str:
-    if text != AUTO and not (text.isdecimal() and int(text) >= 1):
+    if text != AUTO and not (text.isdecimal() and 1 <= float(text) <= LONGEST):
         raise typer.BadParameter(f"{text!r} must be a whole number of at least 1, or auto.")
     return text
 
@@ -143,7 +144,9 @@ class ModelOptions:
         float,
         _option("End a phase at a relative change below this.", _ALGORITHM, min=0),
     ] = 0.0
-    seed: Annotated[int, _option("Decides all that is drawn.", _ALGORITHM, min=0)] = 0
+    seed: Annotated[
+        int, _option("Decides all that is drawn.", _ALGORITHM, min=0, max=LARGEST_SEED)
+    ] = 0
     dtype: Annotated[
         str,
         _option("float32 or float64.", _ALGORITHM, callback=_check_dtype, metavar="NAME"),

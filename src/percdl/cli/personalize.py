@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from percdl.cli.data_options import DataOptions, read_cohort
+from percdl.cli.data_options import DataOptions, keep_recordings, read_cohort
 from percdl.cli.errors import NOTHING_FOUND, prepare_file, writing
 from percdl.cli.voice import Voice
 
@@ -41,6 +41,7 @@ def personalize(
     prepare_file(out, "--out")
     if events is not None:
         prepare_file(events, "--events")
+    keep_recordings(source, {"--out": out, "--events": events})
     with voice.hearing_warnings():
         fitted = load(model)
         cohort = read_cohort(source, fitted.settings_)

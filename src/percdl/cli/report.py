@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from percdl.cli.data_options import DataOptions, read_cohort, read_metadata
+from percdl.cli.data_options import DataOptions, keep_recordings, read_cohort, read_metadata
 from percdl.cli.errors import prepare_file, require_packages, writing
 from percdl.cli.personalize import Model
 from percdl.cli.voice import Voice
@@ -50,6 +50,7 @@ def report(
     from percdl.estimators import load
 
     prepare_file(out, "--out")
+    keep_recordings(source, {"--out": out})
     with voice.hearing_warnings():
         fitted = load(model)
         cohort = read_cohort(source, fitted.settings_)

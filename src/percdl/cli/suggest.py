@@ -9,6 +9,7 @@ import typer
 from percdl.cli.data_options import DataOptions, read_cohort
 from percdl.cli.durations import AUTO, check_duration_or_auto, in_samples
 from percdl.cli.errors import NOTHING_FOUND
+from percdl.cli.model_options import LARGEST_SEED
 from percdl.cli.voice import Voice
 
 
@@ -23,7 +24,9 @@ def suggest(
             metavar="DURATION",
         ),
     ] = AUTO,
-    seed: Annotated[int, typer.Option(min=0, help="Decides all that is drawn.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=LARGEST_SEED, help="Decides all that is drawn.")
+    ] = 0,
 ) -> None:
     """Suggest atom length, number of atoms and penalty for recordings.
 

@@ -11,6 +11,7 @@ from percdl import __version__
 from percdl.algorithm.settings import Settings
 from percdl.estimators.automatic import Choices
 from percdl.estimators.base import BaseCDL
+from percdl.estimators.model_contents import arrays_of
 from percdl.estimators.motif import Motif
 from percdl.estimators.persistence import decode_model, encode_parameters
 from percdl.estimators.validation import check_parameters
@@ -19,6 +20,7 @@ from percdl.federated.checksum import checksum
 from percdl.federated.packing import Bounds
 from percdl.federated.privacy import Privacy, check_private
 from percdl.federated.roster import FEWEST_SITES
+from percdl.signals.contents import check_arrays
 
 _NUMBERS = ("n_atoms", "atom_length", "penalty")
 # What an agreement must hold, besides arrays.
@@ -112,6 +114,7 @@ class Agreement:
         """Return the estimator, not fitted."""
         try:
             model = decode_model(self.model, self.parameters, self.arrays)
+            check_arrays(self.arrays, arrays_of(self.parameters))  # and none beside them
         except (KeyError, TypeError, ValueError) as error:
             raise FederationError(
                 f"The agreement names what percdl {__version__} does not know ({error!r}). "

@@ -70,11 +70,12 @@ def _check_header(path: Path) -> bool:
     if "/" in lines[0][0]:
         _check_segments(path)
         return True
-    n_signals = int(lines[0][1]) if len(lines[0]) > 1 and lines[0][1].isdigit() else 0
+    told = lines[0][1] if len(lines[0]) > 1 else ""
+    n_signals = float(told) if told.isdecimal() else 0  # of any number of digits
     if len(lines) - 1 < n_signals:
         raise UnreadableFileError(
-            f"{path}: the first line announces {n_signals} signal(s), but {len(lines) - 1} are "
-            "described. The header was cut short; copy it again."
+            f"{path}: the first line announces {n_signals:.0f} signal(s), but {len(lines) - 1} "
+            "are described. The header was cut short; copy it again."
         )
     return False
 
@@ -83,12 +84,12 @@ def _check_segments(path: Path) -> None:
     """Refuse segments that are absent, or that hold a signal more often than others."""
     wfdb = require("wfdb", "Reading WFDB records")
     try:
-        header = wfdb.rdheader(str(path.absolute().with_suffix("")), rd_segments=True)
+        segments = wfdb.rdheader(str(path.absolute().with_suffix("")), rd_segments=True).segments
     except Exception as error:
         raise UnreadableFileError(
             f"{path}: a segment of the record cannot be read: {error}. Copy the record again."
         ) from error
-    for segment in header.segments:
+    for segment in segments:
         if segment is not None and set(segment.samps_per_frame or [1]) != {1}:
             raise UnreadableFileError(
                 f"{path}: segment {segment.record_name!r} has signals of several sampling rates, "
