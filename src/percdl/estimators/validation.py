@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import warnings
 from collections.abc import Sequence
@@ -222,8 +223,7 @@ def _is_auto(name: str, value: Any) -> bool:
 def _check_number(model: str, name: str, value: Any) -> None:
     if _is_auto(name, value):
         return
-    largest = sys.float_info.max  # whole numbers of Python can be larger
-    if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= value <= largest:
+    if not _is_within(value, Real, 0, sys.float_info.max):
         raise InvalidParameterError(
             f"`{model}({name}={value!r})` must be a finite number of at least 0{_or_auto(name)}."
         )
@@ -232,7 +232,7 @@ def _check_number(model: str, name: str, value: Any) -> None:
 def _check_ratio(model: str, ratio: Any, penalty: Any) -> None:
     if ratio is None:
         return
-    if not isinstance(ratio, Real) or isinstance(ratio, bool) or not 0 < ratio <= 1:
+    if not _is_within(ratio, Real, sys.float_info.min, 1):
         raise InvalidParameterError(
             f"`{model}(penalty_ratio={ratio!r})` must be a number above 0 and at most 1."
         )
@@ -250,13 +250,18 @@ def _or_auto(name: str) -> str:
 def _check_integer(model: str, name: str, value: Any, least: int) -> None:
     if _is_auto(name, value):
         return
-    whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if not whole or not least <= value <= MOST_INTEGER:
-        most = f" and at most {MOST_INTEGER}" if whole and value > least else ""
+    if not _is_within(value, Integral, least, MOST_INTEGER):
+        large = _is_within(value, Integral, least, math.inf)
+        most = f" and at most {MOST_INTEGER}" if large else ""
         raise InvalidParameterError(
             f"`{model}({name}={value!r})` must be an integer of at least {least}{most}"
             f"{_or_auto(name)}."
         )
+
+
+def _is_within(value: Any, kind: type, least: float, most: float) -> bool:
+    """Whether a value is a number of a kind and in a range; Python's own can be of any size."""
+    return isinstance(value, kind) and not isinstance(value, bool) and bool(least <= value <= most)
 
 
 def _check_seed(model: str, value: Any) -> None:

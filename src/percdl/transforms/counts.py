@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any
+
+import numpy as np
 
 from percdl.exceptions import InvalidParameterError
 
@@ -16,7 +17,7 @@ def check_count(transform: str, name: str, value: Any) -> None:
 
     >>> check_count("Modulation", "knots", 8)
     """
-    if not isinstance(value, Integral) or not 1 <= value <= MOST_PARAMS:
+    if not isinstance(value, int | np.integer) or not 1 <= value <= MOST_PARAMS:
         raise InvalidParameterError(
             f"`{transform}({name}={value!r})` must be an integer of at least 1 and at most "
             f"{MOST_PARAMS}."
