@@ -40,6 +40,7 @@ $(STAMP): pyproject.toml $(LOCK)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "percdl needs Python 3.11 or newer, but '$(PYTHON)' is" \
 	       "$$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12" >&2; exit 1; }
+	@echo "Setting up $(VENV): some minutes, and about 2 GB."
 	$(PYTHON) -m venv --clear $(VENV)
 ifeq ($(LOCK),)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'

@@ -160,7 +160,8 @@ def test_peers_are_given_the_true_personal_atoms(runner):
         ("dictionary", 2, (False, False)),
         ("parameters", np.nan, (False, False)),
         ("amplitudes", 0, (False, False)),
-        ("objective", 0.9, (False, False)),
+        ("objective", 0.9, (False, True)),
+        ("objective", 3, (False, False)),
     ],
 )
 def test_devices_are_compared_by_all_that_a_fit_has_learned(runner, kind, value, holds):
