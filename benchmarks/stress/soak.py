@@ -13,9 +13,11 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import jax
 import numpy as np
@@ -81,13 +83,11 @@ class Bench:
 
 def soak(n_operations: int, every: int, seed: int = 0) -> Iterator[tuple[int, Holdings]]:
     """Work, and yield the holdings after each ``every`` operations, with how many were done."""
-    folder = Path(tempfile.mkdtemp())
-    try:
+    with _own_temporary_folder() as folder:
         rng = np.random.default_rng(seed)
         first = [_estimator(rng) for _ in range(4)]
         bench = Bench(rng, folder, [])
         bench.models.extend(model.fit(bench.cohort()) for model in first)
-        before = _temporary()
         shares = np.array([share for _, share in OPERATIONS])
         for done in range(1, n_operations + 1):
             # Warming up, what is rare is as frequent as the rest, so that its programs are met.
@@ -95,10 +95,18 @@ def soak(n_operations: int, every: int, seed: int = 0) -> Iterator[tuple[int, Ho
             operate, _ = OPERATIONS[rng.choice(len(shares), p=given / given.sum())]
             operate(bench)
             if done % every == 0:
-                left = len(list(folder.rglob("*"))) + len(_temporary() - before)
-                yield done, replace(holdings(), leftovers=left)
-    finally:
-        shutil.rmtree(folder)
+                yield done, replace(holdings(), leftovers=len(list(folder.rglob("*"))))
+
+
+@contextmanager
+def _own_temporary_folder() -> Iterator[Path]:
+    """Put all temporary files in a folder apart from the usual one, where others leave theirs."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        mock.patch.object(tempfile, "tempdir", folder),
+        mock.patch.dict(os.environ, TMPDIR=folder),
+    ):
+        yield Path(folder)
 
 
 def slope(done: list[int], values: list[int]) -> float:
@@ -232,10 +240,6 @@ def holdings() -> Holdings:
         children=sum(len((task / "children").read_text().split()) for task in tasks),
         leftovers=0,
     )
-
-
-def _temporary() -> set[str]:
-    return set(os.listdir(tempfile.gettempdir()))
 
 
 # Shares of what is asked for; most of it is new people seen through a model that exists.

@@ -12,7 +12,7 @@ import pytest
 
 from percdl import Cohort, Recording
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError, UnreadableFileError
-from percdl.signals.clock import first_gap, mean_rate
+from percdl.signals.clock import first_gap, is_thousandfold, mean_rate
 
 pytestmark = pytest.mark.filterwarnings("error")
 RAGGED = [[1.0], [1.0, 2.0]]
@@ -340,3 +340,8 @@ def test_a_wfdb_header_of_odd_numbers_is_refused(tmp_path, first_line, words):
     (tmp_path / "a.hea").write_bytes(f"{first_line}\n".encode("latin-1"))
     with pytest.raises(UnreadableFileError, match=words):
         Cohort.from_wfdb(tmp_path / "a.hea")
+
+
+def test_a_rate_next_to_nothing_is_no_thousandth():
+    assert not is_thousandfold(100.0, 0.0)
+    assert not is_thousandfold(100.0, 1e-320)

@@ -72,7 +72,7 @@ def is_thousandfold(fast: float, slow: float) -> bool:
     >>> is_thousandfold(100, 0.1), is_thousandfold(1000, 100)
     (True, False)
     """
-    return THOUSAND[0] <= fast / slow <= THOUSAND[1]
+    return THOUSAND[0] * slow <= fast <= THOUSAND[1] * slow
 
 
 def warn_of_slow_clock(column: str, rate: float) -> None:
