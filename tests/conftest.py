@@ -1,6 +1,7 @@
 """Fixtures and settings shared by all tests."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,17 @@ settings.register_profile(
 settings.load_profile("percdl")
 
 ROOT = Path(__file__).resolve().parents[1]
+# Of the 65,530 that Linux grants a process.
+MANY_MAPS = 20_000
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_programs():
+    """Forget compiled programs when they are many: each holds maps of memory, which run out."""
+    yield
+    maps = Path("/proc/self/maps")
+    if "jax" in sys.modules and maps.exists() and maps.read_bytes().count(b"\n") > MANY_MAPS:
+        sys.modules["jax"].clear_caches()
 
 
 @pytest.fixture(scope="session")
