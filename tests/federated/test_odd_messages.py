@@ -1,18 +1,22 @@
 """What fuzzing has found in federated messages: each case once raised something else."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from benchmarks.stress.fuzz.sites import PlainSite, make_model
-from percdl.exceptions import FederationError
-from percdl.federated.agreement import propose
+from percdl.estimators import container
+from percdl.exceptions import FederationError, ModelFileError
+from percdl.federated.agreement import Agreement, propose
+from percdl.federated.checkpoint import read_checkpoint
 from percdl.federated.joining import _check_told
 from percdl.federated.packing import Bounds, Entry, Layout, exponent, layout_of
 from percdl.runtimes.messages import Reply
 
 pytestmark = pytest.mark.filterwarnings("error")
+ENDED = Path(__file__).parents[1] / "fixtures" / "v0.1.0" / "ended.checkpoint"
 
 
 @pytest.fixture(scope="module")
@@ -167,3 +171,12 @@ def test_an_array_with_a_malformed_header_is_refused():
     records.array_records["arrays"]["x"] = odd
     with pytest.raises(FederationError, match="arrays that came cannot be read"):
         read_request(records)
+
+
+def test_a_checkpoint_of_terms_that_cannot_be_is_refused(tmp_path):
+    content, arrays = container.read(ENDED, container.FEDERATION)
+    agreement = Agreement.from_message(content["agreement"], container.under("agreement/", arrays))
+    content["terms"]["n_masks"] = 3  # of one channel
+    container.write(tmp_path / "forged", container.FEDERATION, content, arrays)
+    with pytest.raises(ModelFileError, match=r"damaged \(The terms of a run cannot be read"):
+        read_checkpoint(tmp_path / "forged", agreement)

@@ -169,6 +169,7 @@ def read_checkpoint(path: Path, agreement: Agreement) -> FederatedCheckpoint:
             CONTENT.check(content, "")
         checkpoint = FederatedCheckpoint(content, arrays)
         before = checkpoint.agreement
+        Terms.from_json(content["terms"], before)
     except (OSError, FederationError) as error:
         raise ModelFileError(
             f"{path} is not {container.NAMES[container.FEDERATION][0]}, or it is damaged "
