@@ -65,10 +65,10 @@ def first_guess(seed, n_channels=1):
     return atoms + 0.3 * rng.standard_normal(atoms.shape)
 
 
-def settings(transform=WARP, n_channels=1, **options):
+def settings(transform=WARP, n_channels=1, n_atoms=2, **options):
     """Return settings for the toy cohort, in double precision."""
     defaults = {"penalty": 0.3, "n_init": 2, "n_perso": 3, "dtype": "float64"}
-    return Settings(transform, LENGTH, 2, n_channels, **(defaults | options))
+    return Settings(transform, LENGTH, n_atoms, n_channels, **(defaults | options))
 
 
 def fit(arrays, chosen, dictionary, chunk_rows=None) -> tuple[Outcome, History]:

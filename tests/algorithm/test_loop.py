@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import toy
+from numpy.testing import assert_array_equal
 
 from percdl.algorithm import loop, server
 from percdl.algorithm.exchange import Broadcast
@@ -57,6 +58,19 @@ def test_a_fit_settles_when_two_rounds_in_turn_are_alike():
     # Without a tolerance, all rounds are run, also those that change nothing.
     history.record("personal", 5, "CSC", 20.0)
     assert not loop._settled(history, toy.settings(tolerance=0.0))
+
+
+def test_a_move_that_was_no_gain_is_taken_back_and_is_the_last():
+    history, broadcast = History(), Broadcast(toy.patterns(), move=np.array([3, -1]))
+    told = []
+    # The third codes end above the update before them, by more than rounding; no others do.
+    ends = [(9.0, 8.0), (8.0 + 1e-9, 7.0), (7.1, 6.5), (6.0, 5.0), (4.0, 3.0)]
+    for index, (codes, update) in enumerate(ends):
+        history.record("population", index, "CSC", codes)
+        told.append(loop._moves_left(history, broadcast))
+        history.record("population", index, "CDU", update)
+    assert told[:2] == [None, None]
+    assert_array_equal(told[2:], [[-3, 1], [0, 0], [0, 0]])
 
 
 def test_what_is_saved_says_which_round_comes_next():

@@ -7,7 +7,9 @@ import pandas as pd
 import pytest
 import toy
 from double import in_double
+from numpy.testing import assert_allclose
 
+from percdl.algorithm import server
 from percdl.algorithm.history import History
 from percdl.algorithm.loop import run_percdl
 from percdl.runtimes.in_process import InProcess
@@ -95,8 +97,35 @@ def test_recorded_objective_is_that_of_the_residual(options):
     assert history.records[-1].objective == pytest.approx(objective, rel=1e-9)
 
 
-def test_search_keeps_the_codes_it_cannot_improve():
-    """With onset search and several starts, codes still never get worse than PerCDU left them."""
+def test_a_window_that_gives_the_last_cycle_away_for_a_trifle_is_taken_back():
+    """Every cycle is 20 samples, the last ends with the recording; an atom is 16 of them.
+
+    A little energy lies after the 16 that begin with a cycle: to have it, the last cycle of
+    everybody would have to reach beyond the recording.
+    """
+    rng = np.random.default_rng(0)
+    cycle = np.zeros(20)
+    cycle[4:14], cycle[-4:] = np.hanning(12)[1:-1], 0.1
+    arrays = [
+        np.concatenate([np.zeros(8), *np.outer(rng.uniform(0.9, 1.1, 5), cycle)])[:-4, None]
+        for _ in range(4)
+    ]
+    chosen = toy.settings(Identity(), n_atoms=1, n_init=4, n_perso=0)
+    outcome, history = toy.fit(arrays, chosen, cycle[None, :16, None])
+    _, stayed, moved, _, back, *rest = (r.objective for r in history.records)
+    assert moved > 2 * stayed
+    assert moved > 2 * back
+    assert max(rest) <= stayed * (1 + 1e-6)
+    assert outcome.sums.counts == [20]
+    assert_allclose(outcome.dictionary[0, :, 0], cycle[:16] / np.linalg.norm(cycle[:16]))
+
+
+def test_search_keeps_the_codes_it_cannot_improve(monkeypatch):
+    """With onset search and several starts, codes still never get worse than PerCDU left them.
+
+    Windows that are voted for look ahead: they stay here.
+    """
+    monkeypatch.setattr(server, "ROUNDS_AFTER_MOVE", 99)
     chosen = toy.settings(centering="off", n_perso=4)
     for seed in range(3):
         _, history = toy.fit(toy.recordings(seed, LENGTHS), chosen, toy.first_guess(seed))

@@ -73,6 +73,15 @@ def test_an_atom_stays_where_a_move_gains_nothing():
     assert_array_equal(moves, 0)
 
 
+def test_windows_move_as_they_are_told():
+    rng = np.random.default_rng(6)
+    moment, weight = rng.standard_normal((K, 12, P)), np.full((K, 12, 1), 2.0)
+    told = np.array([-3, 1])
+    updated, moves = cdu.update_dictionary(moment, weight, np.ones((K, L, P)), told)
+    assert_array_equal(moves, told)
+    assert_array_equal(updated, [moment[0, :L] / 2, moment[1, 4 : 4 + L] / 2])
+
+
 def test_normalized_atoms_have_unit_norm_unless_they_are_zero():
     atoms = np.random.default_rng(4).standard_normal((3, L, P))
     atoms[1] = 0

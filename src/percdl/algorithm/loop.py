@@ -15,6 +15,9 @@ from percdl.algorithm.settings import Settings
 from percdl.algorithm.standing import Standing, begin
 from percdl.steps.cdu import normalize
 
+# By this share of the objective codes may end above the update before them: it is rounding.
+MOST_RISE = 1e-6
+
 
 @runtime_checkable
 class Runtime(Protocol):
@@ -68,7 +71,8 @@ def run_percdl(
         history.record("population", index, "CSC", sums.objective)
         if not sums.counts.any():
             return Outcome(broadcast.dictionary, sums, StopReason.NO_ACTIVATIONS)
-        broadcast, objective = population_update(sums, broadcast, settings)  # line 4, CDU
+        moves = _moves_left(history, broadcast)
+        broadcast, objective = population_update(sums, broadcast, settings, moves)  # line 4, CDU
         history.record("population", index, "CDU", objective)
         settled = _settled(history, settings)
         if settled:
@@ -121,6 +125,23 @@ def _close(runtime: Runtime, settings: Settings, broadcast: Broadcast, history: 
         sums = runtime.population_round(broadcast)
     history.record("final", 0, "CSC", sums.objective)
     return sums
+
+
+def _moves_left(history: History, broadcast: Broadcast) -> np.ndarray | None:
+    """Return the moves of windows that CDU has to make, or nothing if it may choose.
+
+    A window of more energy can still be the worse one: where recordings end with a pattern, its
+    last repetition cannot follow the move. It shows: exact codes end above what CDU has reached,
+    which they cannot do in a window that stayed. The move is then taken back, and is the last.
+    """
+    ends = [r.objective for r in history.records if r.phase == "population"]
+    rises = [
+        after > before * (1 + MOST_RISE)
+        for before, after in zip(ends[1::2], ends[2::2], strict=False)
+    ]
+    if not any(rises) or broadcast.move is None:
+        return None
+    return -broadcast.move if rises[-1] else np.zeros_like(broadcast.move)
 
 
 def _settled(history: History, settings: Settings) -> bool:

@@ -24,11 +24,12 @@ LARGE, N_WHOLE_LARGE = 512, 3
 
 
 def population_update(
-    sums: Sums, broadcast: Broadcast, settings: Settings
+    sums: Sums, broadcast: Broadcast, settings: Settings, moves: np.ndarray | None = None
 ) -> tuple[Broadcast, float]:
     """CDU (Alg. 1, line 4): the next broadcast, and the objective after the half-step.
 
-    Where sums do not tell what the step reaches, the objective is the one before it.
+    Windows move by ``moves`` (K,), or where most energy is. Where sums do not tell what the step
+    reaches, the objective is the one before it.
     """
     if sums.ztz.size:
         dictionary = overlap.update_dictionary(sums.ztz, sums.ztx, broadcast.dictionary, 1.0)
@@ -37,7 +38,7 @@ def population_update(
     objective = sums.objective
     if _in_one_unit(settings):
         objective = sums.energy - cdu.explained(*_own_window(sums, settings))
-    dictionary, move = cdu.update_dictionary(sums.moment, sums.weight, broadcast.dictionary)
+    dictionary, move = cdu.update_dictionary(sums.moment, sums.weight, broadcast.dictionary, moves)
     return Broadcast(cdu.normalize(dictionary), move=move), objective
 
 

@@ -6,26 +6,28 @@ import numpy as np
 
 
 def update_dictionary(
-    moment: np.ndarray, weight: np.ndarray, dictionary: np.ndarray
+    moment: np.ndarray,
+    weight: np.ndarray,
+    dictionary: np.ndarray,
+    moves: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the atoms (K, L, P) that fit best, ``phi_k = m_k / w_k``, and their moves.
 
     ``moment`` (K, L + 2R, P) and ``weight`` (K, L + 2R, Q) are sums over subjects. Exact for
-    non-overlapping codes. With margins (R > 0) an atom moves to the window in which the
-    segments hold most energy, by the number of samples given in the second result (K,);
-    this undoes the offset an initialization leaves. An atom without activations is kept
-    (decision 11).
+    non-overlapping codes. With margins (R > 0) an atom moves by the samples that ``moves`` (K,)
+    says or, if nothing is said, to the window in which the segments hold most energy; this undoes
+    the offset an initialization leaves. An atom without activations is kept (decision 11).
     """
     n_atoms, length, _ = dictionary.shape
     margin = (moment.shape[1] - length) // 2
     mean = np.divide(moment, weight, out=np.zeros_like(moment), where=weight > 0)
     density = np.cumsum(np.pad((moment * mean).sum(2), ((0, 0), (1, 0))), axis=1)
     energy = density[:, length:] - density[:, :-length]
-    updated, moves = dictionary.copy(), np.zeros(n_atoms, int)
+    updated, moved = dictionary.copy(), np.zeros(n_atoms, int)
     for k in np.flatnonzero(weight.sum((1, 2)) > 0):
-        start = _first_best(energy[k], margin)
-        updated[k], moves[k] = mean[k, start : start + length], start - margin
-    return updated, moves
+        start = _first_best(energy[k], margin) if moves is None else margin + moves[k]
+        updated[k], moved[k] = mean[k, start : start + length], start - margin
+    return updated, moved
 
 
 def explained(moment: np.ndarray, weight: np.ndarray) -> float:
