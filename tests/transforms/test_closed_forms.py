@@ -27,10 +27,10 @@ def solve(transform, *problem):
     return in_double(jax.jit(transform.solve), *problem)
 
 
-def test_division_leaves_alone_what_there_is_nothing_to_divide_by():
+def test_division_by_nothing_gives_nothing():
     x, by = np.full(5, 3.0), np.array([2.0**-30, 0.5, 4.0, 0.0, -2.0])
-    assert_array_equal(in_double(divide, x, by), [3 * 2.0**30, 6, 0.75, 3, 3])
-    assert_array_equal(jax.grad(lambda b: divide(jnp.zeros(1), b).sum())(jnp.zeros(1)), 0)
+    assert_array_equal(in_double(divide, x, by), [3 * 2.0**30, 6, 0.75, 0, 0])
+    assert_array_equal(jax.grad(lambda b: divide(jnp.ones(1), b).sum())(jnp.zeros(1)), 0)
 
 
 @pytest.mark.parametrize("transform", [Free(), Gain(), Rotation(), Modulation(3)], ids=repr)

@@ -150,7 +150,7 @@ def fit(
 
 def _segment_energy(moment, weight):
     """Return the energy of the mean segments at each sample, all that any atom could explain."""
-    return jnp.where(weight > 0, divide(moment**2, weight), 0).sum(-1)
+    return divide(moment**2, weight).sum(-1)
 
 
 def _fit(transform, options: FitOptions, atom, moment, weight, params):

@@ -21,6 +21,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from percdl.transforms.base import Transform, WarpTransform
+from percdl.transforms.division import divide
 
 # Compiled programs take NumPy arrays as they take JAX arrays.
 Values = Array | np.ndarray
@@ -159,7 +160,7 @@ def _linearize(transform: Transform, profile: bool, model: Model, subject: Chunk
     if profile:
         seen = subject.seen * value
         power = jnp.sum(seen**2, axis=1)
-        share = jnp.where(power > 0, strength / jnp.where(power > 0, power, 1), 0)
+        share = divide(strength, power)
         weight = weight - (seen * share[:, None]).T @ seen
     return Tangent(
         value=value,

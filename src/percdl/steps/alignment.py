@@ -11,6 +11,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from percdl.transforms.division import divide
+
 # The alignment moves through the atom at 0 to 3 times the normal speed, in half samples; in
 # whole ones where the atom is long, since a sixtieth of its duration is fine enough.
 LONG = 60
@@ -76,7 +78,7 @@ def _mean_segment(atom, moment, weight):
     A warp keeps the extreme values of an atom, hence the scale by the largest magnitude.
     """
     observed = weight > 0
-    mean = jnp.where(observed, moment / weight, 0)
+    mean = divide(moment, weight)
     peak = jnp.abs(mean).max((1, 2), keepdims=True)
-    scale = jnp.abs(atom).max() / jnp.where(peak > 0, peak, jnp.inf)
+    scale = divide(jnp.abs(atom).max(), peak)
     return mean * scale, observed.astype(moment.dtype)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from percdl.steps.types import Events, Signals
+from percdl.transforms.division import divide
 
 
 class L0Coder(NamedTuple):
@@ -57,7 +58,7 @@ def encode(
     N / L steps are sequential; reading the onsets off it takes O((N / L)^2).
     """
     projection, norm = correlate(signals, atoms)
-    amplitude = jnp.where(norm > 0, projection / norm, 0)
+    amplitude = divide(projection, norm)
     if not rules.signed:
         amplitude = jnp.maximum(amplitude, 0)
     gain = amplitude * amplitude * norm - penalty

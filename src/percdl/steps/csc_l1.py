@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Complex, Float, Int
 
 from percdl.steps.types import Signals
+from percdl.transforms.division import divide
 
 # Rounding hides a duality gap of so many units in the last place of the energy.
 ROUNDING = 4
@@ -247,9 +248,8 @@ def _residual(problem: Problem, activations: Float[Array, "S K V"]):
 
 def _energy(problem: Problem, weighted: Float[Array, "S P N"]) -> Float[Array, " S"]:
     """Return the weighted energy of what has been multiplied by the weights already."""
-    if problem.weights is None:
-        return jnp.sum(weighted**2, axis=(1, 2))
-    return jnp.sum(jnp.where(problem.weights > 0, weighted**2 / problem.weights, 0), axis=(1, 2))
+    energy = weighted**2 if problem.weights is None else divide(weighted**2, problem.weights)
+    return jnp.sum(energy, axis=(1, 2))
 
 
 def _spectral_energy(x_hat: Complex[Array, "S P F"], n_times: int) -> Float[Array, " S"]:
@@ -285,7 +285,7 @@ def _duality_gap(problem: Problem, activations, correlation, error) -> Float[Arr
     steepest = _steepest(problem, correlation)
     most = jnp.where(steepest > 0, penalty / (2 * steepest), jnp.inf)
     explained = jnp.sum(activations * correlation, axis=(1, 2))
-    c = jnp.clip(1 + explained / jnp.where(error > 0, error, jnp.inf), 0, most)
+    c = jnp.clip(1 + divide(explained, error), 0, most)
     used = 2 * c[:, None, None] * activations * correlation
     slack = jnp.maximum(problem.penalty * jnp.abs(activations) - used, 0)
     return (1 - c) ** 2 * error + jnp.sum(slack, axis=(1, 2))

@@ -19,6 +19,7 @@ from scipy.signal import find_peaks
 
 from percdl.steps.csc import L0Coder, encode
 from percdl.steps.types import Signals
+from percdl.transforms.division import divide
 
 N_CANDIDATES = 96
 # Smoothness of shapes drawn without data, as shares of an atom: from a spike to half a wave.
@@ -149,6 +150,6 @@ def mean_shares(signals: Signals, dictionaries, penalty, rules: L0Coder):
 
     def share(dictionary):
         gain = encode(signals, dictionary[None], penalty, rules)[1]
-        return jnp.sum(jnp.where(energy > 0, gain / energy, 0))
+        return jnp.sum(divide(gain, energy))
 
     return jax.lax.map(share, dictionaries) / jnp.maximum(jnp.sum(energy > 0), 1)

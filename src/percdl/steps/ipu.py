@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from percdl.transforms.base import Atom, Point, Transform
+from percdl.transforms.division import divide
 
 # Levenberg-Marquardt damping, relative to the mean curvature: its start, its growth after a
 # refused step and its decay after an accepted one.
@@ -36,7 +37,7 @@ def explained_energy(
     """
     match = jnp.sum(moment * atoms, axis=(-2, -1))
     power = jnp.sum(weight * atoms**2, axis=(-2, -1))
-    amplitude = jnp.maximum(match, 0) / jnp.where(power > 0, power, jnp.inf)
+    amplitude = divide(jnp.maximum(match, 0), power)
     return amplitude * match, amplitude, power
 
 
@@ -137,7 +138,7 @@ def _linearize(point: Point, basis, moment, weight) -> Quadratic:
     root = jnp.sqrt(_per_warp(c**2 * weight * slope**2, n_warps))
     # Scaled by the root of the stiffness once, the basis serves all three products; where
     # the stiffness is zero so are force and leak.
-    inverse = 1 / jnp.where(root > 0, root, jnp.inf)
+    inverse = divide(jnp.ones_like(root), root)
     scaled = basis * root[..., None, :]
     sides = jnp.stack([force * inverse, leak * inverse], axis=2)
     pull, coupling = jnp.moveaxis(jnp.einsum("bcrl,bcml->bcrm", sides, scaled), 2, 0)
@@ -183,7 +184,7 @@ def _step(fit: Quadratic, damping: Float[Array, " B"]) -> Float[Array, "B C m"]:
     solved = solve_positive(system, jnp.stack([fit.pull, fit.coupling], axis=-1))
     direct, coupled = solved[..., 0], solved[..., 1]
     gap = fit.power - jnp.sum(fit.coupling * coupled, axis=(1, 2))
-    lift = jnp.sum(fit.coupling * direct, axis=(1, 2)) / jnp.where(gap > 0, gap, jnp.inf)
+    lift = divide(jnp.sum(fit.coupling * direct, axis=(1, 2)), gap)
     step = direct + lift[:, None, None] * coupled
     # A subject without activations has no curvature, and no solution; it stays where it is.
     return jnp.where(jnp.isfinite(step), step, 0)

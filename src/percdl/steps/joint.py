@@ -19,6 +19,7 @@ from jaxtyping import Array, Float, Int
 
 from percdl.steps.ipu import total_price
 from percdl.transforms.base import Atom, Transform
+from percdl.transforms.division import divide
 
 # The gradient may vanish where the misfit does not: samples that no copy reaches through the
 # warp, a price, the edge of Theta. Polyak's length is then bounded by this.
@@ -46,7 +47,7 @@ def descend(
     def descend_one(moment, weight, params):
         seen = jnp.broadcast_to(weight, moment.shape)
         total = jnp.sum(seen)
-        scale = seen.size / jnp.where(total > 0, total, jnp.inf)
+        scale = divide(jnp.full_like(total, seen.size), total)
 
         def misfit(point):
             params, copy = point
@@ -86,7 +87,7 @@ def local_misfit(
 
     The distance of the personal atom to the mean segment of one subject, where it was seen.
     """
-    mean = jnp.where(weight > 0, moment / weight, 0)
+    mean = divide(moment, weight)
     off = transform.apply(params, copy) - mean
     return jnp.sum(weight * off**2) + total_price(transform, params)
 

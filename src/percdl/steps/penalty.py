@@ -12,6 +12,7 @@ from scipy.stats import norm as normal
 
 from percdl.steps.csc import L0Coder, correlate, encode
 from percdl.steps.types import Events, Signals
+from percdl.transforms.division import divide
 
 # The median of |x| for a standard normal variable, so that a median measures a variance.
 MEDIAN_DEVIATION = float(normal.ppf(0.75))
@@ -86,7 +87,7 @@ def _largest_gain(signals: Signals, dictionary, rules: L0Coder):
     projection, norm = correlate(signals, dictionary[None])
     if not rules.signed:
         projection = jnp.maximum(projection, 0)
-    gain = jnp.where(norm > 0, projection**2 / norm, 0)
+    gain = divide(projection**2, norm)
     n_positions = signals.lengths - dictionary.shape[1] + 1
     inside = jnp.arange(gain.shape[2]) < n_positions[:, None, None]
     return jnp.max(jnp.where(inside, gain, 0))

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 
 from percdl.steps.ipu import explained_energy, total_price
 from percdl.transforms.base import Atom, Transform
+from percdl.transforms.division import divide
 
 # The infimum of the fit is unknown; the paper puts zero in its place. On noisy data the true
 # minimum is positive and the Polyak step then overshoots, hence the cap.
@@ -30,7 +31,7 @@ def polyak(
     """
 
     def fit_one(moment, weight, params):
-        mean_energy = jnp.sum(jnp.where(weight > 0, moment**2 / weight, 0))
+        mean_energy = jnp.sum(divide(moment**2, weight))
         scale = jnp.where(mean_energy > 0, mean_energy, 1)
 
         def unexplained(params):

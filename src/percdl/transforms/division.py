@@ -7,11 +7,11 @@ from jaxtyping import Array, Float
 
 
 def divide(x: Float[Array, "*#shape"], by: Float[Array, "*#shape"]) -> Float[Array, "*#shape"]:
-    """Return ``x / by``, or ``x`` itself where ``by`` is not above zero.
+    """Return ``x / by``, or zero where ``by`` is not above zero.
 
     Never a division by zero, so that nothing is undefined to differentiate either.
 
     >>> divide(jnp.array([6.0, 6.0]), jnp.array([4.0, 0.0]))
-    Array([1.5, 6. ], dtype=float32)
+    Array([1.5, 0. ], dtype=float32)
     """
-    return x / jnp.where(by > 0, by, 1)
+    return x / jnp.where(by > 0, by, jnp.inf)

@@ -49,5 +49,5 @@ class Free(ClosedFormTransform):
 
     def solve(self, atom: Atom, moment, weight) -> Params:
         """Return the weighted mean segments, at unit norm."""
-        mean = jnp.where(weight > 0, divide(moment, weight), 0)
+        mean = divide(moment, weight)
         return self.project(mean.reshape(*mean.shape[:-2], -1))
