@@ -241,6 +241,19 @@ def test_a_subject_without_the_atom_has_no_error_to_tell(model, cohort):
     assert np.isfinite(found.atom_se).all()
 
 
+def test_one_person_is_enough_for_a_spread(model, cohort):
+    fitted = copy(model)
+    vars(fitted).pop("personal_dictionary_", None)
+    events = model.events_
+    fitted.events_ = events[(events["subject"] == "Di") | (events["atom"] == 0)]
+    fitted.n_activations_, fitted.params_ = model.n_activations_.copy(), model.params_.copy()
+    fitted.n_activations_[:3, 1], fitted.params_[:3, 1] = 0, np.nan
+    fitted.n_activations_[4:, 1], fitted.params_[4:, 1] = 0, np.nan
+    found = estimate_uncertainty(fitted, cohort)
+    assert np.isfinite(found.atom_se).all()
+    assert np.isfinite(found.personal_se[3]).all()
+
+
 def test_an_unfitted_model_is_refused(cohort):
     with pytest.raises(NotFittedError):
         estimate_uncertainty(PerCDL(), cohort)

@@ -162,6 +162,8 @@ class Linearization:
         params = self.model.params_[self.active[:, k], k] - neutral
         if params.size == 0:
             return np.eye(neutral.size)
+        # One person says the same twice as once; scikit-learn warns of a single row.
+        params = np.resize(params, (max(2, len(params)), neutral.size))
         covariance, _ = ledoit_wolf(params, assume_centered=True)
         values, vectors = np.linalg.eigh(covariance)
         return ROOM * vectors * np.sqrt(np.maximum(values, 0))

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 SCRIPTS = ("data", "charts", "overview", "table", "signal", "subject", "groups", "main")
 NO_GROUPS = (
     "The recordings carry fewer than two groups with two people in each, so there is nothing to "
-    "compare. Groups come with the recordings: a column of a table (`--metadata` and `--group` on "
-    "the command line), or `Cohort.from_arrays(..., groups=...)`."
+    "compare. Groups come with the recordings: a column of a table (--metadata and --group on "
+    "the command line), or the groups of Cohort.from_arrays in Python."
 )
 
 
