@@ -160,7 +160,7 @@ def _linearize(transform: Transform, profile: bool, model: Model, subject: Chunk
     if profile:
         seen = subject.seen * value
         power = jnp.sum(seen**2, axis=1)
-        share = divide(strength, power)
+        share = divide(jnp.asarray(strength), power)
         weight = weight - (seen * share[:, None]).T @ seen
     return Tangent(
         value=value,
