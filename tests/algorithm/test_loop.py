@@ -64,10 +64,10 @@ def test_a_move_that_was_no_gain_is_taken_back_and_is_the_last():
     history, broadcast = History(), Broadcast(toy.patterns(), move=np.array([3, -1]))
     told = []
     # The third codes end above the update before them, by more than rounding; no others do.
-    ends = [(9.0, 8.0), (8.0 + 1e-9, 7.0), (7.1, 6.5), (6.0, 5.0), (4.0, 3.0)]
+    ends = [(9.0, 8.0), (8.0 + 9e-6, 7.0), (7.1, 6.5), (6.0, 5.0), (4.0, 3.0)]
     for index, (codes, update) in enumerate(ends):
         history.record("population", index, "CSC", codes)
-        told.append(loop._moves_left(history, broadcast))
+        told.append(loop._moves_left(history, broadcast, energy=10.0))
         history.record("population", index, "CDU", update)
     assert told[:2] == [None, None]
     assert_array_equal(told[2:], [[-3, 1], [0, 0], [0, 0]])

@@ -8,15 +8,13 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from percdl.algorithm.coding import ROUNDING
 from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.history import History, StopReason
 from percdl.algorithm.server import fix_gauge, personal_update, population_update
 from percdl.algorithm.settings import Settings
 from percdl.algorithm.standing import Standing, begin
 from percdl.steps.cdu import normalize
-
-# By this share of the objective codes may end above the update before them: it is rounding.
-MOST_RISE = 1e-6
 
 
 @runtime_checkable
@@ -71,7 +69,7 @@ def run_percdl(
         history.record("population", index, "CSC", sums.objective)
         if not sums.counts.any():
             return Outcome(broadcast.dictionary, sums, StopReason.NO_ACTIVATIONS)
-        moves = _moves_left(history, broadcast)
+        moves = _moves_left(history, broadcast, sums.signal)
         broadcast, objective = population_update(sums, broadcast, settings, moves)  # line 4, CDU
         history.record("population", index, "CDU", objective)
         settled = _settled(history, settings)
@@ -127,7 +125,7 @@ def _close(runtime: Runtime, settings: Settings, broadcast: Broadcast, history: 
     return sums
 
 
-def _moves_left(history: History, broadcast: Broadcast) -> np.ndarray | None:
+def _moves_left(history: History, broadcast: Broadcast, energy: float) -> np.ndarray | None:
     """Return the moves of windows that CDU has to make, or nothing if it may choose.
 
     A window of more energy can still be the worse one: where recordings end with a pattern, its
@@ -136,7 +134,7 @@ def _moves_left(history: History, broadcast: Broadcast) -> np.ndarray | None:
     """
     ends = [r.objective for r in history.records if r.phase == "population"]
     rises = [
-        after > before * (1 + MOST_RISE)
+        after > before + ROUNDING * energy
         for before, after in zip(ends[1::2], ends[2::2], strict=False)
     ]
     if not any(rises) or broadcast.move is None:
