@@ -119,6 +119,11 @@ def test_prices_beyond_all_numbers_are_the_largest():
     assert given(dtype="float64").in_unit(2.0**-100).penalty == 0.3 * 2.0**200
 
 
+def test_a_delta_below_all_numbers_is_the_smallest():
+    assert given(delta=1e-300).in_unit(1.0).delta == float(np.finfo("float32").tiny)
+    assert given(delta=1e-300, dtype="float64").in_unit(1.0).delta == 1e-300
+
+
 def test_defaults_are_those_of_the_estimators():
     chosen = given()
     assert (chosen.n_init, chosen.n_perso, chosen.tolerance) == (5, 5, 0.0)

@@ -3,12 +3,14 @@
 import jax
 import naive
 import numpy as np
+import pytest
 from double import in_double
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from percdl import Cohort, PerCDL, PopCDL, TimeWarp, make_synthetic
+from percdl.exceptions import NoActivationWarning
 from percdl.steps.csc import L0Coder, encode
 from percdl.steps.robust import encode_robustly, rebuild, weigh_residual
 from percdl.steps.types import Signals
@@ -71,6 +73,26 @@ def test_a_delta_beyond_every_residual_is_the_squared_loss():
     robust = in_double(fast_encode, signals, atoms, 0.3, 1e3, L0Coder())[0]
     plain, _ = in_double(jax.jit(encode, static_argnames="rules"), signals, atoms, 0.3, L0Coder())
     jax.tree.map(assert_allclose, robust, plain)
+
+
+def test_a_delta_too_small_for_its_square_has_the_loss_of_its_size():
+    """Where nothing pays, the loss is twice delta times the sum of magnitudes."""
+    delta = 1e-30
+    signals, atoms = jax.tree.map(lambda a: a.astype(np.float32), problem(2))
+    signals = signals._replace(lengths=signals.lengths.astype(np.int32))
+    loss = fast_encode(signals, atoms, np.float32(1.0), np.float32(delta), L0Coder())[3]
+    assert_allclose(loss, 2 * delta * np.abs(signals.values).sum((1, 2)), rtol=1e-5)
+
+
+def test_no_nan_comes_of_a_delta_that_is_nothing_in_single_precision():
+    """Recordings of two lengths: beyond the end of the shorter, residuals are exactly zero."""
+    truth = make_synthetic(2, random_state=0)
+    cohort = Cohort.from_arrays([truth.cohort[0].values, truth.cohort[1].values[:200]])
+    model = PopCDL(2, 50, 0.1, loss="huber", huber_delta=1e-300, init=truth.personal_dictionary[0])
+    with pytest.warns(NoActivationWarning):
+        model.fit(cohort)
+    assert np.isfinite(model.dictionary_).all()
+    assert np.isfinite(model.history_["objective"]).all()
 
 
 def test_the_objective_falls_in_every_round_and_exact_half_step():

@@ -115,14 +115,15 @@ class Settings:
         """Return the same settings for signals counted in ``unit``, with all prices in it, too.
 
         The l0 price and the transform's are in squared units; the l1 price is one of amplitudes.
-        Prices beyond all numbers of the precision are the largest of them, which mean the same.
+        Prices beyond all numbers of the precision are the largest of them, which mean the same. A
+        delta below all of them is the smallest, since residuals are divided by it.
         """
-        most = float(np.finfo(self.dtype).max)
+        least, most = float(np.finfo(self.dtype).tiny), float(np.finfo(self.dtype).max)
         per_amplitude = self.penalty / unit
         return replace(
             self,
             penalty=min(per_amplitude if self.overlaps else per_amplitude / unit, most),
-            delta=None if self.delta is None else min(self.delta / unit, most**0.5),
+            delta=None if self.delta is None else min(max(self.delta / unit, least), most**0.5),
             transform=self.transform if unit == 1 else self.transform.reprice(1 / unit),
         )
 

@@ -47,14 +47,14 @@ def encode_robustly(
     events, _ = encode(_weigh(signals, weights), atoms, penalty, rules)
     residual = _residual(signals, events, atoms)
     weights = weigh_residual(residual, delta) * seen
-    slack = jnp.where(weights > 0, delta**2 * (1 / weights - 1), 0)
+    slack = delta * jnp.maximum(jnp.abs(residual) - delta, 0) * seen
     loss = jnp.sum(weights * residual**2 + slack, axis=(1, 2))
     energy = jnp.sum(weights * signals.values**2 + slack, axis=(1, 2))
     return events, _weigh(signals, weights), energy, loss
 
 
 def weigh_residual(residual: Array, delta: Float[Array, ""]) -> Array:
-    """Return ``min(1, delta / |r|)``."""
+    """Return ``min(1, delta / |r|)``, for a delta above 0."""
     return delta / jnp.maximum(jnp.abs(residual), delta)
 
 
