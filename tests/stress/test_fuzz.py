@@ -23,11 +23,6 @@ def test_a_valid_result_or_a_documented_error(door, tmp_path):
     documented = (*target.documented, TypeCheckError)
     outcomes = set()
 
-    @settings(
-        max_examples=40, derandomize=True, deadline=None, database=None,
-        suppress_health_check=list(HealthCheck),
-    )  # fmt: skip
-    @given(st.binary(min_size=8, max_size=64))
     def attempt(content):
         with engine.strict():
             try:
@@ -36,7 +31,19 @@ def test_a_valid_result_or_a_documented_error(door, tmp_path):
             except documented as error:
                 outcomes.add(type(error).__name__)
 
-    attempt()
+    @settings(
+        max_examples=40, derandomize=True, deadline=None, database=None,
+        suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
+    @given(st.binary(min_size=8, max_size=64))
+    def search(content):
+        attempt(content)
+
+    search()
+    # What Hypothesis draws differs by its version; that both kinds of outcome come must not.
+    draws = random.Random(0)
+    for _ in range(80):
+        attempt(draws.randbytes(32))
     assert "accepted" in outcomes
     assert len(outcomes) > 1
 
