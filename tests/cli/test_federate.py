@@ -174,7 +174,11 @@ SERVER_FAULTS = [
     ("[model]", "[modelx]", "says 'modelx'"),
     ("[sites]", "[sites", "is not a TOML file"),
     ("n-atoms = 2", "n-atoms = 0", "model.n-atoms: '0' must be a whole number"),
-    ("n-atoms = 2", 'n-atoms = "auto"', 'PerCDL(n_atoms="auto")'),
+    (
+        "n-atoms = 2",
+        'n-atoms = "auto"',
+        "server.toml asks for what a federation cannot do: `PerCDL(",
+    ),
     ("atom-length = 16", 'atom-length = "1.0s"', "must be a number of samples"),
     ('transform = "warp"', 'transform = "bend"', "'bend' must be warp"),
     ("keys/ca.crt", "keys/nobody.crt", "no file"),

@@ -16,6 +16,7 @@ from percdl.cli.errors import NOTHING_FOUND, fail, prepare_folder, require_packa
 from percdl.cli.federate_config import ServerTable, read_server_file
 from percdl.cli.interruption import ending_on_request, stopping_between_rounds
 from percdl.cli.voice import Voice
+from percdl.exceptions import PerCDLError
 
 if TYPE_CHECKING:
     from percdl.federated.front import FederatedPerCDL
@@ -46,7 +47,10 @@ def server(
     """
     require_packages(("flwr", "cryptography"), "federated", "a server talks over Flower")
     plan = read_server_file(config)
-    federation = make_federation(plan)
+    try:
+        federation = make_federation(plan)
+    except PerCDLError as error:
+        fail(f"{config} asks for what a federation cannot do: {error}")
     if terms:
         _tell_terms(federation, voice)
         return
