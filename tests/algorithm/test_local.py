@@ -15,7 +15,7 @@ from percdl.transforms import Compose, Gain, Shift
 
 
 def site(n_subjects=3, settings=None, block_rows=16, **options):
-    cohort = Cohort.from_arrays(np.random.default_rng(0).standard_normal((n_subjects, 40, 1)))
+    cohort = Cohort.from_arrays(toy.recordings(0, [40] * n_subjects))
     shape = Shape(16, 2**20, block_rows)
     return Site(cohort, settings or toy.settings(), shape, resident=False, **options)
 
@@ -42,6 +42,23 @@ def test_blocks_are_searched_together_as_long_as_they_are_few(monkeypatch, most,
 
 def test_as_many_are_searched_together_as_fill_a_program():
     assert local.SEARCHED_ROWS == 512
+
+
+@pytest.mark.parametrize("refused", [range(48), range(16), range(20, 21)])
+def test_recordings_that_would_get_worse_keep_what_they_had(monkeypatch, refused):
+    """In every chunk, not only in the one of each shape that is always chosen from."""
+    many, broadcast = site(48, block_rows=48), Broadcast(toy.patterns())
+    assert len(many.chunks) == 3
+    many.population_round(broadcast)
+    before = [np.array(many.coded[index].objective) for index in range(3)]
+    rows = np.arange(48).reshape(3, 16)
+    answers = iter(~np.isin(rows, refused))
+    monkeypatch.setattr(local.coding, "no_worse", lambda *given: next(answers))
+    many.personal_round(broadcast)
+    for index, old in enumerate(before):
+        kept = np.isin(rows[index], refused)
+        same = np.isclose(many.coded[index].objective, old, rtol=1e-4)
+        assert_array_equal(same, kept)
 
 
 def test_a_site_of_some_of_a_cohort_counts_as_the_whole():

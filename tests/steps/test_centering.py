@@ -41,6 +41,13 @@ def test_smoothing_keeps_the_first_sines_and_drops_the_rest(coefficients):
     assert_allclose(smooth_warp(warp, L - 2), warp, atol=1e-12)
 
 
+@pytest.mark.parametrize("length", [4, 9, 24])
+def test_all_sines_together_express_every_warp(length):
+    warp = np.arange(length) + np.random.default_rng(0).uniform(-0.4, 0.4, length)
+    warp[[0, -1]] = 0, length - 1
+    assert_allclose(smooth_warp(warp, length - 2), warp, atol=1e-12)
+
+
 def test_smoothing_leaves_the_identity_alone():
     assert_allclose(smooth_warp(np.broadcast_to(SAMPLES, (2, 3, L))) - SAMPLES, 0, atol=1e-13)
 

@@ -301,6 +301,16 @@ def test_nothing_is_found_where_nothing_is_seen(case, penalty):
     assert_allclose(objective, np.sum(values**2, axis=(1, 2)), atol=1e-12)
 
 
+def test_an_atom_of_nothing_is_not_used_and_disturbs_no_other():
+    drawn = draw(PLAIN)
+    atoms = drawn.atoms * np.array([1.0, 0.0])[:, None, None]
+    activations, objective = solve(drawn.signals, atoms, EACH)
+    alone = solve(drawn.signals, atoms[:, :1], EACH)
+    assert_array_equal(activations[:, 1], 0)
+    assert_allclose(activations[:, :1], alone[0])
+    assert_allclose(objective, alone[1])
+
+
 def test_overlapping_activations_are_found():
     """Without noise and with little penalty, the sum of overlapping atoms is taken apart."""
     rng = np.random.default_rng(12)
