@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from percdl.steps.compilation import program
 from percdl.steps.csc import L0Coder, encode
 from percdl.steps.csc_l1 import L1Coder, encode_l1
 from percdl.steps.overlap import overlap_statistics, overlapping_statistics
@@ -36,13 +37,13 @@ class Coded(NamedTuple):
     overlap: tuple[Array, Array] | None = None
 
 
-@jax.jit
+@program
 def measure_energy(signals: Signals) -> Array:
     """Sum the squared samples of each recording."""
     return jnp.einsum("snp,snp->s", signals.values, signals.values)
 
 
-@partial(jax.jit, static_argnames=("rules", "margin"))
+@partial(program, static_argnames=("rules", "margin"))
 def code(
     signals: Signals,
     energy: Array,

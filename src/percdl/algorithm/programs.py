@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float
 
 from percdl.algorithm.settings import N_TRY_STEPS, FitOptions
 from percdl.steps.centering import invert_warps, recenter_params
+from percdl.steps.compilation import program
 from percdl.steps.ipu import explained_energy, gauss_newton, solve_parts, total_price
 from percdl.steps.joint import descend
 from percdl.steps.polyak import polyak
@@ -62,7 +63,7 @@ class Summary(NamedTuple):
     misfit: Float[Array, "K 2"]
 
 
-@partial(jax.jit, static_argnames=("transform",))
+@partial(program, static_argnames=("transform",))
 def prepare(
     transform: Transform,
     dictionary: Array,
@@ -101,7 +102,7 @@ def prepare(
     return Prepared(*(jnp.moveaxis(x, 0, 1) for x in results))
 
 
-@partial(jax.jit, static_argnames=("transform", "align_first"))
+@partial(program, static_argnames=("transform", "align_first"))
 def seek(
     transform: Transform,
     align_first: bool,
@@ -124,7 +125,7 @@ def seek(
     return params.at[:, at].set(found), moved
 
 
-@partial(jax.jit, static_argnames=("transform", "options"))
+@partial(program, static_argnames=("transform", "options"))
 def fit(
     transform: Transform,
     options: FitOptions,
@@ -165,7 +166,7 @@ def _fit(transform, options: FitOptions, atom, moment, weight, params):
     return solver(transform, atom, moment, weight, params, options.n_steps)
 
 
-@partial(jax.jit, static_argnames=("transform", "by_subject", "centres", "searches", "copy_steps"))
+@partial(program, static_argnames=("transform", "by_subject", "centres", "searches", "copy_steps"))
 def summarize(
     transform: Transform,
     dictionary: Array,
@@ -219,7 +220,7 @@ def summarize(
     return Summary(*jax.lax.map(one_atom, (dictionary, *by_atom)))
 
 
-@partial(jax.jit, static_argnames=("by_subject",))
+@partial(program, static_argnames=("by_subject",))
 def add_up(statistics: Statistics, dictionary: Array, by_subject: bool):
     """Sum the wide statistics for CDU: moment and weight of each atom."""
     moment, weight = _balance(statistics, dictionary.shape[1], by_subject)

@@ -13,6 +13,7 @@ from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.settings import Settings
 from percdl.steps import cdu, overlap, percdu
 from percdl.steps.centering import find_gauge, smooth_warp
+from percdl.steps.compilation import program
 from percdl.steps.joint import average_copies
 from percdl.steps.windows import elect_windows, move_windows
 from percdl.transforms.base import WarpTransform
@@ -187,6 +188,6 @@ def _center(
     return dictionary
 
 
-@partial(jax.jit, static_argnames="transform")
+@partial(program, static_argnames="transform")
 def _resample(transform: WarpTransform, dictionary: jax.Array, warps: jax.Array) -> jax.Array:
     return jax.lax.map(lambda pair: transform.resample(*pair), (dictionary, warps))

@@ -12,6 +12,7 @@ import jax
 
 from percdl.algorithm import programs
 from percdl.algorithm.settings import Settings
+from percdl.steps.compilation import function_of
 from percdl.steps.types import Statistics
 from percdl.transforms.base import Transform
 
@@ -43,7 +44,7 @@ def personal_shapes(settings: Settings, n_masks: int) -> Shapes:
     by_subject = partial(array, 1, n_atoms)
     with jax.enable_x64(settings.dtype == "float64"):
         summary = jax.eval_shape(
-            lambda dictionary, statistics, params: programs.summarize(
+            lambda dictionary, statistics, params: function_of(programs.summarize)(
                 settings.transform,
                 dictionary,
                 statistics,

@@ -187,4 +187,6 @@ def _read(found: Personalization, cycles: np.ndarray, at: np.ndarray) -> np.ndar
 def _compiled_reading(warp: Any) -> Any:
     import jax
 
-    return jax.jit(jax.vmap(jax.vmap(warp.resample)))
+    from percdl.steps.compilation import program
+
+    return program(jax.vmap(jax.vmap(warp.resample)))

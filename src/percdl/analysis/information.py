@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from percdl.steps.compilation import program
 from percdl.transforms.base import Transform, WarpTransform
 from percdl.transforms.division import divide
 
@@ -77,7 +78,7 @@ class Model(NamedTuple):
     variance: Float[Values, ""] | float
 
 
-@partial(jax.jit, static_argnames=("transform", "profile"))
+@partial(program, static_argnames=("transform", "profile"))
 def measure_fit(transform: Transform, profile: bool, model: Model, chunk: Chunk):
     """Return, for each subject, the squared residual and how well its parameters are seen.
 
@@ -95,7 +96,7 @@ def measure_fit(transform: Transform, profile: bool, model: Model, chunk: Chunk)
     return jax.lax.map(one, chunk)
 
 
-@partial(jax.jit, static_argnames=("transform", "profile"))
+@partial(program, static_argnames=("transform", "profile"))
 def sum_information(
     transform: Transform, profile: bool, model: Model, chunk: Chunk
 ) -> Information:
@@ -121,7 +122,7 @@ def sum_information(
     return jax.lax.scan(add, nothing, chunk)[0]
 
 
-@partial(jax.jit, static_argnames=("transform", "profile"))
+@partial(program, static_argnames=("transform", "profile"))
 def spread_errors(
     transform: Transform,
     profile: bool,

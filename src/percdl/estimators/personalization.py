@@ -111,9 +111,9 @@ def pad_people(values: np.ndarray) -> np.ndarray:
 
 @cache
 def _compiled_warp(warp: WarpTransform) -> Callable[..., Any]:
-    import jax
+    from percdl.steps.compilation import program
 
-    return jax.jit(warp.warp, static_argnums=(1, 2))
+    return program(warp.warp, static_argnums=(1, 2))
 
 
 @cache
@@ -121,4 +121,6 @@ def _compiled(transform: Transform) -> Callable[..., Any]:
     """Return ``f`` for all atoms together; step by step it would cost seconds."""
     import jax
 
-    return jax.jit(jax.vmap(transform.apply, (1, 0), 1))
+    from percdl.steps.compilation import program
+
+    return program(jax.vmap(transform.apply, (1, 0), 1))

@@ -23,6 +23,7 @@ from percdl.algorithm.local import Site
 from percdl.algorithm.settings import Settings
 from percdl.algorithm.shapes import personal_shapes
 from percdl.steps.centering import SMOOTH_WIDTH
+from percdl.steps.compilation import function_of, program
 from percdl.steps.types import Statistics
 from percdl.transforms import TimeWarp
 
@@ -156,24 +157,26 @@ def _personal(summary: programs.Summary, settings: Settings, scales: Scales) -> 
     return rows
 
 
-@partial(jax.jit, static_argnames=("transform", "centres"))
+@partial(program, static_argnames=("transform", "centres"))
 def _summarize_each(transform, dictionary, statistics: Statistics, params, centres: bool):
     """Return the `Summary` of each subject alone, with every subject counting once."""
 
     def alone(statistics, params):
         one = jax.tree.map(lambda x: x[None], (statistics, params))
-        return programs.summarize(transform, dictionary, *one, True, centres, False, 0)
+        return function_of(programs.summarize)(
+            transform, dictionary, *one, True, centres, False, 0
+        )
 
     return jax.vmap(alone)(statistics, params)
 
 
-@jax.jit
+@program
 def _balance_each(statistics: Statistics, dictionary):
     """Return moment and weight of each subject alone, with every subject counting once."""
 
     def alone(statistics):
         one = jax.tree.map(lambda x: x[None], statistics)
-        return programs.add_up(one, dictionary, True)
+        return function_of(programs.add_up)(one, dictionary, True)
 
     return jax.vmap(alone)(statistics)
 

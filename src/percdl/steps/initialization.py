@@ -17,6 +17,7 @@ from jaxtyping import Int
 from scipy.ndimage import gaussian_filter1d
 from scipy.signal import find_peaks
 
+from percdl.steps.compilation import program
 from percdl.steps.csc import L0Coder, encode
 from percdl.steps.types import Signals
 from percdl.transforms.division import divide
@@ -143,7 +144,7 @@ def _loud_windows(energy: np.ndarray, atom_length: int) -> np.ndarray:
     return peaks - 1
 
 
-@partial(jax.jit, static_argnames=("rules",))
+@partial(program, static_argnames=("rules",))
 def mean_shares(signals: Signals, dictionaries, penalty, rules: L0Coder):
     """Return the share of a recording that each dictionary explains, averaged over recordings."""
     energy = jnp.sum(signals.values**2, axis=(1, 2))

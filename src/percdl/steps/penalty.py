@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 from scipy.stats import norm as normal
 
+from percdl.steps.compilation import program
 from percdl.steps.csc import L0Coder, correlate, encode
 from percdl.steps.types import Events, Signals
 from percdl.transforms.division import divide
@@ -77,12 +77,12 @@ def largest_penalty(
     return float(_largest_gain(signals, dictionary, rules))
 
 
-@partial(jax.jit, static_argnames=("rules",))
+@partial(program, static_argnames=("rules",))
 def _code_at_no_price(signals: Signals, dictionary, rules: L0Coder) -> Events:
     return encode(signals, dictionary[None], jnp.zeros((), dictionary.dtype), rules)[0]
 
 
-@partial(jax.jit, static_argnames=("rules",))
+@partial(program, static_argnames=("rules",))
 def _largest_gain(signals: Signals, dictionary, rules: L0Coder):
     projection, norm = correlate(signals, dictionary[None])
     if not rules.signed:
