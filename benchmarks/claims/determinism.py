@@ -14,12 +14,19 @@ import numpy as np
 
 from benchmarks.claims._claim import Claim, at_least, at_most, is_quick
 from benchmarks.stress import torture
-from benchmarks.stress.determinism import SURROUNDINGS, fingerprint, fingerprints_in, make
+from benchmarks.stress.determinism import (
+    SURROUNDINGS,
+    busy_machine,
+    fingerprint,
+    fingerprints_in,
+    make,
+)
 from benchmarks.timing import say
 from percdl import Cohort, OutOfCore, write_shards
 from percdl.estimators.checkpoint import fit_with_checkpoints
 
 N_SUBJECTS, CHUNKS, WORKERS = 40, (1, 3, 16, 40), (1, 2, 4)
+N_BUSY = 10
 # Largest difference of dictionaries and parameters where sums are taken in another order.
 MOST_DOUBLE = 1e-9
 
@@ -28,6 +35,7 @@ def claims() -> Iterator[Claim]:
     """Compare processes, then fits in one process."""
     yield _surroundings()
     yield from _in_one_process()
+    yield _on_a_busy_machine()
     yield from _groupings()
 
 
@@ -55,6 +63,18 @@ def _in_one_process() -> Iterator[Claim]:
     yield at_least("with checkpoints, the same file", float(fingerprint(kept) == reference), 1)
     shown = make(progress=True).fit(x).set_params(progress=False)
     yield at_least("with a progress bar, the same file", float(fingerprint(shown) == reference), 1)
+
+
+def _on_a_busy_machine() -> Claim:
+    """Fit few and long recordings, whose transforms the threads of XLA would share."""
+    say("a busy machine")
+    x = torture.recordings(4, 3, 12_000)
+    reference = fingerprint(make("warp").fit(x))
+    with busy_machine():
+        again = [fingerprint(make("warp").fit(x)) for _ in range(N_BUSY)]
+    return at_least(
+        "fits while the machine has other work, the same file", again.count(reference), N_BUSY
+    )
 
 
 def _groupings() -> Iterator[Claim]:

@@ -7,8 +7,13 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import jax.numpy as jnp
 
 from benchmarks.stress import torture
 
@@ -50,6 +55,24 @@ def fingerprints_in(surroundings: dict[str, str]) -> tuple[str, ...]:
         command, env=os.environ | surroundings, check=True, capture_output=True, text=True
     )
     return tuple(done.stdout.split())
+
+
+@contextmanager
+def busy_machine() -> Iterator[None]:
+    """Give the threads of XLA other work, so that now more and now fewer of them are free."""
+    over = threading.Event()
+
+    def keep_busy() -> None:
+        while not over.is_set():
+            jnp.fft.rfft(jnp.ones((64, 4096))).block_until_ready()
+
+    other = threading.Thread(target=keep_busy)
+    other.start()
+    try:
+        yield
+    finally:
+        over.set()
+        other.join()
 
 
 def main() -> None:

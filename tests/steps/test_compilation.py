@@ -1,11 +1,10 @@
 """Programs give the same bits every time, whatever threads are free."""
 
-import threading
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks.stress.determinism import busy_machine
 from percdl.steps.compilation import program
 from percdl.steps.csc import encode
 from percdl.steps.types import Signals
@@ -18,19 +17,8 @@ def test_a_busy_machine_does_not_change_a_bit():
     signals = Signals(jnp.asarray(x), jnp.full(4, 12_288, jnp.int32), None)
     atoms = jnp.asarray(rng.standard_normal((1, 1, 100, 3)), jnp.float32)
     code = program(encode)
-    over = threading.Event()
-
-    def keep_busy():
-        while not over.is_set():
-            jnp.fft.rfft(jnp.ones((64, 4096))).block_until_ready()
-
-    other = threading.Thread(target=keep_busy)
-    other.start()
-    try:
+    with busy_machine():
         codes = [
             jax.tree.map(np.asarray, code(signals, atoms, jnp.float32(0.5))) for _ in range(60)
         ]
-    finally:
-        over.set()
-        other.join()
     assert len({b"".join(part.tobytes() for part in jax.tree.leaves(one)) for one in codes}) == 1
