@@ -117,10 +117,11 @@ def test_nearest_atoms_tell_what_can_be_told(metric):
     labels = np.repeat(["a", "b", "c"], 40)
     shapes = rng.normal(size=(3, 9, 2))
     atoms = np.repeat(shapes, 40, axis=0) + 0.1 * rng.normal(size=(120, 9, 2))
-    assert neighbour_auc(atoms, labels, metric) == 1
-    assert neighbour_auc(5 * atoms, labels, metric) == 1
+    assert neighbour_auc(atoms, labels, metric) == {5: 1, 15: 1}
+    assert neighbour_auc(5 * atoms, labels, metric) == {5: 1, 15: 1}
     atoms[0] = np.nan
-    assert abs(neighbour_auc(atoms, rng.permutation(labels), metric) - 0.5) < 0.2
+    for value in neighbour_auc(atoms, rng.permutation(labels), metric).values():
+        assert abs(value - 0.5) < 0.2
 
 
 def test_the_classification_is_read_step_by_step():
