@@ -48,6 +48,10 @@ class FederatedPerCDL(BaseEstimator):
     activations and parameters stay where they are. Cost per round: at a site that of the model on
     its own recordings. It sends a vector of O(K L (L + P)) numbers with one time warp for all
     channels, of O(K (L P)^2 + K^2 L) at most, whatever the number and length of its recordings.
+    (The paper's Algorithm 2 sends O(K (L P + M)) numbers per subject, parameters included.)
+
+    Use a server that you trust: one that lies can read windows of single people's recordings
+    through the masks (docs/federated/threat_model.md).
 
     Parameters
     ----------

@@ -3,7 +3,9 @@
 A site sends ``8 n`` bytes in a round, with n numbers. With K atoms of L samples and P channels,
 margins of R samples, Q masks and a time warp shared by the channels, a round of the first phase
 has ``n = 4 + K + K (L + 2R) (P + Q)``; one of the second ``n = 4 + 7 K + K L (L + 1) / 2 +
-K L (P + 3)``, where the Gram matrix of an atom is symmetric and half of it is sent.
+K L (P + 3)``, where the Gram matrix of an atom is symmetric and half of it is sent. That is
+O(L^2) per atom and site; the paper's Algorithm 2 sends O(L) per atom and *subject*, and everyone's
+parameters with it.
 """
 
 from __future__ import annotations
