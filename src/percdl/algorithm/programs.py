@@ -228,7 +228,7 @@ def add_up(statistics: Statistics, dictionary: Array, by_subject: bool):
 
 
 def _balance(statistics: Statistics, length: int, by_subject: bool):
-    """Let every subject count once (Algorithm 2) instead of by its squared amplitudes."""
+    """Let every subject count once (Alg. 2, phase 1) instead of by its squared amplitudes."""
     moment, weight, _ = statistics
     if not by_subject:
         return moment, weight

@@ -20,7 +20,8 @@ from percdl.transforms.base import WarpTransform
 
 # A window is moved only while so many rounds are left to fit it anew.
 ROUNDS_AFTER_MOVE = 2
-# A large population's mean warp is known well enough to remove all of it more than once.
+# A large population's mean warp is known well enough to remove all of it more than once; both
+# numbers were chosen on the paper's synthetic cohorts.
 LARGE, N_WHOLE_LARGE = 512, 3
 
 

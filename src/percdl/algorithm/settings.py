@@ -16,7 +16,8 @@ Weighting = Literal["amplitude", "subjects"]
 Solver = Literal["gauss-newton", "polyak"]
 Update = Literal["closed-form", "robust"]
 
-# Shifts of the onsets that are tried, for atoms of 50 samples; they stretch with longer ones.
+# Shifts of the onsets that are tried, for atoms of 50 samples (the paper's synthetic cohorts, on
+# which they were chosen); they stretch with longer ones.
 SHIFTS = tuple(range(-5, 6))
 # Everybody is searched in the first round; later those whose fit is worse than the
 # population's, or whose window cuts the pattern, until so many searches have changed nothing.
@@ -64,7 +65,7 @@ class Settings:
         the paper does, or do not centre.
     weighting : {"amplitude", "subjects"}
         Whether segments count by squared amplitude (the exact minimizer of Eq. 3) or every
-        subject once (Algorithm 2).
+        subject once (as in phase 1 of Algorithm 2; phase 2 there counts segments).
     solver : {"gauss-newton", "polyak"}
         How IPU is solved.
     update : {"closed-form", "robust"}

@@ -43,7 +43,9 @@ def judge_events(
     the subject's typical activations (those of at least half the median amplitude). The
     probability of an activation is the share of the weight of the subsets that hold it; it is
     exact, by the forward-backward recursion. No annotation is used, and the units of the
-    signals cancel. Cost O(n m) for n activations, m of them within a few intervals of each.
+    signals cancel. The three default values were chosen on 150 annotated gait recordings
+    (docs/segmentation.md); for other movements check them. Cost O(n m) for n activations, m of
+    them within a few intervals of each.
 
     Parameters
     ----------

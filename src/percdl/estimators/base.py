@@ -128,6 +128,12 @@ class BaseCDL(Described, TransformerMixin, BaseEstimator):
     def personalize(self, X: Any, *, runtime: Place | None = None) -> Personalization:
         """Express recordings never seen, with the dictionary frozen.
 
+        The parameters are fitted from the start, so for the recordings of the fit they differ
+        from ``params_`` and ``warps_``, which went through the rounds of the fit. On 150 gait
+        recordings, with atoms of 90 samples, the median of the largest difference of a warp was
+        5 samples, where people differ by 6. Use ``personalization_`` for the recordings of the
+        fit, and compare people only within one of the two.
+
         Parameters
         ----------
         X, runtime : as in `fit`

@@ -104,12 +104,14 @@ class PerCDL(BaseCDL):
     dictionary_ : array (K, L, P)
         What the population shares, at unit norm.
     params_ : array (S, K, M)
-        How each person differs; NaN where a subject has no activation of an atom.
+        How each person differs; NaN where a subject has no activation of an atom. These are the
+        results of the fit; `personalize` of the same recordings gives other values, see there.
     personal_dictionary_ : array (S, K, L, P)
         Everyone's version of the atoms; NaN where a subject has no activation of an atom.
     warps_ : array (S, K, C, L)
         Everyone's psi at the samples of the atom, in samples; C = 1 warp for all channels, one
-        for each, or none where the transform warps no time.
+        for each, or none where the transform warps no time. Like ``params_``, they differ from
+        the warps that `personalize` finds for the same recordings.
     events_ : DataFrame
         Columns subject, atom, onset_sample, onset_seconds, amplitude.
     n_activations_ : array (S, K)

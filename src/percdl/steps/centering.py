@@ -24,6 +24,7 @@ from scipy.special import ndtr
 
 from percdl.transforms.base import WarpTransform
 
+# Chosen on the paper's synthetic cohorts (docs/paper_notes.md, "The gauge").
 SMOOTH_WIDTH = 4
 # A gauge must stay invertible: what the inverses show may not slow it down below this.
 MIN_SPEED = 0.2
