@@ -1,5 +1,7 @@
 """Parquet, NPZ, EDF and WFDB: round trips, and what is refused with the file and the record."""
 
+import os
+import shutil
 import sys
 import warnings
 
@@ -333,6 +335,68 @@ def test_malformed_headers(record, header, message):
     path = record()
     path.write_text(header)
     with pytest.raises(UnreadableFileError, match=message):
+        Cohort.from_wfdb(path)
+
+
+SIGNAL = "A 1 250 500\n{} 16 200 16 0 0 0 0 I\n"
+
+
+@pytest.fixture
+def elsewhere(record, tmp_path_factory):
+    """Return the header of a record, and another folder that holds the same record."""
+    path, other = record(), tmp_path_factory.mktemp("elsewhere")
+    for end in (".hea", ".dat"):
+        shutil.copy(path.with_suffix(end), other)
+    return path, other
+
+
+@pytest.mark.parametrize("name", ["{relative}/A.dat", "{absolute}/A.dat", "linked.dat"])
+def test_a_header_names_files_of_its_own_folder(elsewhere, name):
+    path, other = elsewhere
+    path.with_name("linked.dat").symlink_to(other / "A.dat")
+    places = {"relative": os.path.relpath(other, path.parent), "absolute": other}
+    path.write_text(SIGNAL.format(name.format(**places)))
+    words = rf"A\.hea: '.*\.dat' is {other}/A\.dat, outside the folder of the record"
+    with pytest.raises(UnreadableFileError, match=words):
+        Cohort.from_wfdb(path)
+
+
+def test_bytes_that_are_no_part_of_a_name_hide_no_link(elsewhere):
+    path, other = elsewhere
+    path.with_name("linked.dat").symlink_to(other / "A.dat")
+    path.write_bytes(SIGNAL.format("lin\xe9ked.dat").encode("latin-1"))
+    with pytest.raises(UnreadableFileError, match="outside the folder of the record"):
+        Cohort.from_wfdb(path)
+
+
+@pytest.mark.parametrize("segment", ["../A", "linked", "within"])
+def test_segments_lie_in_the_folder_of_the_record(elsewhere, segment):
+    path, other = elsewhere
+    path.with_name("linked.hea").symlink_to(other / "A.hea")
+    path.with_name("linked.dat").symlink_to(other / "A.dat")
+    path.with_name("within.hea").write_text(SIGNAL.format("linked.dat"))
+    path.with_name("B.hea").write_text(f"B/1 2 250 500\n{segment} 500\n")
+    with pytest.raises(UnreadableFileError, match=r"\.hea: .*outside the folder of the record"):
+        Cohort.from_wfdb(path.with_name("B.hea"))
+
+
+def test_a_linked_header_must_stay_in_its_folder(elsewhere):
+    path, other = elsewhere
+    expected = Cohort.from_wfdb(path)[0].values
+    path.with_name("B.hea").symlink_to(path)
+    np.testing.assert_array_equal(Cohort.from_wfdb(path.with_name("B.hea"))[0].values, expected)
+    path.with_name("C.hea").symlink_to(other / "A.hea")
+    with pytest.raises(UnreadableFileError, match=rf"C\.hea' is {other}/A\.hea, outside"):
+        Cohort.from_wfdb(path.with_name("C.hea"))
+    path.with_name("folder").symlink_to(other)  # a folder may be a link itself
+    linked = Cohort.from_wfdb(path.with_name("folder") / "A.hea")[0].values
+    np.testing.assert_array_equal(linked, expected)
+
+
+def test_a_segment_in_segments_is_refused(record):
+    path = record()
+    path.write_text("A/1 2 250 500\nA 500\n")
+    with pytest.raises(UnreadableFileError, match=r"A\.hea is a segment that is in segments"):
         Cohort.from_wfdb(path)
 
 

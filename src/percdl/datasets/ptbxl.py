@@ -22,6 +22,7 @@ from percdl.datasets.ptbxl_tables import (
 from percdl.exceptions import DatasetError, InvalidParameterError
 from percdl.signals import Cohort
 from percdl.signals.extras import require
+from percdl.signals.readers.wfdb import check_header
 
 # Folders and columns of the official layout, by sampling rate.
 RATES = {100: "filename_lr", 500: "filename_hr"}
@@ -273,6 +274,7 @@ def _read_record(wfdb: Any, path: Path, who: str) -> Any:
                 "that record out with `records`."
             )
     try:
+        check_header(path.with_suffix(".hea"))
         return wfdb.rdrecord(str(path))
     except Exception as error:  # wfdb raises whatever its parsing of a broken file runs into
         raise DatasetError(

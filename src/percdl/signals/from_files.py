@@ -223,7 +223,8 @@ class FromFiles(ABC):
     ) -> C:
         """Read WFDB records (PhysioNet) by their .hea files, in the units they state.
 
-        Only local files are read. Signals read together must have one sampling rate: choose
+        Only files in the folder of the header are read; a name or a symbolic link that leads out
+        of it raises `UnreadableFileError`. Signals read together must have one sampling rate: choose
         them with ``channels``. Needs wfdb (``pip install 'percdl[data]'``). Other arguments:
         see `FromFiles`.
         """

@@ -1,5 +1,6 @@
-"""WFDB records (PhysioNet), read by the package wfdb, from local files only."""
+"""WFDB records (PhysioNet), read by the package wfdb, from the folder of their header only."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ def read_wfdb(path: Path, channels: dict[str, str] | None, subject: str) -> Iter
 def _read(path: Path) -> tuple[Any, list[np.ndarray], list[float]]:
     """Return a record, its signals in physical units, and the rate of each."""
     wfdb = require("wfdb", "Reading WFDB records")
-    in_segments = _check_header(path)
+    in_segments = check_header(path)
     try:
         # Segments can only be joined at the rate of the frames; `_check_segments` sees to it.
         with hushed():
@@ -55,29 +56,58 @@ def _read(path: Path) -> tuple[Any, list[np.ndarray], list[float]]:
         raise _explain(path, error) from error
 
 
-def _check_header(path: Path) -> bool:
-    """Refuse what is no header, or points elsewhere; return whether the record is in segments."""
+def check_header(path: Path, is_segment: bool = False) -> bool:
+    """Raise where a header is malformed, or leads to files outside its folder.
+
+    Returns whether the record is in segments, which a segment must not be itself.
+    """
     if path.suffix.lower() not in SUFFIXES:
         raise UnreadableFileError(
             f"{path} is not a WFDB header. Pass the .hea file of the record."
         )
-    text = path.read_bytes().decode("latin-1")
-    lines = [line.split() for line in text.splitlines() if line.strip() and line[0] != "#"]
+    _check_inside(path, path.name)
+    # As the package wfdb reads it: other bytes than ASCII are no part of a name.
+    text = path.read_bytes().decode("ascii", "ignore")
+    stripped = [line.strip() for line in text.splitlines()]
+    lines = [line.split() for line in stripped if line and line[0] != "#"]
     if not lines:
         raise UnreadableFileError(f"{path} is empty. A WFDB header has a line for the record.")
-    if any("://" in line[0] or "::" in line[0] for line in lines):
+    in_segments, names = "/" in lines[0][0], [line[0] for line in lines[1:]]
+    if any("://" in name or "::" in name for name in names):
         raise UnreadableFileError(f"{path} names a file on the network. Only local ones are read.")
-    if "/" in lines[0][0]:
+    if in_segments and is_segment:
+        raise UnreadableFileError(
+            f"{path} is a segment that is in segments itself, which WFDB does not allow."
+        )
+    for name in dict.fromkeys(names):
+        file = f"{name}.hea" if in_segments else name
+        _check_inside(path, file)
+        if in_segments and (path.parent / file).is_file():
+            check_header(path.parent / file, is_segment=True)
+    if in_segments:
         _check_segments(path)
         return True
     told = lines[0][1] if len(lines[0]) > 1 else ""
     n_signals = float(told) if told.isdecimal() else 0  # of any number of digits
-    if len(lines) - 1 < n_signals:
+    if len(names) < n_signals:
         raise UnreadableFileError(
-            f"{path}: the first line announces {n_signals:.0f} signal(s), but {len(lines) - 1} "
+            f"{path}: the first line announces {n_signals:.0f} signal(s), but {len(names)} "
             "are described. The header was cut short; copy it again."
         )
     return False
+
+
+def _check_inside(path: Path, name: str) -> None:
+    """Raise where a name in a header leads out of its folder, be it by a symbolic link."""
+    if "\0" in name:
+        return  # no file has such a name, and the package wfdb refuses it
+    folder = os.path.realpath(path.parent)
+    found = os.path.realpath(os.path.join(folder, name))
+    if not Path(found).is_relative_to(folder):
+        raise UnreadableFileError(
+            f"{path}: {name!r} is {found}, outside the folder of the record. Copy the file itself "
+            "into that folder: WFDB headers, and links beside them, may not lead elsewhere."
+        )
 
 
 def _check_segments(path: Path) -> None:
