@@ -4,6 +4,8 @@ import os
 import signal
 import threading
 import time
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import numpy as np
 import pytest
@@ -61,6 +63,26 @@ def kill_when(ready, pid):
     thread = threading.Thread(target=wait, daemon=True)
     thread.start()
     return thread
+
+
+def test_a_local_cluster_talks_over_tls_with_a_certificate_of_its_own(client):
+    distributed = pytest.importorskip("distributed")
+    scheduler = client.scheduler.address
+    assert all(x.startswith("tls://") for x in (scheduler, *client.scheduler_info()["workers"]))
+    client.wait_for_workers(2, timeout=180)
+    strangers = {scheduler.replace("tls://", "tcp://"): None}
+    strangers[scheduler] = distributed.Security.temporary()
+    for address, security in strangers.items():
+        with pytest.raises(OSError, match=r"(?i)closed|reset|timed out|tls|ssl"):
+            distributed.Client(address, security=security, timeout="3s", set_as_default=False)
+    assert len(client.run(os.getpid)) == 2
+    # Nor are there pages without TLS.
+    known = client.scheduler_info()
+    for place in (known, *known["workers"].values()):
+        for port in place["services"].values():
+            for page in ("info/main/workers.html", "json/counts.json", "metrics", "status"):
+                with pytest.raises(HTTPError, match="404"):
+                    urlopen(f"http://127.0.0.1:{port}/{page}")
 
 
 def test_workers_do_not_change_the_result(on_disk, runtime):

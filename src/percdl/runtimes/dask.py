@@ -34,6 +34,9 @@ LEAN = {
     "distributed.worker.profile.enabled": False,
     "distributed.admin.tick.interval": "1s",
     "distributed.scheduler.active-memory-manager.start": False,
+    # Pages about tasks and logs, which are served without TLS.
+    "distributed.scheduler.http.routes": [],
+    "distributed.worker.http.routes": [],
 }
 _ONE_AT_A_TIME = threading.Lock()
 
@@ -151,8 +154,9 @@ def local_cluster(n_workers: int, threads: int = 1) -> Any:
     """Start workers on this machine, as PerCDL wants them.
 
     Use it as a context, ``with local_cluster(2) as client: ...``, and in a script below
-    ``if __name__ == "__main__":``, since workers are processes of their own. Cost: the start of
-    ``n_workers`` processes.
+    ``if __name__ == "__main__":``, since workers are processes of their own. They talk over TLS
+    with a certificate made for this cluster and kept in memory: other accounts of the machine
+    cannot connect. Cost: the start of ``n_workers`` processes.
 
     Parameters
     ----------
@@ -175,11 +179,16 @@ def local_cluster(n_workers: int, threads: int = 1) -> Any:
     """
     distributed = require("distributed", "A Dask cluster", "distributed")
     dask = require("dask", "A Dask cluster", "distributed")
+    require("cryptography", "A Dask cluster", "distributed")  # makes the certificate
     own = ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     environment = {**MALLOC, **dict.fromkeys(own, threads)}
     with dask.config.set({**LEAN, "distributed.nanny.pre-spawn-environ": environment}):
         return distributed.Client(
-            n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=None
+            n_workers=n_workers,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+            security=True,  # `Security.temporary()`, for the cluster and this client alike
         )
 
 
