@@ -125,7 +125,7 @@ def test_keys_are_deleted_at_the_end(cohort, tmp_path):
     # Nobody makes it take part in that run again: with no key, with a new one, without masks.
     question = next(request for request in wire.asked if request.kind == "population")
     for request in (
-        replace(question, round=99),
+        replace(question, attempt=99),
         next(request for request in wire.asked if request.kind == "keys"),
     ):
         with pytest.raises(FederationError, match="over at site nord, and its key"):

@@ -109,10 +109,10 @@ def test_a_site_may_insist_on_all_members(tmp_path, monkeypatch):
 def test_terms_do_not_change_in_a_run(quiet):
     """Else a coordinator could make a site believe that others had never been members."""
     wire = quiet[0]
-    _, request, _ = wire.replies("population")[0]
+    _, request, _ = wire.replies("release")[0]
     terms = {**request.facts["terms"], "members": ["lyon", "nice", "paris"]}
     facts = {**request.facts, "terms": terms, "roster": terms["members"]}
-    changed = Request("population", RUN, 99, 0, facts, request.arrays)
+    changed = Request("release", RUN, 99, 0, facts, request.arrays)
     with pytest.raises(FederationError, match="terms of run overheard have changed since site ly"):
         wire.sites_there["lyon"].answer(changed)
 

@@ -171,13 +171,14 @@ def test_what_a_site_does_not_answer(three):
         (None, "must be arrays"),
         (np.zeros((2, 16, 1)), r"must be arrays \(n, \(2, 16, 1\)\)"),
         (np.zeros((0, 2, 16, 1)), "Between 1 and"),
+        (np.zeros((25, 2, 16, 1)), "Between 1 and 24"),
         (np.full((1, 2, 16, 1), np.nan), "dictionaries of finite numbers"),
     ],
 )
 def test_first_dictionaries_that_cannot_be_tried(dictionaries, why):
     settings = Settings(Identity(), 16, 2, 1, penalty=0.3)
     with pytest.raises(FederationError, match=why):
-        check_candidates(dictionaries, settings)
+        check_candidates(dictionaries, settings, n_drawn=24)
 
 
 @pytest.mark.parametrize(

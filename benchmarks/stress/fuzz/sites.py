@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.stress.fuzz import junk
 from benchmarks.stress.fuzz.choices import happens
 from benchmarks.stress.fuzz.engine import WrongResultError
-from percdl import Cohort, PopCDL
+from percdl import Cohort, PerCDL, TimeWarp
 from percdl.exceptions import FederationError
 from percdl.federated import FederatedSite
 from percdl.federated.admission import Consent
@@ -31,10 +31,12 @@ RUN, NAMES, LENGTH = "run-1", ("lyon", "nice", "paris"), 8
 AFRESH_EVERY = 500
 
 
-def make_model() -> PopCDL:
-    """Return the smallest model there is, with a first dictionary."""
+def make_model() -> PerCDL:
+    """Return a small model with a first dictionary, and more rounds than a site is asked for."""
     first = np.sin(np.linspace(0, np.pi, LENGTH))[None, :, None]
-    return PopCDL(1, LENGTH, 0.3, init=first, n_init=1, chunk_rows=4)
+    n_rounds = {"n_init": AFRESH_EVERY, "n_perso": AFRESH_EVERY}
+    simple = {"multistart": False, "realign": False, "chunk_rows": 4}
+    return PerCDL(1, LENGTH, TimeWarp(1, 1), 0.3, init=first, **n_rounds, **simple)
 
 
 def make_cohort() -> Cohort:

@@ -172,12 +172,7 @@ def check_agreement(site: str, agreement: Agreement, cohort: Cohort, consent: Co
             f"Site {site} has consented to other terms than those with the checksum "
             f"{agreement.digest}. Propose what it has agreed to, or have it agree to these."
         )
-    least = max(consent.min_subjects, agreement.min_subjects_per_site)
-    if len(cohort) < least:
-        raise FederationError(
-            f"Site {site} has fewer than {least} recordings, which a sum of it must be over. Go "
-            "on without it, or agree on fewer."
-        )
+    check_subjects(site, agreement, cohort, consent)
     if agreement.min_sites < consent.min_sites:
         raise FederationError(
             f"Site {site} takes part in sums over {consent.min_sites} sites or more, and "
@@ -186,6 +181,16 @@ def check_agreement(site: str, agreement: Agreement, cohort: Cohort, consent: Co
     _check_masking(site, agreement.secure is not False, consent)
     _check_privacy(site, agreement, consent)
     choose(agreement.make_model(), cohort)  # raises where the recordings do not do
+
+
+def check_subjects(site: str, agreement: Agreement, cohort: Cohort, consent: Consent) -> None:
+    """Raise where sums of a site would be over too few subjects."""
+    least = max(consent.min_subjects, agreement.min_subjects_per_site)
+    if len(cohort) < least:
+        raise FederationError(
+            f"Site {site} has fewer than {least} recordings, which a sum of it must be over "
+            "(`min_subjects`). Go on without it, or agree on fewer."
+        )
 
 
 def check_terms(

@@ -21,6 +21,7 @@ from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.server import population_update
 from percdl.algorithm.settings import Settings
 from percdl.estimators.automatic import by_power
+from percdl.estimators.base import BaseCDL
 from percdl.estimators.first_dictionary import (
     MOST_LENGTHS,
     MOST_RECORDINGS,
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
 
 # Shapes drawn for each atom, and how many candidates go on after each step.
 N_DRAWN, N_KEPT = 24, (8, 3, 1)
-# A site refuses to code its recordings with more dictionaries at once.
-MOST_CANDIDATES = 1024
 
 
 def first_dictionary(coordinator: Coordinator) -> np.ndarray:
@@ -53,7 +52,7 @@ def first_dictionary(coordinator: Coordinator) -> np.ndarray:
     if given is not None:
         return check_atoms(np.asarray(given, float), settings)
     rng = np.random.default_rng(_seed(model.random_state, coordinator.run))
-    n_drawn = N_DRAWN * model.n_restarts
+    n_drawn = count_drawn(model)
     # Slots to come hold zero atoms, which are never activated.
     found = np.zeros((settings.n_atoms, settings.atom_length, settings.n_channels))
     for k in range(settings.n_atoms):
@@ -63,6 +62,16 @@ def first_dictionary(coordinator: Coordinator) -> np.ndarray:
             candidates = _advance(coordinator, candidates)[:n_kept]
         found = candidates[0]
     return found
+
+
+def count_drawn(model: BaseCDL) -> int:
+    """Return how many shapes are drawn for each atom: the most dictionaries in a message."""
+    return N_DRAWN * model.n_restarts
+
+
+def count_trials(model: BaseCDL) -> int:
+    """Return how many messages it takes to find the first dictionary; 0 where one is given."""
+    return 0 if given_atoms(model.init) is not None else len(N_KEPT) * int(model.n_atoms)
 
 
 def try_dictionaries(
@@ -82,15 +91,17 @@ def try_dictionaries(
     return np.concatenate(vectors)
 
 
-def check_candidates(dictionaries: np.ndarray | None, settings: Settings) -> np.ndarray:
-    """Return the dictionaries of a request, if they can be tried out."""
+def check_candidates(
+    dictionaries: np.ndarray | None, settings: Settings, n_drawn: int
+) -> np.ndarray:
+    """Return the dictionaries of a request, if they can be tried out; at most ``n_drawn``."""
     shape = (settings.n_atoms, settings.atom_length, settings.n_channels)
     if dictionaries is None or dictionaries.ndim != 4 or dictionaries.shape[1:] != shape:
         raise FederationError(f"Dictionaries to try must be arrays (n, {shape}).")
-    few = 0 < len(dictionaries) <= MOST_CANDIDATES
+    few = 0 < len(dictionaries) <= n_drawn
     if not few or not are_numbers(dictionaries, settings):
         raise FederationError(
-            f"Between 1 and {MOST_CANDIDATES} dictionaries of finite numbers can be tried at once."
+            f"Between 1 and {n_drawn} dictionaries of finite numbers can be tried at once."
         )
     return dictionaries
 

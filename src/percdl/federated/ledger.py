@@ -1,18 +1,56 @@
-"""What a site has released under differential privacy: never twice, never more than agreed."""
+"""What a site has answered: never more rounds than agreed, and no noisy sum twice."""
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 from percdl.algorithm.exchange import Broadcast
+from percdl.algorithm.settings import Settings
 from percdl.exceptions import FederationError
 from percdl.federated.checksum import checksum
+from percdl.federated.run_keys import Uses
 from percdl.signals.readers.arrays import read_header
 from percdl.signals.writers.files import PRIVATE, make_private_folder, replacing
+
+
+def count_rounds(settings: Settings) -> Counter[str]:
+    """Return how many rounds of each kind `run_percdl` asks for at most.
+
+    >>> from percdl.transforms import TimeWarp
+    >>> sorted(count_rounds(Settings(TimeWarp(), 50, 1, 1, 0.1, n_init=2, n_perso=4)).items())
+    [('personal', 5), ('population', 2), ('recenter', 1)]
+    """
+    n_init, n_perso = settings.schedule
+    rounds = Counter(population=max(n_init, 1), personal=n_perso)
+    rounds["personal" if n_perso else "population"] += 1  # the closing one
+    rounds["recenter"] = int(settings.has_gauge and n_perso > 0 and settings.refits)
+    return rounds
+
+
+def spend_round(path: Path, n_agreed: int, kind: str, index: int, question: str) -> None:
+    """Note a round in a file before it is answered; raise where it is one more than agreed.
+
+    The same question may be repeated in the same round, after a fault or when a run is resumed.
+    Another question, or the same one in another round, counts.
+    """
+    uses, use = Uses(path), f"{index}-{question}"
+
+    def answered() -> list[str]:
+        return [name for name, of_kind in uses.read().items() if of_kind == kind][:n_agreed]
+
+    if len(answered()) < n_agreed:
+        uses.claim(use, kind)
+    if use not in answered():  # of several processes, those that came first in the file
+        raise FederationError(
+            f"The agreed number of rounds of kind {kind!r} in this run is {n_agreed}, and this "
+            f"site has answered all of them: round {index} would be one more. Nothing is sent. "
+            "Start a new run, with more rounds if they are needed."
+        )
 
 
 class Ledger:

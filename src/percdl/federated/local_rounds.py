@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -13,9 +14,9 @@ from percdl.algorithm.settings import Settings
 from percdl.algorithm.shapes import broadcast_shapes
 from percdl.exceptions import FederationError
 from percdl.federated import first
-from percdl.federated.agreement import Terms
+from percdl.federated.agreement import Agreement, Terms
 from percdl.federated.checksum import checksum
-from percdl.federated.ledger import Ledger
+from percdl.federated.ledger import Ledger, count_rounds, spend_round
 from percdl.federated.packing import Layout, layout_of
 from percdl.federated.privacy import count_releases
 from percdl.federated.private import ROWS, PrivateRounds
@@ -35,11 +36,12 @@ class LocalRounds:
     """Rounds on the recordings of a site.
 
     The state after a round lies on disk. The last one is kept in memory as well, for processes
-    that live longer than one request.
+    that live longer than one request. No sum is over fewer than ``min_subjects``, nor over fewer
+    than agreed on.
     """
 
-    def __init__(self, cohort: Cohort):
-        self.cohort = cohort
+    def __init__(self, cohort: Cohort, min_subjects: int):
+        self.cohort, self.min_subjects = cohort, min_subjects
         self._last: tuple[tuple[str, int], InProcess] | None = None
 
     def sums(self, terms: Terms, request: Request, store: Store) -> tuple[np.ndarray, bool]:
@@ -52,11 +54,16 @@ class LocalRounds:
         if known is not None:
             return known, False
         settings = terms.make_settings()
+        told = read_question(request, terms, settings)
+        n_agreed = agreed_rounds(terms.agreement, settings)[request.kind]
+        spend_round(store.answered, n_agreed, request.kind, request.round, question)
         layout = layout_for(request, settings, terms.n_masks)
-        if request.kind == "first":
-            vector, state, afresh = self._try(terms, settings, request), {}, False
+        if isinstance(told, np.ndarray):
+            least = max(terms.agreement.min_subjects_per_site, self.min_subjects)
+            vector = first.try_dictionaries(self.cohort, settings, terms.n_masks, least, told)
+            state, afresh = {}, False
         else:
-            runtime, broadcast, afresh = self._ready(terms, settings, request, store)
+            runtime, broadcast, afresh = self._ready(terms, settings, request, told, store)
             teller = self._teller(runtime, terms, store)
             vector = layout.pack(getattr(teller, ROUNDS[request.kind])(broadcast))
             state = runtime.snapshot()
@@ -99,31 +106,19 @@ class LocalRounds:
         ledger = Ledger(count_releases(terms.make_settings()), store.folder / "released")
         return PrivateRounds(runtime, privacy, ledger)
 
-    def _try(self, terms: Terms, settings: Settings, request: Request) -> np.ndarray:
-        """Return the sums of some candidates for a first dictionary."""
-        if terms.agreement.privacy is not None:
-            raise FederationError(
-                "Trying first dictionaries is not covered by differential privacy. Agree on one "
-                "that is public: `init` an array."
-            )
-        candidates = first.check_candidates(request.arrays.get("dictionaries"), settings)
-        least = terms.agreement.min_subjects_per_site
-        return first.try_dictionaries(self.cohort, settings, terms.n_masks, least, candidates)
-
     def _ready(
-        self, terms: Terms, settings: Settings, request: Request, store: Store
+        self,
+        terms: Terms,
+        settings: Settings,
+        request: Request,
+        broadcast: Broadcast,
+        store: Store,
     ) -> tuple[InProcess, Broadcast, bool]:
         """Return a runtime, what to tell it, and whether it knows nothing of earlier rounds.
 
         Codes of the present dictionary then take the place of those it would have had.
         """
-        broadcast = read_broadcast(request, settings)
         follows = request.facts["follows"]
-        if follows is None and request.kind != "population":
-            raise FederationError(
-                f"A round of kind {request.kind!r} goes on from another one, and none is named. "
-                "The first round of a run is one of kind 'population'."
-            )
         runtime = self.state_after(follows, terms, settings, store)
         if runtime is not None:
             return runtime, broadcast, False
@@ -138,12 +133,35 @@ class LocalRounds:
         return runtime, broadcast, True
 
 
+def agreed_rounds(agreement: Agreement, settings: Settings) -> Counter[str]:
+    """Return how many rounds of each kind a site answers in a run.
+
+    Trying first dictionaries is not covered by differential privacy.
+    """
+    rounds = count_rounds(settings)
+    if agreement.privacy is None:
+        rounds["first"] = first.count_trials(agreement.make_model())
+    return rounds
+
+
 def layout_for(request: Request, settings: Settings, n_masks: int) -> Layout:
     """Return the layout of the answer to a request."""
     if request.kind == "first":
-        candidates = first.check_candidates(request.arrays.get("dictionaries"), settings)
-        return first.trial_layout(len(candidates), settings, n_masks)
+        return first.trial_layout(len(request.arrays["dictionaries"]), settings, n_masks)
     return layout_of(request.kind, settings, n_masks)
+
+
+def read_question(request: Request, terms: Terms, settings: Settings) -> np.ndarray | Broadcast:
+    """Return the dictionaries to try, or the broadcast of a round; refuse anything else."""
+    if request.kind == "first":
+        n_drawn = first.count_drawn(terms.agreement.make_model())
+        return first.check_candidates(request.arrays.get("dictionaries"), settings, n_drawn)
+    if request.facts["follows"] is None and request.kind != "population":
+        raise FederationError(
+            f"A round of kind {request.kind!r} goes on from another one, and none is named. "
+            "The first round of a run is one of kind 'population'."
+        )
+    return read_broadcast(request, settings)
 
 
 def question_of(request: Request) -> str:

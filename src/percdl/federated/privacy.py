@@ -46,6 +46,7 @@ from typing import Any
 
 from percdl.algorithm.settings import Settings
 from percdl.exceptions import InvalidParameterError, MissingPackageError
+from percdl.federated.ledger import count_rounds
 from percdl.federated.packing import Bounds, exponent
 
 # Room for so many subjects, as a power of two, and for noise of the same size.
@@ -144,8 +145,8 @@ def count_releases(settings: Settings) -> int:
     >>> count_releases(Settings(TimeWarp(), 50, 1, 1, 0.1, n_init=2, n_perso=4))
     7
     """
-    n_init, n_perso = settings.schedule
-    return n_init + n_perso + 1 + (n_init == 0)
+    rounds = count_rounds(settings)
+    return rounds["population"] + rounds["personal"]
 
 
 def epsilon_spent(noise_multiplier: float, delta: float, n_releases: int) -> float:

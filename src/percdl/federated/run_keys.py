@@ -118,17 +118,21 @@ class Uses:
         """Note a use; return the content it was first noted with."""
         if self.path is None:
             return self._memory.setdefault(use, content)
-        if use not in _read_uses(self.path):
+        if use not in self.read():
             # It begins and ends a line of its own, even behind one that was cut short.
             append_private(self.path, f"\n{use} {content} .\n".encode())
-        return _read_uses(self.path)[use]
+        return self.read()[use]
 
+    def read(self) -> dict[str, str]:
+        """Return all uses with their contents, the first one first.
 
-def _read_uses(path: Path) -> dict[str, str]:
-    """Read all whole lines; one that was cut short, by a loss of power, was never acted on."""
-    known: dict[str, str] = {}
-    for line in path.read_text().split("\n") if path.exists() else ():
-        use, *rest = line.split(" ")
-        if len(rest) == 2 and rest[1] == ".":
-            known.setdefault(use, rest[0])
-    return known
+        A line that was cut short, by a loss of power, was never acted on.
+        """
+        if self.path is None:
+            return dict(self._memory)
+        known: dict[str, str] = {}
+        for line in self.path.read_text().split("\n") if self.path.exists() else ():
+            use, *rest = line.split(" ")
+            if len(rest) == 2 and rest[1] == ".":
+                known.setdefault(use, rest[0])
+        return known

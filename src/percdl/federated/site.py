@@ -97,7 +97,7 @@ class FederatedSite:
     @cached_property
     def rounds(self) -> LocalRounds:
         """The rounds on its recordings."""
-        return LocalRounds(self.cohort)
+        return LocalRounds(self.cohort, self.limits.min_subjects)
 
     @cached_property
     def limits(self) -> Consent:
@@ -122,6 +122,7 @@ class FederatedSite:
             store.forget_keys()
             return {}, {}
         roster = list(request.facts["roster"])
+        admission.check_subjects(self.name, terms.agreement, self.cohort, self.limits)
         admission.check_roster(self.name, terms, roster, self.limits)
         if request.kind == "release":
             return self._lift(request, store)

@@ -46,6 +46,11 @@ class Store:
         return self.folder / "run.key"
 
     @property
+    def answered(self) -> Path:
+        """Where the rounds that were answered are counted."""
+        return self.folder / "rounds.answered"
+
+    @property
     def had_keys(self) -> bool:
         """Whether the site has ever had a key for the run."""
         return self.keys.exists() or self._no_keys.exists()

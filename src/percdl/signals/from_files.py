@@ -224,9 +224,9 @@ class FromFiles(ABC):
         """Read WFDB records (PhysioNet) by their .hea files, in the units they state.
 
         Only files in the folder of the header are read; a name or a symbolic link that leads out
-        of it raises `UnreadableFileError`. Signals read together must have one sampling rate: choose
-        them with ``channels``. Needs wfdb (``pip install 'percdl[data]'``). Other arguments:
-        see `FromFiles`.
+        of it raises `UnreadableFileError`. Signals read together must have one sampling rate:
+        choose them with ``channels``. Needs wfdb (``pip install 'percdl[data]'``). Other
+        arguments: see `FromFiles`.
         """
         wanted = channel_map(channels)
         recordings = read_all(
