@@ -35,7 +35,7 @@ ALLOWED_ONLY = {"datasets": {"exceptions", "signals", "transforms"}}
 # The names of `percdl` itself that any layer may read; the rest are doors for users.
 FACADE_NAMES = {"__version__"}
 
-MAX_LINES = 300
+MAX_LINES = 500
 HEAVY = ["jax", "sklearn", "matplotlib", "pandas", "scipy", "dask", "flwr"]
 
 

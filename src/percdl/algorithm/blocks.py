@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from percdl.algorithm.chunks import SMALL_ROWS, Chunk, round_rows, small_rows
+from percdl.algorithm.chunks import Chunk, bucket_rows
 
 # A chunk of so many subjects keeps an accelerator busy, and passes as it is: nothing is copied.
 LARGE_CHUNK = 2048
@@ -61,7 +61,9 @@ class Block:
 def plan_blocks(chunks: Sequence[Chunk], most_rows: int) -> list[Block]:
     """Pack chunks, the largest first, into blocks of at most ``most_rows`` subjects.
 
-    Chunks of `LARGE_CHUNK` subjects or more stay alone.
+    Chunks of `LARGE_CHUNK` subjects or more stay alone. Blocks of a CPU all have ``most_rows``
+    rows, so that their programs are compiled once; those of an accelerator have fewer where they
+    can.
     """
     blocks: list[Block] = []
     unfilled: list[Block] = []
@@ -79,7 +81,7 @@ def plan_blocks(chunks: Sequence[Chunk], most_rows: int) -> list[Block]:
             unfilled.remove(block)
     for block in blocks:
         total = max(sum(block.counts), block.chunk_rows[0] if len(block.chunks) == 1 else 0)
-        block.rows = small_rows(total) if total <= SMALL_ROWS[-1] else round_rows(total)
+        block.rows = most_rows if most_rows < LARGE_CHUNK else bucket_rows(total, most_rows)
     return blocks
 
 

@@ -1,21 +1,23 @@
 """Chunks of fixed shape: how recordings of any length meet programs compiled once.
 
-Recordings are sorted by length into buckets (two per octave, lengths that suit the FFT) and
-cut into chunks with few possible numbers of rows, so a cohort of any size and any lengths
-compiles a handful of programs and needs memory for one chunk at a time.
+Recordings are sorted by length into buckets (two per octave, lengths that suit the FFT) and cut
+into chunks of few possible numbers of rows: padding is cheap, compiling is not. A cohort of any
+size and any lengths then needs a handful of programs, and memory for one chunk at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import astuple, dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from percdl.signals import AnyCohort, Cohort
+from percdl.signals.measured import Measures
+from percdl.steps.compilation import program
 from percdl.steps.types import Signals
 
 
@@ -24,29 +26,32 @@ class Shape:
     """How much is processed at once.
 
     A chunk of CSC holds ``rows`` recordings at most, ``samples`` (rows x N x P) in all; a
-    block of IPU holds ``block_rows`` subjects at most.
+    block of IPU holds ``block_rows`` subjects at most; ``searched_rows`` of them are searched
+    together.
     """
 
     rows: int
     samples: int
     block_rows: int
+    searched_rows: int = 16
 
 
 # On a CPU small chunks stay in the cache; on an accelerator large ones keep it busy.
 CPU_SHAPE = Shape(rows=16, samples=2**23, block_rows=64)
-# Few sizes, so that few programs are compiled.
-SMALL_ROWS = (4, 16, 32, 64)
+# The blocks of few subjects.
+FEW_ROWS = 16
 # Processors take some rows at once, and those left over by other instructions, which round
 # differently: rows are computed alike, to the bit, in all chunks of a multiple of these.
 ALIKE_ROWS = 16
+# Recordings of more samples (N x P) are not padded to `ALIKE_ROWS` where there are fewer of them.
+MANY_SAMPLES = 2**15
 # Pieces travel to an accelerator side by side, three times as fast as one large array.
 PIECE_BYTES = 2**25
-ACCELERATOR_SHAPE = Shape(rows=2**16, samples=2**29, block_rows=2**16)
 
 
 def accelerator_shape(n_devices: int) -> Shape:
     """Return what several accelerators process at once: as much as one, for each of them."""
-    return Shape(*(n_devices * size for size in astuple(ACCELERATOR_SHAPE)))
+    return Shape(n_devices * 2**16, n_devices * 2**29, n_devices * 2**16, 2**12)
 
 
 @dataclass(frozen=True)
@@ -64,55 +69,37 @@ def bucket_length(n_times: int) -> int:
     return 3 * power // 4 if n_times <= 3 * power // 4 else power
 
 
+def bucket_rows(count: int, most: int, least: int = ALIKE_ROWS) -> int:
+    """Return the padded number of rows: 1, 4, or the next multiple of 16 that is a bucket.
+
+    At most ``most`` and at least ``least``, unless that is more than ``most``.
+
+    >>> [bucket_rows(n, 2**16) for n in (2, 17, 40, 100)]
+    [16, 32, 48, 128]
+    """
+    wanted = min(max(count, least), most)
+    if wanted < ALIKE_ROWS:
+        return 4 if wanted >= 4 or (wanted > 1 and most >= 4) else 1
+    rows = -(-bucket_length(wanted) // ALIKE_ROWS) * ALIKE_ROWS
+    return rows if rows <= most else most - most % ALIKE_ROWS
+
+
 def plan_chunks(lengths: Sequence[int] | np.ndarray, n_channels: int, shape: Shape) -> list[Chunk]:
     """Assign every recording to a chunk, the shortest buckets first."""
     distinct, which = np.unique(lengths, return_inverse=True)
     padded = np.array([bucket_length(int(n)) for n in distinct])[which]
     chunks = []
-    for n_times in np.unique(padded):
+    for n_times in map(int, np.unique(padded)):
         members = np.flatnonzero(padded == n_times)
-        most = max(1, min(shape.rows, shape.samples // (int(n_times) * n_channels)))
-        if most > SMALL_ROWS[-1]:  # so that the rows of a full chunk can be shared out
-            most -= most % SMALL_ROWS[-1]
-        for start, rows in row_counts(len(members), most):
-            # The smallest chunks are alike as well, where no others are made of the same.
-            few = min(most, len(members)) <= SMALL_ROWS[0]
-            held = members[start : start + rows]
-            chunks.append(Chunk(held, rows if few else round_rows(rows), int(n_times)))
+        size = n_times * n_channels
+        most = max(1, min(shape.rows, shape.samples // size))
+        # The rows of a bucket are computed alike: its rest is not padded to fewer than 16 rows.
+        is_small = size <= MANY_SAMPLES or len(members) > ALIKE_ROWS
+        while len(members):
+            rows = bucket_rows(len(members), most, ALIKE_ROWS if is_small else 1)
+            chunks.append(Chunk(members[:rows], rows, n_times))
+            members = members[rows:]
     return chunks
-
-
-def row_counts(count: int, most: int, tight: bool = False) -> Iterator[tuple[int, int]]:
-    """Cut ``count`` rows into pieces of ``most`` rows and a rest, of few possible sizes.
-
-    A large rest, on an accelerator, is rounded up to a power of two or one and a half; a
-    small one to a size of `SMALL_ROWS`. ``tight`` cuts the rest again where that would waste
-    over a third: worth it where a row is costly, for it may compile one program more.
-    """
-    start = 0
-    while start < count:
-        left = count - start
-        if left >= most:
-            rows = most
-        elif left > SMALL_ROWS[-1]:
-            rows = min(most, bucket_length(left))
-        else:
-            rows = min(small_rows(left, tight), most)
-        yield start, rows
-        start += rows
-
-
-def round_rows(rows: int) -> int:
-    """Return the next multiple of `ALIKE_ROWS`."""
-    return -(-rows // ALIKE_ROWS) * ALIKE_ROWS
-
-
-def small_rows(left: int, tight: bool = False) -> int:
-    """Return how many rows to take next when ``left`` are left, 64 at most."""
-    above = next(size for size in SMALL_ROWS if left <= size)
-    if not tight or 3 * left >= 2 * above or above <= ALIKE_ROWS:
-        return max(above, ALIKE_ROWS) if tight else above
-    return max(size for size in SMALL_ROWS if size < above)
 
 
 def fill(cohort: AnyCohort, chunk: Chunk, n_masks: int, dtype: str, unit: float = 1.0) -> Signals:
@@ -120,41 +107,67 @@ def fill(cohort: AnyCohort, chunk: Chunk, n_masks: int, dtype: str, unit: float 
 
     Samples are counted in ``unit``, see `percdl.algorithm.magnitude`.
     """
-    values = np.zeros((chunk.rows, chunk.n_times, cohort.n_channels), dtype)
-    lengths = np.zeros(chunk.rows, np.int32)
-    for row, subject in enumerate(chunk.subjects):
-        record = cohort[subject]
-        values[row, : record.n_times] = _count(record.values, unit)
-        lengths[row] = record.n_times
+    signals = _copy(cohort, chunk, dtype, unit)
     if n_masks == 0:
-        return _signals(values, lengths, None)
-    missing = np.isnan(values)
-    values[missing] = 0
+        return signals
+    missing = np.isnan(signals.values)
+    signals.values[missing] = 0  # pyright: ignore[reportIndexIssue]
     observed = ~missing[..., :n_masks]
-    observed &= np.arange(chunk.n_times)[:, None] < lengths[:, None, None]
-    return _signals(values, lengths, observed.astype(dtype))
+    observed &= np.arange(chunk.n_times)[:, None] < signals.lengths[:, None, None]
+    return signals._replace(observed=observed.astype(dtype))
 
 
-def fill_on_device(
-    cohort: Cohort, chunk: Chunk, n_masks: int, dtype: str, unit: float = 1.0
-) -> Signals:
-    """Return the same as `fill`, on the device; a stacked cohort is padded there, not here.
+def fill_on_device(cohort: Cohort, chunk: Chunk, dtype: str, unit: float = 1.0) -> Signals:
+    """Copy the recordings of a chunk to the device, missing samples as they are (`mask_missing`).
 
-    Where there are several devices, each gets its share of the rows, and the programs that
-    follow run where the rows are.
+    A stacked cohort is padded there, not here. Where there are several devices, each gets its
+    share of the rows, and the programs that follow run where the rows are.
     """
     first, count = int(chunk.subjects[0]), len(chunk.subjects)
     in_a_row = chunk.subjects[-1] - first == count - 1
-    if cohort.stacked is None or n_masks or not in_a_row:
-        return spread_rows(jax.device_put(fill(cohort, chunk, n_masks, dtype, unit)))
+    if cohort.stacked is None or not in_a_row:
+        return spread_rows(jax.device_put(_copy(cohort, chunk, dtype, unit)))
     stacked = cohort.stacked[first : first + count]
     n_times = stacked.shape[1]
     widths = ((0, chunk.rows - count), (0, chunk.n_times - n_times), (0, 0))
     lengths = np.where(np.arange(chunk.rows) < count, n_times, 0).astype(np.int32)
     pieces = np.array_split(stacked, max(1, stacked.nbytes // PIECE_BYTES))
     moved = [jax.device_put(np.asarray(_count(piece, unit), dtype)) for piece in pieces]
-    values = jnp.pad(jnp.concatenate(moved), widths)
-    return spread_rows(Signals(values, jnp.asarray(lengths), None))
+    return spread_rows(Signals(_join(moved, widths), jax.device_put(lengths), None))
+
+
+@partial(program, static_argnames=("widths",))
+def _join(pieces: list[jax.Array], widths: tuple[tuple[int, int], ...]) -> jax.Array:
+    """Put pieces (s, N, P) together, and pad the whole with zeros."""
+    return jnp.pad(jnp.concatenate(pieces), widths)
+
+
+@partial(program, static_argnames=("n_masks",))
+def mask_missing(signals: Signals, n_masks: int) -> Signals:
+    """Return signals whose missing samples are zeros, with ``n_masks`` masks that say where."""
+    values, lengths, _ = signals
+    missing = jnp.isnan(values)
+    inside = (jnp.arange(values.shape[1]) < lengths[:, None])[..., None]
+    observed = (inside & ~missing[..., :n_masks]).astype(values.dtype)
+    return Signals(jnp.where(missing, 0, values), lengths, observed)
+
+
+@program
+def measure_chunk(signals: Signals) -> Measures:
+    """Measure the recordings of a chunk on the device, in double precision."""
+    values, lengths, _ = signals
+    inside = (jnp.arange(values.shape[1]) < lengths[:, None])[..., None]
+    seen = inside & ~jnp.isnan(values)
+    samples = jnp.where(seen, values, 0).astype(float)
+    return Measures(
+        length=lengths,
+        count=seen.sum(1),
+        total=samples.sum(1),
+        square=(samples**2).sum(1),
+        low=jnp.where(seen, values, jnp.inf).min(1),
+        high=jnp.where(seen, values, -jnp.inf).max(1),
+        uneven=(seen.any(2) != seen.all(2)).any(1),
+    )  # pyright: ignore[reportArgumentType]
 
 
 def spread_rows(signals: Signals) -> Signals:
@@ -167,11 +180,17 @@ def spread_rows(signals: Signals) -> Signals:
     return jax.device_put(signals, rows)
 
 
+def _copy(cohort: AnyCohort, chunk: Chunk, dtype: str, unit: float) -> Signals:
+    """Copy recordings into a padded array of the host, which programs take as they take others."""
+    values = np.zeros((chunk.rows, chunk.n_times, cohort.n_channels), dtype)
+    lengths = np.zeros(chunk.rows, np.int32)
+    lengths[: len(chunk.subjects)] = cohort.lengths[chunk.subjects]
+    for row, subject in enumerate(chunk.subjects):
+        record = cohort[int(subject)].values
+        values[row, : len(record)] = _count(record, unit)
+    return Signals(values, lengths, None)  # pyright: ignore[reportArgumentType]
+
+
 def _count(values: np.ndarray, unit: float) -> np.ndarray:
     """Return samples in a unit; those of single precision may be too large or small for theirs."""
     return values if unit == 1 else values.astype(float) / unit
-
-
-def _signals(values: Any, lengths: Any, observed: Any) -> Signals:
-    """Wrap host arrays, which compiled programs take as they take device arrays."""
-    return Signals(values, lengths, observed)

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
+from percdl.algorithm.programs import Fitted, Prepared
 from percdl.steps.compilation import program
 from percdl.steps.csc import L0Coder, encode
 from percdl.steps.csc_l1 import L1Coder, encode_l1
@@ -93,19 +93,36 @@ def _code_overlapping(signals: Signals, energy, atoms, penalty, start, coder: L1
     return Coded(events, statistics, energy, objective + met, objective, overlap)
 
 
-@jax.jit
-def choose(
-    accept: Array, proposal: Coded, previous: Coded, amplitude: Array, explained: Array
-) -> Coded:
-    """Take the proposal where accepted, else the previous codes at their best amplitude."""
+class Accepted(NamedTuple):
+    """Codes and parameters after a round, and the objective between IPU and CSC."""
+
+    coded: Coded
+    params: Float[Array, "S K M"]
+    objective_fitted: Float[Array, " S"]
+
+
+@partial(program, static_argnames=("always",))
+def accept(
+    proposal: Coded, previous: Coded, before: Prepared, fitted: Fitted, always: bool
+) -> Accepted:
+    """Take new codes and parameters where they are no worse than the old ones.
+
+    Else a recording keeps its parameters, and its codes at their best amplitude. With ``always``,
+    where new codes are known to be better, all are taken.
+    """
+    reached = previous.unexplained - before.explained.sum(1)
+    objective = proposal.objective + fitted.price.sum(1)
+    taken = (objective <= reached + ROUNDING * previous.energy) | always
 
     def pick(new, old):
-        return jnp.where(accept.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+        return jnp.where(taken.reshape(-1, *[1] * (new.ndim - 1)), new, old)
 
-    return jax.tree.map(pick, proposal, keep(previous, amplitude, explained))
+    kept = keep(previous, before.amplitude, before.explained)
+    coded, params = jax.tree.map(pick, (proposal, fitted.params), (kept, before.params))
+    return Accepted(coded, params, previous.unexplained - fitted.explained.sum(1))
 
 
-@jax.jit
+@program
 def keep(coded: Coded, amplitude: Array, explained: Array) -> Coded:
     """Return old codes at the best common amplitude (S, K) that new atoms have for them."""
     events, statistics, energy, unexplained, _, overlap = coded
@@ -119,14 +136,3 @@ def keep(coded: Coded, amplitude: Array, explained: Array) -> Coded:
         unexplained - explained.sum(1),
         overlap,
     )
-
-
-def no_worse(proposal: Coded, previous: Coded, explained, price) -> np.ndarray:
-    """Whether each recording's new codes are as good as the old ones at their best amplitude.
-
-    ``explained`` (S, K) is what the old ones explain, ``price`` (S, K) what the new parameters
-    cost.
-    """
-    reached = np.asarray(previous.unexplained) - np.asarray(explained).sum(1)
-    objective = np.asarray(proposal.objective) + np.asarray(price).sum(1)
-    return objective <= reached + ROUNDING * np.asarray(previous.energy)

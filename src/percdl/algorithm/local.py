@@ -6,32 +6,37 @@ answers a broadcast with sums over its subjects, and nothing else leaves it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
+from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from percdl.algorithm import coding, programs
+from percdl.algorithm.ahead import Forecast, is_compiled, prepare_programs
 from percdl.algorithm.blocks import Block, plan_blocks
-from percdl.algorithm.chunks import Shape, fill, fill_on_device, plan_chunks
+from percdl.algorithm.chunks import (
+    FEW_ROWS,
+    Shape,
+    fill,
+    fill_on_device,
+    mask_missing,
+    measure_chunk,
+    plan_chunks,
+)
 from percdl.algorithm.coding import Coded
 from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.magnitude import choose_unit, in_signal_units
-from percdl.algorithm.programs import Fitted, Prepared
+from percdl.algorithm.programs import Orders, Prepared, Tally
 from percdl.algorithm.results import Results, collect_results
-from percdl.algorithm.searching import search_starts
 from percdl.algorithm.settings import Settings
+from percdl.algorithm.shapes import broadcast_shapes
 from percdl.algorithm.shelf import Shelf
-from percdl.algorithm.totals import add_personal, add_population
 from percdl.signals import Cohort
+from percdl.signals.measured import Measures
 from percdl.steps.types import Signals, Statistics
 
-# Subjects that are searched together, about: few enough to bound the memory, many enough to
-# fill the programs of the search.
-SEARCHED_ROWS = 512
 # Compiled programs take host arrays as they take device arrays.
 Values = jax.Array | np.ndarray
 
@@ -69,19 +74,45 @@ class Site:
         self.unit = choose_unit(cohort) if unit is None else unit
         self.settings = settings.in_unit(self.unit)
         self.chunks = plan_chunks(cohort.lengths, cohort.n_channels, shape)
-        self.blocks = plan_blocks(self.chunks, shape.block_rows)
-        self.n_masks = cohort.n_masks if n_masks is None else n_masks
-        self.coded: Shelf | dict[int, Coded] = {} if resident else Shelf(self.chunks)
-        # One chunk of each shape: they see to it that `choose` is compiled by the first fit.
-        shapes = {(chunk.rows, chunk.n_times): i for i, chunk in enumerate(self.chunks)}
-        self._of_each_shape = frozenset(shapes.values())
-        self._energy: list[jax.Array | None] = [None] * len(self.chunks)
         self._on_device: list[Signals] | None = None
         if resident:
-            self._on_device = [
-                fill_on_device(cohort, chunk, self.n_masks, settings.dtype, self.unit)
-                for chunk in self.chunks
-            ]
+            dtype = settings.dtype
+            self._on_device = [fill_on_device(cohort, c, dtype, self.unit) for c in self.chunks]
+            self._measure()
+        self.n_masks = cohort.n_masks if n_masks is None else n_masks
+        if self._on_device is not None and self.n_masks:
+            self._on_device = [mask_missing(chunk, self.n_masks) for chunk in self._on_device]
+        self._energy: list[jax.Array | None] = [None] * len(self.chunks)
+        self.coded: Shelf | dict[int, Coded] = {} if resident else Shelf(self.chunks)
+        forecast = Forecast(self.settings, self.n_masks)
+        self.blocks = plan_blocks(self.chunks, choose_block_rows(forecast, len(cohort), shape))
+        self._n_together = shape.searched_rows
+        if jax.device_count() == 1:
+            self._prepare_programs(forecast)
+
+    def _measure(self) -> None:
+        """Let the device measure the recordings it holds, if it holds them as they are."""
+        cohort, chunks = self.cohort, self._on_device
+        is_exact = self.unit == 1 and cohort.dtype == self.settings.dtype
+        if chunks is None or not is_exact or cohort.is_measured:
+            return
+        with jax.enable_x64(True):
+            measured = jax.device_get([measure_chunk(chunk) for chunk in chunks])
+        order = np.argsort(np.concatenate([chunk.subjects for chunk in self.chunks]))
+        columns = zip(*measured, strict=True)
+        counts = [len(chunk.subjects) for chunk in self.chunks]
+        joined = (
+            np.concatenate([part[:n] for part, n in zip(column, counts, strict=True)])[order]
+            for column in columns
+        )
+        cohort.remember(Measures(*joined))
+
+    def _prepare_programs(self, forecast: Forecast) -> None:
+        """Begin to compile what the rounds will need."""
+        for rows, n_times in dict.fromkeys((c.rows, c.n_times) for c in self.chunks):
+            prepare_programs(forecast.of_chunk(rows, n_times))
+        for rows in dict.fromkeys(block.rows for block in self.blocks):
+            prepare_programs(forecast.of_block(rows, min(self._n_together, rows)))
 
     def population_round(self, broadcast: Broadcast) -> Sums:
         """Code every recording with the common atoms (Alg. 1, line 3) and add up."""
@@ -89,37 +120,15 @@ class Site:
         for index in range(len(self.chunks)):
             self.coded[index] = self._code(index, dictionary[None])
         for block in self.blocks:
-            block.params = self._rest(self._neutral(dictionary, block.rows))
-            block.fruitless = np.zeros((block.rows, len(dictionary)), int)
+            neutral = programs.neutral_params(self.settings.transform, block.rows, dictionary)
+            block.params = self._rest(neutral)
+            block.fruitless = np.zeros((block.rows, len(dictionary)), np.int32)
         return self._tell(self._population_sums(block, dictionary) for block in self.blocks)
 
     def personal_round(self, broadcast: Broadcast) -> Sums:
         """Update parameters and codes (Alg. 1, lines 7-8) and add up."""
         dictionary = self._array(broadcast.dictionary)
-        size = max(1, SEARCHED_ROWS // self.blocks[0].rows)
-        return self._tell(
-            sums
-            for start in range(0, len(self.blocks), size)
-            for sums in self._personalize(self.blocks[start : start + size], broadcast, dictionary)
-        )
-
-    def _personalize(
-        self, blocks: Sequence[Block], broadcast: Broadcast, dictionary: Values
-    ) -> Iterator[Sums]:
-        """Update blocks whose subjects are searched together; yield the sums of each."""
-        statistics = [self._statistics(block) for block in blocks]
-        prepare = partial(self._prepare, broadcast, dictionary)
-        prepared = [*map(prepare, blocks, statistics)]
-        fruitless = [block.fruitless for block in blocks]
-        starts = search_starts(
-            self.settings, broadcast, dictionary, statistics, prepared, fruitless
-        )
-        for block, stats, before, start in zip(blocks, statistics, prepared, starts, strict=True):
-            fitted = programs.fit(
-                self.settings.transform, self.settings.fit_options, dictionary, stats, *start
-            )
-            objective = self._recode(block, before, fitted)
-            yield replace(self._personal_sums(block, dictionary), objective_fitted=objective)
+        return self._tell(self._personalize(b, broadcast, dictionary) for b in self.blocks)
 
     def recenter(self, broadcast: Broadcast) -> Sums:
         """Express parameters and codes by the centred dictionary, fit once more, and add up."""
@@ -141,61 +150,106 @@ class Site:
                 self.coded[index] = coding.keep(self.coded[index], part.amplitude, part.explained)
         return self._tell(self._personal_sums(block, dictionary) for block in self.blocks)
 
-    def _tell(self, parts: Iterator[Sums]) -> Sums:
-        return in_signal_units(Sums.total(parts), self.unit, self.settings.by_subject)
+    def _personalize(
+        self, block: Block, broadcast: Broadcast, dictionary: Values
+    ) -> dict[str, Any]:
+        """Run IPU and CSC on a block, and add up.
+
+        A recording whose codes would get worse keeps what it had.
+        """
+        settings, statistics = self.settings, self._statistics(block)
+        before = self._prepare(broadcast, dictionary, block, statistics)
+        start = self._search(block, broadcast, dictionary, statistics, before)
+        fitted = programs.fit(
+            settings.transform, settings.fit_options, dictionary, statistics, *start
+        )
+        fitted_objectives, params = [], []
+        news = block.split(fitted)
+        # All programs are begun before the first is waited for.
+        proposals = [*map(self._code, block.chunks, (new.atoms for new in news))]
+        parts = zip(block.chunks, proposals, block.split(before), news, strict=True)
+        for index, proposal, old, new in parts:
+            taken = coding.accept(proposal, self.coded[index], old, new, settings.overlaps)
+            self.coded[index] = taken.coded
+            params.append(taken.params)
+            fitted_objectives.append(taken.objective_fitted)
+        block.params = self._rest(block.gather(params))
+        return self._personal_sums(block, dictionary, fitted_objectives)
+
+    def _search(
+        self, block: Block, broadcast: Broadcast, dictionary: Values, statistics, before: Prepared
+    ) -> tuple[Values, Values]:
+        """Return the parameters and onset shifts from which IPU starts."""
+        settings, n_atoms = self.settings, len(dictionary)
+        move = np.zeros(n_atoms, np.int32) if broadcast.move is None else broadcast.move
+        move = np.asarray(move, np.int32)
+        if not settings.shifts:
+            return before.params, np.tile(move, (block.rows, 1))
+        misfit = broadcast.misfit
+        orders = Orders(
+            move=move,
+            everyone=(move != 0) | (misfit is None),
+            misfit=self._array(np.zeros(n_atoms) if misfit is None else misfit),
+        )
+        params, shift, block.fruitless = programs.seek(
+            settings.transform,
+            settings.multistart,
+            min(self._n_together, block.rows),
+            dictionary,
+            statistics,
+            before,
+            block.fruitless,
+            orders,
+            np.asarray(settings.shifts, np.int32),
+        )
+        return params, shift
+
+    def _tell(self, parts: Iterator[dict[str, Any]]) -> Sums:
+        """Wait for the sums of all blocks, and return their total."""
+        if self._on_device is not None:
+            parts = iter([*parts])  # a device has begun on all of them before one is waited for
+        total = Sums.total(Sums(**jax.tree.map(_on_host, part)) for part in parts)
+        return in_signal_units(total, self.unit, self.settings.by_subject)
 
     def _prepare(self, broadcast: Broadcast, dictionary, block: Block, statistics) -> Prepared:
-        recenters = broadcast.gauge is not None
-        not_used = np.zeros((len(dictionary), 1, self.settings.atom_length))
-        gauge = broadcast.gauge if recenters else not_used
-        mixing = broadcast.mixing_gauge
+        gauges = broadcast_shapes(self.settings.transform, *dictionary.shape)
+        gauge, mixing = (
+            np.zeros(gauges.get(name, (len(dictionary), 0))) if told is None else told
+            for name, told in (
+                ("gauge", broadcast.gauge),
+                ("mixing_gauge", broadcast.mixing_gauge),
+            )
+        )
         return programs.prepare(
             self.settings.transform,
             dictionary,
             statistics,
             block.params,
             self._array(gauge),
-            self._array(self._no_mixing(dictionary) if mixing is None else mixing),
-            recenters,
+            self._array(mixing),
+            np.asarray(broadcast.gauge is not None),
+            np.asarray(broadcast.mixing_gauge is not None),
         )
-
-    def _no_mixing(self, dictionary: Values) -> np.ndarray:
-        """Return the mixture of channels (K, M) that mixes nothing."""
-        part = self.settings.transform.channel_part(*dictionary.shape[1:])
-        if part is None:
-            return np.zeros((len(dictionary), 0))
-        return np.stack([part[0].neutral(jnp.asarray(atom)) for atom in dictionary])
-
-    def _recode(self, block: Block, before: Prepared, fitted: Fitted) -> float:
-        """Run CSC with the personal atoms; a recording that would get worse keeps what it had.
-
-        Returns the objective after IPU, that is, with the codes of the round before.
-        """
-        accepted = []
-        previous = [self.coded[index] for index in block.chunks]
-        # All programs are begun before the first is waited for.
-        news = block.split(fitted)
-        proposals = [*map(self._code, block.chunks, (new.atoms for new in news))]
-        objective = sum(_total(c.unexplained) for c in previous) - _total(fitted.explained)
-        parts = zip(block.chunks, previous, proposals, block.split(before), news, strict=True)
-        for index, coded, proposal, old, new in parts:
-            accept = coding.no_worse(proposal, coded, old.explained, new.price)
-            accept |= self.settings.overlaps  # then codes are always better
-            if not accept.all() or index in self._of_each_shape:
-                proposal = coding.choose(accept, proposal, coded, old.amplitude, old.explained)
-            self.coded[index] = proposal
-            accepted.append(accept)
-        taken = block.gather(accepted)[:, None, None]
-        block.params = self._rest(jnp.where(taken, fitted.params, before.params))
-        return objective
 
     def _statistics(self, block: Block) -> Statistics:
         return block.gather([self.coded[index].statistics for index in block.chunks])
 
-    def _population_sums(self, block: Block, dictionary: Values) -> Sums:
+    def _tally(self, block: Block, fitted_objectives: list[Values] | None = None) -> Tally:
+        """Return what every round reports of the recordings of a block."""
+        coded = [self.coded[index] for index in block.chunks]
+        fitted = fitted_objectives or [c.objective for c in coded]
+        pairs = zip(coded, fitted, strict=True)
+        return block.gather(
+            [Tally(c.objective, f, c.unexplained, c.energy, c.statistics.count) for c, f in pairs]
+        )
+
+    def _population_sums(self, block: Block, dictionary: Values) -> dict[str, Any]:
         """Add up what CDU needs of a block."""
-        moment, weight = add_population(self.settings, self._statistics(block), dictionary)
-        sums = replace(self._counted(block), moment=moment, weight=weight)
+        with jax.enable_x64(True):
+            moment, weight, tally = programs.add_population(
+                self._statistics(block), dictionary, self._tally(block), self.settings.by_subject
+            )
+        sums = {**_counted(tally), "moment": moment, "weight": weight}
         overlaps = [self.coded[index].overlap for index in block.chunks]
         if self.settings.by_subject or any(overlap is None for overlap in overlaps):
             return sums
@@ -205,31 +259,33 @@ class Site:
         )
         # Exact statistics explain the signals themselves, at the price of all amplitudes.
         amounts = (np.abs(self.coded[index].events.amplitude) for index in block.chunks)
-        price = self.settings.penalty * sum(map(_total, amounts))
-        return replace(sums, ztx=ztx, ztz=ztz, energy=sums.signal + price)
+        price = self.settings.penalty * sum(float(np.sum(x, dtype=float)) for x in amounts)
+        return sums | {"ztx": ztx, "ztz": ztz, "energy": float(sums["signal"]) + price}
 
-    def _counted(self, block: Block) -> Sums:
-        """Add up what every round reports of a block."""
-        coded = [self.coded[index] for index in block.chunks]
-        objective = sum(_total(c.objective) for c in coded)
-        signal = sum(_total(c.energy) for c in coded)
-        counts = [np.asarray(c.statistics.count).sum(0, dtype=float) for c in coded]
-        return Sums(
-            objective=objective,
-            objective_fitted=objective,
-            energy=sum(_total(c.unexplained) for c in coded),
-            signal=signal,
-            counts=np.sum(counts, axis=0),
-        )
-
-    def _personal_sums(self, block: Block, dictionary: Values) -> Sums:
+    def _personal_sums(
+        self, block: Block, dictionary: Values, fitted_objectives: list[Values] | None = None
+    ) -> dict[str, Any]:
         """Add up what the dictionary update and centering need of a block."""
         settings = self.settings
-        sums = add_personal(settings, self._statistics(block), dictionary, block.params)
-        shared = settings.transform.shares_structure
-        rest = self._counted(block) if shared else self._population_sums(block, dictionary)
-        price = float(sums.pop("price").sum())
-        return replace(rest, objective=rest.objective + price, energy=rest.energy + price, **sums)
+        with jax.enable_x64(True):
+            summary, tally = programs.add_personal(
+                settings.transform,
+                dictionary,
+                self._statistics(block),
+                block.params,
+                self._tally(block, fitted_objectives),
+                settings.by_subject,
+                settings.refits,
+                bool(settings.shifts),
+                settings.copy_steps,
+            )
+        sums = _counted(tally)
+        if not settings.transform.shares_structure:
+            objectives = {name: sums[name] for name in ("objective", "objective_fitted")}
+            sums = self._population_sums(block, dictionary) | objectives
+        own = summary._asdict()
+        del own["price"]  # it is in the objective
+        return sums | own
 
     def results(self) -> Results:
         """Return what was learned of each subject, in the order of the cohort."""
@@ -259,11 +315,6 @@ class Site:
             return None
         return self.coded[index].events.amplitude
 
-    def _neutral(self, dictionary: Values, rows: int) -> jax.Array:
-        neutral = self.settings.transform.neutral
-        start = jnp.stack([neutral(jnp.asarray(atom)) for atom in dictionary])
-        return jnp.broadcast_to(start, (rows, *start.shape))
-
     def _signals(self, index: int) -> Signals:
         if self._on_device is not None:
             return self._on_device[index]
@@ -281,6 +332,30 @@ class Site:
         return np.asarray(values, self.settings.dtype)
 
 
-def _total(values) -> float:
-    """Add up numbers of subjects, in double precision."""
-    return float(np.sum(np.asarray(values), dtype=float))
+def choose_block_rows(forecast: Forecast, n_subjects: int, shape: Shape) -> int:
+    """Return the rows of a block: few for few subjects, unless other programs are compiled.
+
+    Whoever personalizes two people after a fit of many waits for nothing then.
+    """
+    if shape.block_rows <= FEW_ROWS:
+        return shape.block_rows
+    sizes = [FEW_ROWS, shape.block_rows]
+    wanted = sizes[n_subjects > FEW_ROWS]
+    compiled = [rows for rows in sizes if is_compiled(forecast.fit(rows))]
+    return wanted if wanted in compiled or not compiled else compiled[0]
+
+
+def _on_host(value: Any) -> Any:
+    """Return a sum as a float, or as an array of the host."""
+    return float(value) if np.ndim(value) == 0 else np.asarray(value)
+
+
+def _counted(tally: Tally) -> dict[str, Any]:
+    """Return what every round reports, under the names of `Sums`."""
+    return {
+        "objective": tally.objective,
+        "objective_fitted": tally.objective_fitted,
+        "energy": tally.unexplained,
+        "signal": tally.energy,
+        "counts": tally.count,
+    }

@@ -180,7 +180,7 @@ def _center(
     warp, mixer = settings.warp_part, settings.channel_part
     with jax.enable_x64(True):
         if warp is not None and gauge is not None:
-            dictionary = np.asarray(_resample(warp[0], dictionary, gauge))
+            dictionary = np.asarray(resample(warp[0], dictionary, gauge))
         if mixer is not None and mixing is not None:
             pairs = zip(mixing, dictionary, strict=True)
             dictionary = np.stack(
@@ -189,6 +189,7 @@ def _center(
     return dictionary
 
 
-@partial(program, static_argnames="transform")
-def _resample(transform: WarpTransform, dictionary: jax.Array, warps: jax.Array) -> jax.Array:
+@partial(program, static_argnames=("transform",))
+def resample(transform: WarpTransform, dictionary: jax.Array, warps: jax.Array) -> jax.Array:
+    """Return the atoms (K, L, P) read at warps (K, C, L), in samples."""
     return jax.lax.map(lambda pair: transform.resample(*pair), (dictionary, warps))

@@ -12,7 +12,6 @@ import jax
 
 from percdl.algorithm import programs
 from percdl.algorithm.settings import Settings
-from percdl.steps.compilation import function_of
 from percdl.steps.types import Statistics
 from percdl.transforms.base import Transform
 
@@ -44,7 +43,7 @@ def personal_shapes(settings: Settings, n_masks: int) -> Shapes:
     by_subject = partial(array, 1, n_atoms)
     with jax.enable_x64(settings.dtype == "float64"):
         summary = jax.eval_shape(
-            lambda dictionary, statistics, params: function_of(programs.summarize)(
+            lambda dictionary, statistics, params: programs.summarize(
                 settings.transform,
                 dictionary,
                 statistics,

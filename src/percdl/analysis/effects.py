@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from jaxtyping import Float
 from scipy.interpolate import PchipInterpolator
 
 from percdl.analysis.fitted import as_personalization, check_fitted_on
-from percdl.estimators.personalization import Personalization, pad_people
+from percdl.estimators.personalization import Personalization, in_batches
 from percdl.signals import Cohort
 from percdl.signals.reconstruction import rebuild
 
@@ -176,17 +175,9 @@ def _read(found: Personalization, cycles: np.ndarray, at: np.ndarray) -> np.ndar
     """Return cycles read at the given times, in samples, as the warp reads atoms."""
     import jax
 
+    from percdl.algorithm.programs import read_cycles
+
     warp = found.transform.warp_part(*cycles.shape[2:])
     assert warp is not None
     with jax.enable_x64(True):
-        read = _compiled_reading(warp[0])(pad_people(cycles), pad_people(at))
-        return np.array(read)[: len(cycles)]
-
-
-@cache
-def _compiled_reading(warp: Any) -> Any:
-    import jax
-
-    from percdl.steps.compilation import program
-
-    return program(jax.vmap(jax.vmap(warp.resample)))
+        return in_batches(lambda *some: read_cycles(warp[0], *some), cycles, at)

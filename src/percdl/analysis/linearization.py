@@ -170,12 +170,13 @@ class Linearization:
 
     def _chunks(self) -> Iterator[tuple[int, slice, Any]]:
         """Yield atom, subjects and what the programs need of them."""
-        from percdl.algorithm.chunks import small_rows
+        from percdl.algorithm.chunks import bucket_rows
         from percdl.analysis.information import Chunk
 
         params = np.nan_to_num(self.model.params_)
         n_atoms, length, n_channels = self.model.dictionary_.shape
-        few = small_rows(min(MAX_ROWS, len(self.cohort)))  # so that few programs are compiled
+        # Few possible sizes, so that few programs are compiled.
+        few = bucket_rows(len(self.cohort), MAX_ROWS)
         rows = min(few, max(1, CHUNK_SIZE // (length * n_channels) ** 2))
         for k in range(n_atoms):
             pieces = cut_segments(self.cohort, self.model.events_, k, length, rows)

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from percdl.estimators.robustness import choose_delta
-from percdl.estimators.validation import check_cohort
+from percdl.estimators.validation import check_lengths, check_samples
 from percdl.exceptions import InvalidRecordingError
 from percdl.signals import AnyCohort
 
@@ -42,9 +42,12 @@ def choose(model: BaseCDL, cohort: AnyCohort) -> Choices:
     )
     rng = check_random_state(model.random_state)
     if model.atom_length == "auto":
-        check_cohort(cohort, SHORTEST, type(model).__name__)
+        check_lengths(cohort, SHORTEST, type(model).__name__)
+        check_samples(cohort)
         chosen = chosen._replace(atom_length=choose_length(cohort, model.init))
-    check_cohort(cohort, chosen.atom_length, type(model).__name__)
+    check_lengths(cohort, chosen.atom_length, type(model).__name__)
+    if "auto" in (model.n_atoms, model.penalty) or model.penalty_ratio is not None:
+        check_samples(cohort)
     if model.n_atoms == "auto":
         free = model._settings(cohort, chosen._replace(penalty=0.0))
         chosen = chosen._replace(n_atoms=choose_n_atoms(cohort, free, model.init, rng))

@@ -18,8 +18,9 @@ from percdl.estimators.progress import progress_bar
 from percdl.estimators.scoring import explained_share, rebuild_one_by_one
 from percdl.estimators.source import Source
 from percdl.estimators.validation import (
-    check_cohort,
+    check_lengths,
     check_parameters,
+    check_samples,
     overflow,
     warn_inactive,
     warn_offset,
@@ -93,12 +94,12 @@ class BaseCDL(Described, TransformerMixin, BaseEstimator):
         from percdl.estimators.restarts import run_restarts
 
         settings = self._settings(cohort, chosen)
-        warn_offset(type(self).__name__, settings.dtype, cohort)
         try:
             end = run_restarts(self, cohort, settings, watch, runtime)
         except NumericalError as error:
             # Whose recording it was is found out here: the rounds know of sums alone.
             raise overflow(np.nan, cohort, settings.dtype, type(self).__name__) from error
+        warn_offset(cohort, self.dtype, type(self).__name__, stacklevel=4)
         self._adopt(end, chosen, cohort, settings)
         if self.n_activations_.any():
             warn_inactive(self.n_activations_, cohort)
@@ -210,14 +211,14 @@ class BaseCDL(Described, TransformerMixin, BaseEstimator):
                 f"{cohort.sfreq:g} Hz. Resample X first; plain arrays count as 1 Hz unless "
                 f"wrapped: `Cohort.from_arrays(X, sfreq={self.sfreq_:g})`."
             )
-        check_cohort(cohort, self.atom_length_, type(self).__name__)
-        warn_offset(type(self).__name__, self.dtype, cohort)
+        check_lengths(cohort, self.atom_length_, type(self).__name__)
         warn_processing(type(self).__name__, self.processing_, cohort)
         return cohort
 
     def _personalize(self, cohort: AnyCohort, runtime: Place | None = None) -> Personalization:
         settings = self._settings(cohort)
         found = self._collect(cohort, settings, self._run_frozen(cohort, settings, runtime))
+        warn_offset(cohort, settings.dtype, type(self).__name__, stacklevel=4)
         warn_inactive(found.n_activations, cohort)
         return found
 
@@ -263,6 +264,7 @@ class BaseCDL(Described, TransformerMixin, BaseEstimator):
 
         hosted = host_fit(runtime, cohort, settings, self.chunk_rows)
         try:
+            check_samples(cohort)
             sums = run_frozen(hosted, settings, self.dictionary_)
             if not np.isfinite(sums.objective):
                 raise overflow(sums.objective, cohort, settings.dtype, type(self).__name__)

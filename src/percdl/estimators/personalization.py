@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 if TYPE_CHECKING:
-    from percdl.transforms import Transform, WarpTransform
+    from percdl.transforms import Transform
+
+# Subjects whose atoms or warps are computed together.
+BATCH = 64
 
 
 @dataclass(frozen=True)
@@ -73,12 +76,12 @@ def personal_atoms(
 ) -> np.ndarray:
     """Return ``f(dictionary, params)`` (Eq. 2), array (S, K, L, P); NaN where never activated."""
     import jax
-    import jax.numpy as jnp
 
-    known = pad_people(np.nan_to_num(params).astype(dtype))
+    from percdl.algorithm.programs import apply_params
+
+    known, atoms = np.nan_to_num(params).astype(dtype), dictionary.astype(dtype)
     with jax.enable_x64(dtype == "float64"):
-        atoms = _compiled(transform)(jax.device_put(known), jnp.asarray(dictionary, dtype))
-        stacked = np.array(atoms, float)[: len(params)]
+        stacked = in_batches(lambda some: apply_params(transform, some, atoms), known)
     stacked[n_activations == 0] = np.nan
     return stacked
 
@@ -87,40 +90,27 @@ def warps_of(transform: Transform, dictionary: np.ndarray, params: np.ndarray) -
     """Return psi at the sampling times, array (S, K, C, L), in samples; C = 0 without a warp."""
     import jax
 
+    from percdl.algorithm.programs import evaluate_warps
+
     length, n_channels = dictionary.shape[1:]
     part = transform.warp_part(length, n_channels)
     if part is None:
         return np.zeros((*params.shape[:2], 0, length))
     warp, where = part
     with jax.enable_x64(True):
-        own = jax.device_put(pad_people(np.asarray(params[..., where], float)))
-        return np.array(_compiled_warp(warp)(own, length, n_channels))[: len(params)]
+        own = np.asarray(params[..., where], float)
+        return in_batches(lambda some: evaluate_warps(warp, some, length, n_channels), own)
 
 
-def pad_people(values: np.ndarray) -> np.ndarray:
-    """Add zeros to values (S, ...), up to one of a few numbers of subjects.
+def in_batches(program: Callable[..., Any], *people: np.ndarray) -> np.ndarray:
+    """Run a program on arrays (S, ...), some subjects at a time; return its results (S, ...).
 
-    A program compiled for every number there is would be kept for ever: whoever personalizes
-    people as they come would run out of memory.
+    A batch is always of the same size, so the program is compiled once for any number of people.
     """
-    from percdl.algorithm.chunks import bucket_length, round_rows
-
-    rows = round_rows(bucket_length(len(values)))
-    return np.pad(values, ((0, rows - len(values)), *((0, 0),) * (values.ndim - 1)))
-
-
-@cache
-def _compiled_warp(warp: WarpTransform) -> Callable[..., Any]:
-    from percdl.steps.compilation import program
-
-    return program(warp.warp, static_argnums=(1, 2))
-
-
-@cache
-def _compiled(transform: Transform) -> Callable[..., Any]:
-    """Return ``f`` for all atoms together; step by step it would cost seconds."""
-    import jax
-
-    from percdl.steps.compilation import program
-
-    return program(jax.vmap(transform.apply, (1, 0), 1))
+    results = []
+    for start in range(0, len(people[0]), BATCH):
+        some = [values[start : start + BATCH] for values in people]
+        n_missing = BATCH - len(some[0])
+        padded = [np.pad(x, ((0, n_missing), *((0, 0),) * (x.ndim - 1))) for x in some]
+        results.append(np.asarray(program(*padded), float)[: len(some[0])])
+    return np.concatenate(results)

@@ -38,8 +38,8 @@ DEFAULT_PENALTY = 0.01
 MOST_INTEGER = 2**31 - 1
 
 
-def check_cohort(cohort: AnyCohort, atom_length: int, model: str) -> None:
-    """Raise where a recording cannot be used with atoms of this length."""
+def check_lengths(cohort: AnyCohort, atom_length: int, model: str) -> None:
+    """Raise where a recording is too short for atoms of this length, or rates differ."""
     _ = cohort.sfreq  # raises where sampling rates differ
     if cohort.lengths.min() < atom_length:
         pairs = zip(cohort.subjects, cohort.lengths, strict=True)
@@ -48,6 +48,10 @@ def check_cohort(cohort: AnyCohort, atom_length: int, model: str) -> None:
             f"`{model}(atom_length={atom_length})` is longer than {_name(short)}. "
             f"Use shorter atoms, or {_leave_out(cohort)}."
         )
+
+
+def check_samples(cohort: AnyCohort) -> None:
+    """Raise where a recording has no pattern to find."""
     if empty := cohort.empty:
         raise InvalidRecordingError(
             f"Every sample of {_name(empty)} is missing (NaN); {_leave_out(cohort)}."
@@ -56,6 +60,20 @@ def check_cohort(cohort: AnyCohort, atom_length: int, model: str) -> None:
         raise InvalidRecordingError(
             f"Every channel of {_name(flat)} is constant: there is no pattern to find. "
             f"Check the recording, or {_leave_out(cohort)}."
+        )
+
+
+def warn_offset(cohort: AnyCohort, dtype: str, model: str, stacklevel: int) -> None:
+    """Warn of recordings in memory whose offset leaves single precision no digits for the rest."""
+    if dtype != "float32" or not isinstance(cohort, Cohort):
+        return
+    if far := cohort.offset(MOST_OFFSET):
+        warnings.warn(
+            f"The mean of {_name(far)} is more than {MOST_OFFSET} times their standard "
+            f'deviation: `{model}(dtype="float32")` hardly sees the signal beside it. Subtract '
+            'it, e.g. with `cohort.zscore()` or `cohort.bandpass(...)`, or use `dtype="float64"`.',
+            OffsetWarning,
+            stacklevel=stacklevel,
         )
 
 
@@ -127,29 +145,6 @@ def warn_inactive(n_activations: np.ndarray, cohort: AnyCohort) -> None:
             NoActivationWarning,
             stacklevel=3,
         )
-
-
-def warn_offset(model: str, dtype: str, cohort: AnyCohort) -> None:
-    """Warn of recordings in memory whose offset leaves single precision no digits for the rest."""
-    if dtype != "float32" or not isinstance(cohort, Cohort):
-        return
-    pairs = zip(cohort.subjects, cohort, strict=True)
-    offset = [subject for subject, recording in pairs if _is_offset(recording.values)]
-    if offset:
-        warnings.warn(
-            f"The mean of {_name(offset)} is more than {MOST_OFFSET} times their standard "
-            f'deviation: `{model}(dtype="float32")` hardly sees the signal beside it. Subtract '
-            'it, e.g. with `cohort.zscore()` or `cohort.bandpass(...)`, or use `dtype="float64"`.',
-            OffsetWarning,
-            stacklevel=4,
-        )
-
-
-def _is_offset(values: np.ndarray) -> bool:
-    values = values[~np.isnan(values).any(1)].astype(float)
-    if not len(values):
-        return False
-    return bool(np.abs(values.mean(0)).max() > MOST_OFFSET * values.std(0).max())
 
 
 def warn_processing(model: str, fitted: tuple[str, ...] | None, cohort: AnyCohort) -> None:

@@ -23,7 +23,7 @@ from percdl.algorithm.local import Site
 from percdl.algorithm.settings import Settings
 from percdl.algorithm.shapes import personal_shapes
 from percdl.steps.centering import SMOOTH_WIDTH
-from percdl.steps.compilation import function_of, program
+from percdl.steps.compilation import program
 from percdl.steps.types import Statistics
 from percdl.transforms import TimeWarp
 
@@ -163,9 +163,7 @@ def _summarize_each(transform, dictionary, statistics: Statistics, params, centr
 
     def alone(statistics, params):
         one = jax.tree.map(lambda x: x[None], (statistics, params))
-        return function_of(programs.summarize)(
-            transform, dictionary, *one, True, centres, False, 0
-        )
+        return programs.summarize(transform, dictionary, *one, True, centres, False, 0)
 
     return jax.vmap(alone)(statistics, params)
 
@@ -176,7 +174,7 @@ def _balance_each(statistics: Statistics, dictionary):
 
     def alone(statistics):
         one = jax.tree.map(lambda x: x[None], statistics)
-        return function_of(programs.add_up)(one, dictionary, True)
+        return programs.add_up(one, dictionary, True)
 
     return jax.vmap(alone)(statistics)
 

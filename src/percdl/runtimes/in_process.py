@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import jax
 import numpy as np
 
-from percdl.algorithm.chunks import CPU_SHAPE, Shape, accelerator_shape
+from percdl.algorithm.chunks import CPU_SHAPE, accelerator_shape, bucket_rows
 from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.local import Site
 from percdl.algorithm.results import Results
@@ -47,11 +47,11 @@ class InProcess:
         n_masks: int | None = None,
         unit: float | None = None,
     ):
-        enable_compilation_cache()
         on_cpu = jax.default_backend() == "cpu"
         shape = CPU_SHAPE if on_cpu else accelerator_shape(jax.device_count())
         if chunk_rows is not None:
-            shape = Shape(chunk_rows, shape.samples, chunk_rows)
+            rows = bucket_rows(chunk_rows, chunk_rows, least=1)
+            shape = replace(shape, rows=rows, block_rows=rows)
         self._settings = settings
         with self._precision():
             resident = not on_cpu and _fits(cohort, settings)
@@ -92,27 +92,6 @@ class InProcess:
 
     def _precision(self) -> AbstractContextManager:
         return jax.enable_x64(True) if self._settings.dtype == "float64" else nullcontext()
-
-
-def enable_compilation_cache() -> None:
-    """Let compiled programs outlive the process, in the user's cache directory.
-
-    A directory the user has chosen (``JAX_COMPILATION_CACHE_DIR``) is left alone;
-    ``PERCDL_NO_CACHE=1`` turns the cache off.
-    """
-    if os.environ.get("PERCDL_NO_CACHE") == "1":
-        return
-    if not jax.config.values.get("jax_compilation_cache_dir"):
-        import platformdirs
-
-        folder = Path(platformdirs.user_cache_dir("percdl")) / "compiled"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError:  # a read-only home is no reason to fail
-            return
-        jax.config.update("jax_compilation_cache_dir", str(folder))
-    # Ours are many small programs; by default only those of a second or more are kept.
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
 
 
 def _fits(cohort: Cohort, settings: Settings) -> bool:

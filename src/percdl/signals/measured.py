@@ -1,16 +1,67 @@
 """What a fit asks of all recordings before it looks at any of them closely."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 
 from percdl.signals.recording import Recording
 
+# Samples that are looked at together, about: they stay in a processor's cache.
+BATCH_SAMPLES = 2**18
+
+
+class Measures(NamedTuple):
+    """Sums over the observed samples of every recording and channel.
+
+    ``low`` and ``high`` are the extremes, not finite where nothing was observed. Recordings are
+    ``uneven`` where some channels miss a sample that others have.
+    """
+
+    length: Int[np.ndarray, " S"]
+    count: Int[np.ndarray, "S P"]
+    total: Float[np.ndarray, "S P"]
+    square: Float[np.ndarray, "S P"]
+    low: Float[np.ndarray, "S P"]
+    high: Float[np.ndarray, "S P"]
+    uneven: Bool[np.ndarray, " S"]
+
+    @property
+    def power(self) -> Float[np.ndarray, " S"]:
+        """Mean square of each recording; NaN without samples, infinite beyond all numbers."""
+        with np.errstate(invalid="ignore"):
+            return self.square.sum(1) / self.count.sum(1)
+
+    @property
+    def masks(self) -> Int[np.ndarray, " S"]:
+        """How many masks each recording needs: none (0), one for all channels, one for each."""
+        has_missing = (self.count < self.length[:, None]).any(1)
+        return np.where(self.uneven, self.count.shape[1], has_missing)
+
+    @property
+    def is_empty(self) -> Bool[np.ndarray, " S"]:
+        """Whether every sample of a recording is missing."""
+        return self.count.sum(1) == 0
+
+    @property
+    def is_constant(self) -> Bool[np.ndarray, "S P"]:
+        """Whether a channel has one value throughout, or none."""
+        return ~(self.low < self.high)
+
+    def is_offset(self, most: float) -> Bool[np.ndarray, " S"]:
+        """Whether some mean is more than ``most`` times the largest standard deviation."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            mean = self.total / self.count
+            variance = np.maximum(self.square / self.count - mean**2, 0)
+        largest = np.sqrt(np.nan_to_num(variance).max(1))
+        return np.abs(np.nan_to_num(mean)).max(1) > most * largest
+
 
 class Measured(ABC):
-    """Power, missing samples and flat channels of recordings in memory, measured when asked for.
+    """Power, missing samples and flat channels of recordings in memory, measured once.
 
     A cohort on disk has written the same down, see `percdl.signals.shards`.
     """
@@ -20,69 +71,102 @@ class Measured(ABC):
 
     @property
     @abstractmethod
+    def subjects(self) -> tuple[str, ...]:
+        """Subject ids, in order."""
+
+    @property
+    @abstractmethod
     def stacked(self) -> np.ndarray | None:
         """All values as one array, if they are."""
+
+    @cached_property
+    def measures(self) -> Measures:
+        """Sums over the samples of each recording."""
+        if self.stacked is not None:
+            return measure_stacked(self.stacked)
+        return measure([recording.values for recording in self])
+
+    @property
+    def dtype(self) -> str:
+        """The type of the samples of all recordings, the wider one where they differ."""
+        if self.stacked is not None:
+            return self.stacked.dtype.name
+        return np.result_type(*{recording.values.dtype for recording in self}).name
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether `measures` are known."""
+        return "measures" in vars(self)
+
+    def remember(self, measures: Measures) -> None:
+        """Take over measures from a device that holds the recordings."""
+        vars(self)["measures"] = measures
 
     @property
     def power(self) -> Float[np.ndarray, " S"]:
         """Mean square of the observed samples of each recording."""
-        return np.array([power_of(recording) for recording in self])
+        return self.measures.power
 
     @property
     def n_masks(self) -> int:
         """How many masks are needed: none (0), one for all channels, or one for each."""
-        return max(masks_of(recording) for recording in self)
+        return int(self.measures.masks.max())
 
     @property
     def empty(self) -> tuple[str, ...]:
         """Subjects whose samples are all missing."""
-        return tuple(str(recording.subject) for recording in self if is_empty(recording))
+        return self._name(self.measures.is_empty)
 
     @property
     def flat(self) -> tuple[str, ...]:
         """Subjects whose channels are all constant."""
-        suspects = tuple(self)
-        if self.stacked is not None and self.stacked.shape[1] > 1:
-            # Few need a closer look: those whose first two samples do not differ.
-            moved = _differ(self.stacked[:, 0], self.stacked[:, 1]).any(1)
-            suspects = tuple(suspects[i] for i in np.flatnonzero(~moved))
-        return tuple(str(recording.subject) for recording in suspects if is_flat(recording))
+        return self._name(self.measures.is_constant.all(1))
+
+    def offset(self, most: float) -> tuple[str, ...]:
+        """Subjects whose mean is more than ``most`` times their standard deviation."""
+        return self._name(self.measures.is_offset(most))
+
+    def _name(self, which: Bool[np.ndarray, " S"]) -> tuple[str, ...]:
+        return tuple(self.subjects[i] for i in np.flatnonzero(which))
 
 
-def power_of(recording: Recording) -> float:
-    """Return the mean square of the observed samples; NaN where there is none.
-
-    Infinite where the squares exceed all numbers.
-    """
-    if is_empty(recording):
-        return float("nan")
-    with np.errstate(over="ignore"):
-        return float(np.nanmean(np.square(recording.values, dtype=float)))
-
-
-def masks_of(recording: Recording) -> int:
-    """Return how many masks a recording needs: 0, 1 or as many as it has channels."""
-    if not recording.has_missing:
-        return 0
-    missing = ~recording.mask
-    alike = (missing.all(1) == missing.any(1)).all()
-    return 1 if alike else recording.n_channels
+def measure(values: Sequence[np.ndarray]) -> Measures:
+    """Measure recordings (n_times, P) of any lengths, some of them at a time."""
+    lengths = np.array([len(x) for x in values])
+    batch = np.cumsum(lengths * values[0].shape[1]) // BATCH_SAMPLES
+    cuts = [0, *(np.flatnonzero(np.diff(batch)) + 1), len(values)]
+    parts = [
+        _measure(np.concatenate(values[start:stop]), lengths[start:stop])
+        for start, stop in zip(cuts[:-1], cuts[1:], strict=True)
+    ]
+    return Measures(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-def is_empty(recording: Recording) -> bool:
-    """Whether every sample is missing."""
-    return recording.has_missing and not recording.mask.any()
+def measure_stacked(stacked: np.ndarray) -> Measures:
+    """Measure recordings of one length, array (S, N, P), without a copy."""
+    n_times, n_channels = stacked.shape[1:]
+    size = max(1, BATCH_SAMPLES // (n_times * n_channels))
+    starts = range(0, len(stacked), size)
+    batches = (stacked[start : start + size] for start in starts)
+    parts = [_measure(x.reshape(-1, n_channels), np.full(len(x), n_times)) for x in batches]
+    return Measures(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-def is_flat(recording: Recording) -> bool:
-    """Whether every channel is constant over its observed samples."""
-    values = recording.values
-    if len(values) > 1 and _differ(values[0], values[1]).any():
-        return False
-    observed = [channel[~np.isnan(channel)] for channel in values.T]
-    return all((channel == channel[:1]).all() for channel in observed)
-
-
-def _differ(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Whether samples are observed and differ; their difference may exceed all numbers."""
-    return (first < second) | (first > second)
+def _measure(samples: Float[np.ndarray, "n P"], lengths: Int[np.ndarray, " S"]) -> Measures:
+    """Measure recordings that are joined end to end."""
+    starts = np.cumsum(lengths) - lengths
+    n_channels = samples.shape[1]
+    count = np.repeat(lengths[:, None], n_channels, axis=1)
+    uneven = np.zeros(len(lengths), bool)
+    low, high = (f.reduceat(samples, starts, axis=0) for f in (np.fmin, np.fmax))
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = np.add.reduceat(samples, starts, axis=0, dtype=float)
+        if np.isnan(total).any():
+            missing = np.isnan(samples)
+            count = count - np.add.reduceat(missing, starts, axis=0, dtype=int)
+            alike = missing.all(1) == missing.any(1)
+            uneven = ~np.logical_and.reduceat(alike, starts)
+            samples = np.where(missing, 0, samples)
+            total = np.add.reduceat(samples, starts, axis=0, dtype=float)
+        square = np.add.reduceat(np.square(samples, dtype=float), starts, axis=0)
+    return Measures(lengths, count, total, square, low.astype(float), high.astype(float), uneven)

@@ -1,19 +1,196 @@
-"""How programs are compiled: so that the same input gives the same bits, every time."""
+"""Compiled programs: the same bits every time, compiled once per shape, kept for later processes.
+
+A `Program` compiles a function ahead of its call. Programs that a fit will need can be compiled
+in the background (`Program.prepare`) while earlier ones run, and executables are stored on disk
+(`percdl.steps.executables`), so that a later process neither traces nor compiles.
+"""
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable
-from functools import partial
-from typing import Any
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import jax
+import numpy as np
+
+from percdl.steps import executables
 
 # On a CPU, a Fourier transform or a matrix product is cut into as many parts as there are threads
 # free when it begins, and rounds accordingly: another load of the machine would be another result.
-program = partial(jax.jit, compiler_options={"xla_cpu_multi_thread_eigen": False})
+# The other two halve the time to compile, and programs run as fast (`make claims ONLY=compilers`).
+CPU_OPTIONS = {
+    "xla_cpu_multi_thread_eigen": False,
+    "xla_cpu_use_fusion_emitters": False,
+    "xla_backend_optimization_level": 2,
+}
+
+_wait_listener: Callable[[str], None] | None = None
 
 
-def function_of(program: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what a program computes, for use within another: JAX takes options of whole ones."""
-    return inspect.unwrap(program)
+class Program:
+    """A function that is compiled for each combination of shapes and static arguments.
+
+    Called within another program, it is part of that program.
+
+    Parameters
+    ----------
+    function : callable
+        Pure, takes arrays and static values by position, returns arrays.
+    static_argnames : tuple of str
+        Arguments that are constants of the program; hashable.
+    """
+
+    _all: list[Program] = []  # noqa: RUF012  (shared on purpose)
+
+    def __init__(self, function: Callable[..., Any], static_argnames: tuple[str, ...] = ()):
+        functools.update_wrapper(self, function)
+        self.name = f"{function.__module__}.{function.__qualname__}"
+        self._function = function
+        self._signature = inspect.signature(function)
+        names = list(self._signature.parameters)
+        self._static = frozenset(names.index(name) for name in static_argnames)
+        self._jitted = jax.jit(function, static_argnums=tuple(self._static))
+        self._built: dict[Any, Future] = {}
+        self._lock = threading.Lock()
+        Program._all.append(self)
+
+    @property
+    def n_compiled(self) -> int:
+        """How many executables this process holds."""
+        return len(self._built)
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        if named:
+            args = self._signature.bind(*args, **named).args
+        static, leaves, structure = self._split(args)
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+            return self._function(*args)
+        leaves = [x if isinstance(x, jax.Array | np.ndarray) else np.asarray(x) for x in leaves]
+        key = _key(static, leaves, structure)
+        future = self._built.get(key)
+        if future is None or not future.done():
+            if _wait_listener is not None:
+                _wait_listener(self.__name__)
+            future = self._build(key)
+        return future.result()(*jax.tree.unflatten(structure, leaves))
+
+    def prepare(self, *args: Any) -> None:
+        """Compile in the background; arrays are given as `jax.ShapeDtypeStruct`."""
+        if not self.is_compiled(*args):
+            _workers().submit(self._build_unless_over, _key(*self._split(args)))
+
+    def is_compiled(self, *args: Any) -> bool:
+        """Whether a call with arguments of these shapes would compile nothing."""
+        return _key(*self._split(args)) in self._built
+
+    def _split(self, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[Any], Any]:
+        """Return the static arguments, the arrays among the others, and how those are nested."""
+        static = tuple(a for i, a in enumerate(args) if i in self._static)
+        return static, *jax.tree.flatten([a for i, a in enumerate(args) if i not in self._static])
+
+    def _build(self, key: Key) -> Future:
+        with self._lock:
+            future = self._built.get(key)
+            is_ours = future is None
+            if future is None:
+                future = self._built[key] = Future()
+        if is_ours:
+            try:
+                with jax.enable_x64(key.is_double):
+                    future.set_result(self._load_or_compile(key))
+            except BaseException as error:
+                with self._lock:
+                    del self._built[key]
+                future.set_exception(error)
+        return future
+
+    def _build_unless_over(self, key: Key) -> None:
+        if threading.main_thread().is_alive():
+            self._build(key)
+
+    def _load_or_compile(self, key: Key) -> Callable[..., Any]:
+        options = CPU_OPTIONS if jax.default_backend() == "cpu" else {}
+        static, shapes, structure, is_double = key
+        description = executables.describe(
+            self.name, static, shapes, str(structure), is_double, sorted(options.items())
+        )
+        found = executables.load(description)
+        if found is None:
+            found = self._jitted.lower(*self._arguments(key)).compile(options)
+            if description is not None:
+                _workers().submit(executables.save, description, found)
+        return found
+
+    def _arguments(self, key: Key) -> list[Any]:
+        """Return all arguments, with shapes in place of arrays."""
+        leaves = [jax.ShapeDtypeStruct(*shape[:2], sharding=shape[2]) for shape in key.shapes]
+        arguments = jax.tree.unflatten(key.structure, leaves)
+        for place, value in zip(sorted(self._static), key.static, strict=True):
+            arguments.insert(place, value)
+        return arguments
+
+
+class Key(NamedTuple):
+    """What an executable of a program is compiled for."""
+
+    static: tuple[Any, ...]
+    shapes: tuple[tuple[tuple[int, ...], str, Any], ...]
+    structure: Any
+    is_double: bool
+
+
+def _key(static: tuple[Any, ...], leaves: list[Any], structure: Any) -> Key:
+    shapes = tuple((x.shape, _canonical(x.dtype), _spread_over(x)) for x in leaves)
+    return Key(static, shapes, structure, jax.config.jax_enable_x64)
+
+
+def program(
+    function: Callable[..., Any] | None = None, *, static_argnames: tuple[str, ...] = ()
+) -> Any:
+    """Make a `Program` of a function, as a decorator with or without arguments."""
+    if function is None:
+        return functools.partial(program, static_argnames=static_argnames)
+    return Program(function, static_argnames)
+
+
+def forget_programs() -> None:
+    """Let go of all executables of this process."""
+    for each in Program._all:
+        with each._lock:
+            each._built = {key: f for key, f in each._built.items() if not f.done()}
+
+
+@contextmanager
+def on_wait(listener: Callable[[str], None]) -> Iterator[None]:
+    """Call ``listener(name)`` whenever a program has to be waited for, while this lasts."""
+    global _wait_listener
+    before, _wait_listener = _wait_listener, listener
+    try:
+        yield
+    finally:
+        _wait_listener = before
+
+
+@functools.cache
+def _workers() -> ThreadPoolExecutor:
+    """Return the threads that compile; XLA does not hold Python's lock meanwhile."""
+    return ThreadPoolExecutor(min(os.cpu_count() or 1, 8), "percdl-compile")
+
+
+def _canonical(dtype: np.dtype) -> str:
+    """Return the name of the type that an array has on the device."""
+    if dtype.itemsize == 8 and not jax.config.jax_enable_x64:
+        return str(jax.dtypes.canonicalize_dtype(dtype))
+    return dtype.name
+
+
+def _spread_over(leaf: Any) -> Any:
+    """Return how an array is spread over several devices; None on a single one."""
+    sharding = getattr(leaf, "sharding", None)
+    return None if sharding is None or len(sharding.device_set) == 1 else sharding

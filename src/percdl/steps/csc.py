@@ -127,6 +127,12 @@ def select_disjoint(
     return _trace_back(totals, max_events), best[-1, -1]
 
 
+def count_slots(n_positions: int, span: int, max_events: int | None) -> int:
+    """Return how many events at least ``span`` apart fit into so many positions."""
+    n_blocks = -(-n_positions // span)
+    return n_blocks if max_events is None else min(n_blocks, max_events)
+
+
 def running_maximum(x: Array) -> Array:
     """Return the maximum of all entries up to each one, along the first axis.
 
@@ -165,7 +171,7 @@ def _trace_back(totals, max_events):
     n_blocks, span, n_levels, n_rows = totals.shape
     rows = jnp.arange(n_rows)
     step_down = 0 if max_events is None else 1
-    n_slots = n_blocks if max_events is None else min(n_blocks, max_events)
+    n_slots = count_slots(n_blocks * span, span, max_events)
 
     def jump(state, _):
         position, level = state

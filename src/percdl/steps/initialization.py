@@ -60,7 +60,7 @@ def choose_segments(
         segments = cut_segments(signals, windows, atom_length)
         trials = np.repeat(dictionary[None], len(segments), axis=0)
         trials[:, k] = segments
-        best = int(np.argmax(mean_shares(signals, jnp.asarray(trials), penalty, rules)))
+        best = int(np.asarray(mean_shares(signals, trials, penalty, rules)).argmax())
         dictionary[k], winners[k] = segments[best], windows[best]
 
     for k in range(n_given, n_atoms):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from percdl.transforms.base import Atom, Point, Transform
 from percdl.transforms.division import divide
@@ -83,43 +84,57 @@ def gauss_newton(
     taken off what they explain. A subject stops once it gains less
     than ``tolerance``, relative. Cost O(B L M^2) an iteration, independent of N.
     """
-
-    def explained_by(point, params):
-        return explained_energy(point.value, moment, weight)[0] - total_price(transform, params)
+    reach = partial(_reach, transform, atom, moment, weight)
 
     def advance(state):
-        step, params, point, explained, damping, active = state
-        model = _linearize(point, transform.directions(point, step), moment, weight)
-        model = _charge(transform, model, params, step)
-        trial = transform.project(transform.step(params, _step(model, damping), step))
-        there = transform.evaluate(trial, atom)
-        reached = explained_by(there, trial)
-        better = active & (reached > explained)
-        settled = better & (reached <= (1 + tolerance) * explained)
+        turn, trial, best, damping, active = state
+        reached = reach(trial)
+        better = active & ((turn == 0) | (reached.explained > best.explained))
+        settled = better & (reached.explained <= (1 + tolerance) * best.explained) & (turn > 0)
+        best = jax.tree.map(partial(_pick, better), reached, best)
         factor = jnp.where(better, DAMPING_DOWN, DAMPING_UP)
+        damping = jnp.where(turn == 0, damping, jnp.clip(damping * factor, *DAMPING_RANGE))
+        # A refused step only raises the damping. Each subject stops by itself, so the
+        # result does not depend on its company.
+        active = active & ~settled
 
-        def pick(new, old):
-            return jnp.where(better.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+        def propose():
+            basis = transform.directions(best.point, turn)
+            model = _linearize(best.point, basis, moment, weight)
+            model = _charge(transform, model, best.params, turn)
+            return transform.project(transform.step(best.params, _step(model, damping), turn))
 
-        return (
-            step + 1,
-            *jax.tree.map(pick, (trial, there, reached), (params, point, explained)),
-            jnp.clip(damping * factor, *DAMPING_RANGE),
-            # A refused step only raises the damping. Each subject stops by itself, so the
-            # result does not depend on its company.
-            active & ~settled,
-        )
+        goes_on = (turn < n_steps) & jnp.any(active)
+        return turn + 1, jax.lax.cond(goes_on, propose, lambda: trial), best, damping, active
 
     def unfinished(state):
-        step, *_, active = state
-        return (step < n_steps) & jnp.any(active)
+        turn, *_, active = state
+        return (turn <= n_steps) & jnp.any(active)
 
+    # The start is the first trial: each step is then traced, and compiled, once.
+    nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(reach, params))
     damping = jnp.full(moment.shape[0], DAMPING_START, moment.dtype)
-    active = jnp.ones(moment.shape[0], bool)
+    start = (0, params, nothing, damping, jnp.ones(moment.shape[0], bool))
+    _, _, best, _, _ = jax.lax.while_loop(unfinished, advance, start)
+    return best.params, best.explained
+
+
+class _Reached(NamedTuple):
+    """Parameters, the personal atoms there, and the energy they explain less their price."""
+
+    params: Float[Array, "B M"]
+    point: Point
+    explained: Float[Array, " B"]
+
+
+def _reach(transform: Transform, atom: Atom, moment, weight, params) -> _Reached:
     point = transform.evaluate(params, atom)
-    start = (0, params, point, explained_by(point, params), damping, active)
-    _, params, _, explained, _, _ = jax.lax.while_loop(unfinished, advance, start)
-    return params, explained
+    explained = explained_energy(point.value, moment, weight)[0]
+    return _Reached(params, point, explained - total_price(transform, params))
+
+
+def _pick(which: Bool[Array, " B"], new: Array, old: Array) -> Array:
+    return jnp.where(which.reshape(-1, *[1] * (new.ndim - 1)), new, old)
 
 
 def _linearize(point: Point, basis, moment, weight) -> Quadratic:

@@ -58,10 +58,13 @@ def search(
 
     def consider(index, best):
         most, best_params, best_shift = best
-        moved, path = (x[ranking[index], rows] for x in (shifts_tried, paths))
-        begin = transform.approximate(path) if align_first else params
+        # The first try starts from where the subject is.
+        ranked = ranking[jnp.maximum(index - 1, 0)], rows
+        moved = jnp.where(index == 0, shift, shifts_tried[ranked])
+        begin = transform.approximate(paths[ranked]) if align_first else params
+        begin = jnp.where(index == 0, params, begin)
         found, explained = gauss_newton(transform, atom, *at(moved), begin, n_steps)
-        better = explained > most * (1 + PREFERENCE)
+        better = (index == 0) | (explained > most * (1 + PREFERENCE))
         return (
             jnp.where(better, explained, most),
             jnp.where(better[:, None], found, best_params),
@@ -71,11 +74,24 @@ def search(
     rows = jnp.arange(moment.shape[0])
     own = transform.warp(params, *atom.shape)
     promise, shifts_tried, paths = jax.lax.map(screen, shifts)
-    ranking = jnp.argsort(-promise, axis=0)
-    current, explained = gauss_newton(transform, atom, *at(shift), params, n_steps)
-    n_tries = min(N_TRIES, len(shifts))
-    best = jax.lax.fori_loop(0, n_tries, consider, (explained, current, shift))
-    return best[1], best[2]
+    n_tries = 1 + min(N_TRIES, len(shifts))
+    ranking = _rank(promise, n_tries - 1)
+    start = (jnp.zeros(len(rows), moment.dtype), params, shift)
+    _, params, shift = jax.lax.fori_loop(0, n_tries, consider, start)
+    return params, shift
+
+
+def _rank(promise: Float[Array, "T B"], n_first: int) -> Int[Array, "n B"]:
+    """Return the places of the largest entries along the first axis, the largest first.
+
+    A sort would take longer to compile than the rest of a try.
+    """
+    places = []
+    for _ in range(n_first):
+        place = jnp.argmax(promise, axis=0)
+        places.append(place)
+        promise = jnp.where(jnp.arange(len(promise))[:, None] == place, -jnp.inf, promise)
+    return jnp.stack(places)
 
 
 def best_window(

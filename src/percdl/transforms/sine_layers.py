@@ -48,17 +48,22 @@ def in_samples(displacement: Float[Array, "*batch L"], atom_length: int):
 def displace(time: Float[Array, "*#batch L"], row: Float[Array, "*#batch W"]):
     """Return by how much one layer moves the given times, and its derivative psi_d'.
 
-    Higher harmonics come from the addition theorem: one sine and one cosine are evaluated,
-    and everything stays in one loop over the samples.
+    Both series are summed by Clenshaw's recurrence, so one sine and one cosine are evaluated, and
+    everything stays in one loop over the samples.
     """
-    first = sine, cosine = sincospi(time)
-    moved, stretch = row[..., :1] / jnp.pi * sine, 1 + row[..., :1] * cosine
-    for order in range(2, row.shape[-1] + 1):
-        sine, cosine = sine * first[1] + cosine * first[0], cosine * first[1] - sine * first[0]
-        coefficient = row[..., order - 1 : order]
-        moved = moved + coefficient / (order * jnp.pi) * sine
-        stretch = stretch + coefficient * cosine
-    return moved, stretch
+    sine, cosine = sincospi(time)
+    order = np.pi * np.arange(1, row.shape[-1] + 1)
+    height, _ = _clenshaw(row / jnp.asarray(order, row.dtype), cosine)
+    steepness, rest = _clenshaw(row, cosine)
+    return height * sine, 1 + steepness * cosine - rest
+
+
+def _clenshaw(row: Float[Array, "*#batch W"], cosine: Float[Array, "*#batch L"]):
+    """Return b and c, so that ``sum a_w sin(w x) = b sin x``, ``sum a_w cos(w x) = b cos x - c``."""
+    first, second = row[..., -1:], jnp.zeros_like(row[..., -1:])
+    for order in range(row.shape[-1] - 2, -1, -1):
+        first, second = row[..., order : order + 1] + 2 * cosine * first - second, first
+    return first, second
 
 
 def sines(time: Float[Array, "*batch L"], width: int) -> Float[Array, "*batch W L"]:

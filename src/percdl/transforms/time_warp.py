@@ -161,16 +161,17 @@ class TimeWarp(WarpTransform):
         A target that moves by e is first made of D layers that move by e / D each; then what
         is missing is added in the same way.
         """
-        length = target.shape[-1]
+        length, n_channels = target.shape[-1], target.shape[-2]
         shape = (*target.shape[:-1], self.depth, self.width)
-        params = jnp.zeros(shape, target.dtype).reshape(*target.shape[:-2], -1)
-        psi = jnp.arange(length, dtype=target.dtype)
-        for _ in range(N_CORRECTIONS):
-            share = sine_coefficients((target - psi) / (length - 1), self.width) / self.depth
+
+        def correct(_, params):
+            missing = (target - self.warp(params, length, n_channels)) / (length - 1)
+            share = sine_coefficients(missing, self.width) / self.depth
             layers = jnp.broadcast_to(share[..., None, :], shape)
-            params = self.project(params + layers.reshape(params.shape))
-            psi = self.warp(params, length, target.shape[-2])
-        return params
+            return self.project(params + layers.reshape(params.shape))
+
+        identity = jnp.zeros(shape, target.dtype).reshape(*target.shape[:-2], -1)
+        return jax.lax.fori_loop(0, N_CORRECTIONS, correct, identity)
 
     def follow(self, params: Params, outer: Float[Array, "C L"], n_channels: int) -> Params:
         """Return the parameters of ``outer o psi``: the last layer takes ``outer`` in."""

@@ -22,13 +22,14 @@ MAX_UNKNOWNS = 32
 class Groups(NamedTuple):
     """Groups of layers that move alike: ``slots`` says which layer is where, group by group.
 
-    Slots beyond the last layer are empty.
+    Slots beyond the last layer are empty. ``places`` is the other way round: the slot of each
+    layer.
     """
 
     n_groups: int
     size: int
-    n_layers: int
     slots: Int[Array, " slots"]
+    places: Int[Array, " layers"]
 
 
 def tie_layers(depth: int, width: int, turn: Turn) -> Groups:
@@ -39,13 +40,15 @@ def tie_layers(depth: int, width: int, turn: Turn) -> Groups:
     # Four layers in pairs: the first with the second, then with the third, then with the last.
     strides = np.arange(1, max(depth, 2))[:, None]
     keys = np.where(layer < depth, layer * strides % depth, layer)
-    orders = jnp.asarray(np.argsort(keys, axis=1, kind="stable"))
-    return Groups(n_groups, size, depth, orders[0 if turn is None else turn % len(orders)])
+    slots = np.argsort(keys, axis=1, kind="stable")
+    places = np.argsort(slots, axis=1)[:, :depth]
+    row = 0 if turn is None else turn % len(slots)
+    return Groups(n_groups, size, jnp.asarray(slots)[row], jnp.asarray(places)[row])
 
 
 def by_group(groups: Groups, by_layer: Array) -> Array:
     """Sort what each layer has into groups, array (groups, size, ...); empty slots get zeros."""
-    empty = groups.n_groups * groups.size - groups.n_layers
+    empty = len(groups.slots) - len(groups.places)
     padded = jnp.pad(by_layer, ((0, empty), *((0, 0) for _ in by_layer.shape[1:])))
     return padded[groups.slots].reshape(groups.n_groups, groups.size, *by_layer.shape[1:])
 
@@ -53,4 +56,4 @@ def by_group(groups: Groups, by_layer: Array) -> Array:
 def by_layer(groups: Groups, by_group: Float[Array, "*batch G W"]) -> Float[Array, "*batch D W"]:
     """Give every layer what its group has."""
     by_slot = jnp.repeat(by_group, groups.size, axis=-2)
-    return jnp.take(by_slot, jnp.argsort(groups.slots)[: groups.n_layers], axis=-2)
+    return jnp.take(by_slot, groups.places, axis=-2)

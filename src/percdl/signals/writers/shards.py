@@ -11,7 +11,7 @@ import numpy as np
 
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError
 from percdl.signals.cohort import Cohort
-from percdl.signals.measured import is_empty, is_flat, masks_of, power_of
+from percdl.signals.measured import measure
 from percdl.signals.readers.shard import ABOUT, SHARED, VALUES
 from percdl.signals.recording import Recording, abbreviate
 from percdl.signals.shards import CHECKSUM, INDEX, SCHEMA, ShardedCohort, digest_of
@@ -147,12 +147,13 @@ def _write_shard(path: Path, batch: list[Recording], shared: dict[str, Any]) -> 
 
 def _measure(batch: list[Recording]) -> dict[str, list[Any]]:
     """Return what a fit will ask of each recording."""
+    found = measure([recording.values for recording in batch])
     return {
         "subject": [recording.subject for recording in batch],
         "group": [recording.group for recording in batch],
         "length": [recording.n_times for recording in batch],
-        "power": [power_of(recording) for recording in batch],
-        "masks": [masks_of(recording) for recording in batch],
-        "empty": [is_empty(recording) for recording in batch],
-        "flat": [is_flat(recording) for recording in batch],
+        "power": found.power.tolist(),
+        "masks": found.masks.tolist(),
+        "empty": found.is_empty.tolist(),
+        "flat": found.is_constant.all(1).tolist(),
     }

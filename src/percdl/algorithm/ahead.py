@@ -1,0 +1,183 @@
+"""The programs of a fit, known before it begins: they are compiled side by side in the background.
+
+The shapes of all arguments follow from the settings and from the shapes of chunks and blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import jax
+
+from percdl.algorithm import coding, programs, server
+from percdl.algorithm.coding import Coded
+from percdl.algorithm.programs import Fitted, Orders, Prepared, Tally
+from percdl.algorithm.settings import Settings
+from percdl.algorithm.shapes import broadcast_shapes
+from percdl.steps.compilation import Program
+from percdl.steps.csc import count_slots
+from percdl.steps.types import Events, Signals, Statistics
+
+
+class Call(NamedTuple):
+    """A program, its arguments with arrays as shapes, and whether it runs in double precision."""
+
+    program: Program
+    args: tuple[Any, ...]
+    is_double: bool
+
+
+def prepare_programs(calls: Iterable[Call]) -> None:
+    """Begin to compile programs in the background, in the order given."""
+    for program, args, is_double in calls:
+        with jax.enable_x64(is_double):
+            program.prepare(*args)
+
+
+def is_compiled(call: Call) -> bool:
+    """Whether a call would find its program compiled."""
+    with jax.enable_x64(call.is_double):
+        return call.program.is_compiled(*call.args)
+
+
+class Forecast:
+    """The calls of a fit with these settings.
+
+    Parameters
+    ----------
+    settings : Settings
+        What to solve and how.
+    n_masks : int
+        Masks per recording, see `Measured.n_masks`.
+    """
+
+    def __init__(self, settings: Settings, n_masks: int):
+        self._settings = settings
+        self._n_masks = n_masks
+        self._is_double = settings.dtype == "float64"
+
+    def of_chunk(self, rows: int, n_times: int) -> Iterator[Call]:
+        """Yield the calls that code a chunk; none where activations may overlap."""
+        settings = self._settings
+        if settings.overlaps:
+            return
+        common, personal = self._real(1, *self._atoms), self._real(rows, *self._atoms)
+        masks = (rows, n_times, self._n_masks)
+        values = self._real(rows, n_times, settings.n_channels)
+        observed = self._real(*masks) if self._n_masks else None
+        signals = Signals(values, _whole(rows), observed)
+        delta = None if settings.delta is None else self._real()
+        yield Call(coding.measure_energy, (signals,), self._is_double)
+        for atoms in (common, personal) if settings.schedule[1] else (common,):
+            rest = (self._real(), delta, None, settings.coder, settings.margin)
+            args = (signals, self._real(rows), atoms, *rest)
+            yield Call(coding.code, args, self._is_double)
+        if not settings.schedule[1]:
+            return
+        coded = self._coded(rows, n_times)
+        prepared, fitted = self._prepared(rows), self._fitted(rows)
+        yield Call(coding.accept, (coded, coded, prepared, fitted, False), self._is_double)
+        if settings.has_gauge and settings.refits:
+            by_atom = self._real(rows, settings.n_atoms)
+            yield Call(coding.keep, (coded, by_atom, by_atom), self._is_double)
+
+    def of_block(self, rows: int, n_together: int) -> Iterator[Call]:
+        """Yield the calls that personalize a block and add it up."""
+        settings, dictionary = self._settings, self._real(*self._atoms)
+        statistics, params = (
+            self._statistics(rows),
+            self._real(rows, settings.n_atoms, settings.n_params),
+        )
+        tally, transform = self._tally(rows), settings.transform
+        yield Call(programs.neutral_params, (transform, rows, dictionary), self._is_double)
+        added = (statistics, dictionary, tally, settings.by_subject)
+        yield Call(programs.add_population, added, True)
+        if not settings.schedule[1]:
+            return
+        if settings.shifts:
+            yield self._seek(rows, n_together)
+        yield self.fit(rows)
+        added = (transform, dictionary, statistics, params, tally, settings.by_subject)
+        flags = (settings.refits, bool(settings.shifts), settings.copy_steps)
+        yield Call(programs.add_personal, (*added, *flags), True)
+        gauges = broadcast_shapes(transform, *self._atoms)
+        none = (settings.n_atoms, 0)
+        gauge, mixing = (self._real(*gauges.get(x, none)) for x in ("gauge", "mixing_gauge"))
+        flag = jax.ShapeDtypeStruct((), bool)
+        carried = (transform, dictionary, statistics, params, gauge, mixing, flag, flag)
+        yield Call(programs.prepare, carried, self._is_double)
+        if settings.warp_part is not None and settings.centering != "off":
+            doubles = (jax.ShapeDtypeStruct(s, "float64") for s in (self._atoms, gauge.shape))
+            yield Call(server.resample, (settings.warp_part[0], *doubles), True)
+
+    def fit(self, rows: int) -> Call:
+        """Return the call of IPU on a block."""
+        settings, shift = self._settings, _whole(rows, self._settings.n_atoms)
+        params = self._real(rows, settings.n_atoms, settings.n_params)
+        args = (self._real(*self._atoms), self._statistics(rows), params, shift)
+        return Call(
+            programs.fit, (settings.transform, settings.fit_options, *args), self._is_double
+        )
+
+    def _seek(self, rows: int, n_together: int) -> Call:
+        settings, n_atoms = self._settings, self._settings.n_atoms
+        everyone = jax.ShapeDtypeStruct((n_atoms,), bool)
+        orders = Orders(_whole(n_atoms), everyone, self._real(n_atoms))
+        args = (
+            self._real(*self._atoms),
+            self._statistics(rows),
+            self._prepared(rows),
+            _whole(rows, n_atoms),
+            orders,
+            _whole(len(settings.shifts)),
+        )
+        flags = (settings.transform, settings.multistart, n_together)
+        return Call(programs.seek, (*flags, *args), self._is_double)
+
+    @property
+    def _atoms(self) -> tuple[int, int, int]:
+        settings = self._settings
+        return settings.n_atoms, settings.atom_length, settings.n_channels
+
+    def _real(self, *shape: int) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct(shape, self._settings.dtype)
+
+    def _coded(self, rows: int, n_times: int) -> Coded:
+        length, coder = self._settings.atom_length, self._settings.disjoint_coder
+        slots = count_slots(n_times - length + 1, length + coder.min_gap, coder.max_activations)
+        place = jax.ShapeDtypeStruct((rows, slots), "int64" if self._is_double else "int32")
+        events: Any = Events(place, place, self._real(rows, slots))  # pyright: ignore
+        numbers: Any = [self._real(rows)] * 3
+        return Coded(events, self._statistics(rows), *numbers)
+
+    def _statistics(self, rows: int) -> Any:
+        settings = self._settings
+        window = settings.atom_length + 2 * settings.margin
+        by_atom = (rows, settings.n_atoms)
+        # Huber's loss weighs every sample of every channel.
+        n_weights = max(1, self._n_masks) if settings.delta is None else settings.n_channels
+        return Statistics(
+            self._real(*by_atom, window, settings.n_channels),  # pyright: ignore
+            self._real(*by_atom, window, n_weights),  # pyright: ignore
+            _whole(*by_atom),  # pyright: ignore
+        )
+
+    def _prepared(self, rows: int) -> Any:
+        by_atom: Any = self._real(rows, self._settings.n_atoms)
+        params: Any = self._real(*by_atom.shape, self._settings.n_params)
+        misplaced: Any = jax.ShapeDtypeStruct(by_atom.shape, bool)
+        return Prepared(params, by_atom, by_atom, by_atom, misplaced)
+
+    def _fitted(self, rows: int) -> Any:
+        by_atom: Any = self._real(rows, self._settings.n_atoms)
+        params: Any = self._real(*by_atom.shape, self._settings.n_params)
+        return Fitted(params, by_atom, by_atom, self._real(rows, *self._atoms))  # pyright: ignore
+
+    def _tally(self, rows: int) -> Any:
+        number: Any = self._real(rows)
+        return Tally(*[number] * 4, _whole(rows, self._settings.n_atoms))  # pyright: ignore
+
+
+def _whole(*shape: int) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(shape, "int32")

@@ -1,0 +1,203 @@
+"""Executables on disk: what one process has compiled, the next one loads.
+
+An executable is machine code, so it is loaded only from a folder and a file that belong to the
+user and that nobody else can write to, and only if its checksum is right. The name of a file is
+a digest of all that the code depends on: the program, its shapes and constants, the sources of
+percdl, the versions of JAX and XLA, their flags, the device and the instructions it knows.
+Anything unexpected means that the program is compiled as if nothing were stored.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import logging
+import os
+import pickle
+import platform
+import stat
+import tempfile
+import threading
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import jaxlib
+from jaxlib import lapack
+
+logger = logging.getLogger(__name__)
+
+# The folder holds at most this many bytes; the files that were not used for longest go first.
+MOST_BYTES = 2**29
+_SOURCES = ("steps", "transforms", "algorithm")
+_SUFFIX = ".executable"
+# Executables that other threads load meanwhile have to wait for it, too.
+_lapack_lock = threading.Lock()
+
+
+def describe(name: str, static: tuple[Any, ...], *rest: Any) -> str | None:
+    """Return what an executable is keyed by; None if a static value has no lasting description."""
+    texts = [_describe_value(value) for value in static]
+    if any(text is None for text in texts):
+        return None
+    return repr((name, texts, rest))
+
+
+def load(description: str | None) -> Any:
+    """Return the stored executable, ready to be called; None if there is none to be trusted."""
+    folder = None if description is None else _folder()
+    if folder is None:
+        return None
+    path = folder / _file_name(description)
+    try:
+        payload = _read_own_file(path)
+        if payload is None:
+            return None
+        _initialize_lapack()
+        from jax.experimental import serialize_executable
+
+        return serialize_executable.deserialize_and_load(*pickle.loads(payload))
+    except FileNotFoundError:
+        return None
+    except Exception:
+        logger.debug("%s could not be loaded; the program is compiled", path, exc_info=True)
+        path.unlink(missing_ok=True)
+        return None
+
+
+def save(description: str, executable: Any) -> None:
+    """Store an executable, if there is a place to be trusted; a failure is not an error."""
+    folder = _folder()
+    if folder is None:
+        return
+    try:
+        from jax.experimental import serialize_executable
+
+        payload = pickle.dumps(serialize_executable.serialize(executable))
+        digest = hashlib.sha256(payload).digest()
+        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
+            file.write(digest + payload)
+        os.replace(file.name, folder / _file_name(description))
+        _make_room(folder)
+    except Exception:
+        logger.debug("the executable of %s could not be stored", description, exc_info=True)
+
+
+@functools.cache
+def _folder() -> Path | None:
+    """Return the folder of this user's executables; None if there is none to be trusted."""
+    if os.environ.get("PERCDL_NO_CACHE") == "1":
+        return None
+    chosen = os.environ.get("PERCDL_CACHE_DIR")
+    if chosen is None:
+        import platformdirs
+
+        chosen = platformdirs.user_cache_dir("percdl")
+    folder = Path(chosen) / "executables"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if _is_ours(folder.lstat()):
+            return folder
+    except OSError:  # a read-only home is no reason to fail
+        return None
+    logger.warning(
+        "Compiled programs are not stored in %s: it belongs to somebody else, or others can write "
+        "to it. Take their permission away, or set PERCDL_CACHE_DIR to a folder of your own.",
+        folder,
+    )
+    return None
+
+
+def _read_own_file(path: Path) -> bytes | None:
+    """Return what a file holds behind its checksum, if both are as they should be."""
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+    with open(descriptor, "rb") as file:
+        if not _is_ours(os.fstat(descriptor)):
+            return None
+        content = file.read()
+    digest, payload = content[:32], content[32:]
+    if hashlib.sha256(payload).digest() != digest:
+        path.unlink(missing_ok=True)
+        return None
+    os.utime(path)
+    return payload
+
+
+def _is_ours(status: os.stat_result) -> bool:
+    """Whether a folder or file belongs to this user, and nobody else can write to it."""
+    if os.name != "posix":
+        return True
+    can_others_write = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return (
+        status.st_uid == os.geteuid() and not can_others_write and not stat.S_ISLNK(status.st_mode)
+    )
+
+
+def _make_room(folder: Path) -> None:
+    """Delete the files that were not used for longest, beyond `MOST_BYTES`."""
+    files = sorted(folder.glob(f"*{_SUFFIX}"), key=lambda path: -path.stat().st_mtime)
+    total = 0
+    for path in files:
+        total += path.stat().st_size
+        if total > MOST_BYTES:
+            path.unlink(missing_ok=True)
+
+
+def _file_name(description: str) -> str:
+    return hashlib.sha256(f"{_surroundings()}{description}".encode()).hexdigest() + _SUFFIX
+
+
+@functools.cache
+def _surroundings() -> str:
+    """Return what all executables of this process depend on."""
+    devices = jax.devices()
+    machine = _processor() if devices[0].platform == "cpu" else devices[0].device_kind
+    flags = [os.environ.get(name) for name in ("XLA_FLAGS", "LIBTPU_INIT_ARGS")]
+    precision = jax.config.jax_default_matmul_precision
+    versions = jax.__version__, jaxlib.__version__, devices[0].client.platform_version
+    return repr((versions, machine, len(devices), flags, precision, _sources()))
+
+
+def _processor() -> str:
+    """Return the machine's architecture and the instructions it knows."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return f"{platform.machine()} {platform.processor()} {platform.node()}"
+    told = {
+        line for line in lines if line.startswith(("flags", "Features", "model name", "CPU part"))
+    }
+    return f"{platform.machine()} {sorted(told)}"
+
+
+def _sources() -> str:
+    """Return a digest of the sources that programs are made of."""
+    package = Path(__file__).resolve().parents[1]
+    digest = hashlib.sha256()
+    for part in _SOURCES:
+        for path in sorted((package / part).rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _describe_value(value: Any) -> str | None:
+    """Return a text that tells a static value from all others, in any process; None if none does."""
+    if value is None or isinstance(value, str | int | float | bool):
+        return repr(value)
+    if isinstance(value, tuple):
+        inner: list[str | None] = [_describe_value(item) for item in value]
+    elif is_dataclass(value) and type(value).__module__.startswith("percdl."):
+        inner = [_describe_value(getattr(value, field.name)) for field in fields(value)]
+    else:  # a function of the user, say
+        return None
+    return None if None in inner else f"{type(value).__qualname__}({', '.join(map(str, inner))})"
+
+
+def _initialize_lapack() -> None:
+    """Let JAX look up LAPACK, which it does otherwise when a program is lowered."""
+    with _lapack_lock:
+        try:
+            lapack._lapack.initialize()
+        except AttributeError:  # another version of JAX
+            jax.jit(jax.numpy.linalg.cholesky).lower(jax.ShapeDtypeStruct((1, 1), "float32"))
