@@ -6,8 +6,10 @@ EXTRAS ?= plot,data,stats,reproduce,distributed,federated,privacy,test
 # does a machine for which the lock has no files; a file that is not the locked one is an error.
 LOCK   ?= requirements/dev.lock
 BENCHLOCK := $(LOCK:dev.lock=bench.lock)
+DEMOLOCK := $(LOCK:dev.lock=demo.lock)
 comma  := ,
 BIN    := $(VENV)/bin
+DEMO   := $(VENV)/.demo
 STAMP  := $(VENV)/.installed
 PEERS  := $(VENV)/.peers
 SPHINX := $(VENV)/.sphinx
@@ -35,25 +37,43 @@ SPHINXOPTS ?=
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# The stamp comes last, so that an interrupted install starts again from scratch.
-$(STAMP): pyproject.toml $(LOCK)
+# $(call install,LOCK,REQUIREMENTS): install a lock and percdl; without a lock, the requirements.
+# Modules are compiled when they are first imported: compiling all of them takes as long as the rest.
+ifeq ($(LOCK),)
+define install
+$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+$(BIN)/python -m pip install --quiet --no-compile --editable $(2) --group build
+endef
+else
+define install
+@$(BIN)/python -m pip install --quiet --no-compile --require-hashes --requirement $(1) \
+  2>$(VENV)/.log \
+  && $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable . \
+|| { cat $(VENV)/.log >&2; \
+  if grep -q 'DO NOT MATCH THE HASHES' $(VENV)/.log; then exit 1; fi; \
+  echo "$(1) cannot be installed here: taking what pip resolves today, unlocked." >&2; \
+  $(MAKE) --no-print-directory LOCK= $@; }
+endef
+endif
+
+# The stamps come last, so that an interrupted install starts again from scratch.
+$(DEMO): pyproject.toml $(LOCK) $(DEMOLOCK)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "percdl needs Python 3.11 or newer, but '$(PYTHON)' is" \
 	       "$$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12" >&2; exit 1; }
-	@echo "Setting up $(VENV): some minutes, and about 2 GB."
+	@echo "Setting up $(VENV) with the packages of the demo: about a minute, 700 MB."
 	$(PYTHON) -m venv --clear $(VENV)
-ifeq ($(LOCK),)
-	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --editable '.[$(EXTRAS)]' --group dev --group build
-else
-	@$(BIN)/python -m pip install --quiet --require-hashes --requirement $(LOCK) 2>$(VENV)/.log \
-	  && $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable . \
-	|| { cat $(VENV)/.log >&2; \
-	  if grep -q 'DO NOT MATCH THE HASHES' $(VENV)/.log; then exit 1; fi; \
-	  echo "$(LOCK) cannot be installed here: taking what pip resolves today, unlocked." >&2; \
-	  $(MAKE) --no-print-directory LOCK= $@; }
-endif
+	$(call install,$(DEMOLOCK),'.[plot]')
+# Symbols that only a debugger reads are 136 MB of jaxlib. Without strip they stay.
+	@strip --strip-unneeded $(VENV)/lib/python*/site-packages/jaxlib/libjax_common.so \
+	  2>$(VENV)/.log || true
 	touch $@
+
+$(STAMP): $(DEMO)
+	@echo "Adding every extra and the developer tools to $(VENV): some minutes, about 2 GB."
+	@rm $(DEMO)
+	$(call install,$(LOCK),'.[$(EXTRAS)]' --group dev)
+	touch $(DEMO) $@
 
 # The packages of the extra `bench` one by one: one that cannot be built here (fdasrsf without
 # wheel needs a C++ compiler and BLAS, e.g. libblas-dev) leaves its claims skipped.
@@ -93,7 +113,7 @@ $(UV) pip list --quiet --python $(VENV)-$(2)/bin/python
 $(VENV)-$(2)/bin/python -m pytest -n auto --dist loadfile -m "not slow" $(3) $(TESTS)
 endef
 
-demo: $(STAMP)  ## learn a small cohort and write percdl-demo/
+demo: $(DEMO)  ## learn a small cohort and write percdl-demo/
 	$(BIN)/percdl demo
 
 test: $(STAMP)  ## run the tests and the doctests, slow ones left out
@@ -150,6 +170,8 @@ coverage: $(STAMP)  ## count the lines that the tests run: at least 95 of 100, a
 lock: $(SUPPLY)  ## resolve afresh what is developed with, into requirements/
 	$(COMPILE) $(TESTED) --extra docs --group dev --group build pyproject.toml \
 	  --output-file requirements/dev.lock >/dev/null
+	$(COMPILE) --group demo --group build --constraint requirements/dev.lock pyproject.toml \
+	  --output-file requirements/demo.lock >/dev/null
 	$(COMPILE) --extra bench --constraint requirements/dev.lock pyproject.toml \
 	  --output-file requirements/bench.lock >/dev/null
 
