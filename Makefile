@@ -25,7 +25,7 @@ QUIET  := -W ignore::DeprecationWarning -W ignore::FutureWarning
 TESTED := $(patsubst %,--extra %,$(subst $(comma), ,$(EXTRAS)))
 # Restricts `make claims` to the claims named here, e.g. `make claims ONLY=gait`.
 ONLY   ?=
-# Restricts `make oldest` and `make newest`, e.g. `make oldest TESTS=tests/steps`.
+# Restricts `make test`, `make oldest` and `make newest`, e.g. `make oldest TESTS=tests/steps`.
 TESTS  ?=
 # More options of Sphinx, e.g. `-D plot_gallery=0` to leave the examples out.
 SPHINXOPTS ?=
@@ -118,7 +118,7 @@ demo: $(DEMO)  ## learn a small cohort and write percdl-demo/
 	$(BIN)/percdl demo
 
 test: $(STAMP)  ## run the tests and the doctests, slow ones left out
-	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow"
+	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow" $(TESTS)
 
 federation: $(FLOWER)  ## run federations of real processes: superlink, sites, proxy, over TLS
 	$(BIN)/python -m pytest -m slow tests/test_deployment.py tests/test_proxy.py

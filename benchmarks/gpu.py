@@ -28,7 +28,7 @@ from jax.experimental.compilation_cache import compilation_cache
 from benchmarks import Absent, cohorts
 from benchmarks.cohorts import Problem
 from benchmarks.roofline import Busy, Work, busy, peaks, work_by_step
-from benchmarks.steps import shares
+from benchmarks.steps import NOT_COMPILED, shares
 from benchmarks.timing import fit_seconds, say
 from percdl.experiments.studies.as_printed import PLAIN
 
@@ -53,6 +53,11 @@ class Measurement:
     shares: dict[str, float]
     use: Busy
     work: dict[str, Work]
+
+    @property
+    def outside(self) -> float:
+        """The share of a fit outside the compiled programs."""
+        return sum(share for step, share in self.shares.items() if step in NOT_COMPILED)
 
     @property
     def least_seconds(self) -> float:

@@ -64,8 +64,6 @@ def _walks_with_gaps() -> Cohort:
 if __name__ == "__main__":
     REFERENCE.parent.mkdir(exist_ok=True)
     found = {
-        f"{name}/{field}": getattr(model, field)
-        for name, model in fits()
-        for field in FIELDS
+        f"{name}/{field}": getattr(model, field) for name, model in fits() for field in FIELDS
     }
     np.savez_compressed(REFERENCE, **found)  # pyright: ignore[reportArgumentType]
