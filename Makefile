@@ -23,8 +23,10 @@ COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generat
 # An old release beside newer ones of what it needs is told so; that is not ours to mend.
 QUIET  := -W ignore::DeprecationWarning -W ignore::FutureWarning
 TESTED := $(patsubst %,--extra %,$(subst $(comma), ,$(EXTRAS)))
-# Restricts `make claims` to the claims named here, e.g. `make claims ONLY=gait`.
+# Restricts `make claims` and `make bench`, e.g. `make claims ONLY=recovery`, `make bench ONLY=gait`.
 ONLY   ?=
+# `make bench ACCEPT=1` records figures that are worse than before.
+ACCEPT ?=
 # Restricts `make test`, `make oldest` and `make newest`, e.g. `make oldest TESTS=tests/steps`.
 TESTS  ?=
 # More options of Sphinx, e.g. `-D plot_gallery=0` to leave the examples out.
@@ -140,8 +142,8 @@ docs: $(SPHINX)  ## build the documentation and run the examples, into docs/_bui
 linkcheck: $(SPHINX)  ## ask for every address in the documentation (needs the network)
 	$(BIN)/python -m sphinx -q -b linkcheck -D plot_gallery=0 docs docs/_build/linkcheck
 
-bench: $(STAMP)  ## time the library
-	$(BIN)/python benchmarks/bench.py
+bench: $(STAMP)  ## time the library, and compare with earlier runs (ONLY=... for some figures)
+	$(BIN)/python benchmarks/bench.py $(if $(ACCEPT),--accept) $(ONLY)
 
 # The long suites. Each is a claim too, and each but `coverage` has a short version among the tests.
 kills: $(STAMP)  ## kill fits at random moments, and resume them

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchmarks.bench import first_result
-from benchmarks.claims._claim import Claim, at_most
+from benchmarks.claims._claim import Claim, of_figure
 
 
 def claims() -> Iterator[Claim]:
     """Run the README example in new processes, with an empty and with a filled cache."""
-    for figure in first_result():
-        yield at_most(figure.name, figure.value, figure.most, figure.detail)
+    yield from map(of_figure, first_result())

@@ -8,58 +8,39 @@ of a multiplication of matrices.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
-import jax
-
-from benchmarks import Absent, probe
-from benchmarks.claims._claim import Claim, at_most, beside, is_quick
+from benchmarks import Absent, gpu
+from benchmarks.claims._claim import Claim, beside, is_quick, of_figure
 from benchmarks.cohorts import N_BEAT_RECORDS
 from benchmarks.gpu import Measurement, measure, problems
 from benchmarks.roofline import peaks
 
-# Seconds of a warm fit, on one NVIDIA H200; share of a fit outside the compiled programs; seconds
-# that the first fit of a new process takes beyond a warm one when the programs are stored.
-MOST_SECONDS = {"plain": 0.2, "default": 0.45}
-MOST_OUTSIDE = 0.25
-MOST_BEYOND_WARM = 3.0
 N_MANY = 100_000
 
 
 def claims() -> Iterator[Claim]:
     """Time the fits on the device that JAX finds, and their steps."""
-    if jax.default_backend() == "cpu":
-        raise Absent("JAX finds no GPU here")
+    if not gpu.is_there():
+        raise Absent(gpu.NO_GPU)
     top = peaks()
     figure = f"{top.flops / 1e12:.1f} Tflop/s, {top.bytes / 1e12:.2f} TB/s"
     yield beside("peaks of the device in float32, measured", figure)
     if not is_quick():
-        yield _new_process()
+        yield of_figure(gpu.first_fit())
     for problem in problems(*((512,) if is_quick() else (N_BEAT_RECORDS, N_MANY))):
         for found in measure(problem):
             yield from _report(found)
 
 
-def _new_process() -> Claim:
-    with TemporaryDirectory() as folder:
-        probe.first_fits("beats", Path(folder))
-        stored = probe.first_fits("beats", Path(folder))
-    name = f"beats ({N_BEAT_RECORDS} records), default: first fit, programs stored, beyond warm, s"
-    detail = f"{stored['first']:.2f} s, warm {stored['warm']:.2f} s"
-    return at_most(name, stored["first"] - stored["warm"], MOST_BEYOND_WARM, detail)
-
-
 def _report(found: Measurement) -> Iterator[Claim]:
     name = f"{found.problem} ({found.n_recordings} records), {found.kind}"
-    detail = f"{found.device}, cold {found.cold:.2f} s"
     if found.problem == "beats" and found.n_recordings <= N_BEAT_RECORDS:
-        yield at_most(f"{name}: warm fit, s", found.warm, MOST_SECONDS[found.kind], detail)
-        yield at_most(f"{name}: share outside programs", found.outside, MOST_OUTSIDE)
+        yield from map(of_figure, gpu.figures_of(found))
     else:
+        detail = f"{found.device}, cold {found.cold:.2f} s"
         yield beside(f"{name}: warm fit, s", f"{found.warm:.3f} ({detail})")
-    shares = ", ".join(f"{step} {share:.0%}" for step, share in found.shares.items())
-    yield beside(f"{name}: share of each step", shares)
+        shares = ", ".join(f"{step} {share:.0%}" for step, share in found.shares.items())
+        yield beside(f"{name}: share of each step", shares)
     speed = f"{found.n_recordings / found.warm:,.0f}"
     yield beside(f"{name}: records per second", speed)
     use = found.use

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,7 +22,9 @@ def claims() -> Iterator[Claim]:
         venv = Path(folder) / "venv"
         command = ["make", f"VENV={venv}", str(venv / ".demo")]
         environment = {**os.environ, "PIP_NO_CACHE_DIR": "1"}
-        took = seconds(lambda: subprocess.run(command, env=environment, check=True))
+        took = seconds(
+            lambda: subprocess.run(command, env=environment, stdout=sys.stderr, check=True)
+        )
         files = [path.lstat() for path in venv.rglob("*")]
         size = sum(512 * file.st_blocks for file in files)
     detail = f"{len(files)} files and folders, on disk"
