@@ -100,16 +100,18 @@ def _start(example: str) -> dict[str, Any]:
     first = fit_seconds(problem)
     warm = [fit_seconds(problem) for _ in range(N_REPEATS)]
     model = problem.model().fit(problem.cohort)
-    compiled = []
-    jax.monitoring.register_event_duration_secs_listener(
-        lambda event, _, **__: compiled.append(event) if event == COMPILED else None
-    )
+    events = []
+
+    def listen(event: str, duration_secs: float, **kwargs: str | int) -> None:
+        events.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
     personalize = seconds(lambda: model.personalize(others))
     return {
         "first": first,
         "warm": float(np.median(warm)),
         "personalize": personalize,
-        "programs": len(compiled),
+        "programs": events.count(COMPILED),
     }
 
 
