@@ -1,14 +1,17 @@
 """Count the Python calls that a method of an estimator makes per recording.
 
 The counts do not depend on the clock: a method that handles recordings one by one on the host
-makes more calls for more recordings, a compiled program does not.
+makes more calls for more recordings, a compiled program does not. Run as a script, it writes the
+counts of all methods as JSON.
 """
 
+import json
 import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
 from contextlib import contextmanager
+from functools import cache
 
 import numpy as np
 
@@ -23,7 +26,7 @@ METHODS = ("fit", "personalize", "transform")
 
 def count_per_recording(method: str) -> tuple[float, float]:
     """Return the calls of Python and of C functions per recording, once all is compiled."""
-    counts = [_count(method, recordings(size)) for size in SIZES]
+    counts = [_count(method, size) for size in SIZES]
     more = SIZES[1] - SIZES[0]
     python, builtin = ((counts[1][kind] - counts[0][kind]) / more for kind in ("call", "c_call"))
     return python, builtin
@@ -43,17 +46,23 @@ def _arc() -> np.ndarray:
     return np.sin(np.pi * np.arange(LENGTH) / (LENGTH - 1))[:, None]
 
 
-def _count(method: str, cohort: Cohort) -> Counter:
-    model = PerCDL(
-        1, LENGTH, TimeWarp(1, 2), 0.1, init=_arc()[None], n_init=1, n_perso=1, progress=False
-    )
-    if method != "fit":
-        model.fit(cohort)
+def _count(method: str, size: int) -> Counter:
+    model, cohort = _fitted(size)
     call = getattr(model, method)
-    call(cohort)
+    if method != "fit":
+        call(cohort)
     with _counted() as counts:
         call(cohort)
     return counts
+
+
+@cache
+def _fitted(size: int) -> tuple[PerCDL, Cohort]:
+    model = PerCDL(
+        1, LENGTH, TimeWarp(1, 2), 0.1, init=_arc()[None], n_init=1, n_perso=1, progress=False
+    )
+    cohort = recordings(size)
+    return model.fit(cohort), cohort
 
 
 @contextmanager
@@ -73,3 +82,7 @@ def _counted():
 def _profile(function: Callable | None) -> None:
     threading.setprofile(function)  # threads that are started from here on
     sys.setprofile(function)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps({method: count_per_recording(method) for method in METHODS}))
