@@ -6,8 +6,10 @@ EXTRAS ?= plot,data,stats,reproduce,distributed,federated,privacy,test
 # does a machine for which the lock has no files; a file that is not the locked one is an error.
 LOCK   ?= requirements/dev.lock
 BENCHLOCK := $(LOCK:dev.lock=bench.lock)
+DEMOLOCK := $(LOCK:dev.lock=demo.lock)
 comma  := ,
 BIN    := $(VENV)/bin
+DEMO   := $(VENV)/.demo
 STAMP  := $(VENV)/.installed
 PEERS  := $(VENV)/.peers
 SPHINX := $(VENV)/.sphinx
@@ -21,9 +23,11 @@ COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generat
 # An old release beside newer ones of what it needs is told so; that is not ours to mend.
 QUIET  := -W ignore::DeprecationWarning -W ignore::FutureWarning
 TESTED := $(patsubst %,--extra %,$(subst $(comma), ,$(EXTRAS)))
-# Restricts `make claims` to the claims named here, e.g. `make claims ONLY=gait`.
+# Restricts `make claims` and `make bench`, e.g. `make claims ONLY=recovery`, `make bench ONLY=gait`.
 ONLY   ?=
-# Restricts `make oldest` and `make newest`, e.g. `make oldest TESTS=tests/steps`.
+# `make bench ACCEPT=1` records figures that are worse than before.
+ACCEPT ?=
+# Restricts `make test`, `make oldest` and `make newest`, e.g. `make oldest TESTS=tests/steps`.
 TESTS  ?=
 # More options of Sphinx, e.g. `-D plot_gallery=0` to leave the examples out.
 SPHINXOPTS ?=
@@ -35,25 +39,44 @@ SPHINXOPTS ?=
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# The stamp comes last, so that an interrupted install starts again from scratch.
-$(STAMP): pyproject.toml $(LOCK)
+# $(call install,LOCK,REQUIREMENTS): install a lock and percdl; without a lock, the requirements.
+# Compiling all modules takes as long as the rest: the demo compiles those that it imports.
+ifeq ($(LOCK),)
+define install
+$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+$(BIN)/python -m pip install --quiet --no-compile --editable $(2) --group build
+endef
+else
+define install
+@$(BIN)/python -m pip install --quiet --no-compile --require-hashes --requirement $(1) \
+  2>$(VENV)/.log \
+  && $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable . \
+|| { cat $(VENV)/.log >&2; \
+  if grep -q 'DO NOT MATCH THE HASHES' $(VENV)/.log; then exit 1; fi; \
+  echo "$(1) cannot be installed here: taking what pip resolves today, unlocked." >&2; \
+  $(MAKE) --no-print-directory LOCK= $@; }
+endef
+endif
+
+# The stamps come last, so that an interrupted install starts again from scratch.
+$(DEMO): pyproject.toml $(LOCK) $(DEMOLOCK)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "percdl needs Python 3.11 or newer, but '$(PYTHON)' is" \
 	       "$$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12" >&2; exit 1; }
-	@echo "Setting up $(VENV): some minutes, and about 2 GB."
+	@echo "Setting up $(VENV) with the packages of the demo: about a minute, 700 MB."
 	$(PYTHON) -m venv --clear $(VENV)
-ifeq ($(LOCK),)
-	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --editable '.[$(EXTRAS)]' --group dev --group build
-else
-	@$(BIN)/python -m pip install --quiet --require-hashes --requirement $(LOCK) 2>$(VENV)/.log \
-	  && $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable . \
-	|| { cat $(VENV)/.log >&2; \
-	  if grep -q 'DO NOT MATCH THE HASHES' $(VENV)/.log; then exit 1; fi; \
-	  echo "$(LOCK) cannot be installed here: taking what pip resolves today, unlocked." >&2; \
-	  $(MAKE) --no-print-directory LOCK= $@; }
-endif
+	$(call install,$(DEMOLOCK),'.[plot]')
+# Symbols that only a debugger reads are 136 MB of jaxlib. Without strip they stay.
+	@strip --strip-unneeded $(VENV)/lib/python*/site-packages/jaxlib/libjax_common.so \
+	  2>$(VENV)/.log || true
 	touch $@
+
+$(STAMP): $(DEMO)
+	@echo "Adding every extra and the developer tools to $(VENV): some minutes, about 2 GB."
+	@rm $(DEMO)
+	$(call install,$(LOCK),'.[$(EXTRAS)]' --group dev)
+	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib/python*/site-packages || true
+	touch $(DEMO) $@
 
 # The packages of the extra `bench` one by one: one that cannot be built here (fdasrsf without
 # wheel needs a C++ compiler and BLAS, e.g. libblas-dev) leaves its claims skipped.
@@ -93,11 +116,11 @@ $(UV) pip list --quiet --python $(VENV)-$(2)/bin/python
 $(VENV)-$(2)/bin/python -m pytest -n auto --dist loadfile -m "not slow" $(3) $(TESTS)
 endef
 
-demo: $(STAMP)  ## learn a small cohort and write percdl-demo/
+demo: $(DEMO)  ## learn a small cohort and write percdl-demo/
 	$(BIN)/percdl demo
 
 test: $(STAMP)  ## run the tests and the doctests, slow ones left out
-	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow"
+	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow" $(TESTS)
 
 federation: $(FLOWER)  ## run federations of real processes: superlink, sites, proxy, over TLS
 	$(BIN)/python -m pytest -m slow tests/test_deployment.py tests/test_proxy.py
@@ -119,8 +142,8 @@ docs: $(SPHINX)  ## build the documentation and run the examples, into docs/_bui
 linkcheck: $(SPHINX)  ## ask for every address in the documentation (needs the network)
 	$(BIN)/python -m sphinx -q -b linkcheck -D plot_gallery=0 docs docs/_build/linkcheck
 
-bench: $(STAMP)  ## time the library
-	$(BIN)/python benchmarks/bench.py
+bench: $(STAMP)  ## time the library, and compare with earlier runs (ONLY=... for some figures)
+	$(BIN)/python benchmarks/bench.py $(if $(ACCEPT),--accept) $(ONLY)
 
 # The long suites. Each is a claim too, and each but `coverage` has a short version among the tests.
 kills: $(STAMP)  ## kill fits at random moments, and resume them
@@ -150,6 +173,8 @@ coverage: $(STAMP)  ## count the lines that the tests run: at least 95 of 100, a
 lock: $(SUPPLY)  ## resolve afresh what is developed with, into requirements/
 	$(COMPILE) $(TESTED) --extra docs --group dev --group build pyproject.toml \
 	  --output-file requirements/dev.lock >/dev/null
+	$(COMPILE) --group demo --group build --constraint requirements/dev.lock pyproject.toml \
+	  --output-file requirements/demo.lock >/dev/null
 	$(COMPILE) --extra bench --constraint requirements/dev.lock pyproject.toml \
 	  --output-file requirements/bench.lock >/dev/null
 

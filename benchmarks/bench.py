@@ -1,14 +1,24 @@
-"""The speed and the memory of PerCDL in one table (``make bench``; ``--quick``: small sizes).
+"""The speed and the memory of PerCDL in one table: ``make bench``.
 
-Every figure is a ratio of two things measured in this run, so it hardly depends on the machine.
+On a CPU every figure is a ratio of two things measured in this run, so it hardly depends on the
+machine; on a GPU some are seconds. Figures are added to ``history.csv`` and to the page
+``docs/benchmarks.md``. A figure that is worse than the last one of the same kind of machine is
+not added, and the exit status is 1.
 """
 
 from __future__ import annotations
 
+import argparse
+import os
+import platform
+import re
+import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -16,13 +26,19 @@ import numpy as np
 # Also as a file: ``python benchmarks/bench.py``.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks import Absent, cohorts, limit, probe
+from benchmarks import Absent, cohorts, gpu, history, limit, probe
 from benchmarks.cohorts import Problem
+from benchmarks.history import Figure, Row
 from benchmarks.timing import exponent, fit_seconds, follow, say, warm_seconds
 from percdl.experiments.studies.as_printed import PLAIN
 
-MOST_PLAIN, MOST_DEFAULT, MOST_EXPONENT, MOST_MEMORY = 4.0, 8.0, 1.05, 1.0
+MOST_PLAIN, MOST_DEFAULT, MOST_EXPONENT, MOST_MEMORY = 3.5, 6.0, 1.05, 1.0
+# The README example, in warm fits: with nothing compiled, with an earlier process's programs on
+# disk, and `personalize` of two other people.
+MOST_FIRST, MOST_STORED, MOST_PERSONALIZE = 25.0, 4.0, 1.0
 N_INIT = N_PERSO = 5
+ROOT = Path(__file__).resolve().parents[1]
+HISTORY, PAGE = ROOT / "benchmarks" / "history.csv", ROOT / "docs" / "benchmarks.md"
 
 
 @dataclass(frozen=True)
@@ -36,25 +52,10 @@ class Sizes:
     samples: tuple[int, ...] = (500, 2000, 8000, 16_000)
     samples_subjects: int = 32
     memory: tuple[int, ...] = (512, 2048, 8192)
-    start_subjects: int = 64
+    gpu_records: int = cohorts.N_BEAT_RECORDS
 
 
-QUICK = Sizes(8, 64, 1, (64, 128), (500, 1000), 16, (128, 256), 16)
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A ratio, the most it should be (None: no target), and what it was made of."""
-
-    name: str
-    value: float
-    most: float | None
-    detail: str
-
-    @property
-    def holds(self) -> bool | None:
-        """Whether the target is met; None without target."""
-        return None if self.most is None else self.value <= self.most
+QUICK = Sizes(8, 64, 1, (64, 128), (500, 1000), 16, (128, 256), 512)
 
 
 @dataclass(frozen=True)
@@ -126,30 +127,50 @@ def growth_of_memory(sizes: tuple[int, ...]) -> Iterator[Figure | Missing]:
     yield Figure(name, slope / values[0].nbytes, MOST_MEMORY, detail)
 
 
-def starts(n_subjects: int) -> Iterator[Figure]:
-    """Compare the first fit of a new process, compiled programs stored or not, with a second."""
+def first_result() -> Iterator[Figure]:
+    """Compare the first calls of new processes with a warm fit of the README example."""
     with tempfile.TemporaryDirectory() as folder:
         cold, stored = (
-            probe.first_fits(n_subjects, Path(folder))
-            for _ in follow(("empty cache", "filled cache"), "first fit")
+            probe.first_fits("readme", Path(folder))
+            for _ in follow(("empty cache", "filled cache"), "README example")
         )
-    for name, times in (("nothing compiled", cold), ("programs stored", stored)):
+    for name, found, call, most in (
+        ("first fit, nothing compiled", cold, "first", MOST_FIRST),
+        ("first fit, programs stored", stored, "first", MOST_STORED),
+        ("personalize two others", cold, "personalize", MOST_PERSONALIZE),
+    ):
         yield Figure(
-            f"first fit of a process, {name} / second fit",
-            times["first"] / stored["second"],
-            None,
-            f"S = {n_subjects}; {times['first']:.2f} s / {stored['second']:.2f} s",
+            f"README example, {name} / warm fit",
+            found[call] / found["warm"],
+            most,
+            f"{found[call]:.2f} s / {found['warm']:.2f} s",
         )
+    programs = cold["programs"]
+    name = "README example, personalize two others: compiled"
+    yield Figure(name, programs, 0, "JAX's count", "programs")
 
 
-def figures(sizes: Sizes) -> Iterator[Figure | Missing]:
-    """Yield every figure of the table; of those that need absent data, the reason."""
-    for load, count in ((cohorts.gait, sizes.trials), (cohorts.ecg, sizes.records)):
-        yield from _or_reason(load, count, sizes.repeats)
-    yield from growth_in_subjects(sizes.subjects)
-    yield from growth_in_samples(sizes.samples, sizes.samples_subjects)
-    yield from growth_of_memory(sizes.memory)
-    yield from starts(sizes.start_subjects)
+def on_a_gpu(n_records: int) -> Iterator[Figure | Missing]:
+    """Time fits of synthetic records of 12 leads on the GPU that JAX finds."""
+    if not gpu.is_there():
+        yield Missing("beats: warm fit", gpu.NO_GPU)
+        return
+    yield gpu.first_fit()
+    for found in gpu.measure(cohorts.beats(n_records)):
+        yield from gpu.figures_of(found)
+
+
+# The figures by the name that restricts `make bench` to them.
+GROUPS: dict[str, Callable[[Sizes], Iterator[Figure | Missing]]] = {
+    "gait": lambda sizes: _or_reason(cohorts.gait, sizes.trials, sizes.repeats),
+    "ecg": lambda sizes: _or_reason(cohorts.ecg, sizes.records, sizes.repeats),
+    "subjects": lambda sizes: growth_in_subjects(sizes.subjects),
+    "samples": lambda sizes: growth_in_samples(sizes.samples, sizes.samples_subjects),
+    "memory": lambda sizes: growth_of_memory(sizes.memory),
+    "readme": lambda _: first_result(),
+    "gpu": lambda sizes: on_a_gpu(sizes.gpu_records),
+}
+SPEED = ("gait", "ecg", "subjects", "samples", "memory")
 
 
 def _or_reason(
@@ -163,15 +184,46 @@ def _or_reason(
     yield from against_the_limit(problem, repeats)
 
 
-def main(arguments: list[str]) -> None:
-    """Measure and print the table."""
+def machine_kind() -> str:
+    """Return the name of the GPU that JAX finds, or else of the processor, with its cores."""
+    import jax
+
+    device = jax.devices()[0]
+    if device.platform != "cpu":
+        return device.device_kind
+    described = _output("lscpu") if shutil.which("lscpu") else ""
+    model = re.search(r"^Model name:\s*(.+)$", described, re.MULTILINE)
+    name = model[1] if model else platform.processor() or "unknown processor"
+    return f"{platform.machine()} {name} {os.cpu_count()} cores"
+
+
+def commit() -> str:
+    """Return the commit that is measured, with a plus if the sources have changed since.
+
+    Without git or a repository, the environment variable ``PERCDL_COMMIT``.
+    """
+    try:
+        name = _output("git", "rev-parse", "--short=7", "HEAD")
+        return name + ("+" if _output("git", "status", "--porcelain", "src") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return os.environ.get("PERCDL_COMMIT", "unknown")
+
+
+def _output(*command: str) -> str:
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    return done.stdout.strip()
+
+
+def measure(names: list[str], sizes: Sizes) -> list[Figure]:
+    """Measure groups of figures and print the table."""
     from rich.console import Console
     from rich.table import Table
 
     table = Table(
-        "ratio", "figure", "target", "holds", "measured", title="PerCDL, speed and memory"
+        "what", "figure", "target", "holds", "measured", title="PerCDL, speed and memory"
     )
-    for figure in figures(QUICK if "--quick" in arguments else Sizes()):
+    found = []
+    for figure in (figure for name in names for figure in GROUPS[name](sizes)):
         if isinstance(figure, Missing):
             table.add_row(figure.name, "skipped", "", "", figure.reason)
             continue
@@ -179,8 +231,50 @@ def main(arguments: list[str]) -> None:
         target = "" if figure.most is None else f"<= {figure.most:g}"
         holds = {None: "", True: "yes", False: "no"}[figure.holds]
         table.add_row(figure.name, f"{figure.value:.2f}", target, holds, figure.detail)
+        found.append(figure)
     Console(width=None if sys.stdout.isatty() else 160).print(table)
+    return found
+
+
+def record(figures: list[Figure], accept: bool) -> list[tuple[Row, Row]]:
+    """Add figures to the history and to the page; return those that are worse than before."""
+    today, version, machine = date.today().isoformat(), commit(), machine_kind()
+    new = [
+        Row(today, version, machine, f.name, float(f"{f.value:.4g}"), f.unit, f.detail)
+        for f in figures
+    ]
+    rows = history.parse(HISTORY.read_text(encoding="utf-8"))
+    worse = [] if accept else history.find_worse(rows, new)
+    rejected = [row for _, row in worse]
+    rows = history.append(rows, [row for row in new if row not in rejected])
+    HISTORY.write_text(history.dump(rows), encoding="utf-8")
+    page = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(history.update_page(page, rows), encoding="utf-8")
+    return worse
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure, compare and record; return the exit status."""
+    parser = argparse.ArgumentParser(prog="bench.py", description=__doc__)
+    known = ", ".join(GROUPS)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {known}")
+    parser.add_argument("--quick", action="store_true", help="small sizes; nothing is recorded")
+    parser.add_argument("--accept", action="store_true", help="record figures that are worse")
+    chosen = parser.parse_args(arguments)
+    unknown = [name for name in chosen.names if name not in GROUPS]
+    if unknown:
+        parser.error(f"no figures {', '.join(unknown)}; there are {known}")
+    names = chosen.names or (["gpu"] if gpu.is_there() else [*SPEED, "readme"])
+    figures = measure(names, QUICK if chosen.quick else Sizes())
+    if chosen.quick:
+        return 0
+    worse = record(figures, chosen.accept)
+    for last, row in worse:
+        print(f"Worse: {row.figure}, {row.value:.3g} after {last.value:.3g} at {last.commit}.")
+    if worse:
+        print("These were not recorded; `make bench ACCEPT=1` records them.")
+    return 1 if worse else 0
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main())

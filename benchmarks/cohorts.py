@@ -131,6 +131,23 @@ def synthetic_options(start: np.ndarray) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def readme() -> tuple[Problem, Cohort]:
+    """Return the example of README.md, and two people who are not in it."""
+    options = {
+        "n_atoms": 2, "atom_length": 50, "transform": TimeWarp(3, 10), "random_state": 0
+    }  # fmt: skip
+    cohort = make_synthetic(n_subjects=16, random_state=0).cohort
+    return Problem("README example", cohort, options), make_synthetic(2, random_state=1).cohort
+
+
+def many_beats() -> tuple[Problem, Cohort]:
+    """Return the largest cohort of synthetic records, and two of other people."""
+    return beats(), beats(N_BEAT_RECORDS + 2).cohort[-2:]
+
+
+EXAMPLES = {"readme": readme, "beats": many_beats}
+
+
 def present(load: Callable[..., Data], **options: Any) -> Data:
     """Load a public dataset that is at hand; nothing is downloaded to be measured."""
     try:

@@ -1,6 +1,6 @@
 """What only a fresh process can tell: the memory of a fit, and how long the first one takes.
 
-``python -m benchmarks.probe memory VALUES START`` and ``python -m benchmarks.probe start N``
+``python -m benchmarks.probe memory VALUES START`` and ``python -m benchmarks.probe start EXAMPLE``
 write one line of JSON; `fit_memory` and `first_fits` run them.
 """
 
@@ -10,7 +10,7 @@ import json
 import os
 import subprocess
 import sys
-import time
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,9 @@ ROOT = Path(__file__).resolve().parents[1]
 STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 # Chunks of 64, 16 and 4 recordings, all sizes there are: a fit of 84 compiles every program.
 N_WARM = 84
+N_REPEATS = 5
+# The event of JAX when a program is compiled, or read from its cache.
+COMPILED = "/jax/core/compile/backend_compile_duration"
 
 
 def fit_memory(values: np.ndarray, start: np.ndarray, folder: Path) -> int:
@@ -34,9 +37,18 @@ def fit_memory(values: np.ndarray, start: np.ndarray, folder: Path) -> int:
     return _ask(folder, "memory", *paths)["bytes"]
 
 
-def first_fits(n_subjects: int, folder: Path) -> dict[str, float]:
-    """Return the seconds of a new process to its first fit, of that fit and of a second one."""
-    return _ask(folder, "start", n_subjects)
+def first_fits(example: str, folder: Path) -> dict[str, float]:
+    """Return what a new process needs for an example of `cohorts.EXAMPLES`.
+
+    Seconds of its first fit, of a warm fit, and of the first `personalize` of two other people;
+    ``programs``, the number of programs that the latter compiles. Imports are not counted.
+    """
+    return _ask(folder, "start", example)
+
+
+def empty_caches(folder: Path) -> dict[str, str]:
+    """Return environment variables with which compiled programs are kept in a folder only."""
+    return {"JAX_COMPILATION_CACHE_DIR": str(folder), "PERCDL_CACHE_DIR": str(folder)}
 
 
 def can_measure_memory() -> bool:
@@ -46,11 +58,7 @@ def can_measure_memory() -> bool:
 
 def _ask(folder: Path, *arguments: Any) -> dict[str, Any]:
     """Run this file in a process of its own, compiled programs kept in ``folder``."""
-    settings = {
-        "JAX_COMPILATION_CACHE_DIR": str(folder / "compiled"),
-        # As percdl does for a cache folder of its own.
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.2",
-    }
+    settings = empty_caches(folder / "compiled")
     command = [sys.executable, "-m", "benchmarks.probe", *map(str, arguments)]
     done = subprocess.run(
         command, cwd=ROOT, env={**os.environ, **settings}, stdout=subprocess.PIPE, check=True
@@ -78,14 +86,33 @@ def _status(name: str) -> int:
     return 1024 * int(row.split()[1])
 
 
-def _start(n_subjects: str) -> dict[str, Any]:
-    began = time.perf_counter()
-    from benchmarks.cohorts import synthetic
-    from benchmarks.timing import fit_seconds
+def _start(example: str) -> dict[str, Any]:
+    import jax
 
-    problem = synthetic(int(n_subjects))
-    ready = time.perf_counter() - began
-    return {"ready": ready, "first": fit_seconds(problem), "second": fit_seconds(problem)}
+    from benchmarks.cohorts import EXAMPLES
+    from benchmarks.timing import fit_seconds, seconds
+
+    # A first fit imports these otherwise.
+    for name in ("percdl.estimators", "percdl.runtimes.in_process"):
+        import_module(name)
+    jax.devices()
+    problem, others = EXAMPLES[example]()
+    first = fit_seconds(problem)
+    warm = [fit_seconds(problem) for _ in range(N_REPEATS)]
+    model = problem.model().fit(problem.cohort)
+    events = []
+
+    def listen(event: str, duration_secs: float, **kwargs: str | int) -> None:
+        events.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    personalize = seconds(lambda: model.personalize(others))
+    return {
+        "first": first,
+        "warm": float(np.median(warm)),
+        "personalize": personalize,
+        "programs": events.count(COMPILED),
+    }
 
 
 if __name__ == "__main__":

@@ -21,6 +21,8 @@ ON_THE_HOST = (
     (loop, "personal_update", "PerCDU and centering"),
     (BaseCDL, "_collect", "collect the results"),
 )
+REST = "rest"
+NOT_COMPILED = {*(label for _, _, label in ON_THE_HOST), REST}
 # The programs, by what the paper calls them.
 STEPS = {"code": "CSC", "fit": "IPU", "seek": "search for onsets and starts"}
 
@@ -67,7 +69,7 @@ def shares(fit: Callable[[], Any]) -> dict[str, float]:
         total = time.perf_counter() - began
     ordered = sorted(spent.items(), key=lambda item: -item[1])
     found = {name: seconds / total for name, seconds in ordered}
-    return {**found, "rest": 1 - sum(found.values())}
+    return {**found, REST: 1 - sum(found.values())}
 
 
 def _timed(function: Callable[..., Any], label: str, spent: dict[str, float]):

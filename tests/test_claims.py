@@ -1,6 +1,7 @@
 """The claims are found, can be run, and a claim that falls short fails the run."""
 
 import importlib
+import re
 import runpy
 from pathlib import Path
 
@@ -11,53 +12,6 @@ from percdl import make_synthetic
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "benchmarks" / "claims"
-NAMES = {
-    "automatic",
-    "bad_input",
-    "convergence",
-    "coverage",
-    "corpus",
-    "derivatives",
-    "determinism",
-    "deviation",
-    "deviation_space",
-    "devices",
-    "ecg_auc",
-    "ecg_errors",
-    "federated",
-    "federation",
-    "federation_faults",
-    "fuzz",
-    "gait_errors",
-    "gait_segmentation",
-    "gpu",
-    "gyroscope",
-    "huber",
-    "identities",
-    "import_time",
-    "kills",
-    "l1_coder",
-    "monotone",
-    "mutants",
-    "noise",
-    "out_of_core",
-    "peers",
-    "permutation",
-    "privacy",
-    "readers",
-    "recovery",
-    "report",
-    "robust",
-    "rotations",
-    "runtimes",
-    "secure",
-    "soak",
-    "sparse_coder",
-    "speed",
-    "torture",
-    "uncertainty",
-    "validation",
-}
 CLAIM = """
 from benchmarks.claims._claim import Claim, at_least, at_most, beside
 def claims():
@@ -91,8 +45,10 @@ def claims_of(tmp_path):
     return write
 
 
-def test_scripts_are_discovered(runner):
-    assert set(runner.discover()) >= NAMES
+def test_scripts_are_those_of_the_documentation(runner):
+    page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    table = page.partition("## The claims")[2].partition("###")[0]
+    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == set(runner.discover())
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("[!_]*.py")), ids=lambda path: path.stem)

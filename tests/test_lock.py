@@ -14,13 +14,17 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 EXTRAS = PROJECT["project"]["optional-dependencies"]
 # Libraries that only lend their containers: nothing is developed with them.
 NOT_LOCKED = {"bench", "interop"}
+CORE = PROJECT["project"]["dependencies"]
+GROUPS = PROJECT["dependency-groups"]
 LOCKS = {
     "dev": [
-        *PROJECT["project"]["dependencies"],
+        *CORE,
         *(need for name in EXTRAS.keys() - NOT_LOCKED for need in EXTRAS[name]),
-        *(need for name in ("dev", "build") for need in PROJECT["dependency-groups"][name]),
+        *GROUPS["dev"],
+        *GROUPS["build"],
     ],
-    "bench": [*PROJECT["project"]["dependencies"], *EXTRAS["bench"]],
+    "demo": [*CORE, *GROUPS["demo"], *GROUPS["build"]],
+    "bench": [*CORE, *EXTRAS["bench"]],
 }
 PLATFORMS = {
     "linux": ("Linux", "posix"),
@@ -75,6 +79,19 @@ def test_nothing_but_versions_and_hashes_is_in_the_lock(lock):
     assert all(PIN.fullmatch(lines[i]) for i in pinned)
     assert all(HASH.fullmatch(line) for line in lines if line.startswith(" "))
     assert all(lines[i + 1].startswith(" ") for i in pinned)
+
+
+def test_the_demo_is_a_part_of_the_development_environment():
+    # `make test` adds to the environment of `make demo`: no package changes its version or file.
+    assert set(blocks("demo")) < set(blocks("dev"))
+    extra = {Requirement(need).name for need in EXTRAS["plot"]}
+    assert {Requirement(need).name for need in GROUPS["demo"]} < extra
+
+
+def blocks(lock):
+    """Return each pin of a lock with its hashes, as text."""
+    text = (ROOT / "requirements" / f"{lock}.lock").read_text()
+    return re.split(r"\n(?! )", text.rstrip("\n"))
 
 
 def test_the_peers_are_measured_in_the_locked_environment():

@@ -6,6 +6,8 @@ import json
 import os
 from dataclasses import asdict, dataclass
 
+from benchmarks.history import Figure
+
 HEADING = "claim | target | figure | holds"
 
 
@@ -74,6 +76,14 @@ def skipped(name: str, reason: object) -> Claim:
 def beside(name: str, figure: str) -> Claim:
     """Report a figure without target, for comparison."""
     return Claim(name, None, figure)
+
+
+def of_figure(figure: Figure) -> Claim:
+    """Hold a figure of ``make bench`` against its target."""
+    name = figure.name if figure.unit == "ratio" else f"{figure.name}, {figure.unit}"
+    if figure.most is None:
+        return beside(name, _figure(figure.value, figure.detail))
+    return at_most(name, figure.value, figure.most, figure.detail)
 
 
 def is_quick() -> bool:
