@@ -24,7 +24,6 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import jax
-from jax.experimental.compilation_cache import compilation_cache
 
 from benchmarks import Absent, cohorts, probe
 from benchmarks.cohorts import Problem
@@ -33,6 +32,7 @@ from benchmarks.roofline import Busy, Work, busy, peaks, work_by_step
 from benchmarks.steps import NOT_COMPILED, shares
 from benchmarks.timing import fit_seconds, say
 from percdl.experiments.studies.as_printed import PLAIN
+from percdl.steps.compilation import forget_programs
 
 REPEATS = 5
 # On one NVIDIA H200, 21,799 records of 12 leads: seconds of a warm fit; share of a fit outside the
@@ -136,9 +136,7 @@ def _nothing_compiled() -> Iterator[None]:
         tempfile.TemporaryDirectory() as folder,
         patch.dict(os.environ, probe.empty_caches(Path(folder))),
     ):
-        jax.config.update("jax_compilation_cache_dir", folder)
-        compilation_cache.reset_cache()
-        jax.clear_caches()
+        forget_programs()
         yield
 
 

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks.steps import compiled_programs, patched
+from benchmarks.steps import programs_wrapped
 
 
 @dataclass(frozen=True)
@@ -60,17 +60,17 @@ def work_by_step(fit: Callable[[], Any]) -> dict[str, Work]:
     done: dict[str, list[Work]] = defaultdict(list)
 
     def counted(program: Any, label: str) -> Callable[..., Any]:
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
-            key = (label, str(jax.tree.map(_shape, (args, kwargs))))
+        def wrapper(*args: Any) -> Any:
+            key = (label, str(jax.tree.map(_shape, args)))
             if key not in known:
-                cost = program.lower(*args, **kwargs).compile().cost_analysis() or {}
+                cost = program.args[0].executable(*args).cost_analysis() or {}
                 known[key] = Work(cost.get("flops", 0.0), cost.get("bytes accessed", 0.0))
             done[label].append(known[key])
-            return program(*args, **kwargs)
+            return program(*args)
 
         return wrapper
 
-    with patched(compiled_programs(), counted):
+    with programs_wrapped(counted):
         fit()
     return {
         label: Work(sum(w.flops for w in works), sum(w.bytes for w in works))

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
 import jax
 
-from percdl.algorithm import coding, local, loop, programs
+from percdl.algorithm import local, loop
 from percdl.estimators.base import BaseCDL
+from percdl.steps.compilation import Program
 
 # What runs beside the compiled programs: (where it is looked up, name, what it is called here).
 ON_THE_HOST = (
     (local, "fill", "copy the recordings"),
+    (local, "fill_on_device", "copy the recordings"),
     (loop, "population_update", "CDU"),
     (loop, "personal_update", "PerCDU and centering"),
     (BaseCDL, "_collect", "collect the results"),
@@ -34,30 +37,24 @@ def step_times() -> Iterator[dict[str, float]]:
     Every program is waited for, so the steps cannot overlap: a fit is slower than otherwise.
     """
     spent: dict[str, float] = defaultdict(float)
-    with patched(
-        (*compiled_programs(), *ON_THE_HOST), lambda step, label: _timed(step, label, spent)
-    ):
+    with ExitStack() as stack:
+        stack.enter_context(programs_wrapped(lambda program, label: _timed(program, label, spent)))
+        for home, name, label in ON_THE_HOST:
+            timed = _timed(getattr(home, name), label, spent)
+            stack.enter_context(patch.object(home, name, timed))
         yield spent
 
 
-def compiled_programs() -> list[tuple[Any, str, str]]:
-    """List the compiled programs of a fit: where each is looked up, its name, its step."""
-    return [
-        (home, name, STEPS.get(name, name))
-        for home in (coding, programs)
-        for name, value in vars(home).items()
-        if isinstance(value, jax.stages.Wrapped)
-    ]
-
-
 @contextmanager
-def patched(
-    steps: Iterable[tuple[Any, str, str]], wrap: Callable[[Any, str], Callable[..., Any]]
-) -> Iterator[None]:
-    """Replace each step by ``wrap(step, label)`` while the context is open."""
-    with ExitStack() as stack:
-        for home, name, label in steps:
-            stack.enter_context(patch.object(home, name, wrap(getattr(home, name), label)))
+def programs_wrapped(wrap: Callable[[Any, str], Callable[..., Any]]) -> Iterator[None]:
+    """Run ``wrap(program, step)`` in place of each compiled program while the context is open."""
+    call = Program.__call__
+
+    def wrapped(program: Program, *args: Any) -> Any:
+        label = STEPS.get(program.__name__, program.__name__)
+        return wrap(partial(call, program), label)(*args)
+
+    with patch.object(Program, "__call__", wrapped):
         yield
 
 

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -137,7 +138,7 @@ def measure(values: Sequence[np.ndarray]) -> Measures:
     cuts = [0, *(np.flatnonzero(np.diff(batch)) + 1), len(values)]
     parts = [
         _measure(np.concatenate(values[start:stop]), lengths[start:stop])
-        for start, stop in zip(cuts[:-1], cuts[1:], strict=True)
+        for start, stop in pairwise(cuts)
     ]
     return Measures(*map(np.concatenate, zip(*parts, strict=True)))
 

@@ -66,19 +66,19 @@ class Program:
         return len(self._built)
 
     def __call__(self, *args: Any, **named: Any) -> Any:
+        """Run the program, compiled now if it has not been before."""
         if named:
             args = self._signature.bind(*args, **named).args
         static, leaves, structure = self._split(args)
         if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
             return self._function(*args)
         leaves = [x if isinstance(x, jax.Array | np.ndarray) else np.asarray(x) for x in leaves]
-        key = _key(static, leaves, structure)
-        future = self._built.get(key)
-        if future is None or not future.done():
-            if _wait_listener is not None:
-                _wait_listener(self.__name__)
-            future = self._build(key)
-        return future.result()(*jax.tree.unflatten(structure, leaves))
+        executable = self._executable(_key(static, leaves, structure))
+        return executable(*jax.tree.unflatten(structure, leaves))
+
+    def executable(self, *args: Any) -> Any:
+        """Return what a call runs, compiled now if it has not been before."""
+        return self._executable(_key(*self._split(args)))
 
     def prepare(self, *args: Any) -> None:
         """Compile in the background; arrays are given as `jax.ShapeDtypeStruct`."""
@@ -93,6 +93,14 @@ class Program:
         """Return the static arguments, the arrays among the others, and how those are nested."""
         static = tuple(a for i, a in enumerate(args) if i in self._static)
         return static, *jax.tree.flatten([a for i, a in enumerate(args) if i not in self._static])
+
+    def _executable(self, key: Key) -> Any:
+        future = self._built.get(key)
+        if future is None or not future.done():
+            if _wait_listener is not None:
+                _wait_listener(self.__name__)
+            future = self._build(key)
+        return future.result()
 
     def _build(self, key: Key) -> Future:
         with self._lock:

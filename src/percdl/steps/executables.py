@@ -84,7 +84,6 @@ def save(description: str, executable: Any) -> None:
         logger.debug("the executable of %s could not be stored", description, exc_info=True)
 
 
-@functools.cache
 def _folder() -> Path | None:
     """Return the folder of this user's executables; None if there is none to be trusted."""
     if os.environ.get("PERCDL_NO_CACHE") == "1":
@@ -101,12 +100,17 @@ def _folder() -> Path | None:
             return folder
     except OSError:  # a read-only home is no reason to fail
         return None
+    _warn_untrusted(folder)
+    return None
+
+
+@functools.cache
+def _warn_untrusted(folder: Path) -> None:
     logger.warning(
         "Compiled programs are not stored in %s: it belongs to somebody else, or others can write "
         "to it. Take their permission away, or set PERCDL_CACHE_DIR to a folder of your own.",
         folder,
     )
-    return None
 
 
 def _read_own_file(path: Path) -> bytes | None:
@@ -182,7 +186,7 @@ def _sources() -> str:
 
 
 def _describe_value(value: Any) -> str | None:
-    """Return a text that tells a static value from all others, in any process; None if none does."""
+    """Return a text that tells a static value from all others, in any process, or None."""
     if value is None or isinstance(value, str | int | float | bool):
         return repr(value)
     if isinstance(value, tuple):

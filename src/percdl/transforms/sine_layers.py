@@ -59,7 +59,7 @@ def displace(time: Float[Array, "*#batch L"], row: Float[Array, "*#batch W"]):
 
 
 def _clenshaw(row: Float[Array, "*#batch W"], cosine: Float[Array, "*#batch L"]):
-    """Return b and c, so that ``sum a_w sin(w x) = b sin x``, ``sum a_w cos(w x) = b cos x - c``."""
+    """Return b and c: ``sum a_w sin(w x) = b sin x``, ``sum a_w cos(w x) = b cos x - c``."""
     first, second = row[..., -1:], jnp.zeros_like(row[..., -1:])
     for order in range(row.shape[-1] - 2, -1, -1):
         first, second = row[..., order : order + 1] + 2 * cosine * first - second, first
