@@ -83,33 +83,33 @@ class Forecast:
             yield Call(coding.keep, (coded, by_atom, by_atom), self._is_double)
 
     def of_block(self, rows: int, n_together: int) -> Iterator[Call]:
-        """Yield the calls that personalize a block and add it up."""
+        """Yield the calls that personalize a block and add it up, the longest to compile first."""
         settings, dictionary = self._settings, self._real(*self._atoms)
-        statistics, params = (
+        statistics, tally, transform = (
             self._statistics(rows),
-            self._real(rows, settings.n_atoms, settings.n_params),
+            self._tally(rows),
+            settings.transform,
         )
-        tally, transform = self._tally(rows), settings.transform
-        yield Call(programs.neutral_params, (transform, rows, dictionary), self._is_double)
+        if settings.schedule[1]:
+            if settings.shifts:
+                yield self._seek(rows, n_together)
+            params = self._real(rows, settings.n_atoms, settings.n_params)
+            added = (transform, dictionary, statistics, params, tally, settings.by_subject)
+            flags = (settings.refits, bool(settings.shifts), settings.copy_steps)
+            yield Call(programs.add_personal, (*added, *flags), True)
+            yield self.fit(rows)
+            gauges = broadcast_shapes(transform, *self._atoms)
+            none = (settings.n_atoms, 0)
+            gauge, mixing = (self._real(*gauges.get(x, none)) for x in ("gauge", "mixing_gauge"))
+            flag = jax.ShapeDtypeStruct((), bool)
+            carried = (transform, dictionary, statistics, params, gauge, mixing, flag, flag)
+            yield Call(programs.prepare, carried, self._is_double)
+            if settings.warp_part is not None and settings.centering != "off":
+                doubles = (jax.ShapeDtypeStruct(s, "float64") for s in (self._atoms, gauge.shape))
+                yield Call(server.resample, (settings.warp_part[0], *doubles), True)
         added = (statistics, dictionary, tally, settings.by_subject)
         yield Call(programs.add_population, added, True)
-        if not settings.schedule[1]:
-            return
-        if settings.shifts:
-            yield self._seek(rows, n_together)
-        yield self.fit(rows)
-        added = (transform, dictionary, statistics, params, tally, settings.by_subject)
-        flags = (settings.refits, bool(settings.shifts), settings.copy_steps)
-        yield Call(programs.add_personal, (*added, *flags), True)
-        gauges = broadcast_shapes(transform, *self._atoms)
-        none = (settings.n_atoms, 0)
-        gauge, mixing = (self._real(*gauges.get(x, none)) for x in ("gauge", "mixing_gauge"))
-        flag = jax.ShapeDtypeStruct((), bool)
-        carried = (transform, dictionary, statistics, params, gauge, mixing, flag, flag)
-        yield Call(programs.prepare, carried, self._is_double)
-        if settings.warp_part is not None and settings.centering != "off":
-            doubles = (jax.ShapeDtypeStruct(s, "float64") for s in (self._atoms, gauge.shape))
-            yield Call(server.resample, (settings.warp_part[0], *doubles), True)
+        yield Call(programs.neutral_params, (transform, rows, dictionary), self._is_double)
 
     def fit(self, rows: int) -> Call:
         """Return the call of IPU on a block."""

@@ -109,10 +109,10 @@ class Site:
 
     def _prepare_programs(self, forecast: Forecast) -> None:
         """Begin to compile what the rounds will need."""
-        for rows, n_times in dict.fromkeys((c.rows, c.n_times) for c in self.chunks):
-            prepare_programs(forecast.of_chunk(rows, n_times))
         for rows in dict.fromkeys(block.rows for block in self.blocks):
             prepare_programs(forecast.of_block(rows, min(self._n_together, rows)))
+        for rows, n_times in dict.fromkeys((c.rows, c.n_times) for c in self.chunks):
+            prepare_programs(forecast.of_chunk(rows, n_times))
 
     def population_round(self, broadcast: Broadcast) -> Sums:
         """Code every recording with the common atoms (Alg. 1, line 3) and add up."""

@@ -7,11 +7,12 @@ Positions are in samples, from 0 to L-1; reading at whole samples returns them u
 
 from __future__ import annotations
 
-from functools import partial, reduce
+from functools import partial
 from typing import Literal, get_args
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from percdl.exceptions import InvalidParameterError
@@ -102,14 +103,14 @@ def normal_equations(
     by_interval = jnp.einsum("sli,slq->iq", reads, columns)
     # On the atom with its two ghost samples, interval i reads samples from i + first on.
     first = 1 + _offsets(width)[0]
-    ends = [(first + i, 3 - first - i) for i in range(width)]
+    near = first + np.arange(length - 1)[:, None] + np.arange(width)
+    which = np.zeros((width, width), int)
+    for index, (i, j) in enumerate(pairs):
+        which[i, j] = which[j, i] = index
     gram = jnp.zeros((length + 2, length + 2), position.dtype)
-    for (i, j), band in zip(pairs, by_interval.T[: len(pairs)], strict=True):
-        placed = jnp.pad(band, ends[i])
-        diagonal = jnp.diag(placed[: length + 2 - (j - i)], j - i)
-        gram = gram + diagonal + (diagonal.T if i != j else 0)
+    gram = gram.at[near[:, :, None], near[:, None, :]].add(by_interval[:, which])
     shared = by_interval[:, len(pairs) :].reshape(length - 1, width, -1)
-    right = reduce(jnp.add, [jnp.pad(shared[:, i], (ends[i], (0, 0))) for i in range(width)])
+    right = jnp.zeros((length + 2, shared.shape[-1]), position.dtype).at[near].add(shared)
     ghosts = _extend(jnp.eye(length, dtype=position.dtype))
     return ghosts.T @ gram @ ghosts, ghosts.T @ right
 

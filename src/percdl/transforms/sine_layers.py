@@ -28,10 +28,11 @@ def pass_through(layers: Float[Array, "D *batch W"], atom_length: int):
 def stretch_by_later(slopes: Float[Array, "D *batch L"]) -> Float[Array, "D *batch L"]:
     """Return, for each layer, the product of the slopes of those after it (the chain rule)."""
 
-    def advance(stretch, slope):
-        return stretch * slope, stretch
-
-    return jax.lax.scan(advance, jnp.ones_like(slopes[0]), slopes, reverse=True)[1]
+    depth = len(slopes)
+    # Few layers: comparing all pairs compiles and runs faster than a scan.
+    is_later = np.arange(depth) > np.arange(depth)[:, None]
+    is_later = is_later.reshape(depth, depth, *[1] * (slopes.ndim - 1))
+    return jnp.where(is_later, slopes, 1).prod(1)
 
 
 def grid(atom_length: int, dtype) -> Float[Array, " L"]:
