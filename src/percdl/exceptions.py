@@ -96,6 +96,22 @@ class NoActivationWarning(UserWarning):
     """
 
 
+class SuspectRecordingWarning(UserWarning):
+    """Issued when a recording stands out in a way that makes its results doubtful.
+
+    Its rate is that of the atom, it is many times larger than the others, the model explains it
+    far worse than the others, or a channel is constant. The message names the subjects and says
+    what to do; ``model.suspects_`` lists them all.
+    """
+
+
+class SingleSubjectWarning(UserWarning):
+    """Issued when a model with personal parameters is fitted to one recording.
+
+    The common atom is then that person's own, and there is nobody to compare with.
+    """
+
+
 class CheckpointWarning(UserWarning):
     """Issued when the checkpoint of a fit cannot be written.
 

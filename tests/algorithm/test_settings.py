@@ -143,7 +143,7 @@ VALUES = [
     SUMS,
     history.HalfStep("final", 0, "CSC", 1.0, 2.0),
     loop.Outcome(np.zeros(1), SUMS, history.StopReason.CONVERGED),
-    results.Results(*[np.zeros(1)] * 6),
+    results.Results(*[np.zeros(1)] * 7),
     standing.begin(np.ones((1, 2, 1))),
 ]
 

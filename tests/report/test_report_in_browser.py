@@ -7,8 +7,11 @@ import pytest
 pytest.importorskip("plotly")
 
 from percdl import Cohort, IndCDL, PerCDL, PopCDL, TimeWarp
+from percdl.exceptions import SuspectRecordingWarning
 from percdl.signals.reconstruction import rebuild
 
+# Among few people, one explained worse stands out.
+pytestmark = pytest.mark.filterwarnings("ignore::percdl.exceptions.SuspectRecordingWarning")
 OF_A_PERSON = ("signal", "subject-atom", "subject-warp", "subject-speed", "subject-departure",
                "plane")  # fmt: skip
 SIZES = pytest.mark.parametrize("size", [150, 2000])
@@ -281,6 +284,24 @@ def test_one_person_alone_and_one_without_any_cycle(visit, model150, cohort150, 
     assert seen.ask("document.getElementById('subject-atom').data.length") == 0
     own, _ = download(seen, "#download")
     assert len(own) == 0
+
+
+def test_suspect_recordings_are_listed_and_marked(visit, model150, cohort150, tmp_path):
+    arrays = [record.values for record in cohort150[:5]]
+    arrays[2] = 100 * arrays[2]
+    names = {"sfreq": 100, "channels": ["gyro"], "units": "deg/s"}
+    cohort = Cohort.from_arrays(arrays, subjects=cohort150.subjects[:5], **names)
+    large = cohort.subjects[2]
+    with pytest.warns(SuspectRecordingWarning, match=f"larger .*: {large} "):
+        page = model150.report(tmp_path / "page.html", cohort)
+    seen = visit(page, f"#subject={large}")
+    assert large in seen.page.inner_text("#suspects")
+    assert "larger" in seen.page.inner_text("#suspect")
+    suspects = set(model150.personalize(cohort).suspects["subject"])
+    assert set(seen.page.locator("#people .suspect").all_inner_texts()) == suspects
+    choose(seen, min(set(cohort.subjects) - suspects))
+    assert not seen.page.is_visible("#suspect")
+    assert not visit(model150.report(tmp_path / "fit.html")).page.is_visible("#suspects")
 
 
 def test_names_with_markup_are_shown_as_text(visit, model150, cohort150, tmp_path):

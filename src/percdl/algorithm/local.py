@@ -289,7 +289,7 @@ class Site:
 
     def results(self) -> Results:
         """Return what was learned of each subject, in the order of the cohort."""
-        found = collect_results(self.chunks, self.blocks, self.coded)
+        found = collect_results(self.chunks, self.blocks, self.coded, self.settings)
         return replace(found, amplitude=found.amplitude * self.unit)
 
     def _code(self, index: int, atoms) -> Coded:

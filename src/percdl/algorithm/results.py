@@ -10,12 +10,17 @@ import numpy as np
 from percdl.algorithm.blocks import Block
 from percdl.algorithm.chunks import Chunk
 from percdl.algorithm.coding import Coded
+from percdl.algorithm.settings import Settings
 from percdl.algorithm.shelf import Shelf
 
 
 @dataclass(frozen=True)
 class Results:
-    """What a site keeps to itself: parameters (S, K, M), counts (S, K) and events, in order."""
+    """What a site keeps to itself: parameters (S, K, M), counts (S, K) and events, in order.
+
+    ``error`` (S,) is the share of each recording's energy that its codes leave unexplained; NaN
+    with Huber's loss, whose objective does not tell.
+    """
 
     params: np.ndarray
     counts: np.ndarray
@@ -23,21 +28,27 @@ class Results:
     onset: np.ndarray
     atom: np.ndarray
     amplitude: np.ndarray
+    error: np.ndarray
 
 
 def collect_results(
-    chunks: Sequence[Chunk], blocks: Sequence[Block], coded: Mapping[int, Coded] | Shelf
+    chunks: Sequence[Chunk],
+    blocks: Sequence[Block],
+    coded: Mapping[int, Coded] | Shelf,
+    settings: Settings,
 ) -> Results:
-    """Return parameters, counts and events of all subjects, without the rows that fill chunks."""
+    """Return what was learned of all subjects, without the rows that fill chunks."""
     n_subjects = sum(len(chunk.subjects) for chunk in chunks)
     params = np.empty((n_subjects, *blocks[0].params.shape[1:]))
     counts = np.empty(params.shape[:2], int)
+    error = np.empty(n_subjects)
     tables = []
     for block in blocks:
         for index, found in zip(block.chunks, block.split(block.params), strict=True):
             subjects = chunks[index].subjects
             params[subjects] = np.asarray(found)[: len(subjects)]
             counts[subjects] = np.asarray(coded[index].statistics.count)[: len(subjects)]
+            error[subjects] = _unexplained(coded[index], settings)[: len(subjects)]
             events = [np.asarray(column)[: len(subjects)] for column in coded[index].events]
             rows, slots = np.nonzero(events[-1])
             tables.append((subjects[rows], *(column[rows, slots] for column in events)))
@@ -52,4 +63,15 @@ def collect_results(
         onset[order],
         atom[order],
         amplitude[order].astype(float),
+        error,
     )
+
+
+def _unexplained(coded: Coded, settings: Settings) -> np.ndarray:
+    energy = np.asarray(coded.energy, float)
+    if settings.delta is not None:
+        return np.full(len(energy), np.nan)
+    amplitude, count = np.asarray(coded.events.amplitude), np.asarray(coded.statistics.count)
+    price = settings.penalty * (np.abs(amplitude) if settings.overlaps else count).sum(1)
+    missed = np.maximum(np.asarray(coded.objective, float) - price, 0)
+    return np.divide(missed, energy, out=np.full(len(energy), np.nan), where=energy > 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from percdl.estimators.personalization import Personalization
 from percdl.estimators.progress import progress_bar
 from percdl.estimators.scoring import explained_share, rebuild_one_by_one
 from percdl.estimators.source import Source
+from percdl.estimators.suspects import warn_suspects
 from percdl.estimators.validation import (
     check_lengths,
     check_parameters,
@@ -106,6 +107,7 @@ class BaseCDL(Described, TransformerMixin, BaseEstimator):
         else:
             self.stop_reason_ = StopReason.NO_ACTIVATIONS.value
             warnings.warn(self.stop_reason_, NoActivationWarning, stacklevel=3)
+        self.suspects_ = warn_suspects(cohort, settings, end.results, fitted=True)
         return self
 
     def _adopt(self, end: End, chosen: Choices, source: Source, settings: Settings) -> None:
@@ -114,7 +116,7 @@ class BaseCDL(Described, TransformerMixin, BaseEstimator):
         self.n_atoms_, self.atom_length_, self.penalty_, self.huber_delta_ = chosen
         found = self._collect(source, settings, end.results)
         self.params_ = found.params
-        for earlier in ("personalization_", "settings_"):
+        for earlier in ("personalization_", "settings_", "suspects_"):
             vars(self).pop(earlier, None)
         self.events_ = found.events
         self.n_activations_ = found.n_activations
@@ -217,10 +219,11 @@ class BaseCDL(Described, TransformerMixin, BaseEstimator):
 
     def _personalize(self, cohort: AnyCohort, runtime: Place | None = None) -> Personalization:
         settings = self._settings(cohort)
-        found = self._collect(cohort, settings, self._run_frozen(cohort, settings, runtime))
+        results = self._run_frozen(cohort, settings, runtime)
+        found = self._collect(cohort, settings, results)
         warn_offset(cohort, settings.dtype, type(self).__name__, stacklevel=4)
         warn_inactive(found.n_activations, cohort)
-        return found
+        return replace(found, suspects=warn_suspects(cohort, settings, results, fitted=False))
 
     def _settings(self, source: Source, chosen: Choices | None = None) -> Settings:
         from percdl.algorithm.settings import Settings

@@ -251,12 +251,14 @@ def _unpack(checkpoint: Checkpoint) -> Moment:
     standing, history = unpack_standing(content, arrays)
     best = None
     if content["best"] is not None:
+        found = under("best/results/", arrays)
+        found.setdefault("error", np.full(len(found["counts"]), np.nan))
         best = End(
             arrays["best/dictionary"],
             content["best"]["objective"],
             StopReason(content["best"]["reason"]),
             read_history(content["best"]["history"]),
-            Results(**under("best/results/", arrays)),
+            Results(**found),
         )
     return Moment(
         content["restart"],

@@ -80,6 +80,8 @@ _BEST = {
     "best/results/atom": Array(_INTEGER, "E", least=0),
     "best/results/amplitude": Array("float64", "E"),
 }
+# Early checkpoints come without it.
+_MORE_BEST = {"best/results/error": Array("float64", "S", least=0, gaps=True)}
 SITE = "site/"
 #: Where the state of subjects is on disk, see `percdl.runtimes.states`.
 _ON_DISK = {"site/folder": Array("uint8", "n"), "site/round": Array("int64", "1", least=1)}
@@ -95,16 +97,17 @@ def check_checkpoint(
     """
     required = BROADCAST | _DRAWS | arrays_of(content["parameters"])
     required |= {} if content["best"] is None else _BEST
+    more = MORE_BROADCAST | ({} if content["best"] is None else _MORE_BEST)
     of_site = {name: x for name, x in arrays.items() if name.startswith(SITE)}
     if of_site.keys() & _ON_DISK.keys():
         check_arrays(of_site, _ON_DISK)
     rest = {name: x for name, x in arrays.items() if name not in of_site}
-    check_names(rest, required, MORE_BROADCAST, "")
+    check_names(rest, required, more, "")
     check_estimator(model)
     sizes = dict(zip("KL", content["chosen"], strict=False))
     Array(_REAL, "K L P").check(arrays["broadcast/dictionary"], "broadcast/dictionary", sizes)
     sizes |= broadcast_sizes(model, sizes["L"], sizes["P"])
-    check_arrays(rest, required, MORE_BROADCAST, sizes)
+    check_arrays(rest, required, more, sizes)
     check_atoms("broadcast/dictionary", arrays["broadcast/dictionary"])
     _check_at_most("population", content["population"], count_rounds(model))
     _check_at_most("personal", content["personal"], count_rounds(model))

@@ -35,6 +35,7 @@ class Described:
     dictionary_: np.ndarray
     dtype: str
     recordings_: Cohort | None = None
+    suspects_: pd.DataFrame | None = None
 
     @abstractmethod
     def _get_transform(self) -> Transform:
@@ -52,6 +53,7 @@ class Described:
             self._get_transform(),
             self.dictionary_,
             self.dtype,
+            self.suspects_,
         )
 
     @property

@@ -33,6 +33,8 @@ class Personalization:
         Who they are, in order.
     transform, dictionary, dtype
         The model they are seen through.
+    suspects : DataFrame or None
+        Whose results are doubtful and why, see ``suspects_`` of the models.
     """
 
     params: np.ndarray
@@ -42,6 +44,7 @@ class Personalization:
     transform: Transform
     dictionary: np.ndarray
     dtype: str
+    suspects: pd.DataFrame | None = None
 
     def __repr__(self) -> str:
         """Say how much was found, not what: the arrays are long."""

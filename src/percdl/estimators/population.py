@@ -100,6 +100,8 @@ class PopCDL(BaseCDL):
         Why the fit ended, as a sentence.
     processing_ : tuple of str
         What had been done to the recordings, see `Cohort.processing`.
+    suspects_ : DataFrame or None
+        Whose results are doubtful and why: subject, kind, message. None after `load`.
 
     Examples
     --------

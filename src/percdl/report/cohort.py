@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 from sklearn.utils.validation import check_is_fitted
 
+from percdl.estimators.suspects import describe_suspects
 from percdl.exceptions import InvalidParameterError
 from percdl.report import facts
 from percdl.report.comparison import Groups, tabulate_differences, tabulate_groups
@@ -110,6 +111,7 @@ def _render(people: People, title: str, plotly: str) -> str:
         "subtitle": _subtitle(people),
         "tiles": facts.summarize(people),
         "warnings": facts.find_warnings(people),
+        "suspects": describe_suspects(people.suspects).values(),
         "norm": people.norm,
         "base": groups.base,
         "no_groups": NO_GROUPS,

@@ -10,6 +10,7 @@ from jaxtyping import Float
 
 from percdl.analysis.deviation import Deviation
 from percdl.analysis.uncertainty import estimate_uncertainty
+from percdl.estimators.suspects import KINDS
 from percdl.exceptions import InvalidParameterError
 from percdl.report.comparison import LEVEL, Groups, describe_groups, place_people
 from percdl.report.envelopes import Drawn, draw_recordings
@@ -48,6 +49,7 @@ def collect(people: People, groups: Groups) -> tuple[dict[str, Any], dict[str, s
         "crowd": [pack(_by_channel(end)) for end in _crowd(people)],
         "band": band,
         "columns": tabulate_people(people),
+        "suspects": _mark_suspects(people),
         "groups": {
             "names": people.groups,
             "reference": people.norm,
@@ -119,6 +121,15 @@ def _events(people: People) -> dict[str, Any]:
         "onset": events["onset_sample"].to_numpy()[order].tolist(),
         "amplitude": events["amplitude"].to_numpy(float)[order].tolist(),
     }
+
+
+def _mark_suspects(people: People) -> list[str]:
+    """Return what is doubtful of each person's recording; empty where nothing is."""
+    marks = dict.fromkeys(people.cohort.subjects, "")
+    for subject, kind, message in people.suspects.itertuples(index=False):
+        if subject in marks:  # else it is said of all recordings together
+            marks[subject] += f"{KINDS[kind].found}: {message}. "
+    return [text.strip() for text in marks.values()]
 
 
 def _departures(people: People) -> list[Packed] | None:

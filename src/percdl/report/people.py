@@ -12,6 +12,7 @@ import pandas as pd
 
 from percdl.analysis.deviation import Deviation, measure_deviation
 from percdl.analysis.regularity import measure_regularity
+from percdl.estimators.suspects import find_suspects
 from percdl.exceptions import InvalidParameterError
 from percdl.signals import Cohort
 from percdl.signals.reconstruction import normalized_reconstruction_error, rebuild
@@ -82,6 +83,19 @@ class People:
                 else np.nan
                 for record, guess in zip(self.cohort, rebuilt, strict=True)
             ]
+        )
+
+    @cached_property
+    def suspects(self) -> pd.DataFrame:
+        """Whose results are doubtful and why; model files do not tell, so it is found here."""
+        events, model = self.found.events, self.model
+        return find_suspects(
+            self.cohort,
+            model._settings(self.cohort),
+            pd.Index(self.cohort.subjects).get_indexer(events["subject"].to_numpy(str)),
+            events["onset_sample"].to_numpy(int),
+            self.errors,
+            fitted=self.found is model.personalization_,
         )
 
     @cached_property

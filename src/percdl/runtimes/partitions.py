@@ -69,7 +69,7 @@ def join_results(parts: list[Results]) -> Results:
     """Put the results of partitions together, in their order."""
     firsts = np.cumsum([0, *(len(part.params) for part in parts)])
     shifted = [part.subject + first for part, first in zip(parts, firsts, strict=False)]
-    names = ("params", "counts", "onset", "atom", "amplitude")
+    names = ("params", "counts", "onset", "atom", "amplitude", "error")
     joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
     return Results(subject=np.concatenate(shifted), **joined)
 

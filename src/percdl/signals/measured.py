@@ -119,6 +119,11 @@ class Measured(ABC):
         return self._name(self.measures.is_empty)
 
     @property
+    def constant(self) -> Bool[np.ndarray, "S P"]:
+        """Whether each channel of each recording has one value throughout; False without any."""
+        return self.measures.low == self.measures.high
+
+    @property
     def flat(self) -> tuple[str, ...]:
         """Subjects whose channels are all constant."""
         return self._name(self.measures.is_constant.all(1))

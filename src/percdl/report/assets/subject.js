@@ -34,6 +34,9 @@ function drawSubject() {
 function writeNumbers() {
   const s = view.subject;
   document.getElementById("who").textContent = subjectId(s);
+  const note = document.getElementById("suspect");
+  note.textContent = report.suspects[s];
+  note.hidden = !report.suspects[s];
   const list = document.getElementById("numbers");
   list.replaceChildren(
     ...report.columns.slice(1).flatMap((column) => {

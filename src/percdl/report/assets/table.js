@@ -48,6 +48,10 @@ function buildRow(s) {
     if (!index) cell.scope = "row";
     cell.className = column.kind;
     cell.textContent = cellText(column, column.values[s]);
+    if (!index && report.suspects[s]) {
+      cell.classList.add("suspect");
+      cell.title = report.suspects[s];
+    }
     row.append(cell);
   });
   row.addEventListener("click", () => choose(s));

@@ -1,0 +1,265 @@
+"""Recordings whose results are doubtful although nothing failed, and the warnings that name them.
+
+All rules work on arrays over subjects. Single recordings are read only to estimate the period of
+at most `MOST_EXAMINED` people whose rhythm is in doubt.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float, Int
+
+from percdl.exceptions import SingleSubjectWarning, SuspectRecordingWarning
+from percdl.signals import AnyCohort, Cohort
+from percdl.signals.recording import abbreviate
+
+if TYPE_CHECKING:
+    from percdl.algorithm.results import Results
+    from percdl.algorithm.settings import Settings
+
+# Onsets are whole samples, and so are periods: what differs by so many may be equal.
+SLACK = 2
+# Periods of people vary from cycle to cycle; an interval within this share of a period meets it.
+MEETS = 0.05
+# Back to back throughout: at least this share of at least so many gaps has no room for a sample.
+THROUGHOUT, FEWEST_GAPS = 0.9, 5
+# The units that are mixed up most often and differ least are g and m/s^2, by a factor of 9.8.
+LARGE = 8.0
+# Tukey's fences, in interquartile ranges: beyond the first a value is outside, beyond the second
+# far out. With fewer than five people the quartiles depend on the one in question.
+OUTSIDE, FAR_OUT, FEWEST_PEOPLE = 1.5, 3.0, 5
+# Whoever is explained this well is not in doubt, even where others are explained still better.
+WELL_EXPLAINED = 0.8
+# People whose period is estimated; and people like any others, with whom they are compared.
+MOST_EXAMINED, N_ORDINARY = 32, 9
+MOST_NAMED = 5
+
+
+class Kind(NamedTuple):
+    """What a group of findings has in common: the start of the warning, its end, its category."""
+
+    found: str
+    advice: str
+    category: type[UserWarning] = SuspectRecordingWarning
+
+
+KINDS = {
+    "rate": Kind(
+        "Activations do not follow the person's own rhythm",
+        "Rates and intervals of these people are wrong. Use an atom that is shorter than their "
+        "period, or leave them out.",
+    ),
+    "large": Kind(
+        "Much larger than the other recordings",
+        "In a fit they outweigh all others. Check their unit and look for artefacts; z-scoring "
+        'makes all people count alike, and so does weighting="subjects".',
+    ),
+    "unexplained": Kind(
+        "Explained far worse than the other recordings",
+        "Their onsets and parameters mean little. Look at them: turn an inverted signal around, "
+        "remove drift with a band-pass filter, or leave the recording out.",
+    ),
+    "constant": Kind(
+        "A channel is constant",
+        "It holds no pattern, and bends the atoms unless it is zero. Leave the channel out, or "
+        "replace it by NaN in these recordings.",
+    ),
+    "alone": Kind(
+        "There is only one recording",
+        "The common atom is this person's own, and the parameters compare with nobody. Fit "
+        "several people together, or use PopCDL for a recording alone.",
+        SingleSubjectWarning,
+    ),
+}
+
+
+class Rhythm(NamedTuple):
+    """The gaps between onsets of each subject: how many, their median, whether there is room."""
+
+    n_gaps: Int[np.ndarray, " S"]
+    interval: Float[np.ndarray, " S"]
+    back_to_back: np.ndarray
+
+
+def find_suspects(
+    cohort: AnyCohort,
+    settings: Settings,
+    subject: Int[np.ndarray, " E"],
+    onset: Int[np.ndarray, " E"],
+    error: Float[np.ndarray, " S"],
+    fitted: bool,
+) -> pd.DataFrame:
+    """Return whose results are doubtful and why: columns subject, kind and message.
+
+    A channel that is constant in all recordings is one row, with an empty subject.
+
+    Parameters
+    ----------
+    cohort, settings
+        The recordings and the model.
+    subject, onset : arrays (E,)
+        The position in the cohort and the onset of each event, sorted by both.
+    error : array (S,)
+        Share of each recording's energy that is not explained; NaN where unknown.
+    fitted : bool
+        Whether the atoms were learned from these recordings.
+    """
+    names = np.asarray(cohort.subjects, object)
+    wrong_rate = dict(_wrong_rates(cohort, settings, subject, onset, error))
+    rest = error.copy()
+    rest[np.bincount(subject, minlength=len(error)) == 0] = np.nan  # another warning names them
+    rest[list(wrong_rate)] = np.nan
+    found = {"rate": wrong_rate.items(), "unexplained": _unexplained(rest)}
+    if settings.transform.shares_structure:
+        found["large"] = _large(cohort.power)
+    if isinstance(cohort, Cohort):
+        found["constant"] = _constant(cohort.constant, cohort.channels)
+    if fitted and len(cohort) == 1 and settings.transform.shares_structure and settings.n_params:
+        found["alone"] = [(0, "no other to compare with")]
+    rows = [
+        ("" if s is None else names[s], kind, message)
+        for kind in KINDS
+        for s, message in found.get(kind, ())
+    ]
+    return pd.DataFrame(rows, columns=["subject", "kind", "message"], dtype="str")
+
+
+def describe_suspects(table: pd.DataFrame) -> dict[str, str]:
+    """Return one text for each kind of finding, naming the first few subjects."""
+    texts = {}
+    for kind, rows in table.groupby("kind", sort=False):
+        who = [
+            f"{subject or 'every recording'} ({message})"
+            for subject, message in zip(rows["subject"], rows["message"], strict=True)
+        ]
+        found, advice, _ = KINDS[str(kind)]
+        texts[str(kind)] = f"{found}: {abbreviate(who, MOST_NAMED)}. {advice}"
+    return texts
+
+
+def warn_suspects(
+    cohort: AnyCohort, settings: Settings, results: Results, fitted: bool
+) -> pd.DataFrame:
+    """Return what `find_suspects` finds, and issue one warning for each kind."""
+    table = find_suspects(cohort, settings, results.subject, results.onset, results.error, fitted)
+    for kind, text in describe_suspects(table).items():
+        warnings.warn(text, KINDS[kind].category, stacklevel=4)
+    return table
+
+
+def _wrong_rates(
+    cohort: AnyCohort,
+    settings: Settings,
+    subject: Int[np.ndarray, " E"],
+    onset: Int[np.ndarray, " E"],
+    error: Float[np.ndarray, " S"],
+) -> Iterator[tuple[int, str]]:
+    """Yield people whose activations come at the pace of the atom, or miss cycles in between.
+
+    With several atoms, or with overlap, the gaps between onsets do not tell.
+    """
+    if settings.n_atoms > 1 or settings.overlaps:
+        return
+    shortest = settings.atom_length + settings.disjoint_coder.min_gap
+    rhythm = measure_rhythm(subject, onset, len(error), shortest)
+    known = rhythm.n_gaps >= FEWEST_GAPS
+    doubtful = known & (rhythm.back_to_back | ~(error <= _fence(error, OUTSIDE)))
+    if not doubtful.any():
+        return
+    order = np.lexsort((-error, ~rhythm.back_to_back, ~doubtful))
+    usual = _usual_cycles(cohort, rhythm.interval, np.flatnonzero(known))
+    for s in order[: min(doubtful.sum(), MOST_EXAMINED)].tolist():
+        interval, period = rhythm.interval[s], _period(cohort, s)
+        n_cycles = max(1, np.round(interval / period)) if period > 0 else np.nan
+        meets = abs(interval - n_cycles * period) <= max(SLACK, MEETS * period)
+        if meets and n_cycles <= usual:
+            continue
+        pace = f"every {interval / cohort.sfreq:.3g} s"
+        if meets and period < shortest - SLACK:
+            own = f"repeats every {period / cohort.sfreq:.3g} s, less than the atom"
+            yield s, f"{own}; activations {pace}"
+        elif rhythm.back_to_back[s]:
+            yield s, f"back to back, {pace}"
+
+
+def measure_rhythm(
+    subject: Int[np.ndarray, " E"], onset: Int[np.ndarray, " E"], n_subjects: int, shortest: int
+) -> Rhythm:
+    """Return the rhythm of each subject, from events sorted by subject and onset."""
+    same = subject[1:] == subject[:-1]
+    gap, who = np.diff(onset)[same], subject[1:][same]
+    n_gaps = np.bincount(who, minlength=n_subjects)
+    close = np.bincount(who, gap <= shortest + SLACK, n_subjects)
+    interval = np.full(n_subjects, np.nan)
+    some = n_gaps > 0
+    middle = (np.cumsum(n_gaps) - n_gaps + n_gaps // 2)[some]
+    interval[some] = gap[np.lexsort((gap, who))][middle]
+    return Rhythm(n_gaps, interval, (n_gaps >= FEWEST_GAPS) & (close >= THROUGHOUT * n_gaps))
+
+
+def _usual_cycles(cohort: AnyCohort, interval: np.ndarray, known: np.ndarray) -> float:
+    """Return how many periods an interval has as a rule: one atom may be meant to hold two steps.
+
+    One where there are too few people to tell.
+    """
+    if len(known) < FEWEST_PEOPLE:
+        return 1.0
+    some = known[np.linspace(0, len(known) - 1, min(len(known), N_ORDINARY)).astype(int)]
+    ratios = interval[some] / [_period(cohort, s) for s in some.tolist()]
+    ratios = ratios[np.isfinite(ratios)]
+    return max(1.0, np.round(np.median(ratios))) if len(ratios) else 1.0
+
+
+def _period(cohort: AnyCohort, position: int) -> float:
+    """Return the period of one recording, in samples, whatever the others do."""
+    from percdl.steps.period import estimate_periods
+
+    return float(estimate_periods([cohort[position].values]).period[0])
+
+
+def _fence(error: Float[np.ndarray, " S"], width: float) -> float:
+    """Return the error above which a recording is explained worse than the others.
+
+    Tukey's fence for the log odds of the error, whose spread does not depend on its size.
+    """
+    known = error[np.isfinite(error)].clip(1e-9, 1 - 1e-9)
+    if len(known) < FEWEST_PEOPLE:
+        return 1 - WELL_EXPLAINED
+    low, high = np.quantile(np.log(known / (1 - known)), (0.25, 0.75))
+    fence = 1 / (1 + np.exp(-(high + width * (high - low))))
+    return max(float(fence), 1 - WELL_EXPLAINED)
+
+
+def _unexplained(error: Float[np.ndarray, " S"]) -> Iterator[tuple[int, str]]:
+    if np.isfinite(error).sum() < FEWEST_PEOPLE:
+        return
+    middle = np.nanmedian(error)
+    for s in np.flatnonzero(error > _fence(error, FAR_OUT)):
+        yield int(s), f"{error[s]:.0%} of its energy is not explained, median {middle:.0%}"
+
+
+def _large(power: Float[np.ndarray, " S"]) -> Iterator[tuple[int, str]]:
+    """Yield people many times larger than the median, which for two people is the smaller one."""
+    size = np.sqrt(power)
+    with np.errstate(invalid="ignore"):  # squares may exceed all numbers
+        ratio = size / np.nanquantile(size, 0.5, method="lower")
+    for s in np.flatnonzero(ratio > LARGE):
+        yield int(s), f"{ratio[s]:.3g} times the median root mean square"
+
+
+def _constant(constant: np.ndarray, channels: tuple[str, ...]) -> Iterator[tuple[int | None, str]]:
+    always = np.asarray(constant.all(0)) & (len(constant) > 1)
+    if always.any():
+        yield None, _name_channels(channels, always)
+    for s in np.flatnonzero((constant & ~always).any(1)):
+        yield int(s), _name_channels(channels, constant[s] & ~always)
+
+
+def _name_channels(channels: tuple[str, ...], chosen: np.ndarray) -> str:
+    which = np.flatnonzero(chosen)
+    return f"channel{'s' * (len(which) > 1)} {abbreviate([channels[i] for i in which])}"

@@ -1,0 +1,225 @@
+"""Recordings whose results are doubtful: each rule alone, and the warnings of whole fits."""
+
+import warnings
+
+import numpy as np
+import pytest
+import small_models
+import toy
+
+from percdl import Cohort
+from percdl.estimators.suspects import (
+    FEWEST_GAPS,
+    SLACK,
+    describe_suspects,
+    find_suspects,
+    measure_rhythm,
+)
+from percdl.exceptions import SingleSubjectWarning, SuspectRecordingWarning
+from percdl.signals.reconstruction import normalized_reconstruction_error, rebuild
+from percdl.steps.csc_l1 import L1Coder
+from percdl.transforms import Free, Identity
+
+ONE_ATOM = toy.settings(n_atoms=1)
+PERIODS = (22, 24, 27, 25, 23, 26, 28, 24)
+
+
+def walkers(periods=PERIODS):
+    """Return people who repeat a cycle of their own length, at 50 Hz."""
+    arrays = [toy.cycles(period, seed=1, noise=0.02) for period in periods]
+    return Cohort.from_arrays(arrays, sfreq=50, subjects=[f"p{i}" for i in range(len(arrays))])
+
+
+def every(intervals, n_times=600):
+    """Return the events of people whose onsets are so many samples apart."""
+    onsets = [np.arange(0, n_times - toy.LENGTH, interval) for interval in intervals]
+    return np.repeat(np.arange(len(onsets)), [len(o) for o in onsets]), np.concatenate(onsets)
+
+
+def find(cohort, intervals=PERIODS, error=None, settings=ONE_ATOM, fitted=True):
+    error = np.full(len(cohort), 0.05) if error is None else np.asarray(error, float)
+    return find_suspects(cohort, settings, *every(intervals), error, fitted)
+
+
+def pairs(table):
+    return list(zip(table["subject"], table["kind"], strict=True))
+
+
+def test_ordinary_people_are_not_suspect():
+    table = find(walkers())
+    assert table.empty
+    assert list(table) == ["subject", "kind", "message"]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rhythm_equals_its_definition(seed):
+    rng = np.random.default_rng(seed)
+    onsets = [
+        np.cumsum(rng.integers(10, 10 + 2 * SLACK if s % 2 else 40, rng.integers(0, 30)))
+        for s in range(9)
+    ]
+    subject = np.repeat(np.arange(9), [len(o) for o in onsets])
+    rhythm = measure_rhythm(subject, np.concatenate(onsets), 9, 10)
+    for s, own in enumerate(onsets):
+        gaps = np.diff(own)
+        assert rhythm.n_gaps[s] == len(gaps)
+        if len(gaps):
+            assert rhythm.interval[s] == np.sort(gaps)[len(gaps) // 2]
+        close = sum(gap <= 10 + SLACK for gap in gaps)
+        assert rhythm.back_to_back[s] == (len(gaps) >= FEWEST_GAPS and close >= 0.9 * len(gaps))
+
+
+def test_every_second_cycle_is_found_out():
+    periods = (*PERIODS, 10)  # less than the 16 samples of the atom
+    table = find(walkers(periods), (*PERIODS, 20), [0.05] * 8 + [0.5])
+    assert pairs(table) == [("p8", "rate")]
+    assert "repeats every 0.2 s" in table["message"][0]
+    assert "every 0.4 s" in table["message"][0]
+
+
+def test_back_to_back_is_suspect_unless_it_is_the_period():
+    periods = (*PERIODS, 30, toy.LENGTH)
+    table = find(walkers(periods), (*PERIODS, toy.LENGTH, toy.LENGTH))
+    assert pairs(table) == [("p8", "rate")]
+    assert "back to back" in table["message"][0]
+
+
+def test_an_atom_may_hold_two_steps():
+    steps = [period // 2 for period in PERIODS]
+    cohort = walkers(steps)
+    assert find(cohort, [2 * step for step in steps], [0.05] * 7 + [0.5]).drop(
+        columns="message"
+    ).to_numpy().tolist() == [["p7", "unexplained"]]
+
+
+@pytest.mark.parametrize(
+    "settings", [toy.settings(n_atoms=2), toy.settings(n_atoms=1, coder=L1Coder())]
+)
+def test_gaps_do_not_tell_with_several_atoms_or_overlap(settings):
+    table = find(walkers(), [toy.LENGTH] * 8, settings=settings)
+    assert table.empty
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_one_person_many_times_larger(scale):
+    arrays = [scale * record.values for record in walkers()]
+    arrays[2] = arrays[2] * 100
+    assert pairs(find(Cohort.from_arrays(arrays))) == [("2", "large")]
+    assert find(Cohort.from_arrays(arrays), settings=toy.settings(Free(), n_atoms=1)).empty
+    assert pairs(find(Cohort.from_arrays(arrays[2:4]), (27, 25))) == [("0", "large")]
+
+
+def test_one_person_explained_far_worse():
+    rng = np.random.default_rng(0)
+    for error in (rng.uniform(0.02, 0.06, 8), rng.uniform(0.2, 0.4, 8)):
+        assert find(walkers(), error=error).empty
+        error[5] = 0.9
+        assert pairs(find(walkers(), error=error)) == [("p5", "unexplained")]
+    few = walkers()[:4]
+    assert find(few, PERIODS[:4], [0.02, 0.02, 0.02, 0.1]).empty
+
+
+def test_who_is_explained_well_is_not_suspect_beside_those_explained_perfectly():
+    assert find(walkers(), error=[1e-6] * 7 + [0.15]).empty
+
+
+def test_without_activations_another_warning_names_the_person():
+    subject, onset = every(PERIODS)
+    own = subject != 3
+    error = np.where(np.arange(8) == 3, 1.0, 0.05)
+    assert find_suspects(walkers(), ONE_ATOM, subject[own], onset[own], error, True).empty
+
+
+def test_unknown_errors_are_no_reason_to_suspect_anybody():
+    assert find(walkers(), error=[np.nan] * 8).empty
+
+
+def test_constant_channels_are_named_and_those_of_everybody_once():
+    arrays = [np.hstack([r.values, r.values, np.full_like(r.values, 5)]) for r in walkers()]
+    arrays[4][:, 1] = 0
+    arrays[6][:10] = np.nan
+    channels = ["x", "y", "battery"]
+    for given in (arrays, np.stack(arrays)):
+        table = find(Cohort.from_arrays(given, channels=channels))
+        assert pairs(table) == [("", "constant"), ("4", "constant")]
+        assert list(table["message"]) == ["channel battery", "channel y"]
+    assert (
+        "every recording (channel battery), 4 (channel y)" in describe_suspects(table)["constant"]
+    )
+
+
+def test_a_missing_channel_is_not_constant():
+    values = np.random.default_rng(0).normal(size=(30, 2))
+    values[:, 1] = np.nan
+    for arrays in ([values], values[None]):
+        assert not Cohort.from_arrays(arrays).constant.any()
+
+
+def test_a_cohort_of_one_is_named_only_where_people_were_to_be_compared():
+    one = walkers()[:1]
+    assert pairs(find(one, PERIODS[:1])) == [("p0", "alone")]
+    assert find(one, PERIODS[:1], fitted=False).empty
+    for transform in (Free(), Identity()):
+        assert find(one, PERIODS[:1], settings=toy.settings(transform, n_atoms=1)).empty
+
+
+def test_one_warning_per_kind_names_the_first_few():
+    error = [0.05] * 30 + [0.9] * 7
+    cohort = walkers([24] * 37)
+    text = describe_suspects(find(cohort, [24] * 37, error))
+    assert list(text) == ["unexplained"]
+    assert "p30 (90% of its energy" in text["unexplained"]
+    assert "and 2 more" in text["unexplained"]
+
+
+@pytest.mark.parametrize("name", small_models.NAMES)
+def test_a_fit_and_personalize_warn_by_name(name):
+    arrays = small_models.spaced_recordings(0)
+    arrays[2] = arrays[2] * 100
+    cohort = Cohort.from_arrays(arrays, sfreq=small_models.SFREQ, subjects=small_models.SUBJECTS)
+    model = small_models.make(name)
+    if name == "IndCDL":  # people do not share anything
+        model.fit(cohort)
+        assert model.suspects_.empty
+        return
+    with pytest.warns(SuspectRecordingWarning, match=r"larger.*: Cy \(\d+ times"):
+        model.fit(cohort)
+    assert pairs(model.suspects_) == [("Cy", "large")]
+    assert model.personalization_.suspects is model.suspects_
+    with pytest.warns(SuspectRecordingWarning, match="Cy"):
+        assert pairs(model.personalize(cohort).suspects) == [("Cy", "large")]
+
+
+def test_a_fit_to_one_recording_warns_and_its_personalization_does_not():
+    cohort = small_models.spaced_cohort(0)[:1]
+    model = small_models.make("PerCDL")
+    with pytest.warns(SingleSubjectWarning, match="Ada"):
+        model.fit(cohort)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.personalize(cohort)
+
+
+@pytest.mark.parametrize("name", small_models.NAMES)
+@pytest.mark.parametrize("coder", [None, L1Coder(n_steps=20)])
+def test_the_error_of_each_recording_is_that_of_its_reconstruction(name, coder):
+    cohort = small_models.spaced_cohort(0)
+    model = small_models.make(name, coder=coder, dtype="float64").fit(cohort)
+    settings = model._settings(cohort)
+    results = model._run_frozen(cohort, settings, None)
+    found = model._collect(cohort, settings, results)
+    rebuilt = rebuild(cohort, found.events, found.personal_dictionary)
+    expected = [
+        normalized_reconstruction_error([r], [g]) for r, g in zip(cohort, rebuilt, strict=True)
+    ]
+    np.testing.assert_allclose(results.error, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_constant_channels_are_those_with_one_value(seed):
+    rng = np.random.default_rng(seed)
+    values = rng.integers(0, 2, (20, 4, 3)).astype(float)
+    values[rng.uniform(size=values.shape) < 0.2] = np.nan
+    expected = [[len(set(x[~np.isnan(x)])) == 1 for x in record.T] for record in values]
+    for arrays in (values, list(values)):
+        np.testing.assert_array_equal(Cohort.from_arrays(arrays).constant, expected)
