@@ -198,7 +198,9 @@ def measure_rhythm(
     interval = np.full(n_subjects, np.nan)
     some = n_gaps > 0
     middle = (np.cumsum(n_gaps) - n_gaps + n_gaps // 2)[some]
-    interval[some] = gap[np.lexsort((gap, who))][middle]
+    # One key of both sorts faster than two.
+    span = int(gap.max(initial=0)) + 1
+    interval[some] = np.sort(who * span + gap)[middle] % span
     return Rhythm(n_gaps, interval, (n_gaps >= FEWEST_GAPS) & (close >= THROUGHOUT * n_gaps))
 
 
@@ -216,10 +218,15 @@ def _usual_cycles(cohort: AnyCohort, interval: np.ndarray, known: np.ndarray) ->
 
 
 def _period(cohort: AnyCohort, position: int) -> float:
-    """Return the period of one recording, in samples, whatever the others do."""
+    """Return the period of one recording, in samples, by the channel that varies most."""
     from percdl.steps.period import estimate_periods
 
-    return float(estimate_periods([cohort[position].values]).period[0])
+    values = np.asarray(cohort[position].values, float)
+    seen = ~np.isnan(values)
+    count = np.maximum(seen.sum(0), 1)
+    mean, square = (np.where(seen, x, 0).sum(0) / count for x in (values, values**2))
+    loudest = int(np.argmax(square - mean**2))
+    return float(estimate_periods([values[:, [loudest]]]).period[0])
 
 
 def _fence(error: Float[np.ndarray, " S"], width: float) -> float:

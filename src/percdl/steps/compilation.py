@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import re
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -30,6 +31,7 @@ CPU_OPTIONS = {
     "xla_backend_optimization_level": 2,
 }
 
+_unknown_options: set[str] = set()
 _wait_listener: Callable[[str], None] | None = None
 
 
@@ -130,7 +132,7 @@ class Program:
         )
         found = executables.load(description)
         if found is None:
-            found = self._jitted.lower(*self._arguments(key)).compile(options)
+            found = _compile(self._jitted.lower(*self._arguments(key)), options)
             if description is not None:
                 _workers().submit(executables.save, description, found)
         return found
@@ -156,6 +158,19 @@ class Key(NamedTuple):
 def _key(static: tuple[Any, ...], leaves: list[Any], structure: Any) -> Key:
     shapes = tuple((x.shape, _canonical(x.dtype), _spread_over(x)) for x in leaves)
     return Key(static, shapes, structure, jax.config.jax_enable_x64)
+
+
+def _compile(lowered: jax.stages.Lowered, options: dict[str, Any]) -> jax.stages.Compiled:
+    """Compile with the options that this version of XLA knows; versions add and remove some."""
+    known = {name: value for name, value in options.items() if name not in _unknown_options}
+    try:
+        return lowered.compile(known)
+    except jax.errors.JaxRuntimeError as error:
+        found = re.search(r"No such compile option: '(\w+)'", str(error))
+        if found is None:
+            raise
+        _unknown_options.add(found[1])
+        return _compile(lowered, options)
 
 
 def program(
