@@ -12,7 +12,8 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from percdl.analysis import select, suggest_atom_length
     from percdl.datasets import load_gait, load_ptbxl, make_synthetic
-    from percdl.estimators import IndCDL, PerCDL, PopCDL, load
+    from percdl.estimators import IndCDL, PerCDL, PopCDL
+    from percdl.estimators.persistence import load
     from percdl.federated.front import FederatedPerCDL
     from percdl.report.path import selection_path
     from percdl.runtimes.dask import DaskRuntime, local_cluster
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
         events_to_wfdb,
         write_shards,
     )
-    from percdl.steps.csc import L0Coder
-    from percdl.steps.csc_l1 import L1Coder
+    from percdl.steps.coders import L0Coder, L1Coder
     from percdl.transforms import (
         Compose,
         Custom,
@@ -82,13 +82,13 @@ _HOME = {
     "PerCDL": "percdl.estimators",
     "PopCDL": "percdl.estimators",
     "IndCDL": "percdl.estimators",
-    "load": "percdl.estimators",
+    "load": "percdl.estimators.persistence",
     "DaskRuntime": "percdl.runtimes.dask",
     "FederatedPerCDL": "percdl.federated.front",
     "OutOfCore": "percdl.runtimes.out_of_core",
     "local_cluster": "percdl.runtimes.dask",
-    "L0Coder": "percdl.steps.csc",
-    "L1Coder": "percdl.steps.csc_l1",
+    "L0Coder": "percdl.steps.coders",
+    "L1Coder": "percdl.steps.coders",
     "Cohort": "percdl.signals",
     "Recording": "percdl.signals",
     "ShardedCohort": "percdl.signals",

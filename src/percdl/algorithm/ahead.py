@@ -77,10 +77,16 @@ class Forecast:
             return
         coded = self._coded(rows, n_times)
         prepared, fitted = self._prepared(rows), self._fitted(rows)
-        yield Call(coding.accept, (coded, coded, prepared, fitted, False), self._is_double)
+        yield Call(coding.judge, (coded, coded, prepared, fitted, False), self._is_double)
+        taken = jax.ShapeDtypeStruct((rows,), bool)
+        yield Call(coding.accept, (taken, coded, coded, prepared, fitted), self._is_double)
         if settings.has_gauge and settings.refits:
             by_atom = self._real(rows, settings.n_atoms)
             yield Call(coding.keep, (coded, by_atom, by_atom), self._is_double)
+
+    def is_chunk_compiled(self, rows: int, n_times: int) -> bool:
+        """Whether the programs that code such a chunk are compiled."""
+        return all(map(is_compiled, self.of_chunk(rows, n_times))) and not self._settings.overlaps
 
     def of_block(self, rows: int, n_together: int) -> Iterator[Call]:
         """Yield the calls that personalize a block and add it up, the longest to compile first."""

@@ -7,7 +7,7 @@ size and any lengths then needs a handful of programs, and memory for one chunk 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -44,7 +44,7 @@ FEW_ROWS = 16
 # differently: rows are computed alike, to the bit, in all chunks of a multiple of these.
 ALIKE_ROWS = 16
 # Recordings of more samples (N x P) are not padded to `ALIKE_ROWS` where there are fewer of them.
-MANY_SAMPLES = 2**15
+MANY_SAMPLES = 2**12
 # Pieces travel to an accelerator side by side, three times as fast as one large array.
 PIECE_BYTES = 2**25
 
@@ -84,8 +84,17 @@ def bucket_rows(count: int, most: int, least: int = ALIKE_ROWS) -> int:
     return rows if rows <= most else most - most % ALIKE_ROWS
 
 
-def plan_chunks(lengths: Sequence[int] | np.ndarray, n_channels: int, shape: Shape) -> list[Chunk]:
-    """Assign every recording to a chunk, the shortest buckets first."""
+def plan_chunks(
+    lengths: Sequence[int] | np.ndarray,
+    n_channels: int,
+    shape: Shape,
+    is_ready: Callable[[int, int], bool] = lambda rows, n_times: False,
+) -> list[Chunk]:
+    """Assign every recording to a chunk, the shortest buckets first.
+
+    Few long recordings are padded to more rows than they need where the programs for these are
+    ready, as ``is_ready(rows, n_times)`` says.
+    """
     distinct, which = np.unique(lengths, return_inverse=True)
     padded = np.array([bucket_length(int(n)) for n in distinct])[which]
     chunks = []
@@ -95,6 +104,7 @@ def plan_chunks(lengths: Sequence[int] | np.ndarray, n_channels: int, shape: Sha
         most = max(1, min(shape.rows, shape.samples // size))
         # The rows of a bucket are computed alike: its rest is not padded to fewer than 16 rows.
         is_small = size <= MANY_SAMPLES or len(members) > ALIKE_ROWS
+        is_small |= most >= ALIKE_ROWS and is_ready(ALIKE_ROWS, n_times)
         while len(members):
             rows = bucket_rows(len(members), most, ALIKE_ROWS if is_small else 1)
             chunks.append(Chunk(members[:rows], rows, n_times))

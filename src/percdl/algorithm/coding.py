@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from percdl.algorithm.programs import Fitted, Prepared
 from percdl.steps.compilation import program
@@ -93,33 +93,32 @@ def _code_overlapping(signals: Signals, energy, atoms, penalty, start, coder: L1
     return Coded(events, statistics, energy, objective + met, objective, overlap)
 
 
-class Accepted(NamedTuple):
-    """Codes and parameters after a round, and the objective between IPU and CSC."""
-
-    coded: Coded
-    params: Float[Array, "S K M"]
-    objective_fitted: Float[Array, " S"]
-
-
 @partial(program, static_argnames=("always",))
-def accept(
+def judge(
     proposal: Coded, previous: Coded, before: Prepared, fitted: Fitted, always: bool
-) -> Accepted:
-    """Take new codes and parameters where they are no worse than the old ones.
+) -> tuple[Bool[Array, " S"], Float[Array, " S"]]:
+    """Return whose new codes are no worse than the old, and the objective between IPU and CSC.
 
-    Else a recording keeps its parameters, and its codes at their best amplitude. With ``always``,
+    The old ones count at their best amplitude, new parameters with their price. With ``always``,
     where new codes are known to be better, all are taken.
     """
     reached = previous.unexplained - before.explained.sum(1)
     objective = proposal.objective + fitted.price.sum(1)
     taken = (objective <= reached + ROUNDING * previous.energy) | always
+    return taken, previous.unexplained - fitted.explained.sum(1)
+
+
+@program
+def accept(
+    taken: Array, proposal: Coded, previous: Coded, before: Prepared, fitted: Fitted
+) -> tuple[Coded, Array]:
+    """Return new codes and parameters where taken, else the old ones at their best amplitude."""
 
     def pick(new, old):
         return jnp.where(taken.reshape(-1, *[1] * (new.ndim - 1)), new, old)
 
     kept = keep(previous, before.amplitude, before.explained)
-    coded, params = jax.tree.map(pick, (proposal, fitted.params), (kept, before.params))
-    return Accepted(coded, params, previous.unexplained - fitted.explained.sum(1))
+    return jax.tree.map(pick, (proposal, fitted.params), (kept, before.params))
 
 
 @program

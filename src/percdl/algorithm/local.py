@@ -73,7 +73,12 @@ class Site:
         self.cohort = cohort
         self.unit = choose_unit(cohort) if unit is None else unit
         self.settings = settings.in_unit(self.unit)
-        self.chunks = plan_chunks(cohort.lengths, cohort.n_channels, shape)
+        if n_masks is None and not resident:
+            n_masks = cohort.n_masks
+        known = Forecast(self.settings, n_masks or 0)
+        self.chunks = plan_chunks(
+            cohort.lengths, cohort.n_channels, shape, known.is_chunk_compiled
+        )
         self._on_device: list[Signals] | None = None
         if resident:
             dtype = settings.dtype
@@ -169,10 +174,15 @@ class Site:
         proposals = [*map(self._code, block.chunks, (new.atoms for new in news))]
         parts = zip(block.chunks, proposals, block.split(before), news, strict=True)
         for index, proposal, old, new in parts:
-            taken = coding.accept(proposal, self.coded[index], old, new, settings.overlaps)
-            self.coded[index] = taken.coded
-            params.append(taken.params)
-            fitted_objectives.append(taken.objective_fitted)
+            previous = self.coded[index]
+            taken, objective = coding.judge(proposal, previous, old, new, settings.overlaps)
+            own = new.params
+            # A device is not asked whether all are taken: nothing is waited for within a round.
+            if self._on_device is not None or not np.asarray(taken).all():
+                proposal, own = coding.accept(taken, proposal, previous, old, new)
+            self.coded[index] = proposal
+            params.append(own)
+            fitted_objectives.append(objective)
         block.params = self._rest(block.gather(params))
         return self._personal_sums(block, dictionary, fitted_objectives)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from percdl.steps.csc import L0Coder
-from percdl.steps.csc_l1 import L1Coder
-from percdl.transforms.base import ChannelTransform, Transform, WarpTransform
+from percdl.steps.coders import L0Coder, L1Coder
+
+if TYPE_CHECKING:
+    from percdl.transforms.base import ChannelTransform, Transform, WarpTransform
 
 Centering = Literal["refit", "paper", "off"]
 Weighting = Literal["amplitude", "subjects"]

@@ -45,7 +45,7 @@ def events(
     Without DATA, those of the recordings it was fitted on. How files are read and processed is as
     in the fit, unless options say otherwise. Exit code 3: there are no events.
     """
-    from percdl.estimators import load
+    from percdl.estimators.persistence import load
 
     (prepare_file if format is Format.CSV else prepare_folder)(out, "--out")
     with voice.hearing_warnings():

@@ -67,7 +67,7 @@ def server(
 
 def make_federation(plan: ServerTable) -> FederatedPerCDL:
     """Return the fit that a file describes, its terms checked."""
-    from percdl.estimators import load
+    from percdl.estimators.persistence import load
     from percdl.federated.front import FederatedPerCDL
 
     for name in ("atom_length", "min_gap"):

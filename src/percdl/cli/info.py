@@ -34,7 +34,7 @@ def info(
 
 
 def _describe_model(path: Path) -> dict[str, Any]:
-    from percdl.estimators import load
+    from percdl.estimators.persistence import load
 
     model = load(path)
     n_subjects, n_atoms, n_params = model.params_.shape

@@ -35,7 +35,7 @@ def personalize(
     How files are read and processed is as in the fit, unless options say otherwise. Exit code 3:
     nothing was found in any recording.
     """
-    from percdl.estimators import load
+    from percdl.estimators.persistence import load
     from percdl.signals import events_to_csv
 
     prepare_file(out, "--out")

@@ -47,7 +47,7 @@ def report(
     interactive and opens offline.
     """
     require_packages(("jinja2", "plotly", "matplotlib"), "plot", "a report draws pictures")
-    from percdl.estimators import load
+    from percdl.estimators.persistence import load
 
     prepare_file(out, "--out")
     keep_recordings(source, {"--out": out})

@@ -3,8 +3,7 @@
 from percdl.estimators.individual import IndCDL
 from percdl.estimators.motif import Motif
 from percdl.estimators.percdl import PerCDL
-from percdl.estimators.persistence import load
 from percdl.estimators.personalization import Personalization
 from percdl.estimators.population import PopCDL
 
-__all__ = ["IndCDL", "Motif", "PerCDL", "Personalization", "PopCDL", "load"]
+__all__ = ["IndCDL", "Motif", "PerCDL", "Personalization", "PopCDL"]

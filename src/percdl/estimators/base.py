@@ -83,9 +83,8 @@ class BaseCDL(Described, TransformerMixin, BaseEstimator):
 
         check_place(runtime)
         cohort = self._check(X)
-        chosen = choose(self, cohort)
         with progress_bar(self.progress, count_rounds(self)) as report:
-            return self._learn(cohort, chosen, Watch(report), runtime)
+            return self._learn(cohort, choose(self, cohort), Watch(report), runtime)
 
     def _learn(
         self, cohort: AnyCohort, chosen: Choices, watch: Watch, runtime: Place | None = None
@@ -227,7 +226,7 @@ class BaseCDL(Described, TransformerMixin, BaseEstimator):
 
     def _settings(self, source: Source, chosen: Choices | None = None) -> Settings:
         from percdl.algorithm.settings import Settings
-        from percdl.steps.csc import L0Coder
+        from percdl.steps.coders import L0Coder
 
         chosen = chosen or Choices(
             self.n_atoms_, self.atom_length_, self.penalty_, self.huber_delta_

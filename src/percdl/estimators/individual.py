@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from percdl.estimators.base import BaseCDL
-from percdl.steps.csc import L0Coder
-from percdl.steps.csc_l1 import L1Coder
-from percdl.transforms import Free, Transform
+from percdl.steps.coders import L0Coder, L1Coder
+
+if TYPE_CHECKING:
+    from percdl.transforms import Transform
 
 
 @final
@@ -158,4 +159,6 @@ class IndCDL(BaseCDL):
         self.progress = progress
 
     def _get_transform(self) -> Transform:
+        from percdl.transforms import Free
+
         return Free()

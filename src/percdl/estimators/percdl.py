@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from percdl.estimators.base import BaseCDL
 from percdl.estimators.shared_name import SharedName, argument
 from percdl.exceptions import InvalidParameterError
-from percdl.steps.csc import L0Coder
-from percdl.steps.csc_l1 import L1Coder
-from percdl.transforms import TimeWarp, Transform
+from percdl.steps.coders import L0Coder, L1Coder
+
+if TYPE_CHECKING:
+    from percdl.transforms import Transform
 
 # Leads to the arguments of the transform, as scikit-learn writes it.
 _NESTED = "transform__"
@@ -198,6 +199,8 @@ class PerCDL(BaseCDL):
         self.progress = progress
 
     def _get_transform(self) -> Transform:
+        from percdl.transforms import TimeWarp, Transform
+
         chosen = argument(self, "transform")
         if chosen is None:
             return TimeWarp()
@@ -211,7 +214,7 @@ class PerCDL(BaseCDL):
         """Return the arguments of the constructor; if deep, also those of the transform."""
         chosen = argument(self, "transform")
         own = {**super().get_params(deep), "transform": chosen}
-        if not (deep and isinstance(chosen, Transform)):
+        if not deep or chosen is None:
             return own
         return own | {f"{_NESTED}{name}": getattr(chosen, name) for name in _arguments(chosen)}
 

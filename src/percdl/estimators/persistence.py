@@ -25,7 +25,7 @@ from percdl.estimators.population import PopCDL
 from percdl.exceptions import ModelFileError
 from percdl.signals.coerce import SupportsArray
 from percdl.signals.contents import check_arrays
-from percdl.steps.csc import L0Coder
+from percdl.steps.coders import L0Coder
 from percdl.steps.csc_l1 import L1Coder
 from percdl.transforms import (
     Compose,

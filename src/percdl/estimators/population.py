@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from percdl.estimators.base import BaseCDL, Personalization
-from percdl.steps.csc import L0Coder
-from percdl.steps.csc_l1 import L1Coder
-from percdl.transforms import Identity, Transform
+from percdl.steps.coders import L0Coder, L1Coder
+
+if TYPE_CHECKING:
+    from percdl.transforms import Transform
 
 
 @final
@@ -160,6 +161,8 @@ class PopCDL(BaseCDL):
         self.progress = progress
 
     def _get_transform(self) -> Transform:
+        from percdl.transforms import Identity
+
         return Identity()
 
     def _features(self, found: Personalization) -> np.ndarray:

@@ -23,6 +23,8 @@ def progress_bar(show: bool | str, n_rounds: int) -> Iterator[Callable[[str, int
     if not console.is_terminal:
         yield lambda *done: console.print(_describe(*done), highlight=False, soft_wrap=True)
         return
+    from percdl.steps.compilation import on_wait
+
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("starting", total=n_rounds)
@@ -30,7 +32,8 @@ def progress_bar(show: bool | str, n_rounds: int) -> Iterator[Callable[[str, int
         def report(phase: str, index: int, objective: float) -> None:
             progress.update(task, advance=1, description=_describe(phase, index, objective))
 
-        yield report
+        with on_wait(lambda program: progress.update(task, description=f"compiling {program}")):
+            yield report
 
 
 def _describe(phase: str, index: int, objective: float) -> str:

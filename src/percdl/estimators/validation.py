@@ -24,9 +24,7 @@ from percdl.exceptions import (
 )
 from percdl.signals import AnyCohort, Cohort
 from percdl.signals.processing import in_words, lasting_steps
-from percdl.steps.csc import L0Coder
-from percdl.steps.csc_l1 import L1Coder
-from percdl.transforms.base import Transform
+from percdl.steps.coders import L0Coder, L1Coder
 
 MOST_NAMED = 5
 # Of the standard deviation: squares then differ by a factor of 1e5, and of seven digits of single
@@ -188,6 +186,8 @@ def _check_coder(model: str, parameters: dict[str, Any]) -> None:
 
 
 def _check_update(model: str, parameters: dict[str, Any]) -> None:
+    from percdl.transforms.base import Transform
+
     transform = parameters.get("transform")
     if not isinstance(transform, Transform) or transform.shares_structure:
         return

@@ -3,40 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from percdl.steps.coders import L0Coder
 from percdl.steps.types import Events, Signals
 from percdl.transforms.division import divide
-
-
-class L0Coder(NamedTuple):
-    """Code exactly, at a price for each activation, without overlap.
-
-    What a code may look like; hashable, so that it can be static in compiled programs. Cost
-    O(K P N log N + (N / L)^2) per recording; with ``max_activations`` O(N max_activations) more.
-
-    Parameters
-    ----------
-    signed : bool
-        Whether amplitudes may be negative.
-    min_gap : int
-        Least number of samples between the end of an activation and the next onset.
-    max_activations : int or None
-        Most activations per recording, over all atoms.
-
-    Examples
-    --------
-    >>> L0Coder(min_gap=20)
-    L0Coder(signed=False, min_gap=20, max_activations=None)
-    """
-
-    signed: bool = False
-    min_gap: int = 0
-    max_activations: int | None = None
 
 
 def encode(

@@ -9,40 +9,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Complex, Float, Int
 
+from percdl.steps.coders import L1Coder
 from percdl.steps.types import Signals
 from percdl.transforms.division import divide
 
 # Rounding hides a duality gap of so many units in the last place of the energy.
 ROUNDING = 4
-# Steps of a coding, at most, and the relative duality gap at which it ends before.
-N_STEPS, TOLERANCE = 1000, 1e-3
-
-
-class L1Coder(NamedTuple):
-    """Code with an l1 penalty: activations may overlap, and there may be many small ones.
-
-    For patterns that run into one another, where the exact coder without overlap must choose.
-    The penalty is then the price of a unit of amplitude, in signal units. Cost
-    O(K N (P + log N)) a step and recording, see `encode_l1`.
-
-    Parameters
-    ----------
-    signed : bool
-        Whether amplitudes may be negative.
-    n_steps : int
-        Most steps of a coding; each starts from the activations of the round before.
-    tolerance : float
-        Duality gap, relative to the objective, at which a coding ends.
-
-    Examples
-    --------
-    >>> L1Coder(signed=True)
-    L1Coder(signed=True, n_steps=1000, tolerance=0.001)
-    """
-
-    signed: bool = False
-    n_steps: int = N_STEPS
-    tolerance: float = TOLERANCE
+_DEFAULT = L1Coder()
 
 
 class Problem(NamedTuple):
@@ -89,8 +62,8 @@ def encode_l1(
     penalty: Float[Array, "*S_or_none"],
     signed: bool = False,
     start: Float[Array, "S K V"] | None = None,
-    n_steps: int | Int[Array, ""] = N_STEPS,
-    tolerance: float | Float[Array, ""] = TOLERANCE,
+    n_steps: int | Int[Array, ""] = _DEFAULT.n_steps,
+    tolerance: float | Float[Array, ""] = _DEFAULT.tolerance,
 ) -> tuple[Float[Array, "S K V"], Float[Array, " S"]]:
     """Return the activations of least l1-penalized squared error, and their objective.
 

@@ -27,7 +27,6 @@ def pass_through(layers: Float[Array, "D *batch W"], atom_length: int):
 
 def stretch_by_later(slopes: Float[Array, "D *batch L"]) -> Float[Array, "D *batch L"]:
     """Return, for each layer, the product of the slopes of those after it (the chain rule)."""
-
     depth = len(slopes)
     # Few layers: comparing all pairs compiles and runs faster than a scan.
     is_later = np.arange(depth) > np.arange(depth)[:, None]

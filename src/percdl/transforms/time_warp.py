@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from typing import final
 
 import jax
@@ -134,10 +134,21 @@ class TimeWarp(WarpTransform):
     def directions(self, point: Point, turn: Turn = None) -> Float[Array, "*batch C m L"]:
         """Return the derivative of psi, in samples, in the directions of a turn."""
         groups = tie_layers(self.depth, self.width, turn)
-        time, gain = (jnp.moveaxis(x, -2, 0) for x in point.details)
-        terms = sines(time, self.width) * gain[..., None, :]
-        basis = jnp.moveaxis(by_group(groups, terms).sum(1), 0, -3)
-        return basis.reshape(*basis.shape[:-3], -1, basis.shape[-1])
+
+        def term(time, gain):
+            return sines(time, self.width) * gain[..., None, :]
+
+        def derive(_, group):
+            terms = (
+                sines(time, self.width) * gain[..., None, :]
+                for time, gain in zip(*group, strict=True)
+            )
+            return None, reduce(jnp.add, terms)
+
+        # A scan keeps the layers of a group in the cache; all at once take three times as long.
+        parts = tuple(by_group(groups, jnp.moveaxis(x, -2, 0)) for x in point.details)
+        _, basis = jax.lax.scan(derive, None, parts)
+        return jnp.moveaxis(basis, 0, -3).reshape(*basis.shape[1:-2], -1, basis.shape[-1])
 
     def step(self, params: Params, step: Float[Array, "*batch C m"], turn: Turn = None) -> Params:
         """Return the parameters after a step along the directions of a turn."""
