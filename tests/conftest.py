@@ -28,6 +28,8 @@ def few_programs():
     maps = Path("/proc/self/maps")
     if "jax" in sys.modules and maps.exists() and maps.read_bytes().count(b"\n") > MANY_MAPS:
         sys.modules["jax"].clear_caches()
+        if "percdl.steps.compilation" in sys.modules:
+            sys.modules["percdl.steps.compilation"].forget_programs()
 
 
 @pytest.fixture(scope="session")
