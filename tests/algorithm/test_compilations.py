@@ -79,7 +79,7 @@ def look(model, cohort, tmp_path):
     model.report(tmp_path / "report.html", cohort)
 
 
-@pytest.mark.filterwarnings("ignore::percdl.exceptions.PercdlWarning")
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of people who are few or odd
 def test_other_people_compile_nothing(tmp_path):
     everyone = people(0, 150)
     model = small.make("PerCDL", chunk_rows=None, **SEARCH).fit(everyone)
