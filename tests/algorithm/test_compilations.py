@@ -83,12 +83,13 @@ def look(model, cohort, tmp_path):
 def test_other_people_compile_nothing(tmp_path):
     everyone = people(0, 150)
     model = small.make("PerCDL", chunk_rows=None, **SEARCH).fit(everyone)
-    with count_events() as events:
-        model.reconstruct(people(1, 2))
-        model.score(people(2, 40))
     n_programs = count_programs()
+    with count_events() as events:
+        for n in (1, 2, 40):
+            model.personalize(people(n, n))
     assert events[COMPILED] == 0
-    look(model, everyone, tmp_path)  # reports have programs of their own
+    assert count_programs() == n_programs
+    look(model, everyone, tmp_path)  # personal atoms and reports have programs of their own
     n_programs = count_programs()
     with count_events() as events:
         for n in (1, 2, 40):
@@ -96,5 +97,3 @@ def test_other_people_compile_nothing(tmp_path):
         small.make("PerCDL", chunk_rows=None, **SEARCH).fit(people(7, 100))
     assert events[COMPILED] == 0
     assert count_programs() == n_programs
-
-

@@ -95,9 +95,7 @@ def test_the_rule_of_who_is_searched(misfit, misplaced, explains, fruitless, mov
     """All if so told; else the worse and the misplaced, until searches were in vain too often."""
     start = scene()[2]
     prepared = Prepared(start, explains * 1e-9, np.ones(BY_ATOM), misfit, misplaced)
-    params, shift, after = seek(
-        prepared, fruitless, Orders(move, everyone, np.full(K, LIMIT))
-    )
+    params, shift, after = seek(prepared, fruitless, Orders(move, everyone, np.full(K, LIMIT)))
     for s, k in np.ndindex(BY_ATOM):
         begin = (start[s, k], move[k], fruitless[s, k])
         patience = PATIENCE_MISPLACED if misplaced[s, k] else PATIENCE
