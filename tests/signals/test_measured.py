@@ -15,7 +15,10 @@ VALUES = st.sampled_from([np.nan, -1.5, 0.0, 0.25, 2.0, 1e4])
 DTYPES = st.sampled_from([np.float32, np.float64])
 
 
-def recordings(lengths=st.integers(1, 7)):
+LENGTHS = st.integers(1, 7)
+
+
+def recordings(lengths=LENGTHS):
     """Draw recordings of few values, so that gaps and constants are frequent."""
     one = lengths.flatmap(lambda n: hnp.arrays(float, (n, P), elements=VALUES))
     return st.lists(one, min_size=1, max_size=6)

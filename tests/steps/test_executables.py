@@ -17,10 +17,11 @@ from percdl.steps import compilation, executables
 from percdl.steps.compilation import program
 from percdl.transforms import Compose, Custom, Free, Gain, Identity
 
+GAIN = Gain()
 MATRIX = np.array([[2.0, 1.0], [1.0, 3.0]], np.float32)
 
 
-def run(transform=Gain()):
+def run(transform=GAIN):
     """Run a program that this process has not compiled; return the results and the events."""
 
     @program(static_argnames=("transform",))
