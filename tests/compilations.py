@@ -18,7 +18,7 @@ def _events() -> Counter:
     """Return how often each event has happened in this process since the first call."""
     seen = Counter()
     jax.monitoring.register_event_duration_secs_listener(
-        lambda event, seconds, **_: seen.update([event])
+        lambda event, duration_secs, **_: seen.update([event])
     )
     return seen
 

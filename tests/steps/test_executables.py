@@ -15,13 +15,13 @@ from numpy.testing import assert_array_equal
 
 from percdl.steps import compilation, executables
 from percdl.steps.compilation import program
-from percdl.transforms import Compose, Custom, Free, Gain, Identity
+from percdl.transforms import Compose, Custom, Free, Gain, Identity, Transform
 
 GAIN = Gain()
 MATRIX = np.array([[2.0, 1.0], [1.0, 3.0]], np.float32)
 
 
-def run(transform=GAIN):
+def run(transform: Transform = GAIN):
     """Run a program that this process has not compiled; return the results and the events."""
 
     @program(static_argnames=("transform",))
