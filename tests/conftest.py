@@ -2,6 +2,7 @@
 
 import os
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,13 @@ settings.register_profile(
 )
 settings.load_profile("percdl")
 
+# Mathematics holds without optimization, and compiles in half the time; programs of percdl have
+# options of their own. XLA ends a process that has a flag it does not know.
+if version("jaxlib").startswith("0.10."):
+    os.environ.setdefault(
+        "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+    )
+
 ROOT = Path(__file__).resolve().parents[1]
 # Of the 65,530 that Linux grants a process.
 MANY_MAPS = 20_000
@@ -28,6 +36,8 @@ def few_programs():
     maps = Path("/proc/self/maps")
     if "jax" in sys.modules and maps.exists() and maps.read_bytes().count(b"\n") > MANY_MAPS:
         sys.modules["jax"].clear_caches()
+        if "percdl.steps.compilation" in sys.modules:
+            sys.modules["percdl.steps.compilation"].forget_programs()
 
 
 @pytest.fixture(scope="session")

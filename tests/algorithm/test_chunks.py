@@ -1,36 +1,35 @@
 """Chunks: every recording once, few shapes, and missing samples apart from values."""
 
-from itertools import accumulate
-
 import jax
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.testing import assert_array_equal
+from hypothesis.extra import numpy as hnp
+from numpy.testing import assert_allclose, assert_array_equal
 
 from percdl.algorithm.blocks import plan_blocks
 from percdl.algorithm.chunks import (
-    ACCELERATOR_SHAPE,
     ALIKE_ROWS,
     CPU_SHAPE,
-    PIECE_BYTES,
-    SMALL_ROWS,
+    MANY_SAMPLES,
     Chunk,
     Shape,
     accelerator_shape,
     bucket_length,
+    bucket_rows,
     fill,
     fill_on_device,
+    mask_missing,
+    measure_chunk,
     plan_chunks,
-    row_counts,
-    small_rows,
 )
 from percdl.signals import Cohort
+from percdl.signals.measured import measure_stacked
 
 SHAPES = [
     CPU_SHAPE,
-    ACCELERATOR_SHAPE,
+    accelerator_shape(1),
     Shape(1, 2**23, 1),
     Shape(4, 2**23, 4),
     Shape(64, 5000, 64),
@@ -60,34 +59,51 @@ def test_every_recording_is_in_one_chunk_that_holds_it(lengths, n_channels, shap
     assert_array_equal(np.sort(np.concatenate([c.subjects for c in chunks])), range(len(lengths)))
     for chunk in chunks:
         assert 0 < len(chunk.subjects) <= chunk.rows
-        assert len(chunk.subjects) <= shape.rows
-        assert chunk.rows <= max(shape.rows, ALIKE_ROWS)
-        n_samples = len(chunk.subjects) * chunk.n_times * n_channels
-        assert len(chunk.subjects) == 1 or n_samples <= shape.samples
+        assert chunk.rows <= shape.rows
+        assert chunk.rows == 1 or chunk.rows * chunk.n_times * n_channels <= shape.samples
         assert {bucket_length(lengths[s]) for s in chunk.subjects} == {chunk.n_times}
 
 
-@given(st.lists(st.integers(1000, 4000), min_size=1, max_size=500))
-def test_shapes_are_few(lengths):
-    chunks = plan_chunks(lengths, 1, CPU_SHAPE)
-    assert {chunk.rows for chunk in chunks} <= {4, 16}
+@given(st.lists(st.integers(1000, 4000), min_size=1, max_size=500), st.integers(1, 30))
+def test_shapes_are_few(lengths, n_channels):
+    chunks = plan_chunks(lengths, n_channels, CPU_SHAPE)
+    assert {chunk.rows for chunk in chunks} <= {1, 4, CPU_SHAPE.rows}
     assert len({chunk.n_times for chunk in chunks}) <= 5
-    assert sum(chunk.rows for chunk in chunks) <= 4 * len(lengths)
-    apart = [chunk for chunk in chunks if chunk.rows == 4]
-    assert len({chunk.n_times for chunk in apart}) == len(apart)  # never a rest
+    for n_times in {chunk.n_times for chunk in chunks}:
+        same = [chunk for chunk in chunks if chunk.n_times == n_times]
+        if sum(len(chunk.subjects) for chunk in same) > ALIKE_ROWS:
+            assert {chunk.rows for chunk in same} == {ALIKE_ROWS}  # rows are computed alike
 
 
-@given(st.integers(0, 10**5), st.sampled_from([1, 3, 16, 64, 2**16]), st.booleans())
-def test_rows_are_cut_into_full_pieces_and_a_rest(count, most, tight):
-    pieces = list(row_counts(count, most, tight))
-    sizes = [size for _, size in pieces]
-    assert [start for start, _ in pieces] == list(accumulate(sizes, initial=0))[:-1]
-    assert sizes[: count // most] == [most] * (count // most)
-    assert count <= sum(sizes) <= (1.5 * count + ALIKE_ROWS if tight else 4 * count)
-    assert sum(sizes[:-1]) < max(count, 1)
-    assert tight or len(sizes) <= count // most + 1
-    allowed = {1, 3, *SMALL_ROWS, *(bucket_length(n) for n in (65, 97, 129, 193))}
-    assert all(size in allowed or size > 192 for size in sizes)
+@given(st.integers(1, 10**5), st.integers(1, 2**17), st.sampled_from([1, ALIKE_ROWS]))
+def test_rows_go_into_few_buckets(count, most, least):
+    rows = bucket_rows(count, most, least)
+    assert 1 <= rows <= most
+    assert rows in {1, 4} or rows % ALIKE_ROWS == 0
+    assert bucket_rows(rows, most, least) == rows
+    assert bucket_rows(count + 1, most, least) >= rows
+    if most % ALIKE_ROWS == 0:
+        assert rows >= min(count, most)
+        assert rows <= max(4 * count, least, 1.5 * count + ALIKE_ROWS)
+
+
+def test_buckets_of_rows_are_few():
+    assert len({bucket_rows(n, 2**16) for n in range(1, 2**16 + 1, 7)}) < 30
+
+
+@given(st.integers(1, ALIKE_ROWS), st.integers(1, 3000), st.integers(1, 10))
+def test_a_few_short_recordings_meet_the_programs_of_sixteen(count, n_times, n_channels):
+    (chunk,) = plan_chunks([n_times] * count, n_channels, CPU_SHAPE)
+    assert chunk.rows == ALIKE_ROWS
+
+
+@given(st.integers(1, ALIKE_ROWS - 1))
+def test_a_few_long_recordings_are_not_padded_to_sixteen(count):
+    """Nor is there more than three times as much padding as recordings."""
+    chunks = plan_chunks([MANY_SAMPLES + 1] * count, 1, CPU_SHAPE)
+    total = sum(chunk.rows for chunk in chunks)
+    assert count <= total <= count + 3
+    assert all(chunk.rows < ALIKE_ROWS for chunk in chunks)
 
 
 @given(st.lists(st.integers(1, 5000), min_size=1, max_size=400), st.sampled_from(SHAPES))
@@ -125,7 +141,7 @@ def test_blocks_gather_and_split():
 
 def test_a_block_of_one_chunk_passes_untouched():
     chunks = plan_chunks([10] * 5, 1, CPU_SHAPE)
-    (block,) = plan_blocks(chunks, 64)
+    (block,) = plan_blocks(chunks, chunks[0].rows)
     part = object()
     assert block.gather([part]) is part
     assert block.split(part)[0] is part
@@ -135,77 +151,14 @@ def test_a_block_of_one_chunk_passes_untouched():
         block.gather([np.zeros(16)])
 
 
-@pytest.mark.parametrize(
-    ("counts", "most", "rows"),
-    [
-        ((3, 2), 64, [16]),  # five subjects of two chunks
-        ((3,), 64, [4]),
-        ((17,), 64, [32]),  # as many rows as the chunk has
-        ((40, 24), 64, [64]),
-        ((41, 24), 64, [64, 32]),
-        ((70, 30), 200, [112]),  # the next multiple of sixteen
-        ((16, 16, 1), 16, [16, 16, 4]),
-    ],
-)
-def test_blocks_have_few_sizes(counts, most, rows):
-    sizes = {3: 4, 2: 4, 1: 4, 17: 32}
-    chunks = [Chunk(np.arange(n), sizes.get(n, n), 64) for n in counts]
-    assert [block.rows for block in plan_blocks(chunks, most)] == rows
-
-
-def test_sizes_suit_memory_and_processors():
-    """Single precision: 32 MiB at once on a CPU, 2 GiB on an accelerator, told in 32 MiB."""
-    mebi = 2**20
-    assert 4 * CPU_SHAPE.samples == PIECE_BYTES == 32 * mebi
-    assert 4 * ACCELERATOR_SHAPE.samples == 2048 * mebi
-    assert CPU_SHAPE.rows == ALIKE_ROWS
-    assert CPU_SHAPE.block_rows == SMALL_ROWS[-1]
-    assert ACCELERATOR_SHAPE.rows == ACCELERATOR_SHAPE.block_rows == 2**16
-    # From the width of a vector unit on; all but the smallest share its instructions.
-    assert SMALL_ROWS == (4, ALIKE_ROWS, 2 * ALIKE_ROWS, 4 * ALIKE_ROWS)
-    assert ALIKE_ROWS == 16
-    assert accelerator_shape(3) == Shape(3 * 2**16, 3 * 2**29, 3 * 2**16)
-
-
-@pytest.mark.parametrize(
-    ("left", "loose", "tight"),
-    [
-        (1, 4, 16),
-        (4, 4, 16),
-        (5, 16, 16),
-        (16, 16, 16),
-        (17, 32, 16),  # a third would be wasted: sixteen now, the rest later
-        (21, 32, 16),
-        (22, 32, 32),
-        (42, 64, 32),
-        (43, 64, 64),
-        (64, 64, 64),
-    ],
-)
-def test_a_rest_is_rounded_up_unless_that_wastes_a_third(left, loose, tight):
-    assert small_rows(left) == loose
-    assert small_rows(left, tight=True) == tight
-    assert next(row_counts(left, 2**16))[1] == loose
-    assert next(row_counts(left, 2**16, tight=True))[1] == tight
-
-
-@pytest.mark.parametrize(
-    ("n_subjects", "shape", "rows"),
-    [
-        (3, CPU_SHAPE, [4]),
-        (5, CPU_SHAPE, [16]),
-        (20, CPU_SHAPE, [16, 16]),  # a rest is not smaller: rows are computed alike
-        (6, Shape(4, 2**23, 64), [4, 4]),
-        (9, Shape(8, 2**23, 64), [16, 16]),
-        (2, Shape(16, 1, 64), [1, 1]),  # longer than all that fits at once
-        (300, Shape(100, 2**23, 64), [64] * 5),
-        (200, Shape(64, 2**23, 64), [64] * 3 + [16]),
-        (128, Shape(130, 2**23, 64), [128]),
-        (70, Shape(65, 2**23, 64), [64, 16]),
-    ],
-)
-def test_chunks_of_one_length(n_subjects, shape, rows):
-    assert [chunk.rows for chunk in plan_chunks([100] * n_subjects, 2, shape)] == rows
+@given(st.lists(st.integers(1, 64), min_size=1, max_size=60))
+def test_blocks_of_a_processor_have_one_size(counts):
+    """And two of them could never be one."""
+    chunks = [Chunk(np.arange(n), n, 64) for n in counts]
+    blocks = plan_blocks(chunks, 64)
+    assert {block.rows for block in blocks} == {64}
+    filled = sorted(sum(block.counts) for block in blocks)
+    assert len(filled) == 1 or filled[0] + filled[1] > 64
 
 
 def test_large_arrays_travel_in_pieces(monkeypatch):
@@ -216,8 +169,8 @@ def test_large_arrays_travel_in_pieces(monkeypatch):
     put = jax.device_put
     monkeypatch.setattr(jax, "device_put", lambda x: moved.append(x) or put(x))
     monkeypatch.setattr("percdl.algorithm.chunks.PIECE_BYTES", 200)
-    values = fill_on_device(cohort, chunk, 0, "float32").values
-    assert len(moved) == 7 * 6 * 2 * 8 // 200
+    values = fill_on_device(cohort, chunk, "float32").values
+    assert len([x for x in moved if np.ndim(x) == 3]) == 7 * 6 * 2 * 8 // 200
     assert_array_equal(values, fill(cohort, chunk, 0, "float32").values)
 
 
@@ -225,10 +178,9 @@ def test_large_arrays_travel_in_pieces(monkeypatch):
 def test_samples_are_counted_in_a_unit(unit):
     cohort = Cohort.from_arrays(np.random.default_rng(3).standard_normal((5, 6, 2)))
     chunk = Chunk(np.arange(1, 4), rows=4, n_times=8)
-    for filled in (fill, fill_on_device):
-        plain, counted = (filled(cohort, chunk, 0, "float32", u) for u in (1.0, unit))
-        assert_array_equal(counted.values, plain.values / unit)
-        assert_array_equal(plain.values, filled(cohort, chunk, 0, "float32").values)
+    plain = fill(cohort, chunk, 0, "float32").values
+    assert_array_equal(fill(cohort, chunk, 0, "float32", unit).values, plain / unit)
+    assert_array_equal(fill_on_device(cohort, chunk, "float32", unit).values, plain / unit)
 
 
 @pytest.mark.parametrize("missing", ["nothing", "all channels alike", "one channel"])
@@ -268,10 +220,36 @@ def test_filling_on_the_device_is_the_same():
     for subjects in ([1, 2, 3], [4, 0], [0, 2, 3], [2], [0, 1, 2, 3, 4]):
         chunk = Chunk(np.array(subjects), rows=6, n_times=8)
         expected = fill(cohort, chunk, 0, "float32")
-        ours = fill_on_device(cohort, chunk, 0, "float32")
+        ours = fill_on_device(cohort, chunk, "float32")
         assert_array_equal(ours.values, expected.values)
         assert_array_equal(ours.lengths, expected.lengths)
         assert ours.observed is None
-    gaps = Cohort.from_arrays(np.full((2, 6, 2), np.nan))
-    masked = fill_on_device(gaps, Chunk(np.arange(2), 2, 8), 1, "float32")
-    assert not masked.observed.any()
+
+
+@pytest.mark.parametrize("n_masks", [1, 2])
+def test_masks_of_the_device_are_those_of_the_host(n_masks):
+    values = np.random.default_rng(2).standard_normal((3, 6, 2))
+    values[0, 2:4] = values[2] = np.nan
+    values[1, 5, n_masks - 1 :] = np.nan  # of all channels, or of one
+    cohort, chunk = Cohort.from_arrays(values), Chunk(np.arange(3), rows=4, n_times=8)
+    expected = fill(cohort, chunk, n_masks, "float32")
+    found = mask_missing(fill_on_device(cohort, chunk, "float32"), n_masks)
+    for ours, theirs in zip(found, expected, strict=True):
+        assert_array_equal(ours, theirs)
+
+
+@given(hnp.arrays(float, (3, 6, 2), elements=st.sampled_from([np.nan, -1.5, 0.0, 2.0, 1e30])))
+def test_the_device_measures_as_the_host_does(values):
+    cohort, chunk = Cohort.from_arrays(values), Chunk(np.arange(3), rows=4, n_times=8)
+    with jax.enable_x64(True):
+        found = measure_chunk(fill(cohort, chunk, 0, "float32"))
+    expected = measure_stacked(values.astype(np.float32))
+    for name in ("length", "count", "total", "square", "uneven"):
+        ours, theirs = (np.asarray(getattr(x, name))[:3] for x in (found, expected))
+        assert_allclose(ours, theirs, rtol=1e-12, err_msg=name)
+    for ours, theirs in ((found.low, expected.low), (found.high, expected.high)):
+        seen = expected.count > 0
+        assert_array_equal(np.asarray(ours)[:3][seen], theirs[seen])
+    for name in ("masks", "is_empty", "is_constant"):
+        on_host = type(expected)(*(np.asarray(x)[:3] for x in found))
+        assert_array_equal(getattr(on_host, name), getattr(expected, name))

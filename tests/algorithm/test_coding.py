@@ -1,11 +1,13 @@
 """What is kept of codes: their best amplitude, and new ones only where they are no worse."""
 
+import jax
 import numpy as np
 import pytest
 from double import in_double
 from numpy.testing import assert_allclose, assert_array_equal
 
-from percdl.algorithm.coding import Coded, choose, keep, measure_energy, no_worse
+from percdl.algorithm.coding import Coded, accept, keep, measure_energy
+from percdl.algorithm.programs import Fitted, Prepared
 from percdl.steps.types import Events, Signals, Statistics
 
 S, E, K, L = 3, 4, 2, 5
@@ -49,30 +51,37 @@ def test_old_codes_take_the_best_amplitude_of_each_atom():
     assert_array_equal(after.unexplained, before.unexplained)
 
 
-def test_each_recording_takes_new_codes_or_keeps_its_own():
-    new, old = coded(1), coded(2)
-    accept = np.array([True, False, True])
-    kept = in_double(keep, old, AMPLITUDE, EXPLAINED)
-    chosen = in_double(choose, accept, new, old, AMPLITUDE, EXPLAINED)
-    for row, source in enumerate((new, kept, new)):
-        for name in ("energy", "unexplained", "objective"):
-            assert getattr(chosen, name)[row] == getattr(source, name)[row]
-        for ours, theirs in zip(chosen.events, source.events, strict=True):
-            assert_array_equal(ours[row], theirs[row])
-        for ours, theirs in zip(chosen.statistics, source.statistics, strict=True):
-            assert_array_equal(ours[row], theirs[row])
+def personal(seed, explained, price=0.0):
+    """Return where recordings stand before IPU and after, parameters of their own."""
+    params = np.random.default_rng(seed).standard_normal((2, S, K, 3))
+    price = np.broadcast_to(price, (S, K))
+    nothing = np.zeros((S, K))
+    before = Prepared(params[0], explained, AMPLITUDE, nothing, nothing > 0)
+    return before, Fitted(params[1], 2 * explained, price, np.zeros((S, K, L, 1)))
 
 
 @pytest.mark.parametrize("energy", [1e-6, 1.0, 1e6])
-def test_codes_are_refused_where_they_are_worse_beyond_rounding(energy):
-    """By more than a millionth of the energy, the price of the new parameters included."""
+@pytest.mark.parametrize("always", [False, True])
+def test_each_recording_takes_new_codes_or_keeps_its_own(energy, always):
+    """It keeps them where new ones are worse by more than a millionth of the energy.
+
+    The price of the new parameters counts, and what is kept takes its best amplitude.
+    """
     old = coded(3)._replace(energy=np.full(S, energy), unexplained=np.full(S, 0.9 * energy))
-    reached = 0.7 * energy
+    explained, price = np.array([[0.15, 0.05]] * S) * energy, np.array([0.05, 0.1]) * energy
     worse = np.array([-0.1, 0.9e-6, 1.1e-6]) * energy
-    price = np.array([[0.05, 0.1]] * S) * energy
-    new = coded(4)._replace(objective=reached + worse - 0.15 * energy)
-    explained = np.array([[0.15, 0.05]] * S) * energy
-    assert_array_equal(no_worse(new, old, explained, price), [True, True, False])
+    new = coded(4)._replace(objective=0.7 * energy + worse - 0.15 * energy)
+    before, fitted = personal(5, explained, price)
+    kept = in_double(keep, old, AMPLITUDE, explained)
+    found = in_double(accept, new, old, before, fitted, always)
+    assert_allclose(found.objective_fitted, 0.5 * energy)
+    for row, is_taken in enumerate([True, True, always]):
+        source, params = (new, fitted.params) if is_taken else (kept, before.params)
+        assert_array_equal(found.params[row], params[row])
+        for ours, theirs in zip(
+            jax.tree.leaves(found.coded), jax.tree.leaves(source), strict=True
+        ):
+            assert_array_equal(ours[row], theirs[row])
 
 
 def test_energy_is_that_of_each_recording():

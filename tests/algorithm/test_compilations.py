@@ -1,54 +1,99 @@
-"""A cohort of any lengths meets a handful of compiled programs."""
-
-import logging
-import re
+"""A fit compiles what was forecast, and other people in any number compile nothing more."""
 
 import jax
 import numpy as np
-import toy
+import pytest
+import small_models as small
+from compilations import COMPILED, count_events, count_programs
 
-from percdl.algorithm import coding, programs
-from percdl.transforms import TimeWarp
+from percdl import Cohort
+from percdl.algorithm import local
+from percdl.steps.compilation import Program, _key
 
-PROGRAMS = ("measure_energy", "code", "prepare", "fit", "choose", "summarize", "add_up")
-# Lengths 385 to 512 share a bucket, and 513 to 768.
-FIRST = np.arange(440, 590)
-SECOND = np.concatenate([np.arange(400, 473), np.arange(600, 677)])
-
-
-def sizes():
-    homes = {**vars(programs), **vars(coding)}
-    return {name: homes[name]._cache_size() for name in PROGRAMS}
-
-
-def fit(lengths, seed):
-    chosen = toy.settings(
-        TimeWarp(1, 3), dtype="float32", n_init=1, n_perso=2, realign=False, multistart=False
-    )
-    rng = np.random.default_rng(seed)
-    arrays = toy.recordings(seed, rng.permutation(lengths))
-    outcome, _ = toy.fit(arrays, chosen, toy.first_guess(seed))
-    assert outcome.sums.counts.all()
+FORECAST = {
+    "measure_energy", "code", "accept", "keep", "prepare", "seek", "fit", "add_personal",
+    "add_population", "neutral_params", "resample",
+}  # fmt: skip
+SEARCH = {"realign": True, "multistart": True}
 
 
-def compilations(caplog, lengths, seed):
-    """Return the names of the programs compiled during a fit, in order."""
-    caplog.clear()
-    with jax.log_compiles(), caplog.at_level(logging.WARNING):
-        fit(lengths, seed)
-    found = (re.match(r"Compiling (?:jit\()?(\w+)", r.getMessage()) for r in caplog.records)
-    return [match[1] for match in found if match]
+def gaps():
+    """Return recordings in which samples are missing."""
+    arrays = small.spaced_recordings(0)
+    arrays[1][40:50] = np.nan
+    return arrays
 
 
-def test_lengths_do_not_cost_compilations(caplog):
-    jax.clear_caches()  # of the tests that ran before in this process
-    names = compilations(caplog, FIRST, 0)
-    # Two shapes of chunks, with common and with personal atoms for CSC; two of blocks.
-    most = dict.fromkeys(PROGRAMS, 2) | {"code": 4}
-    counts = {name: names.count(name) for name in PROGRAMS}
-    assert all(0 < counts[name] <= most[name] for name in PROGRAMS), counts
+@pytest.mark.parametrize(
+    ("name", "options", "arrays"),
+    [
+        ("PerCDL", {}, small.spaced_recordings(0)),
+        ("PerCDL", SEARCH, small.spaced_recordings(0)),
+        ("PerCDL", {"dtype": "float64"}, small.spaced_recordings(0)),
+        ("PerCDL", {"loss": "huber"}, small.spaced_recordings(0)),
+        ("PerCDL", {}, gaps()),
+        ("PopCDL", {}, small.spaced_recordings(0)),
+    ],
+    ids=["plain", "search", "double", "huber", "gaps", "population"],
+)
+def test_a_fit_runs_the_programs_of_its_forecast(monkeypatch, name, options, arrays):
+    """All of them, and no other."""
+    expected, used = set(), set()
+    run, plan = Program._executable, local.prepare_programs
 
-    assert len(set(FIRST) ^ set(SECOND)) > 10
-    before = sizes()
-    assert compilations(caplog, SECOND, 1) == []
-    assert sizes() == before
+    def note_used(program, key):
+        if program.__name__ in FORECAST:
+            used.add((program.__name__, key))
+        return run(program, key)
+
+    def note_expected(calls):
+        calls = list(calls)
+        for call in calls:
+            with jax.enable_x64(call.is_double):
+                key = _key(*call.program._split(call.args))
+            expected.add((call.program.__name__, key))
+        plan(calls)
+
+    monkeypatch.setattr(Program, "_executable", note_used)
+    monkeypatch.setattr(local, "prepare_programs", note_expected)
+    small.make(name, **options).fit(arrays)
+    assert {name for name, _ in used} == {name for name, _ in expected}
+    assert used == expected
+
+
+def people(seed, n, low=97):
+    """Return ``n`` people whose recordings share a bucket of lengths."""
+    lengths = np.random.default_rng(seed).integers(low, 129, n)
+    names = [f"{seed}-{i}" for i in range(n)]
+    arrays = small.spaced_recordings(seed, lengths)
+    return Cohort.from_arrays(arrays, sfreq=small.SFREQ, subjects=names)
+
+
+def look(model, cohort, tmp_path):
+    """Use a model in every way."""
+    found = model.personalize(cohort)
+    assert len(found.personal_dictionary) == len(found.warps) == len(cohort)
+    assert len(model.reconstruct(cohort)) == len(cohort)
+    assert 0 < model.score(cohort) <= 1
+    assert len(model.transform(cohort)) == len(cohort)
+    model.report(tmp_path / "report.html", cohort)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of people who are few or odd
+def test_other_people_compile_nothing(tmp_path):
+    everyone = people(0, 150)
+    model = small.make("PerCDL", chunk_rows=None, **SEARCH).fit(everyone)
+    n_programs = count_programs()
+    with count_events() as events:
+        for n in (1, 2, 40):
+            model.personalize(people(n, n))
+    assert events[COMPILED] == 0
+    assert count_programs() == n_programs
+    look(model, everyone, tmp_path)  # personal atoms and reports have programs of their own
+    n_programs = count_programs()
+    with count_events() as events:
+        for n in (1, 2, 40):
+            look(model, people(n, n, low=120 if n == 2 else 97), tmp_path)
+        small.make("PerCDL", chunk_rows=None, **SEARCH).fit(people(7, 100))
+    assert events[COMPILED] == 0
+    assert count_programs() == n_programs

@@ -10,13 +10,7 @@ import numpy as np
 
 from percdl import Cohort, Gain, make_synthetic
 from percdl.algorithm.blocks import LARGE_CHUNK, plan_blocks
-from percdl.algorithm.chunks import (
-    ACCELERATOR_SHAPE,
-    Chunk,
-    Shape,
-    accelerator_shape,
-    plan_chunks,
-)
+from percdl.algorithm.chunks import Chunk, Shape, accelerator_shape, plan_chunks
 from percdl.algorithm.history import History
 from percdl.algorithm.local import Site
 from percdl.algorithm.loop import run_percdl
@@ -72,7 +66,7 @@ def test_full_chunks_can_be_shared_out():
 def test_large_chunks_stay_alone_and_small_ones_are_packed():
     counts = (LARGE_CHUNK, LARGE_CHUNK, 100, 200)
     chunks = [Chunk(np.arange(count), count, 64) for count in counts]
-    blocks = plan_blocks(chunks, ACCELERATOR_SHAPE.block_rows)
+    blocks = plan_blocks(chunks, accelerator_shape(1).block_rows)
     packed = sorted((block.counts for block in blocks), key=len)
     assert packed == [[LARGE_CHUNK], [LARGE_CHUNK], [200, 100]]
 

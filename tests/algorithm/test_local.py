@@ -1,95 +1,116 @@
-"""A site: what it does with blocks of subjects, and what it asks its programs."""
+"""A site: its sums do not depend on how it splits its subjects, and nobody gets worse."""
 
+import jax
 import numpy as np
 import pytest
 import toy
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 from percdl.algorithm import local
-from percdl.algorithm.chunks import Shape
-from percdl.algorithm.exchange import Broadcast, Sums
+from percdl.algorithm.ahead import Forecast
+from percdl.algorithm.chunks import FEW_ROWS, Shape
+from percdl.algorithm.exchange import Broadcast
 from percdl.algorithm.local import Site
-from percdl.algorithm.programs import Prepared
 from percdl.signals import Cohort
-from percdl.transforms import Compose, Gain, Shift
+from percdl.transforms import Gain, TimeWarp
+
+WARP = TimeWarp(1, 3)
 
 
-def site(n_subjects=3, settings=None, block_rows=16, **options):
+def site(n_subjects=3, settings=None, rows=16, block_rows=16, **options):
     cohort = Cohort.from_arrays(toy.recordings(0, [40] * n_subjects))
-    shape = Shape(16, 2**20, block_rows)
-    return Site(cohort, settings or toy.settings(), shape, resident=False, **options)
+    shape = Shape(rows, 2**20, block_rows)
+    settings = settings or toy.settings(WARP)
+    with jax.enable_x64(True):
+        return Site(cohort, settings, shape, **({"resident": False} | options))
 
 
-@pytest.mark.parametrize(
-    ("most", "sizes"), [(15, [1] * 5), (16, [1] * 5), (31, [1] * 5), (32, [2, 2, 1]), (512, [5])]
-)
-def test_blocks_are_searched_together_as_long_as_they_are_few(monkeypatch, most, sizes):
-    many = site(80)
-    assert [block.rows for block in many.blocks] == [16] * 5
-    monkeypatch.setattr(local, "SEARCHED_ROWS", most)
-    together = []
-
-    def personalize(blocks, broadcast, dictionary):
-        together.append(list(blocks))
-        return [Sums(1.0, 1.0, 1.0, 1.0, np.ones(2)) for _ in blocks]
-
-    monkeypatch.setattr(many, "_personalize", personalize)
-    sums = many.personal_round(Broadcast(toy.first_guess(0)))
-    assert [len(blocks) for blocks in together] == sizes
-    assert [block for blocks in together for block in blocks] == many.blocks
-    assert sums.objective == 5
+def rounds(own, misfit):
+    """Return the sums of a population round and of two personal ones."""
+    first = Broadcast(toy.patterns())
+    second = Broadcast(toy.patterns(), move=np.zeros(2, int), misfit=misfit)
+    with jax.enable_x64(True):
+        return own.population_round(first), own.personal_round(first), own.personal_round(second)
 
 
-def test_as_many_are_searched_together_as_fill_a_program():
-    assert local.SEARCHED_ROWS == 512
+@pytest.fixture(scope="module")
+def reference():
+    """A site of 20 subjects in two chunks and two blocks, and its sums."""
+    own = site(20)
+    assert len(own.chunks) == len(own.blocks) == 2
+    return own, rounds(own, np.full(2, 0.1))
 
 
-@pytest.mark.parametrize("refused", [range(48), range(16), range(20, 21)])
-def test_recordings_that_would_get_worse_keep_what_they_had(monkeypatch, refused):
-    """In every chunk, not only in the one of each shape that is always chosen from."""
-    many, broadcast = site(48, block_rows=48), Broadcast(toy.patterns())
-    assert len(many.chunks) == 3
-    many.population_round(broadcast)
-    before = [np.array(many.coded[index].objective) for index in range(3)]
-    rows = np.arange(48).reshape(3, 16)
-    answers = iter(~np.isin(rows, refused))
-    monkeypatch.setattr(local.coding, "no_worse", lambda *given: next(answers))
-    many.personal_round(broadcast)
-    for index, old in enumerate(before):
-        kept = np.isin(rows[index], refused)
-        same = np.isclose(many.coded[index].objective, old, rtol=1e-4)
-        assert_array_equal(same, kept)
+@pytest.mark.parametrize("options", [{"block_rows": 32}, {"resident": True}], ids=str)
+def test_sums_do_not_depend_on_blocks_nor_on_where_the_data_is(reference, options):
+    own, expected = reference
+    other = site(20, **options)
+    for ours, theirs in zip(rounds(other, np.full(2, 0.1)), expected, strict=True):
+        for name, value in vars(ours).items():
+            assert_allclose(value, getattr(theirs, name), rtol=1e-9, atol=1e-9, err_msg=name)
+    for name in ("params", "amplitude"):
+        pair = [getattr(x.results(), name) for x in (other, own)]
+        assert_allclose(*pair, atol=1e-7)
+
+
+def test_no_recording_gets_worse(reference):
+    """In every chunk of every block, whatever the dictionary: else it keeps what it had."""
+    own = site(20)
+    with jax.enable_x64(True):
+        own.population_round(Broadcast(toy.patterns()))
+        before = objectives(own)
+        own.personal_round(Broadcast(toy.patterns()))
+    after = objectives(own)
+    energy = np.concatenate([own.coded[index].energy for index in range(2)])
+    assert (after <= before + 1e-6 * energy).all()
+    assert (after < 0.9 * before).any()
+
+
+def objectives(own):
+    return np.concatenate([own.coded[index].objective for index in range(len(own.chunks))])
 
 
 def test_a_site_of_some_of_a_cohort_counts_as_the_whole():
     own = site()
     assert (own.unit, own.n_masks) == (1.0, 0)
-    other = site(unit=4.0, n_masks=2, settings=toy.settings(penalty=1.6, delta=8.0))
+    other = site(unit=4.0, n_masks=2, settings=toy.settings(WARP, penalty=1.6, delta=8.0))
     assert (other.unit, other.n_masks) == (4.0, 2)
     assert (other.settings.penalty, other.settings.delta) == (0.1, 2.0)
 
 
-@pytest.mark.parametrize(
-    ("transform", "expected"),
-    [(toy.WARP, (2, 0)), (Shift(), (2, 0)), (Compose(toy.WARP, Gain()), (2, 1))],
-    ids=str,
-)
-def test_without_a_gauge_nothing_is_mixed(transform, expected):
-    found = site(settings=toy.settings(transform))._no_mixing(toy.first_guess(0))
-    assert found.shape == expected
-    assert not found.any()
+def carried(transform, n_channels, params, **gauges):
+    """Return what becomes of the parameters of a block when a broadcast has these gauges."""
+    cohort = Cohort.from_arrays(toy.recordings(0, [40] * 3, n_channels))
+    settings, dictionary = toy.settings(transform, n_channels), toy.patterns(n_channels)
+    own = Site(cohort, settings, Shape(16, 2**20, 16), resident=False)
+    (block,) = own.blocks
+    with jax.enable_x64(True):
+        own.population_round(Broadcast(dictionary))
+        block.params = params
+        given = Broadcast(dictionary, **gauges), dictionary, block, own._statistics(block)
+        return np.asarray(own._prepare(*given).params)
 
 
-@pytest.mark.parametrize("gauge", [None, np.full((2, 1, toy.LENGTH), 3.0)])
-@pytest.mark.parametrize("mixing", [None, np.full((2, 1), 4.0)])
-def test_a_gauge_is_handed_on_where_there_is_one(monkeypatch, gauge, mixing):
-    asked, nothing = [], Prepared(*[np.zeros(0)] * 5)
-    monkeypatch.setattr(local.programs, "prepare", lambda *given: asked.append(given) or nothing)
-    own = site(settings=toy.settings(Compose(toy.WARP, Gain())))
-    broadcast = Broadcast(toy.first_guess(0), gauge=gauge, mixing_gauge=mixing)
-    own._prepare(broadcast, broadcast.dictionary, own.blocks[0], None)
-    *_, warp, mixture, recenters = asked[0]
-    assert recenters is (gauge is not None)
-    assert warp.shape == (2, 1, toy.LENGTH)
-    assert_array_equal(warp, 0 if gauge is None else 3)
-    assert_array_equal(mixture, 0 if mixing is None else 4)
+def test_gauges_carry_parameters_over_where_there_are_some():
+    params = np.random.default_rng(0).uniform(-0.2, 0.2, (16, 2, WARP.width))
+    identity = np.tile(np.arange(toy.LENGTH, dtype=float), (2, 1, 1))
+    assert_array_equal(carried(WARP, 1, params), params)
+    assert_allclose(carried(WARP, 1, params, gauge=identity), params, atol=1e-6)
+    bent = identity + np.sin(np.pi * identity / (toy.LENGTH - 1))
+    assert np.abs(carried(WARP, 1, params, gauge=bent) - params).max() > 0.1
+    gains, mixing = params[..., :2], np.array([[0.3, -0.3], [-0.2, 0.2]])
+    assert_array_equal(carried(Gain(), 2, gains), gains)
+    assert_allclose(carried(Gain(), 2, gains, mixing_gauge=mixing), gains - mixing, atol=1e-15)
+
+
+def test_few_subjects_use_the_blocks_of_many_where_those_are_compiled(reference):
+    """And the other way round: who comes second compiles nothing."""
+    del reference  # has compiled IPU for blocks of 16 rows
+    shape, many = Shape(16, 2**20, 64), 40
+    with jax.enable_x64(True):
+        known = Forecast(toy.settings(WARP), 0)
+        assert local.choose_block_rows(known, 3, shape) == FEW_ROWS
+        assert local.choose_block_rows(known, many, shape) == FEW_ROWS
+        unknown = Forecast(toy.settings(TimeWarp(1, 4), n_atoms=1), 0)
+        assert local.choose_block_rows(unknown, 3, shape) == FEW_ROWS
+        assert local.choose_block_rows(unknown, many, shape) == shape.block_rows

@@ -66,6 +66,7 @@ def test_parameters_are_carried_over_and_judged(unit):
     found = in_double(
         programs.prepare,
         Gain(), dictionary, statistics, params, np.zeros((K, 1, L)), gauge, np.array(False),
+        np.array(True),
     )  # fmt: skip
     assert_allclose(found.params, params - gauge)
     votes = wishes(statistics)

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+import toy
+from numpy.testing import assert_allclose, assert_array_equal
 
 from percdl.algorithm.blocks import plan_blocks
 from percdl.algorithm.chunks import Shape, plan_chunks
@@ -12,6 +13,7 @@ from percdl.steps.types import Events, Statistics
 
 LENGTHS = [10, 40, 10, 10, 40, 10, 10]
 K, M, E = 2, 3, 4
+SETTINGS = toy.settings()
 
 
 def learned(subject):
@@ -34,13 +36,14 @@ def test_rows_that_fill_and_slots_that_are_free_are_left_out(block_rows):
         _, counts, events = (np.array(column) for column in zip(*map(learned, rows), strict=True))
         onset, atom, amplitude = np.moveaxis(events, -1, 0)
         statistics = Statistics(np.zeros(chunk.rows), np.zeros(chunk.rows), counts)
-        coded[index] = Coded(
-            Events(onset.astype(int), atom.astype(int), amplitude), statistics, *np.zeros((3, 1))
-        )
+        energy = 10.0 + np.array(rows)
+        objective = SETTINGS.penalty * counts.sum(1) + 0.01 * np.array(rows) * energy
+        events = Events(onset.astype(int), atom.astype(int), amplitude)
+        coded[index] = Coded(events, statistics, energy, energy, objective)
     for block in blocks:
         own = [learned(s)[0] for index in block.chunks for s in chunks[index].subjects]
         block.params = np.concatenate([own, np.full((block.rows - len(own), K, M), -1.0)])
-    found = collect_results(chunks, blocks, coded)
+    found = collect_results(chunks, blocks, coded, SETTINGS)
     for s in range(len(LENGTHS)):
         params, counts, events = learned(s)
         assert_array_equal(found.params[s], params)
@@ -51,6 +54,9 @@ def test_rows_that_fill_and_slots_that_are_free_are_left_out(block_rows):
         told = zip(found.onset[mine], found.atom[mine], found.amplitude[mine], strict=True)
         assert [tuple(map(float, event)) for event in told] == expected
     assert_array_equal(found.subject, np.repeat(np.arange(len(LENGTHS)), 3))
+    assert_allclose(found.error, 0.01 * np.arange(len(LENGTHS)), atol=1e-12)
+    huber = collect_results(chunks, blocks, coded, toy.settings(delta=1.0))
+    assert np.isnan(huber.error).all()
 
 
 def test_nobody_may_have_any_event():
@@ -62,5 +68,6 @@ def test_nobody_may_have_any_event():
     coded = Coded(
         Events(nothing.astype(int), nothing.astype(int), nothing), statistics, *np.zeros((3, 4))
     )
-    found = collect_results(chunks, blocks, {0: coded})
+    found = collect_results(chunks, blocks, {0: coded}, SETTINGS)
     assert found.subject.size == found.onset.size == found.amplitude.size == 0
+    assert np.isnan(found.error).all()  # of silence, nothing can be unexplained

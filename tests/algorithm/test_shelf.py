@@ -47,7 +47,7 @@ def test_writing_again_takes_no_new_memory():
 
 def test_room_for_codes_is_no_code():
     """A coder that starts from the last codes must not start from whatever the memory holds."""
-    chunks = plan_chunks([16, 16, 16], 1, Shape(2, 2**20, 2))
+    chunks = plan_chunks([16] * 5, 1, Shape(4, 2**20, 4))
     shelf = Shelf(chunks)
     shelf[0] = code(chunks[0].rows, chunks[0].n_times, np.random.default_rng(0))
     assert [index in shelf for index in range(len(chunks))] == [True, False]

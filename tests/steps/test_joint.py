@@ -43,8 +43,8 @@ def fast_project(transform, params):
 
 
 @partial(jax.jit, static_argnums=0)
-def fast_personal(transform, params, atom):
-    return transform.apply(params, atom)
+def fast_personal(transform, params, copies):
+    return jax.vmap(transform.apply)(params, copies)
 
 
 def an_atom():
@@ -62,7 +62,8 @@ def some_segments(transform, noise, gaps=False):
     """Return segments (B, J, L, P), amplitudes (B, J), what was seen, and the parameters."""
     rng = np.random.default_rng(1)
     params = some_params(transform)
-    personal = in_double(fast_personal, transform, params, an_atom())
+    common = np.broadcast_to(an_atom(), (B, L, P))
+    personal = in_double(fast_personal, transform, params, common)
     amplitude = rng.uniform(0.7, 1.3, (B, J))
     segments = amplitude[:, :, None, None] * personal[:, None]
     segments = segments + noise * rng.standard_normal(segments.shape)
@@ -90,12 +91,7 @@ def test_misfit_is_that_of_the_segments(transform, gaps):
     moment, weight = statistics(segments, amplitude, seen)
     changes = []
     for copies in (nearby(seed=2), nearby(seed=3)):
-        personal = np.stack(
-            [
-                in_double(fast_personal, transform, a, copy)
-                for a, copy in zip(params, copies, strict=True)
-            ]
-        )
+        personal = in_double(fast_personal, transform, params, copies)
         off = segments - amplitude[:, :, None, None] * personal[:, None]
         direct = (seen * off**2).sum((1, 2, 3))
         changes.append(direct - in_double(fast_misfits, transform, params, copies, moment, weight))
@@ -184,10 +180,9 @@ def test_copies_depend_neither_on_the_number_of_cycles_nor_on_company():
     moment, weight = statistics(*some_segments(TimeWarp(2, 3), 0.2)[:3])
     params = some_params(TimeWarp(2, 3))
     _, together = in_double(fast_descend, TimeWarp(2, 3), an_atom(), moment, weight, params, 3)
-    _, alone = in_double(
-        fast_descend, TimeWarp(2, 3), an_atom(), 7 * moment[1:2], 7 * weight[1:2], params[1:2], 3
-    )
-    assert_allclose(alone[0], together[1], rtol=1e-12)
+    alone = [np.tile(x[1:2], (B, *[1] * (x.ndim - 1))) for x in (7 * moment, 7 * weight, params)]
+    _, copies = in_double(fast_descend, TimeWarp(2, 3), an_atom(), *alone, 3)
+    assert_allclose(copies, np.tile(together[1], (B, 1, 1)), rtol=1e-12)
 
 
 def test_an_atom_that_nobody_has_is_kept():

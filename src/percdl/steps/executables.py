@@ -76,9 +76,10 @@ def save(description: str, executable: Any) -> None:
 
         payload = pickle.dumps(serialize_executable.serialize(executable))
         digest = hashlib.sha256(payload).digest()
-        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
-            file.write(digest + payload)
-        os.replace(file.name, folder / _file_name(description))
+        with tempfile.TemporaryDirectory(dir=folder) as work:
+            path = Path(work, _file_name(description))
+            path.write_bytes(digest + payload)
+            os.replace(path, folder / path.name)
         _make_room(folder)
     except Exception:
         logger.debug("the executable of %s could not be stored", description, exc_info=True)
