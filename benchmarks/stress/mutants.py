@@ -214,7 +214,7 @@ def _run(home: Path, tests: list[str], cache: Path, limit: float | None) -> tupl
         **os.environ,
         **ENVIRONMENT,
         "PYTHONPATH": os.pathsep.join([str(home / "src"), os.environ.get("PYTHONPATH", "")]),
-        "JAX_COMPILATION_CACHE_DIR": str(cache),
+        "PERCDL_CACHE_DIR": str(cache),
     }
     try:
         done = subprocess.run(
