@@ -321,7 +321,7 @@ class Site:
         chunk, dtype = self.chunks[index], self.settings.dtype
         return fill(self.cohort, chunk, self.n_masks, dtype, self.unit)
 
-    def _rest(self, values: jax.Array) -> Values:
+    def _rest(self, values: Values) -> Values:
         """Return values as they are kept between rounds: on the device, or copied to the host."""
         return values if self._on_device is not None else np.array(values)
 
