@@ -1,7 +1,10 @@
 """Fixtures and settings shared by all tests."""
 
+import atexit
 import os
+import shutil
 import sys
+import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
@@ -23,6 +26,11 @@ if version("jaxlib").startswith("0.10."):
     os.environ.setdefault(
         "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
     )
+# One folder of executables for all workers and the processes that they start, empty at first: what
+# one has compiled, the others load. Deleted when the process that made it ends, after its threads.
+if "PERCDL_CACHE_DIR" not in os.environ:
+    os.environ["PERCDL_CACHE_DIR"] = tempfile.mkdtemp(prefix="percdl-tests-")
+    atexit.register(shutil.rmtree, os.environ["PERCDL_CACHE_DIR"], ignore_errors=True)
 
 ROOT = Path(__file__).resolve().parents[1]
 # Of the 65,530 that Linux grants a process.

@@ -1,7 +1,8 @@
 """The three estimators with settings that compile little, and recordings to fit them to.
 
-One shape for all: two atoms of 16 samples, one channel, at most four recordings in a chunk,
-97 to 128 samples each. Programs compiled for one test then serve the others.
+One shape for all: two atoms of 16 samples, one channel, at most 16 recordings of 97 to 128 samples
+each, padded as in any fit. Programs compiled for one test then serve the others, commands and
+processes included.
 """
 
 import numpy as np
@@ -23,7 +24,6 @@ OPTIONS = {
     "n_init": 2,
     "n_perso": 2,
     "realign": False,
-    "chunk_rows": 4,
     "init": toy.first_guess(0),
 }
 

@@ -52,7 +52,7 @@ def test_three_sites_over_tls_learn_what_one_place_would(tmp_path):
     names = [f"patient-{number}-of-this-ward" for number in range(4)]
     people = Cohort.from_arrays(spaced_recordings(3), sfreq=SFREQ, subjects=names)
     cohorts = {"north": people[:1], "south": people[1:2], "west": people[2:]}
-    kept = ("n_atoms", "atom_length", "penalty", "realign", "chunk_rows", "init")
+    kept = ("n_atoms", "atom_length", "penalty", "realign", "init")
     model = PerCDL(
         transform=TimeWarp(1, 3),
         multistart=False,

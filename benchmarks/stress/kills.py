@@ -74,7 +74,7 @@ def kill_all(tasks: list[Task], n_kills: int, seed: int = 0) -> list[Tally]:
     rng = np.random.default_rng(seed)
     with tempfile.TemporaryDirectory() as home:
         place = Path(home).resolve()
-        os.environ["JAX_COMPILATION_CACHE_DIR"] = str(place / "compiled")
+        os.environ["PERCDL_CACHE_DIR"] = str(place / "compiled")
         tallies = []
         for task in tasks:
             say(f"killing: {task.name}")

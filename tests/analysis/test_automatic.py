@@ -20,7 +20,7 @@ def beats(period, n_patterns, seed, n_times=256):
 
 def automatic(**options):
     defaults = {"n_atoms": "auto", "atom_length": "auto", "penalty": "auto", "random_state": 0}
-    return PopCDL(**{**defaults, "n_init": 2, "n_perso": 1, "chunk_rows": 4, **options})
+    return PopCDL(**{**defaults, "n_init": 2, "n_perso": 1, **options})
 
 
 RECORDINGS = {n: [beats(22, n, seed) for seed in range(4)] for n in (1, 2)}

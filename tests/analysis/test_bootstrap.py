@@ -48,7 +48,7 @@ def test_draws_are_decided_by_the_random_state():
 def test_it_agrees_with_the_formula_where_that_holds():
     """Without warps, what varies between subjects is the noise of Theorem 1."""
     arrays = small_models.spaced_recordings(1, (128,) * 24, noise=0.1, bend=0.0)
-    model = small_models.make("PopCDL", chunk_rows=None).fit(arrays)
+    model = small_models.make("PopCDL").fit(arrays)
     found = bootstrap_atoms(model, arrays, n_draws=40, random_state=0)
     formula = estimate_uncertainty(model, arrays).atom_se
     assert np.sqrt(np.mean(found.atom_se**2) / np.mean(formula**2)) == pytest.approx(1, abs=0.2)

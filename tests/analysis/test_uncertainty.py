@@ -11,7 +11,7 @@ import small_models
 import toy
 from sklearn.exceptions import NotFittedError
 
-from percdl import Cohort, Compose, Gain, IndCDL, PerCDL, PopCDL, TimeWarp
+from percdl import Cohort, Compose, Gain, PerCDL, TimeWarp
 from percdl.analysis import estimate_uncertainty
 from percdl.analysis.bootstrap import resample_subjects
 from percdl.analysis.linearization import Linearization
@@ -267,20 +267,19 @@ def test_another_cohort_is_refused(model, cohort):
         estimate_uncertainty(model, Cohort.from_arrays(short, subjects=small_models.SUBJECTS))
 
 
-def test_models_without_a_likelihood_are_refused(cohort):
-    separate = IndCDL(**small_models.OPTIONS).fit(cohort)
+def test_models_without_a_likelihood_are_refused(cohort, population):
+    separate = small_models.make("IndCDL").fit(small_models.spaced_cohort(0))
     with pytest.raises(InvalidParameterError, match="bootstrap_atoms"):
         estimate_uncertainty(separate, cohort)
-    balanced = PopCDL(**small_models.OPTIONS, weighting="subjects").fit(cohort)
+    balanced = copy(population).set_params(weighting="subjects")
     with pytest.raises(InvalidParameterError, match="weighting='amplitude'"):
         estimate_uncertainty(balanced, cohort)
 
 
-def test_models_that_the_formula_does_not_know_are_refused(cohort):
+def test_models_that_the_formula_does_not_know_are_refused(cohort, model):
     for changes in ({"loss": "huber"}, {"transform": Compose(TimeWarp(1, 2), Gain())}):
-        other = small_models.make("PerCDL", n_init=1, n_perso=1, **changes).fit(cohort)
         with pytest.raises(InvalidParameterError, match="Use `bootstrap_atoms`"):
-            estimate_uncertainty(other, cohort)
+            estimate_uncertainty(copy(model).set_params(**changes), cohort)
 
 
 def test_models_that_chose_their_length_are_understood(cohort):

@@ -10,7 +10,9 @@ from sklearn.exceptions import NotFittedError
 from small_models import NAMES, SFREQ, SUBJECTS, TABLE, make, spaced_cohort, spaced_recordings
 
 from percdl import Cohort, Compose, Free, IndCDL, L1Coder, PerCDL, PopCDL, Recording, TimeWarp
+from percdl.algorithm.local import Site
 from percdl.estimators import Motif
+from percdl.estimators.base import BaseCDL
 from percdl.exceptions import (
     InvalidParameterError,
     InvalidRecordingError,
@@ -366,14 +368,59 @@ def test_stages_that_cannot_be_composed(stages, message):
         make("PerCDL", transform=Compose(*stages)).fit(spaced_cohort(0))
 
 
+class FirstRoundError(Exception):
+    """A fit has come as far as its first round."""
+
+
+@pytest.fixture
+def no_rounds(monkeypatch):
+    """Let every round fail, and the search for a first dictionary; compile nothing."""
+
+    def fail(*_):
+        raise FirstRoundError
+
+    for name in ("population_round", "personal_round"):
+        monkeypatch.setattr(Site, name, fail)
+    monkeypatch.setattr(BaseCDL, "_first_dictionary", fail)
+    monkeypatch.setattr(Site, "_prepare_programs", lambda *_: None)
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber"])
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (np.full(110, np.nan), "subject Bo is missing"),
+        (np.full(110, 2.0), "subject Bo is constant"),
+        (np.arange(15.0), "longer than subject Bo"),
+    ],
+    ids=["missing", "flat", "short"],
+)
+def test_complaints_come_before_the_first_round(fitted, no_rounds, loss, values, message):
+    X = cohort_with(1, values)
+    for method in (make(type(fitted).__name__, loss=loss).fit, fitted.personalize):
+        with refuses(InvalidRecordingError, message):
+            method(X)
+
+
 @pytest.mark.parametrize("offset", [1e3, -1e5])
-def test_an_offset_that_drowns_the_signal_is_told(offset):
-    arrays = [offset + np.sin(np.arange(60.0) / 3)[:, None] for _ in range(2)]
+def test_an_offset_that_drowns_the_signal_is_told_before_the_first_round(
+    fitted, no_rounds, offset
+):
+    name = type(fitted).__name__
+    arrays = [np.sin(np.arange(110.0) / 3) for _ in range(2)]
     arrays[1][7] = np.nan
-    X = Cohort.from_arrays(arrays, subjects=["a", "b"])
-    options = {"atom_length": 19, "n_init": 1, "progress": False}
-    with pytest.warns(OffsetWarning, match=r"mean of .*\ba\b.*\bb\b is .* Subtract it"):
-        PopCDL(**options).fit(X)
-    # Ten times the signal is none of our business, nor is it in double precision.
-    PopCDL(**options, dtype="float64").fit(X)
-    PopCDL(**options).fit([x - np.nanmean(x) + 10 for x in arrays])
+    X, tolerable = (
+        Cohort.from_arrays([x + level for x in arrays], sfreq=SFREQ, subjects=["Ada", "Bo"])
+        for level in (offset, 10)
+    )
+    for method in (make(name).fit, fitted.personalize):
+        with (
+            pytest.raises(FirstRoundError),
+            pytest.warns(OffsetWarning, match="mean of subjects Ada, Bo is .* Subtract it"),
+        ):
+            method(X)
+        # Ten times the signal is none of our business, nor is it in double precision.
+        with pytest.raises(FirstRoundError):
+            method(tolerable)
+    with pytest.raises(FirstRoundError):
+        make(name, dtype="float64").fit(X)

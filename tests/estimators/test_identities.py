@@ -77,7 +77,7 @@ def test_units_do_not_matter(factor, fitted, cohort):
 @pytest.fixture(scope="module")
 def searching(cohort):
     """PerCDL as users get it, with realignment and several starts."""
-    model = PerCDL(2, toy.LENGTH, TimeWarp(1, 3), 0.3, init=toy.first_guess(0), chunk_rows=4)
+    model = PerCDL(2, toy.LENGTH, TimeWarp(1, 3), 0.3, init=toy.first_guess(0))
     return model.fit(cohort)
 
 

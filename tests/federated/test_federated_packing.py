@@ -5,7 +5,7 @@ import pytest
 import toy
 from federation import LENGTHS, cohort_of
 
-from percdl import IndCDL, L1Coder, Rotation
+from percdl import IndCDL, L1Coder, Rotation, TimeWarp
 from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.estimators.automatic import choose
 from percdl.exceptions import FederationError
@@ -20,9 +20,9 @@ CASES = {
     "kept": ({"centering": "off", "multistart": False, "realign": False}, 1, 0),
     "robust": ({"update": "robust", "realign": False, "multistart": False}, 1, 0),
     "subjects": ({"weighting": "subjects", "realign": False, "multistart": False}, 1, 0),
-    "overlap": ({"coder": L1Coder(n_steps=5)}, 1, 0),
+    "overlap": ({"coder": L1Coder(n_steps=20)}, 1, 0),
     "gap": ({"transform": Identity()}, 1, 1),
-    "gap, overlap": ({"coder": L1Coder(n_steps=5), "transform": Identity()}, 1, 1),
+    "gap, overlap": ({"coder": L1Coder(n_steps=20), "transform": Identity()}, 1, 1),
     "gap in a channel": ({"transform": Rotation()}, 2, 2),
     "free": ({"transform": Free()}, 1, 0),
 }
@@ -32,8 +32,8 @@ def run(options, n_channels, n_masks):
     """Return settings, and the sums of a round of each kind by an ordinary runtime."""
     arrays = toy.recordings(0, LENGTHS[:4], n_channels)
     cohort = cohort_of(arrays)
-    chosen = toy.settings(n_channels=n_channels, **options)
-    runtime = InProcess(cohort, chosen, 4, n_masks)
+    chosen = toy.settings(**{"transform": TimeWarp(1, 3), "n_channels": n_channels, **options})
+    runtime = InProcess(cohort, chosen, n_masks=n_masks)
     broadcast = Broadcast(toy.first_guess(0, n_channels), move=np.zeros(2, int))
     sums = {"population": runtime.population_round(broadcast)}
     if chosen.n_params:

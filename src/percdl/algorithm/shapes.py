@@ -5,7 +5,7 @@ Who receives sums or a broadcast from elsewhere must not take their word for wha
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -33,6 +33,14 @@ def population_shapes(settings: Settings, n_masks: int) -> Shapes:
 
 def personal_shapes(settings: Settings, n_masks: int) -> Shapes:
     """Return the shapes of the sums of a personal round, or of a recentering."""
+    shared = settings.transform.shares_structure
+    counted = _counted(settings) if shared else population_shapes(settings, n_masks)
+    return counted | _summary_shapes(settings, n_masks)
+
+
+@lru_cache(maxsize=32)
+def _summary_shapes(settings: Settings, n_masks: int) -> Shapes:
+    """Return the shapes of what `programs.summarize` returns; it is traced for that."""
     n_atoms, length, n_channels = _dictionary(settings)
     window = length + 2 * settings.margin
 
@@ -61,9 +69,7 @@ def personal_shapes(settings: Settings, n_masks: int) -> Shapes:
             ),
             by_subject(settings.n_params),
         )
-    own = {name: x.shape for name, x in summary._asdict().items() if name != "price" and x.size}
-    shared = settings.transform.shares_structure
-    return (_counted(settings) if shared else population_shapes(settings, n_masks)) | own
+    return {name: x.shape for name, x in summary._asdict().items() if name != "price" and x.size}
 
 
 def broadcast_shapes(

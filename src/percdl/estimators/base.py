@@ -99,7 +99,6 @@ class BaseCDL(Described, TransformerMixin, BaseEstimator):
         except NumericalError as error:
             # Whose recording it was is found out here: the rounds know of sums alone.
             raise overflow(np.nan, cohort, settings.dtype, type(self).__name__) from error
-        warn_offset(cohort, self.dtype, type(self).__name__, stacklevel=4)
         self._adopt(end, chosen, cohort, settings)
         if self.n_activations_.any():
             warn_inactive(self.n_activations_, cohort)
@@ -220,7 +219,6 @@ class BaseCDL(Described, TransformerMixin, BaseEstimator):
         settings = self._settings(cohort)
         results = self._run_frozen(cohort, settings, runtime)
         found = self._collect(cohort, settings, results)
-        warn_offset(cohort, settings.dtype, type(self).__name__, stacklevel=4)
         warn_inactive(found.n_activations, cohort)
         return replace(found, suspects=warn_suspects(cohort, settings, results, fitted=False))
 
@@ -267,6 +265,7 @@ class BaseCDL(Described, TransformerMixin, BaseEstimator):
         hosted = host_fit(runtime, cohort, settings, self.chunk_rows)
         try:
             check_samples(cohort)
+            warn_offset(cohort, settings.dtype, type(self).__name__)
             sums = run_frozen(hosted, settings, self.dictionary_)
             if not np.isfinite(sums.objective):
                 raise overflow(sums.objective, cohort, settings.dtype, type(self).__name__)

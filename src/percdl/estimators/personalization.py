@@ -111,7 +111,7 @@ def in_batches(program: Callable[..., Any], *people: np.ndarray) -> np.ndarray:
     A batch is always of the same size, so the program is compiled once for any number of people.
     """
     results = []
-    for start in range(0, len(people[0]), BATCH):
+    for start in range(0, max(1, len(people[0])), BATCH):
         some = [values[start : start + BATCH] for values in people]
         n_missing = BATCH - len(some[0])
         padded = [np.pad(x, ((0, n_missing), *((0, 0),) * (x.ndim - 1))) for x in some]

@@ -17,7 +17,7 @@ from percdl.algorithm.results import Results
 from percdl.algorithm.settings import Settings
 from percdl.algorithm.standing import Standing, begin
 from percdl.estimators.first_dictionary import revive_atoms
-from percdl.estimators.validation import check_samples
+from percdl.estimators.validation import check_samples, warn_offset
 from percdl.runtimes.hosting import host_fit
 from percdl.runtimes.protocol import HostedFit, Place
 from percdl.signals import AnyCohort
@@ -95,6 +95,7 @@ def run_restarts(
     runtime = host_fit(place, cohort, settings, model.chunk_rows)
     try:
         check_samples(cohort)  # the runtime has measured them as it took them up
+        warn_offset(cohort, settings.dtype, type(model).__name__)
         end, is_saved = _run_restarts(model, cohort, settings, watch, runtime)
     except BaseException:
         # A checkpoint may speak of what is there.

@@ -61,7 +61,7 @@ def check_samples(cohort: AnyCohort) -> None:
         )
 
 
-def warn_offset(cohort: AnyCohort, dtype: str, model: str, stacklevel: int) -> None:
+def warn_offset(cohort: AnyCohort, dtype: str, model: str) -> None:
     """Warn of recordings in memory whose offset leaves single precision no digits for the rest."""
     if dtype != "float32" or not isinstance(cohort, Cohort):
         return
@@ -71,7 +71,7 @@ def warn_offset(cohort: AnyCohort, dtype: str, model: str, stacklevel: int) -> N
             f'deviation: `{model}(dtype="float32")` hardly sees the signal beside it. Subtract '
             'it, e.g. with `cohort.zscore()` or `cohort.bandpass(...)`, or use `dtype="float64"`.',
             OffsetWarning,
-            stacklevel=stacklevel,
+            stacklevel=5,
         )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from percdl import __version__
 from percdl.estimators.automatic import choose
 from percdl.estimators.checkpoint import identify
+from percdl.estimators.validation import check_samples
 from percdl.exceptions import FederationError
 from percdl.federated.agreement import Agreement, Signals, Terms
 from percdl.federated.packing import Bounds, exponent
@@ -180,7 +181,8 @@ def check_agreement(site: str, agreement: Agreement, cohort: Cohort, consent: Co
         )
     _check_masking(site, agreement.secure is not False, consent)
     _check_privacy(site, agreement, consent)
-    choose(agreement.make_model(), cohort)  # raises where the recordings do not do
+    choose(agreement.make_model(), cohort)  # raises where the recordings are too short
+    check_samples(cohort)
 
 
 def check_subjects(site: str, agreement: Agreement, cohort: Cohort, consent: Consent) -> None:

@@ -139,11 +139,7 @@ class TimeWarp(WarpTransform):
             return sines(time, self.width) * gain[..., None, :]
 
         def derive(_, group):
-            terms = (
-                sines(time, self.width) * gain[..., None, :]
-                for time, gain in zip(*group, strict=True)
-            )
-            return None, reduce(jnp.add, terms)
+            return None, reduce(jnp.add, map(term, *group))
 
         # A scan keeps the layers of a group in the cache; all at once take three times as long.
         parts = tuple(by_group(groups, jnp.moveaxis(x, -2, 0)) for x in point.details)
