@@ -128,7 +128,7 @@ class Forecast:
 
     def _seek(self, rows: int, n_together: int) -> Call:
         settings, n_atoms = self._settings, self._settings.n_atoms
-        everyone = jax.ShapeDtypeStruct((n_atoms,), bool)
+        everyone: Any = jax.ShapeDtypeStruct((n_atoms,), bool)
         orders = Orders(_whole(n_atoms), everyone, self._real(n_atoms))
         args = (
             self._real(*self._atoms),
@@ -146,15 +146,15 @@ class Forecast:
         settings = self._settings
         return settings.n_atoms, settings.atom_length, settings.n_channels
 
-    def _real(self, *shape: int) -> jax.ShapeDtypeStruct:
+    def _real(self, *shape: int) -> Any:
         return jax.ShapeDtypeStruct(shape, self._settings.dtype)
 
     def _coded(self, rows: int, n_times: int) -> Coded:
         length, coder = self._settings.atom_length, self._settings.disjoint_coder
         slots = count_slots(n_times - length + 1, length + coder.min_gap, coder.max_activations)
-        place = jax.ShapeDtypeStruct((rows, slots), "int64" if self._is_double else "int32")
-        events: Any = Events(place, place, self._real(rows, slots))  # pyright: ignore
-        numbers: Any = [self._real(rows)] * 3
+        place: Any = jax.ShapeDtypeStruct((rows, slots), "int64" if self._is_double else "int32")
+        events = Events(place, place, self._real(rows, slots))
+        numbers = [self._real(rows)] * 3
         return Coded(events, self._statistics(rows), *numbers)
 
     def _statistics(self, rows: int) -> Any:
@@ -164,26 +164,26 @@ class Forecast:
         # Huber's loss weighs every sample of every channel.
         n_weights = max(1, self._n_masks) if settings.delta is None else settings.n_channels
         return Statistics(
-            self._real(*by_atom, window, settings.n_channels),  # pyright: ignore
-            self._real(*by_atom, window, n_weights),  # pyright: ignore
-            _whole(*by_atom),  # pyright: ignore
+            self._real(*by_atom, window, settings.n_channels),
+            self._real(*by_atom, window, n_weights),
+            _whole(*by_atom),
         )
 
     def _prepared(self, rows: int) -> Any:
-        by_atom: Any = self._real(rows, self._settings.n_atoms)
-        params: Any = self._real(*by_atom.shape, self._settings.n_params)
+        by_atom = self._real(rows, self._settings.n_atoms)
+        params = self._real(*by_atom.shape, self._settings.n_params)
         misplaced: Any = jax.ShapeDtypeStruct(by_atom.shape, bool)
         return Prepared(params, by_atom, by_atom, by_atom, misplaced)
 
     def _fitted(self, rows: int) -> Any:
-        by_atom: Any = self._real(rows, self._settings.n_atoms)
-        params: Any = self._real(*by_atom.shape, self._settings.n_params)
-        return Fitted(params, by_atom, by_atom, self._real(rows, *self._atoms))  # pyright: ignore
+        by_atom = self._real(rows, self._settings.n_atoms)
+        params = self._real(*by_atom.shape, self._settings.n_params)
+        return Fitted(params, by_atom, by_atom, self._real(rows, *self._atoms))
 
     def _tally(self, rows: int) -> Any:
-        number: Any = self._real(rows)
-        return Tally(*[number] * 4, _whole(rows, self._settings.n_atoms))  # pyright: ignore
+        number = self._real(rows)
+        return Tally(number, number, number, number, _whole(rows, self._settings.n_atoms))
 
 
-def _whole(*shape: int) -> jax.ShapeDtypeStruct:
+def _whole(*shape: int) -> Any:
     return jax.ShapeDtypeStruct(shape, "int32")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -169,15 +170,16 @@ def measure_chunk(signals: Signals) -> Measures:
     inside = (jnp.arange(values.shape[1]) < lengths[:, None])[..., None]
     seen = inside & ~jnp.isnan(values)
     samples = jnp.where(seen, values, 0).astype(float)
-    return Measures(
-        length=lengths,
-        count=seen.sum(1),
-        total=samples.sum(1),
-        square=(samples**2).sum(1),
-        low=jnp.where(seen, values, jnp.inf).min(1),
-        high=jnp.where(seen, values, -jnp.inf).max(1),
-        uneven=(seen.any(2) != seen.all(2)).any(1),
-    )  # pyright: ignore[reportArgumentType]
+    measured: dict[str, Any] = {
+        "length": lengths,
+        "count": seen.sum(1),
+        "total": samples.sum(1),
+        "square": (samples**2).sum(1),
+        "low": jnp.where(seen, values, jnp.inf).min(1),
+        "high": jnp.where(seen, values, -jnp.inf).max(1),
+        "uneven": (seen.any(2) != seen.all(2)).any(1),
+    }
+    return Measures(**measured)
 
 
 def spread_rows(signals: Signals) -> Signals:

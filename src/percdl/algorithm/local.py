@@ -196,11 +196,11 @@ class Site:
         if not settings.shifts:
             return before.params, np.tile(move, (block.rows, 1))
         misfit = broadcast.misfit
-        orders = Orders(
-            move=move,
-            everyone=(move != 0) | (misfit is None),
-            misfit=self._array(np.zeros(n_atoms) if misfit is None else misfit),
-        )
+        wanted: dict[str, Any] = {
+            "move": move,
+            "everyone": (move != 0) | (misfit is None),
+            "misfit": self._array(np.zeros(n_atoms) if misfit is None else misfit),
+        }
         params, shift, block.fruitless = programs.seek(
             settings.transform,
             settings.multistart,
@@ -209,7 +209,7 @@ class Site:
             statistics,
             before,
             block.fruitless,
-            orders,
+            Orders(**wanted),
             np.asarray(settings.shifts, np.int32),
         )
         return params, shift
@@ -218,7 +218,9 @@ class Site:
         """Wait for the sums of all blocks, and return their total."""
         if self._on_device is not None:
             parts = iter([*parts])  # a device has begun on all of them before one is waited for
-        total = Sums.total(Sums(**jax.tree.map(_on_host, part)) for part in parts)
+        # A device sends all arrays of a block before the first is waited for.
+        on_host = (jax.tree.map(_as_number, jax.device_get(part)) for part in parts)
+        total = Sums.total(Sums(**part) for part in on_host)
         return in_signal_units(total, self.unit, self.settings.by_subject)
 
     def _prepare(self, broadcast: Broadcast, dictionary, block: Block, statistics) -> Prepared:
@@ -244,7 +246,7 @@ class Site:
     def _statistics(self, block: Block) -> Statistics:
         return block.gather([self.coded[index].statistics for index in block.chunks])
 
-    def _tally(self, block: Block, fitted_objectives: list[Values] | None = None) -> Tally:
+    def _tally(self, block: Block, fitted_objectives: list[Any] | None = None) -> Tally:
         """Return what every round reports of the recordings of a block."""
         coded = [self.coded[index] for index in block.chunks]
         fitted = fitted_objectives or [c.objective for c in coded]
@@ -273,7 +275,7 @@ class Site:
         return sums | {"ztx": ztx, "ztz": ztz, "energy": float(sums["signal"]) + price}
 
     def _personal_sums(
-        self, block: Block, dictionary: Values, fitted_objectives: list[Values] | None = None
+        self, block: Block, dictionary: Values, fitted_objectives: list[Any] | None = None
     ) -> dict[str, Any]:
         """Add up what the dictionary update and centering need of a block."""
         settings = self.settings
@@ -355,9 +357,9 @@ def choose_block_rows(forecast: Forecast, n_subjects: int, shape: Shape) -> int:
     return wanted if wanted in compiled or not compiled else compiled[0]
 
 
-def _on_host(value: Any) -> Any:
-    """Return a sum as a float, or as an array of the host."""
-    return float(value) if np.ndim(value) == 0 else np.asarray(value)
+def _as_number(value: Any) -> Any:
+    """Return a sum that is a single number as a float."""
+    return float(value) if np.ndim(value) == 0 else value
 
 
 def _counted(tally: Tally) -> dict[str, Any]:

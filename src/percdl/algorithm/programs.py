@@ -318,8 +318,10 @@ def add_personal(
     copy_steps: int,
 ) -> tuple[Summary, Tally]:
     """Sum a block for PerCDU, centering and searching, in double precision; see `summarize`."""
-    terms, tally = _in_double(((dictionary, statistics, params), tally))
-    summary = summarize(transform, *terms, by_subject, centres, searches, copy_steps)
+    dictionary, statistics, params, tally = _in_double((dictionary, statistics, params, tally))
+    summary = summarize(
+        transform, dictionary, statistics, params, by_subject, centres, searches, copy_steps
+    )
     total, price = _add_tally(tally), summary.price.sum()
     return summary, total._replace(
         objective=total.objective + price, unexplained=total.unexplained + price

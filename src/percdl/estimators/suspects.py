@@ -36,7 +36,7 @@ OUTSIDE, FAR_OUT, FEWEST_PEOPLE = 1.5, 3.0, 5
 # Whoever is explained this well is not in doubt, even where others are explained still better.
 WELL_EXPLAINED = 0.8
 # People whose period is estimated; and people like any others, with whom they are compared.
-MOST_EXAMINED, N_ORDINARY = 32, 9
+MOST_EXAMINED, N_ORDINARY = 8, 5
 MOST_NAMED = 5
 
 

@@ -162,8 +162,8 @@ def _summarize_each(transform, dictionary, statistics: Statistics, params, centr
     """Return the `Summary` of each subject alone, with every subject counting once."""
 
     def alone(statistics, params):
-        one = jax.tree.map(lambda x: x[None], (statistics, params))
-        return programs.summarize(transform, dictionary, *one, True, centres, False, 0)
+        own, at = jax.tree.map(lambda x: x[None], (statistics, params))
+        return programs.summarize(transform, dictionary, own, at, True, centres, False, 0)
 
     return jax.vmap(alone)(statistics, params)
 

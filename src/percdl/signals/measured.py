@@ -126,7 +126,7 @@ class Measured(ABC):
     @property
     def flat(self) -> tuple[str, ...]:
         """Subjects whose channels are all constant."""
-        return self._name(self.measures.is_constant.all(1))
+        return self._name(np.asarray(self.measures.is_constant.all(1)))
 
     def offset(self, most: float) -> tuple[str, ...]:
         """Subjects whose mean is more than ``most`` times their standard deviation."""

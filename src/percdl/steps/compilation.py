@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jax.core import Tracer
 
 from percdl.steps import executables
 
@@ -72,7 +73,7 @@ class Program:
         if named:
             args = self._signature.bind(*args, **named).args
         static, leaves, structure = self._split(args)
-        if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+        if any(isinstance(leaf, Tracer) for leaf in leaves):
             return self._function(*args)
         leaves = [x if isinstance(x, jax.Array | np.ndarray) else np.asarray(x) for x in leaves]
         executable = self._executable(_key(static, leaves, structure))
@@ -100,7 +101,7 @@ class Program:
         future = self._built.get(key)
         if future is None or not future.done():
             if _wait_listener is not None:
-                _wait_listener(self.__name__)
+                _wait_listener(self._function.__name__)
             future = self._build(key)
         return future.result()
 
@@ -125,7 +126,7 @@ class Program:
             self._build(key)
 
     def _load_or_compile(self, key: Key) -> Callable[..., Any]:
-        options = CPU_OPTIONS if jax.default_backend() == "cpu" else {}
+        options = CPU_OPTIONS if is_on_cpu() else {}
         static, shapes, structure, is_double = key
         description = executables.describe(
             self.name, static, shapes, str(structure), is_double, sorted(options.items())
@@ -157,7 +158,7 @@ class Key(NamedTuple):
 
 def _key(static: tuple[Any, ...], leaves: list[Any], structure: Any) -> Key:
     shapes = tuple((x.shape, _canonical(x.dtype), _spread_over(x)) for x in leaves)
-    return Key(static, shapes, structure, jax.config.jax_enable_x64)
+    return Key(static, shapes, structure, is_double())
 
 
 def _compile(lowered: jax.stages.Lowered, options: dict[str, Any]) -> jax.stages.Compiled:
@@ -180,6 +181,16 @@ def program(
     if function is None:
         return functools.partial(program, static_argnames=static_argnames)
     return Program(function, static_argnames)
+
+
+def is_double() -> bool:
+    """Whether arrays may be in double precision."""
+    return jax.config.read("jax_enable_x64")
+
+
+def is_on_cpu() -> bool:
+    """Whether programs run on a CPU."""
+    return jax.default_backend() == "cpu"
 
 
 def forget_programs() -> None:
@@ -208,7 +219,7 @@ def _workers() -> ThreadPoolExecutor:
 
 def _canonical(dtype: np.dtype) -> str:
     """Return the name of the type that an array has on the device."""
-    if dtype.itemsize == 8 and not jax.config.jax_enable_x64:
+    if dtype.itemsize == 8 and not is_double():
         return str(jax.dtypes.canonicalize_dtype(dtype))
     return dtype.name
 

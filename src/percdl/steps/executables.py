@@ -19,18 +19,18 @@ import stat
 import tempfile
 import threading
 from dataclasses import fields, is_dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import jax
-import jaxlib
 from jaxlib import lapack
 
 logger = logging.getLogger(__name__)
 
 # The folder holds at most this many bytes; the files that were not used for longest go first.
 MOST_BYTES = 2**29
-_SOURCES = ("steps", "transforms", "algorithm")
+_SOURCES = ("steps", "transforms", "algorithm", "analysis", "federated")
 _SUFFIX = ".executable"
 # Executables that other threads load meanwhile have to wait for it, too.
 _lapack_lock = threading.Lock()
@@ -46,8 +46,8 @@ def describe(name: str, static: tuple[Any, ...], *rest: Any) -> str | None:
 
 def load(description: str | None) -> Any:
     """Return the stored executable, ready to be called; None if there is none to be trusted."""
-    folder = None if description is None else _folder()
-    if folder is None:
+    folder = _folder()
+    if folder is None or description is None:
         return None
     path = folder / _file_name(description)
     try:
@@ -159,8 +159,8 @@ def _surroundings() -> str:
     devices = jax.devices()
     machine = _processor() if devices[0].platform == "cpu" else devices[0].device_kind
     flags = [os.environ.get(name) for name in ("XLA_FLAGS", "LIBTPU_INIT_ARGS")]
-    precision = jax.config.jax_default_matmul_precision
-    versions = jax.__version__, jaxlib.__version__, devices[0].client.platform_version
+    precision = jax.config.read("jax_default_matmul_precision")
+    versions = jax.__version__, version("jaxlib"), devices[0].client.platform_version
     return repr((versions, machine, len(devices), flags, precision, _sources()))
 
 
@@ -203,6 +203,6 @@ def _initialize_lapack() -> None:
     """Let JAX look up LAPACK, which it does otherwise when a program is lowered."""
     with _lapack_lock:
         try:
-            lapack._lapack.initialize()
+            lapack._lapack.initialize()  # pyright: ignore[reportPrivateImportUsage]
         except AttributeError:  # another version of JAX
             jax.jit(jax.numpy.linalg.cholesky).lower(jax.ShapeDtypeStruct((1, 1), "float32"))

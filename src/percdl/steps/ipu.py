@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from percdl.steps.compilation import is_on_cpu
 from percdl.transforms.base import Atom, Point, Transform
 from percdl.transforms.division import divide
 
@@ -104,6 +105,8 @@ def gauss_newton(
             model = _charge(transform, model, best.params, turn)
             return transform.project(transform.step(best.params, _step(model, damping), turn))
 
+        if not is_on_cpu():
+            return turn + 1, propose(), best, damping, active
         goes_on = (turn < n_steps) & jnp.any(active)
         return turn + 1, jax.lax.cond(goes_on, propose, lambda: trial), best, damping, active
 
@@ -115,7 +118,10 @@ def gauss_newton(
     nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(reach, params))
     damping = jnp.full(moment.shape[0], DAMPING_START, moment.dtype)
     start = (0, params, nothing, damping, jnp.ones(moment.shape[0], bool))
-    _, _, best, _, _ = jax.lax.while_loop(unfinished, advance, start)
+    if is_on_cpu():
+        _, _, best, _, _ = jax.lax.while_loop(unfinished, advance, start)
+    else:  # an accelerator would be asked in each turn whether to go on, and waited for
+        _, _, best, _, _ = jax.lax.fori_loop(0, n_steps + 1, lambda _, x: advance(x), start)
     return best.params, best.explained
 
 

@@ -9,11 +9,14 @@ atom to the mean segment (`alignment`), which avoids the local minima of the war
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from percdl.steps.alignment import align
+from percdl.steps.compilation import is_on_cpu
 from percdl.steps.ipu import explained_energy, gauss_newton
 from percdl.steps.statistics import at_shift
 from percdl.transforms.base import Atom, ClosedFormTransform, WarpTransform
@@ -73,11 +76,13 @@ def search(
 
     rows = jnp.arange(moment.shape[0])
     own = transform.warp(params, *atom.shape)
-    promise, shifts_tried, paths = jax.lax.map(screen, shifts)
+    # One shift after the other stays in a CPU's cache; together they fill an accelerator.
+    screen_all = partial(jax.lax.map, screen) if is_on_cpu() else jax.vmap(screen)
+    promise, shifts_tried, paths = screen_all(shifts)
     n_tries = 1 + min(N_TRIES, len(shifts))
     ranking = _rank(promise, n_tries - 1)
-    start = (jnp.zeros(len(rows), moment.dtype), params, shift)
-    _, params, shift = jax.lax.fori_loop(0, n_tries, consider, start)
+    first = (jnp.zeros(len(rows), moment.dtype), params, shift)
+    _, params, shift = jax.lax.fori_loop(0, n_tries, consider, first)
     return params, shift
 
 

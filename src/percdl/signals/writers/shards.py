@@ -155,5 +155,5 @@ def _measure(batch: list[Recording]) -> dict[str, list[Any]]:
         "power": found.power.tolist(),
         "masks": found.masks.tolist(),
         "empty": found.is_empty.tolist(),
-        "flat": found.is_constant.all(1).tolist(),
+        "flat": np.asarray(found.is_constant.all(1)).tolist(),
     }
