@@ -185,7 +185,7 @@ def program(
 
 def is_double() -> bool:
     """Whether arrays may be in double precision."""
-    return jax.config.read("jax_enable_x64")
+    return jax.config.jax_enable_x64  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def is_on_cpu() -> bool:

@@ -159,7 +159,7 @@ def _surroundings() -> str:
     devices = jax.devices()
     machine = _processor() if devices[0].platform == "cpu" else devices[0].device_kind
     flags = [os.environ.get(name) for name in ("XLA_FLAGS", "LIBTPU_INIT_ARGS")]
-    precision = jax.config.read("jax_default_matmul_precision")
+    precision = jax.config.jax_default_matmul_precision  # pyright: ignore[reportAttributeAccessIssue]
     versions = jax.__version__, version("jaxlib"), devices[0].client.platform_version
     return repr((versions, machine, len(devices), flags, precision, _sources()))
 
