@@ -91,9 +91,15 @@ def test_buckets_of_rows_are_few():
     assert len({bucket_rows(n, 2**16) for n in range(1, 2**16 + 1, 7)}) < 30
 
 
-@given(st.integers(1, ALIKE_ROWS), st.integers(1, 3000), st.integers(1, 10))
+@given(st.integers(1, ALIKE_ROWS), st.integers(1, 1024), st.integers(1, 4))
 def test_a_few_short_recordings_meet_the_programs_of_sixteen(count, n_times, n_channels):
     (chunk,) = plan_chunks([n_times] * count, n_channels, CPU_SHAPE)
+    assert chunk.rows == ALIKE_ROWS
+
+
+@given(st.integers(1, ALIKE_ROWS))
+def test_a_few_long_recordings_meet_programs_of_sixteen_that_are_ready(count):
+    (chunk,) = plan_chunks([2 * MANY_SAMPLES] * count, 1, CPU_SHAPE, lambda *_: True)
     assert chunk.rows == ALIKE_ROWS
 
 

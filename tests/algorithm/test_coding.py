@@ -6,7 +6,7 @@ import pytest
 from double import in_double
 from numpy.testing import assert_allclose, assert_array_equal
 
-from percdl.algorithm.coding import Coded, accept, keep, measure_energy
+from percdl.algorithm.coding import Coded, accept, judge, keep, measure_energy
 from percdl.algorithm.programs import Fitted, Prepared
 from percdl.steps.types import Events, Signals, Statistics
 
@@ -73,14 +73,14 @@ def test_each_recording_takes_new_codes_or_keeps_its_own(energy, always):
     new = coded(4)._replace(objective=0.7 * energy + worse - 0.15 * energy)
     before, fitted = personal(5, explained, price)
     kept = in_double(keep, old, AMPLITUDE, explained)
-    found = in_double(accept, new, old, before, fitted, always)
-    assert_allclose(found.objective_fitted, 0.5 * energy)
+    taken, objective_fitted = in_double(judge, new, old, before, fitted, always)
+    assert_allclose(objective_fitted, 0.5 * energy)
+    assert_array_equal(taken, [True, True, always])
+    codes, found = in_double(accept, taken, new, old, before, fitted)
     for row, is_taken in enumerate([True, True, always]):
         source, params = (new, fitted.params) if is_taken else (kept, before.params)
-        assert_array_equal(found.params[row], params[row])
-        for ours, theirs in zip(
-            jax.tree.leaves(found.coded), jax.tree.leaves(source), strict=True
-        ):
+        assert_array_equal(found[row], params[row])
+        for ours, theirs in zip(jax.tree.leaves(codes), jax.tree.leaves(source), strict=True):
             assert_array_equal(ours[row], theirs[row])
 
 

@@ -11,7 +11,7 @@ from percdl.algorithm import local
 from percdl.steps.compilation import Program, _key
 
 FORECAST = {
-    "measure_energy", "code", "accept", "keep", "prepare", "seek", "fit", "add_personal",
+    "measure_energy", "code", "judge", "accept", "keep", "prepare", "seek", "fit", "add_personal",
     "add_population", "neutral_params", "resample",
 }  # fmt: skip
 SEARCH = {"realign": True, "multistart": True}
@@ -37,7 +37,7 @@ def gaps():
     ids=["plain", "search", "double", "huber", "gaps", "population"],
 )
 def test_a_fit_runs_the_programs_of_its_forecast(monkeypatch, name, options, arrays):
-    """All of them, and no other."""
+    """All of them, and no other; old codes are taken up again only where somebody's are better."""
     expected, used = set(), set()
     run, plan = Program._executable, local.prepare_programs
 
@@ -57,8 +57,8 @@ def test_a_fit_runs_the_programs_of_its_forecast(monkeypatch, name, options, arr
     monkeypatch.setattr(Program, "_executable", note_used)
     monkeypatch.setattr(local, "prepare_programs", note_expected)
     small.make(name, **options).fit(arrays)
-    assert {name for name, _ in used} == {name for name, _ in expected}
-    assert used == expected
+    assert used <= expected
+    assert {name for name, _ in expected - used} <= {"accept"}
 
 
 def people(seed, n, low=97):
