@@ -34,11 +34,11 @@ class Shape:
     rows: int
     samples: int
     block_rows: int
-    searched_rows: int = 16
+    searched_rows: int = 8
 
 
 # On a CPU small chunks stay in the cache; on an accelerator large ones keep it busy.
-CPU_SHAPE = Shape(rows=16, samples=2**23, block_rows=64)
+CPU_SHAPE = Shape(rows=16, samples=2**23, block_rows=32)
 # The blocks of few subjects.
 FEW_ROWS = 16
 # Processors take some rows at once, and those left over by other instructions, which round
