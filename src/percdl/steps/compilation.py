@@ -25,7 +25,7 @@ from percdl.steps import executables
 
 # On a CPU, a Fourier transform or a matrix product is cut into as many parts as there are threads
 # free when it begins, and rounds accordingly: another load of the machine would be another result.
-# The other two halve the time to compile, and programs run as fast (`make claims ONLY=compilers`).
+# The other two halve the time to compile a Gauss-Newton fit, which then runs as fast.
 CPU_OPTIONS = {
     "xla_cpu_multi_thread_eigen": False,
     "xla_cpu_use_fusion_emitters": False,
