@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from percdl.algorithm.blocks import plan_blocks
 from percdl.algorithm.chunks import (
     ALIKE_ROWS,
+    CHUNK_ROWS,
     CPU_SHAPE,
     MANY_SAMPLES,
     Chunk,
@@ -18,6 +19,7 @@ from percdl.algorithm.chunks import (
     accelerator_shape,
     bucket_length,
     bucket_rows,
+    choose_rows,
     fill,
     fill_on_device,
     mask_missing,
@@ -67,7 +69,7 @@ def test_every_recording_is_in_one_chunk_that_holds_it(lengths, n_channels, shap
 @given(st.lists(st.integers(1000, 4000), min_size=1, max_size=500), st.integers(1, 30))
 def test_shapes_are_few(lengths, n_channels):
     chunks = plan_chunks(lengths, n_channels, CPU_SHAPE)
-    assert {chunk.rows for chunk in chunks} <= {1, 4, CPU_SHAPE.rows}
+    assert {chunk.rows for chunk in chunks} <= set(CHUNK_ROWS)
     assert len({chunk.n_times for chunk in chunks}) <= 5
     for n_times in {chunk.n_times for chunk in chunks}:
         same = [chunk for chunk in chunks if chunk.n_times == n_times]
@@ -75,16 +77,29 @@ def test_shapes_are_few(lengths, n_channels):
             assert {chunk.rows for chunk in same} == {ALIKE_ROWS}  # rows are computed alike
 
 
-@given(st.integers(1, 10**5), st.integers(1, 2**17), st.sampled_from([1, ALIKE_ROWS]))
-def test_rows_go_into_few_buckets(count, most, least):
-    rows = bucket_rows(count, most, least)
+@given(st.integers(1, 10**5), st.integers(1, 2**17))
+def test_rows_go_into_few_buckets(count, most):
+    rows = bucket_rows(count, most)
     assert 1 <= rows <= most
-    assert rows in {1, 4} or rows % ALIKE_ROWS == 0
-    assert bucket_rows(rows, most, least) == rows
-    assert bucket_rows(count + 1, most, least) >= rows
+    assert rows == most or rows % ALIKE_ROWS == 0
+    assert bucket_rows(rows, most) == rows
+    assert bucket_rows(count + 1, most) >= rows
     if most % ALIKE_ROWS == 0:
-        assert rows >= min(count, most)
-        assert rows <= max(4 * count, least, 1.5 * count + ALIKE_ROWS)
+        assert min(count, most) <= rows <= 1.5 * count + ALIKE_ROWS
+
+
+@given(
+    st.integers(1, 1000),
+    st.lists(st.integers(1, 300), min_size=1, max_size=5, unique=True).map(sorted),
+    st.data(),
+)
+def test_rows_are_filled_unless_other_programs_are_ready(count, sizes, data):
+    ready = data.draw(st.sets(st.sampled_from(sizes)))
+    rows = choose_rows(count, sizes, ready.__contains__)
+    assert rows in (ready or sizes)
+    filled = [size for size in sizes if size <= count]
+    if not ready or (filled and filled[-1] in ready):
+        assert rows == (filled[-1] if filled else sizes[0])
 
 
 def test_buckets_of_rows_are_few():
@@ -99,7 +114,8 @@ def test_a_few_short_recordings_meet_the_programs_of_sixteen(count, n_times, n_c
 
 @given(st.integers(1, ALIKE_ROWS))
 def test_a_few_long_recordings_meet_programs_of_sixteen_that_are_ready(count):
-    (chunk,) = plan_chunks([2 * MANY_SAMPLES] * count, 1, CPU_SHAPE, lambda *_: True)
+    ready = lambda rows, n_times: rows == ALIKE_ROWS  # noqa: E731
+    (chunk,) = plan_chunks([2 * MANY_SAMPLES] * count, 1, CPU_SHAPE, ready)
     assert chunk.rows == ALIKE_ROWS
 
 

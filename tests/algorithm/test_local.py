@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from percdl.algorithm import local
 from percdl.algorithm.ahead import Forecast
-from percdl.algorithm.chunks import FEW_ROWS, Shape
+from percdl.algorithm.chunks import Shape
 from percdl.algorithm.exchange import Broadcast
 from percdl.algorithm.local import Site
 from percdl.signals import Cohort
@@ -103,14 +103,10 @@ def test_gauges_carry_parameters_over_where_there_are_some():
     assert_allclose(carried(Gain(), 2, gains, mixing_gauge=mixing), gains - mixing, atol=1e-15)
 
 
-def test_few_subjects_use_the_blocks_of_many_where_those_are_compiled(reference):
-    """And the other way round: who comes second compiles nothing."""
+def test_blocks_of_any_size_count_as_compiled_once_they_were_used(reference):
     del reference  # has compiled IPU for blocks of 16 rows
-    shape, many = Shape(16, 2**20, 64), 40
     with jax.enable_x64(True):
         known = Forecast(toy.settings(WARP), 0)
-        assert local.choose_block_rows(known, 3, shape) == FEW_ROWS
-        assert local.choose_block_rows(known, many, shape) == FEW_ROWS
+        assert [known.is_block_compiled(rows) for rows in (16, 32)] == [True, False]
         unknown = Forecast(toy.settings(TimeWarp(1, 4), n_atoms=1), 0)
-        assert local.choose_block_rows(unknown, 3, shape) == FEW_ROWS
-        assert local.choose_block_rows(unknown, many, shape) == shape.block_rows
+        assert not unknown.is_block_compiled(16)

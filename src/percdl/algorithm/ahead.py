@@ -117,6 +117,10 @@ class Forecast:
         yield Call(programs.add_population, added, True)
         yield Call(programs.neutral_params, (transform, rows, dictionary), self._is_double)
 
+    def is_block_compiled(self, rows: int) -> bool:
+        """Whether the longest program of such a block is compiled."""
+        return is_compiled(self.fit(rows))
+
     def fit(self, rows: int) -> Call:
         """Return the call of IPU on a block."""
         settings, shift = self._settings, _whole(rows, self._settings.n_atoms)

@@ -22,37 +22,75 @@ from percdl.steps.compilation import program
 from percdl.steps.types import Signals
 
 
+# Rows of the chunks on a CPU. Rows are computed alike, to the bit, in chunks of 16 and of any
+# multiple: processors compute several rows at once, and the rest by instructions that round
+# differently.
+CHUNK_ROWS = (1, 4, 16, 256)
+# Rows of the blocks on a CPU. The time per subject does not depend on them.
+BLOCK_ROWS = (1, 4, 16, 32, 256)
+ALIKE_ROWS = 16
+# Recordings of more samples (N x P) are not padded to `ALIKE_ROWS` where there are fewer of them.
+MANY_SAMPLES = 2**12
+# Chunks of more than `ALIKE_ROWS` rows hold this number of samples at most, to stay in the cache.
+CACHED_SAMPLES = 2**16
+# Pieces travel to an accelerator side by side, three times as fast as one large array.
+PIECE_BYTES = 2**25
+
+
 @dataclass(frozen=True)
 class Shape:
     """How much is processed at once.
 
     A chunk of CSC holds ``rows`` recordings at most, ``samples`` (rows x N x P) in all; a
     block of IPU holds ``block_rows`` subjects at most; ``searched_rows`` of them are searched
-    together.
+    together. With ``is_cpu``, the rows are those of `CHUNK_ROWS` and `BLOCK_ROWS`: small chunks
+    stay in the cache. An accelerator is kept busy by chunks that are as large as possible.
     """
 
     rows: int
     samples: int
     block_rows: int
     searched_rows: int = 8
+    is_cpu: bool = True
+
+    def chunk_sizes(self, count: int, row_samples: int) -> list[int]:
+        """Return the possible rows of the chunks for ``count`` recordings, in ascending order."""
+        most = max(1, min(self.rows, self.samples // row_samples))
+        if not self.is_cpu:
+            return [bucket_rows(count, most)]
+        cached = max(CACHED_SAMPLES // row_samples, ALIKE_ROWS)
+        sizes = [rows for rows in CHUNK_ROWS if rows <= min(most, cached)]
+        return sizes if row_samples > MANY_SAMPLES else _alike(sizes)
+
+    def block_sizes(self) -> list[int]:
+        """Return the possible rows of a block, in ascending order."""
+        if not self.is_cpu:
+            return [self.block_rows]
+        return _alike([rows for rows in BLOCK_ROWS if rows <= self.block_rows])
 
 
-# On a CPU small chunks stay in the cache; on an accelerator large ones keep it busy.
-CPU_SHAPE = Shape(rows=16, samples=2**23, block_rows=32)
-# The blocks of few subjects.
-FEW_ROWS = 16
-# Processors take some rows at once, and those left over by other instructions, which round
-# differently: rows are computed alike, to the bit, in all chunks of a multiple of these.
-ALIKE_ROWS = 16
-# Recordings of more samples (N x P) are not padded to `ALIKE_ROWS` where there are fewer of them.
-MANY_SAMPLES = 2**12
-# Pieces travel to an accelerator side by side, three times as fast as one large array.
-PIECE_BYTES = 2**25
+def _alike(sizes: list[int]) -> list[int]:
+    """Return the sizes whose rows are computed alike, or the largest."""
+    return [rows for rows in sizes if rows >= ALIKE_ROWS] or sizes[-1:]
+
+
+CPU_SHAPE = Shape(rows=256, samples=2**23, block_rows=256)
 
 
 def accelerator_shape(n_devices: int) -> Shape:
     """Return what several accelerators process at once: as much as one, for each of them."""
-    return Shape(n_devices * 2**16, n_devices * 2**29, n_devices * 2**16, 2**12)
+    return Shape(n_devices * 2**16, n_devices * 2**29, n_devices * 2**16, 2**12, is_cpu=False)
+
+
+def choose_rows(count: int, sizes: Sequence[int], is_ready: Callable[[int], bool]) -> int:
+    """Return the largest of the sizes that ``count`` rows fill.
+
+    If programs are ready for other sizes only, return one of those: personalizing two people
+    after a fit of many then compiles nothing.
+    """
+    wanted = max((rows for rows in sizes if rows <= count), default=sizes[0])
+    ready = [rows for rows in sizes if is_ready(rows)]
+    return wanted if wanted in ready or not ready else ready[0]
 
 
 @dataclass(frozen=True)
@@ -70,19 +108,14 @@ def bucket_length(n_times: int) -> int:
     return 3 * power // 4 if n_times <= 3 * power // 4 else power
 
 
-def bucket_rows(count: int, most: int, least: int = ALIKE_ROWS) -> int:
-    """Return the padded number of rows: 1, 4, or the next multiple of 16 that is a bucket.
-
-    At most ``most`` and at least ``least``, unless that is more than ``most``.
+def bucket_rows(count: int, most: int) -> int:
+    """Return the padded number of rows on an accelerator: the next bucket, at most ``most``.
 
     >>> [bucket_rows(n, 2**16) for n in (2, 17, 40, 100)]
     [16, 32, 48, 128]
     """
-    wanted = min(max(count, least), most)
-    if wanted < ALIKE_ROWS:
-        return 4 if wanted >= 4 or (wanted > 1 and most >= 4) else 1
-    rows = -(-bucket_length(wanted) // ALIKE_ROWS) * ALIKE_ROWS
-    return rows if rows <= most else most - most % ALIKE_ROWS
+    rows = -(-bucket_length(min(count, most)) // ALIKE_ROWS) * ALIKE_ROWS
+    return rows if rows <= most else most - most % ALIKE_ROWS or most
 
 
 def plan_chunks(
@@ -93,23 +126,17 @@ def plan_chunks(
 ) -> list[Chunk]:
     """Assign every recording to a chunk, the shortest buckets first.
 
-    Few long recordings are padded to more rows than they need where the programs for these are
-    ready, as ``is_ready(rows, n_times)`` says.
+    ``is_ready(rows, n_times)`` says whether the programs for such a chunk are compiled.
     """
     distinct, which = np.unique(lengths, return_inverse=True)
     padded = np.array([bucket_length(int(n)) for n in distinct])[which]
     chunks = []
     for n_times in map(int, np.unique(padded)):
         members = np.flatnonzero(padded == n_times)
-        size = n_times * n_channels
-        most = max(1, min(shape.rows, shape.samples // size))
-        # The rows of a bucket are computed alike: its rest is not padded to fewer than 16 rows.
-        is_small = size <= MANY_SAMPLES or len(members) > ALIKE_ROWS
-        is_small |= most >= ALIKE_ROWS and is_ready(ALIKE_ROWS, n_times)
-        while len(members):
-            rows = bucket_rows(len(members), most, ALIKE_ROWS if is_small else 1)
-            chunks.append(Chunk(members[:rows], rows, n_times))
-            members = members[rows:]
+        sizes = shape.chunk_sizes(len(members), n_times * n_channels)
+        rows = choose_rows(len(members), sizes, partial(is_ready, n_times=n_times))
+        starts = range(0, len(members), rows)
+        chunks += [Chunk(members[start : start + rows], rows, n_times) for start in starts]
     return chunks
 
 
@@ -197,10 +224,19 @@ def _copy(cohort: AnyCohort, chunk: Chunk, dtype: str, unit: float) -> Signals:
     values = np.zeros((chunk.rows, chunk.n_times, cohort.n_channels), dtype)
     lengths = np.zeros(chunk.rows, np.int32)
     lengths[: len(chunk.subjects)] = cohort.lengths[chunk.subjects]
-    for row, subject in enumerate(chunk.subjects):
-        record = cohort[int(subject)].values
-        values[row, : len(record)] = _count(record, unit)
+    records = _records(cohort, chunk.subjects)
+    if unit != 1:
+        records = [_count(record, unit) for record in records]
+    for row, record in enumerate(records):
+        values[row, : len(record)] = record
     return Signals(values, lengths, None)  # pyright: ignore[reportArgumentType]
+
+
+def _records(cohort: AnyCohort, subjects: np.ndarray) -> list[np.ndarray]:
+    if isinstance(cohort, Cohort):
+        arrays = cohort.arrays
+        return [arrays[s] for s in subjects.tolist()]
+    return [cohort[s].values for s in subjects.tolist()]
 
 
 def _count(values: np.ndarray, unit: float) -> np.ndarray:

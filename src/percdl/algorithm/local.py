@@ -14,11 +14,11 @@ import jax
 import numpy as np
 
 from percdl.algorithm import coding, programs
-from percdl.algorithm.ahead import Forecast, is_compiled, prepare_programs
+from percdl.algorithm.ahead import Forecast, prepare_programs
 from percdl.algorithm.blocks import Block, plan_blocks
 from percdl.algorithm.chunks import (
-    FEW_ROWS,
     Shape,
+    choose_rows,
     fill,
     fill_on_device,
     mask_missing,
@@ -90,7 +90,8 @@ class Site:
         self._energy: list[jax.Array | None] = [None] * len(self.chunks)
         self.coded: Shelf | dict[int, Coded] = {} if resident else Shelf(self.chunks)
         forecast = Forecast(self.settings, self.n_masks)
-        self.blocks = plan_blocks(self.chunks, choose_block_rows(forecast, len(cohort), shape))
+        rows = choose_rows(len(cohort), shape.block_sizes(), forecast.is_block_compiled)
+        self.blocks = plan_blocks(self.chunks, rows)
         self._n_together = shape.searched_rows
         if jax.device_count() == 1:
             self._prepare_programs(forecast)
@@ -342,19 +343,6 @@ class Site:
         if isinstance(values, jax.Array):
             return values
         return np.asarray(values, self.settings.dtype)
-
-
-def choose_block_rows(forecast: Forecast, n_subjects: int, shape: Shape) -> int:
-    """Return the rows of a block: few for few subjects, unless other programs are compiled.
-
-    Whoever personalizes two people after a fit of many waits for nothing then.
-    """
-    if shape.block_rows <= FEW_ROWS:
-        return shape.block_rows
-    sizes = [FEW_ROWS, shape.block_rows]
-    wanted = sizes[n_subjects > FEW_ROWS]
-    compiled = [rows for rows in sizes if is_compiled(forecast.fit(rows))]
-    return wanted if wanted in compiled or not compiled else compiled[0]
 
 
 def _as_number(value: Any) -> Any:

@@ -9,7 +9,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from percdl.algorithm.chunks import CPU_SHAPE, accelerator_shape, bucket_rows
+from percdl.algorithm.chunks import CPU_SHAPE, accelerator_shape
 from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.local import Site
 from percdl.algorithm.results import Results
@@ -50,8 +50,7 @@ class InProcess:
         on_cpu = jax.default_backend() == "cpu"
         shape = CPU_SHAPE if on_cpu else accelerator_shape(jax.device_count())
         if chunk_rows is not None:
-            rows = bucket_rows(chunk_rows, chunk_rows, least=1)
-            shape = replace(shape, rows=rows, block_rows=rows)
+            shape = replace(shape, rows=chunk_rows, block_rows=chunk_rows)
         self._settings = settings
         with self._precision():
             resident = not on_cpu and _fits(cohort, settings)

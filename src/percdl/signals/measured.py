@@ -81,18 +81,23 @@ class Measured(ABC):
         """All values as one array, if they are."""
 
     @cached_property
+    def arrays(self) -> list[np.ndarray]:
+        """The values of each recording (n_times, P)."""
+        return [recording.values for recording in self]
+
+    @cached_property
     def measures(self) -> Measures:
         """Sums over the samples of each recording."""
         if self.stacked is not None:
             return measure_stacked(self.stacked)
-        return measure([recording.values for recording in self])
+        return measure(self.arrays)
 
     @property
     def dtype(self) -> str:
         """The type of the samples of all recordings, the wider one where they differ."""
         if self.stacked is not None:
             return self.stacked.dtype.name
-        return np.result_type(*{recording.values.dtype for recording in self}).name
+        return np.result_type(*{array.dtype for array in self.arrays}).name
 
     @property
     def is_measured(self) -> bool:

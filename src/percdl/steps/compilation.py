@@ -73,9 +73,13 @@ class Program:
         if named:
             args = self._signature.bind(*args, **named).args
         static, leaves, structure = self._split(args)
-        if any(isinstance(leaf, Tracer) for leaf in leaves):
+        kinds = {type(leaf) for leaf in leaves}
+        if any([issubclass(kind, Tracer) for kind in kinds]):
             return self._function(*args)
-        leaves = [x if isinstance(x, jax.Array | np.ndarray) else np.asarray(x) for x in leaves]
+        if not all([issubclass(kind, jax.Array | np.ndarray) for kind in kinds]):
+            leaves = [
+                x if isinstance(x, jax.Array | np.ndarray) else np.asarray(x) for x in leaves
+            ]
         executable = self._executable(_key(static, leaves, structure))
         return executable(*jax.tree.unflatten(structure, leaves))
 
@@ -151,14 +155,19 @@ class Key(NamedTuple):
     """What an executable of a program is compiled for."""
 
     static: tuple[Any, ...]
-    shapes: tuple[tuple[tuple[int, ...], str, Any], ...]
+    shapes: tuple[tuple[tuple[int, ...], np.dtype, Any], ...]
     structure: Any
     is_double: bool
 
 
 def _key(static: tuple[Any, ...], leaves: list[Any], structure: Any) -> Key:
-    shapes = tuple((x.shape, _canonical(x.dtype), _spread_over(x)) for x in leaves)
-    return Key(static, shapes, structure, is_double())
+    double = is_double()
+    types = [leaf.dtype for leaf in leaves]
+    if not double:  # an array of the host loses half of its digits on the device
+        types = [t if t.itemsize < 8 else jax.dtypes.canonicalize_dtype(t) for t in types]
+    spread = [None] * len(leaves) if _n_devices() == 1 else [_spread_over(x) for x in leaves]
+    shapes = [leaf.shape for leaf in leaves]
+    return Key(static, tuple(zip(shapes, types, spread, strict=True)), structure, double)
 
 
 def _compile(lowered: jax.stages.Lowered, options: dict[str, Any]) -> jax.stages.Compiled:
@@ -217,11 +226,9 @@ def _workers() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(min(os.cpu_count() or 1, 8), "percdl-compile")
 
 
-def _canonical(dtype: np.dtype) -> str:
-    """Return the name of the type that an array has on the device."""
-    if dtype.itemsize == 8 and not is_double():
-        return str(jax.dtypes.canonicalize_dtype(dtype))
-    return dtype.name
+@functools.cache
+def _n_devices() -> int:
+    return jax.device_count()
 
 
 def _spread_over(leaf: Any) -> Any:
