@@ -6,7 +6,6 @@ import pytest
 import toy
 from numpy.testing import assert_allclose, assert_array_equal
 
-from percdl.algorithm import local
 from percdl.algorithm.ahead import Forecast
 from percdl.algorithm.chunks import Shape
 from percdl.algorithm.exchange import Broadcast

@@ -21,7 +21,6 @@ from percdl.signals.measured import Measures
 from percdl.steps.compilation import program
 from percdl.steps.types import Signals
 
-
 # Rows of the chunks on a CPU. Rows are computed alike, to the bit, in chunks of 16 and of any
 # multiple: processors compute several rows at once, and the rest by instructions that round
 # differently.
