@@ -133,7 +133,7 @@ def plan_chunks(
     for n_times in map(int, np.unique(padded)):
         members = np.flatnonzero(padded == n_times)
         sizes = shape.chunk_sizes(len(members), n_times * n_channels)
-        rows = choose_rows(len(members), sizes, partial(is_ready, n_times=n_times))
+        rows = choose_rows(len(members), sizes, lambda rows, n=n_times: is_ready(rows, n))
         starts = range(0, len(members), rows)
         chunks += [Chunk(members[start : start + rows], rows, n_times) for start in starts]
     return chunks
