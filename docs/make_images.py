@@ -13,7 +13,7 @@ from percdl.datasets import SyntheticCohort
 from percdl.plotting import plot_atoms, plot_personal_atoms, plot_reconstruction, plot_warps
 
 IMAGES = Path(__file__).resolve().parent / "images"
-# The atom and the subjects that the picture follows, and the one whose recording it shows.
+# The atom and the subjects in colour, and the subject of the recording.
 ATOM, SUBJECTS, EXAMPLE = 0, (1, 3, 4), 3
 
 

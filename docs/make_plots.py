@@ -21,7 +21,7 @@ SFREQ, UNITS, NOISE = 100.0, "angular velocity (deg/s)", 0.05
 N_CONTROLS, N_PATIENTS = 30, 20
 WARP = TimeWarp(depth=2, width=8)
 EXAMPLE = "P41"
-# What the patients have in common: (layer, basis function) of the warp, and how much of it.
+# The common warp of the patients: (layer, basis function) and its coefficient.
 DELAY = {(0, 2): -0.3}
 
 
@@ -37,14 +37,14 @@ def main() -> None:
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a figure in 64 colours: a third of the bytes, and the eye sees no difference."""
+    """Write a figure in 64 colours, which takes a third of the bytes."""
     buffer = BytesIO()
     figure.savefig(buffer, dpi=90)
     Image.open(buffer).convert("RGB").quantize(64).save(path, optimize=True)
 
 
 def make_cohort() -> Cohort:
-    """Return controls and patients, each pattern repeated six times by everyone."""
+    """Return controls and patients, with each pattern repeated six times."""
     rng = np.random.default_rng(0)
     groups = ["controls"] * N_CONTROLS + ["patients"] * N_PATIENTS
     rows = rng.uniform(-0.12, 0.12, (len(groups), 2, WARP.depth, WARP.width))

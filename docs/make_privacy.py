@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from benchmarks.claims.privacy import EPSILONS, SIZES, Point, measure
 
 IMAGES = Path(__file__).resolve().parent / "images"
-# Where no noise stands on the axis of epsilons.
+# Position of "no noise" on the axis of epsilons.
 NO_NOISE = 128.0
 COLORS = ("#b0c4de", "#6a9bd1", "#2f6fb0", "#123c69")
 
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def _draw(ax: Axes, fits: list[Point], name: str) -> None:
-    """Draw one line per size of the cohort; fits without noise stand apart."""
+    """Draw one line per size of the cohort; fits without noise are drawn apart."""
     factor = 100 if name == "onsets" else 1
     for size, color in zip(SIZES, COLORS, strict=True):
         line = {p.epsilon: factor * getattr(p, name) for p in fits if p.n_subjects == size}

@@ -30,7 +30,7 @@ def main() -> None:
     with sync_playwright() as running:
         path = shutil.which("chromium") or shutil.which("google-chrome")
         browser = running.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        # As tall as the part: the table of people takes the height of the window.
+        # The table of people takes the height of the window.
         wide = browser.new_page(viewport={"width": 1400, "height": 1900})
         show(wide, gait, f"#subject={PERSON}")
         keep(wide, "gait_overview", "#overview")
@@ -54,7 +54,7 @@ def report_gait() -> Path:
     """Report the angular velocity of the right foot of 150 walkers, by group."""
     data = load_gait()
     cohort = data.cohort.zscore()
-    # Windows that stay where the population's atom has them: people are compared by sample.
+    # Keep the windows: people are compared sample by sample.
     start = PopCDL(1, 100, penalty=0.01, random_state=0).fit(cohort).dictionary_
     model = PerCDL(
         1, 100, TimeWarp(4, 15), penalty=0.01, init=start, realign=False, n_solver_steps=10,
@@ -84,7 +84,7 @@ def show(page: Page, report: Path, fragment: str) -> None:
 
 
 def keep(page: Page, name: str, part: str | None) -> None:
-    """Keep a part of the page, or what the window shows, in few colours."""
+    """Save a part of the page, or the window, in few colours."""
     file = IMAGES / f"{name}.png"
     if part is None:
         page.screenshot(path=file)

@@ -20,19 +20,19 @@ from percdl.plotting.style import COLORS, MARKERS, OBSERVED, SHARED, label, make
 FOLDER = Path(__file__).resolve().parent
 ROWS, IMAGE = FOLDER / "federated" / "variants.csv", FOLDER / "images" / "federated_variants.png"
 LINES = {CLOSED: "-", ROBUST: "--"}
-# What the columns of the picture are called.
+# Titles of the columns.
 NAMES = {"default": "PerCDL", "as printed": "PerCDL, the algorithm as printed"}
 
 
 def main() -> None:
-    """Measure where that has not been done, and write the picture."""
+    """Measure if needed, and write the picture."""
     if not ROWS.exists():
         measure().to_csv(ROWS, index=False, float_format="%.6g")
     draw(pd.read_csv(ROWS)).savefig(IMAGE, dpi=130)
 
 
 def draw(rows: pd.DataFrame) -> Figure:
-    """Draw distances to the true atoms, and below them how those of the variants compare."""
+    """Draw distances to the true atoms, and below them their ratio."""
     figure = Figure(figsize=(9, 6.8), layout="constrained")
     panels = figure.subplots(2, len(ALGORITHMS), sharex=True, sharey="row", height_ratios=(1.3, 1))
     for column, algorithm in enumerate(ALGORITHMS):
@@ -43,7 +43,7 @@ def draw(rows: pd.DataFrame) -> Figure:
         distances.set_title(NAMES[algorithm])
         for ax in (distances, ratios):
             ax.label_outer()
-    panels[0, 0].set_ylim(bottom=0)  # shared; only now does it suit all
+    panels[0, 0].set_ylim(bottom=0)  # after drawing, because the axis is shared
     n_seeds = rows["seed"].nunique()
     figure.suptitle(f"S = {N_SUBJECTS}, {n_seeds} cohorts; bars: 95 % confidence")
     noises = sorted(rows["noise"].unique())
@@ -81,7 +81,7 @@ def draw_ratios(ax: Axes, rows: pd.DataFrame) -> None:
 
 
 def _handles(noises: list[float]) -> list[Line2D]:
-    """Return what the legend shows: colours for the noise, lines for the variants."""
+    """Return the legend: colours for the noise, lines for the variants."""
     levels = [
         Line2D([], [], color=COLORS[i], marker=MARKERS[i], ms=5, label=f"noise s.d. {noise:g}")
         for i, noise in enumerate(noises)

@@ -2,8 +2,8 @@
 A first fit
 ===========
 
-Sixteen people repeat two patterns, each at a pace of their own. Nobody says where the patterns
-are, nor what they look like: the fit finds both, and how each person differs.
+Sixteen people repeat two patterns, each at their own pace. The fit does not use the true onsets or
+the true patterns: it finds both, and how each person differs.
 """
 
 import matplotlib.pyplot as plt
@@ -15,21 +15,21 @@ truth = make_synthetic(n_subjects=16, noise_std=0.03, random_state=0)
 cohort = truth.cohort
 
 # %%
-# Two atoms of 50 samples. ``penalty`` is what an activation costs, in squared units of the
-# signal: a pattern that explains less energy than that is left out.
+# Two atoms of 50 samples. ``penalty`` is the cost of an activation, in squared units of the
+# signal: a pattern that explains less energy is left out.
 model = PerCDL(
     n_atoms=2, atom_length=50, transform=TimeWarp(3, 10), penalty=1.0, random_state=0
 ).fit(cohort)
 model.events_.head()
 
 # %%
-# The truth is known here, so the common atoms can be compared with it. Sixteen people do not
-# settle their mean pace; the gauge floor is what even perfect warps would leave.
+# The truth is known here, so the common atoms can be compared with it. The gauge floor is the best
+# achievable distance: the mean pace of sixteen people differs from that of the population.
 print(f"distance to the truth: {truth.distance_to_truth(model.dictionary_):.2f}")
-print(f"of which the draw of the people alone: {truth.gauge_floor():.2f}")
+print(f"best achievable distance: {truth.gauge_floor():.2f}")
 
 # %%
-# What all share, everyone's version, the warps of time behind them, and one recording.
+# The common atoms, everyone's version, the time warps, and one recording.
 figure, axes = plt.subplots(2, 2, figsize=(9, 6), layout="constrained")
 people = {"highlight": [1, 3], "sfreq": cohort.sfreq}
 plot_atoms(model.dictionary_, truth.dictionary, sfreq=cohort.sfreq, ax=axes[0, 0])

@@ -2,7 +2,7 @@
 Your own recordings, from a folder of CSV files
 ===============================================
 
-One file per walk, a table that says who walked; a model; and a walk that comes later.
+One file per walk, a table of subjects, a model, and a walk that is recorded later.
 """
 
 import tempfile
@@ -23,7 +23,7 @@ step = np.exp(-(((phase - 0.3) / 0.08) ** 2)) - 0.6 * np.exp(-(((phase - 0.6) / 
 
 
 def write_walk(path: Path) -> None:
-    """Ten steps at a pace of one's own, in degrees per second."""
+    """Write ten steps at a random pace, in degrees per second."""
     length, bend = rng.integers(54, 68), rng.normal(0, 0.25)
     own = np.linspace(0, 1, length)
     own = np.interp(own + bend * np.sin(np.pi * own) / np.pi, phase, step)
@@ -42,28 +42,28 @@ pd.DataFrame({"subject": people, "group": ["first", "second"] * 8}).to_csv(
 )
 
 # %%
-# The clock of each file is checked against its column of times; a file with a gap is refused, by
-# name and line. Processing is explicit, and the model remembers it.
+# The clock of each file is checked with its column of times; a file with a gap raises an error
+# that names file and line. Processing is explicit, and the model records it.
 options = {"channels": ["gyro_y"], "time": "t", "units": "deg/s"}
 walks = Cohort.from_csv(folder / "walks" / "*.csv", metadata=folder / "subjects.csv", **options)
 ready = walks.zscore()
 ready
 
 # %%
-# How long is a step? The period at which the recordings repeat themselves says.
+# The atom length comes from the period of the recordings.
 length = suggest_atom_length(ready)
 print(f"period {length.period:.0f} samples, atom {length.length} samples")
 
 # %%
-# The penalty is chosen from the noise of the recordings. Two searches that help where onsets are
-# ambiguous are left out: most of the time of a first fit goes into compiling them.
+# The penalty is chosen from the noise of the recordings. Two searches that help if onsets are
+# ambiguous are switched off: compiling them takes most of the time of a first fit.
 quick = {"realign": False, "multistart": False, "random_state": 0}
 model = PerCDL(1, length.length, TimeWarp(1, 4), penalty="auto", **quick).fit(ready)
 model.save(folder / "walks.percdl")
 print(f"{len(model.events_)} steps found, {16 * 10} were taken; penalty {model.penalty_:.2g}")
 
 # %%
-# A walk that comes later: the atom stays as it is, the warp of the new person is found.
+# A later walk: the atom stays fixed, and the warp of the new person is found.
 write_walk(folder / "new.csv")
 model = percdl.load(folder / "walks.percdl")
 new = Cohort.from_csv(folder / "new.csv", **options).zscore()
@@ -72,7 +72,7 @@ events_to_csv(found.events, folder / "events.csv")
 found
 
 # %%
-# The new walk, what the model makes of it, and the steps it found.
+# The new walk, its reconstruction, and the steps found in it.
 figure, ax = plt.subplots(figsize=(8, 3.5), layout="constrained")
 plot_reconstruction(
     new[0].values,

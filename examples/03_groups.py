@@ -2,8 +2,8 @@
 Groups: is it timing or amplitude?
 ==================================
 
-Patients hurry through the middle of the cycle, and their last wave is weaker. The mean curves
-alone mix both. The warps of the fit take them apart.
+Patients are faster in the middle of the cycle, and their last wave is weaker. Mean curves mix both
+effects. The warps of the fit separate them.
 """
 
 import matplotlib.pyplot as plt
@@ -19,7 +19,7 @@ groups = ["patients"] * 16 + ["controls"] * 16
 
 
 def record(is_patient: bool) -> np.ndarray:
-    """Eight cycles of one person."""
+    """Return eight cycles of one person."""
     bends = rng.normal([0, -0.3 * is_patient], [0.1, 0.1])
     orders = np.pi * np.arange(1, 3)
     warp = phase + np.sin(np.outer(phase, orders)) @ (bends / orders)
@@ -32,8 +32,8 @@ signals = [record(name == "patients") for name in groups]
 cohort = Cohort.from_arrays(signals, sfreq=100, groups=groups, units="mV")
 
 # %%
-# ``realign=False`` keeps everybody's window on the same phase, so that curves can be compared
-# sample by sample; the first atom is a cycle that is known roughly.
+# ``realign=False`` keeps all windows at the same phase, so that curves can be compared sample by
+# sample. The first atom is a rough guess of the cycle.
 first = np.cos(3 * np.pi * phase)[None, :, None]
 model = PerCDL(
     1, 60, TimeWarp(1, 4), penalty=1.0, init=first, realign=False, multistart=False
@@ -41,7 +41,7 @@ model = PerCDL(
 
 # %%
 # Timing is the logarithm of local speed; amplitude is the mean cycle with the timing undone. Each
-# is tested along the whole cycle, by permutations of the people. Two tests: half the level each.
+# is tested along the whole cycle, by permuting people. There are two tests, so halve the level.
 effects = separate_effects(model, cohort)
 curves = {
     "local speed (log)": effects.timing[:, 0, 0],
@@ -54,9 +54,9 @@ for name, test in tests.items():
     print(name, test.table(sfreq=cohort.sfreq).round(3).to_string(index=False), sep="\n")
 
 # %%
-# Both effects are found. Who hurries in the middle of a cycle of the same length is slower at its
-# ends, so the speed differs there as well. What is shaded differs beyond chance, as a whole; the
-# ends of a shaded range prove nothing.
+# Both effects are found. People who are faster in the middle of a cycle of the same length are
+# slower at its ends, so the speed differs there as well. A shaded range differs significantly as a
+# whole; its ends are not exact.
 figure, axes = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
 for ax, (name, curve) in zip(axes, curves.items(), strict=True):
     clusters = [(c.start, c.stop, c.p_value) for c in tests[name].clusters]

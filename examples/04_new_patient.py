@@ -2,7 +2,7 @@
 A new patient against the norm
 ==============================
 
-Twenty-six healthy people make the norm. How far is a new person from it, and where in the cycle?
+Twenty-six healthy people are the norm. How far is a new person from it, and where in the cycle?
 """
 
 import matplotlib.pyplot as plt
@@ -18,7 +18,7 @@ cycle = np.exp(-(((phase - 0.3) / 0.1) ** 2)) - 0.7 * np.exp(-(((phase - 0.7) / 
 
 
 def walk(slower_late: float = 0.0) -> np.ndarray:
-    """Ten cycles of one person: everyone bends time a little, some slow down late."""
+    """Return ten cycles of one person; everyone has a small warp, some slow down late."""
     bend = rng.normal([0, slower_late, 0], [0.15, 0.1, 0.05])
     orders = np.pi * np.arange(1, 4)
     own = np.interp(phase + np.sin(np.outer(phase, orders)) @ (bend / orders), phase, cycle)
@@ -34,20 +34,20 @@ quick = {"realign": False, "multistart": False}
 model = PerCDL(1, 60, TimeWarp(1, 4), penalty=1.0, init=first, **quick).fit(cohort)
 
 # %%
-# Everyone against the healthy, each left out of the norm by which it is judged. An index of 1 is a
-# typical healthy person.
+# Compare everyone with the healthy; each healthy person is left out of their own norm. An index
+# of 1 is a typical healthy person.
 found = measure_deviation(model, groups, "healthy")
 found.table().head(6).round(2)
 
 # %%
-# Someone who was not part of the fit: expressed by the frozen atom, then held against the norm.
+# Compare a person who was not in the fit, with the atom fixed.
 new = Cohort.from_arrays([walk(0.6)], sfreq=100, subjects=["new"])
 patient = measure_deviation(model.personalize(new), groups, "healthy", reference_from=model)
 print(f"index {patient.index[0]:.1f}, above {patient.percentile[0]:.0f} % of the healthy")
 
 # %%
-# Everyone by rank, the new person among them; and where in the cycle this person differs: slower
-# where the curve is below -2.
+# Everyone by rank, including the new person; and where in the cycle this person differs: a curve
+# below -2 is slower.
 figure, axes = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
 plot_deviation_ranking(
     np.append(found.index, patient.index),

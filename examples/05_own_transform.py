@@ -1,9 +1,9 @@
 """
-Write your own transform
-========================
+Write your own transformation
+=============================
 
-What may differ between people is a function of the atom and some parameters. Here: a pattern
-that grows or fades from its start to its end.
+A transformation is a function of the atom and some parameters. In this one, the pattern grows or
+fades from its start to its end.
 """
 
 import jax.numpy as jnp
@@ -15,13 +15,13 @@ from percdl.plotting import plot_personal_atoms
 
 
 def fade(phi, a):
-    """Return the atom (L, P), louder towards its end where a[0] > 0."""
+    """Return the atom (L, P), louder towards its end if a[0] > 0."""
     time = jnp.linspace(-1, 1, len(phi))[:, None]
     return phi * jnp.exp(a[0] * time)
 
 
 # %%
-# Sixteen people who repeat a wave, each with a fade of their own.
+# Sixteen people repeat a wave, each with their own fade.
 rng = np.random.default_rng(0)
 wave = np.sin(4 * np.pi * np.linspace(0, 1, 50)) * np.hanning(50)
 true = rng.uniform(-0.8, 0.8, 16)
@@ -33,14 +33,14 @@ for slope in true:
 cohort = Cohort.from_arrays(signals, sfreq=100)
 
 # %%
-# ``project`` keeps the parameters where they make sense; ``linear`` promises that the function is
+# ``project`` keeps the parameters in a valid range; ``linear`` promises that the function is
 # linear in the atom, which makes the dictionary update exact. Derivatives come from JAX.
 transform = Custom(fade, n_params=1, project=lambda a: jnp.clip(a, -1, 1), linear=True)
 model = PerCDL(1, 50, transform, penalty=0.5, random_state=0).fit(cohort)
 print(model.params_.shape)
 
 # %%
-# A fade that all share belongs to the common atom: what is found is each person's own, up to a
+# A fade that all share is part of the common atom, so the parameters are determined up to a
 # constant.
 found = model.params_[:, 0, 0]
 figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")

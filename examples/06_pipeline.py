@@ -2,8 +2,8 @@
 A scikit-learn pipeline with a grid search
 ==========================================
 
-A model is a transformer: recordings in, one row of parameters per person out. So it can stand in a
-pipeline, and a grid search can choose its settings by what the classifier makes of them.
+A model is a transformer: it turns recordings into one row of parameters per person. So it works in
+a pipeline, and a grid search can choose its settings by the accuracy of a classifier.
 """
 
 import matplotlib.pyplot as plt
@@ -22,7 +22,7 @@ groups = np.array(["quick start", "slow start"])[np.arange(24) % 2]
 
 
 def record(group: str) -> np.ndarray:
-    """Five cycles; one group is early in the second half of the cycle, the other late."""
+    """Return five cycles; one group is early in the second half of the cycle, the other late."""
     bend = rng.normal(0.25 if group == "quick start" else -0.25, 0.2)
     warp = phase + bend * np.sin(2 * np.pi * phase) / (2 * np.pi)
     cycles = [np.pad(np.cos(3 * np.pi * warp), (4, 4)) for _ in range(5)]
@@ -32,7 +32,7 @@ def record(group: str) -> np.ndarray:
 cohort = Cohort.from_arrays([record(group) for group in groups], sfreq=100)
 
 # %%
-# Parameters are NaN for a person in whom no pattern was found, so a step fills them in.
+# Parameters are NaN if no pattern was found in a recording, so impute them.
 first = np.cos(3 * np.pi * phase)[None, :, None]
 pipeline = make_pipeline(
     PerCDL(1, 40, TimeWarp(1, 2), init=first, realign=False, multistart=False),
@@ -48,12 +48,12 @@ print(search.best_params_)
 print(f"accuracy on people not used in the fit: {search.best_score_:.2f}")
 
 # %%
-# The features have names, as a table of pandas.
+# The features are a pandas table with column names.
 features = search.best_estimator_[:-1].transform(cohort)
 features.head(3).round(2)
 
 # %%
-# Everybody in the plane of two principal components of the parameters.
+# All people in the plane of the first two principal components of the parameters.
 figure, ax = plt.subplots(figsize=(6, 4.2), layout="constrained")
 plot_embedding(features.to_numpy(), list(groups), ax=ax)
 plt.show()

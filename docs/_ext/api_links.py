@@ -1,8 +1,8 @@
-"""Code in the text that names a public thing becomes a link to its page.
+"""Link code in the text that names a public object to its page.
 
-That is the bare name (``judge_events``), the name with its package
-(``percdl.analysis.judge_events``), a method (``Cohort.from_csv``), or a call of one of them. So
-the pages stay plain Markdown, which a code host shows as well.
+This covers the bare name (``judge_events``), the name with its package
+(``percdl.analysis.judge_events``), a method (``Cohort.from_csv``), or a call of one of them. The
+pages stay plain Markdown, which code hosts can show.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.nodes import make_refnode
 
-# What follows the name in a call.
+# The arguments of a call.
 CALL = re.compile(r"\(.*\)$", re.DOTALL)
 KINDS = ("class", "function", "method", "exception", "property", "attribute")
 
@@ -26,7 +26,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
 
 
 def link_names(app: Sphinx, doctree: nodes.document, page: str) -> None:
-    """Replace code that names something documented by a link to it."""
+    """Replace code that names a documented object by a link to it."""
     known = _known(app)
     for literal in list(doctree.findall(nodes.literal)):
         if isinstance(literal.parent, (nodes.reference, nodes.title)):
@@ -39,7 +39,7 @@ def link_names(app: Sphinx, doctree: nodes.document, page: str) -> None:
 
 
 def _known(app: Sphinx) -> dict[str, Any]:
-    """Return what is documented by each name it may be called; what two share is left out."""
+    """Return documented objects by each of their names; ambiguous names are left out."""
     known: dict[str, Any] = {}
     for name, entry in app.env.domains["py"].objects.items():
         if entry.objtype not in KINDS or not name.startswith("percdl."):
@@ -47,7 +47,7 @@ def _known(app: Sphinx) -> dict[str, Any]:
         parts = name.split(".")
         for start in range(len(parts)):
             short = ".".join(parts[start:])
-            # A method needs its class: `fit` alone may be anybody's.
+            # A method needs its class: `fit` alone is ambiguous.
             if entry.objtype in KINDS[2:] and entry.objtype != "exception" and "." not in short:
                 continue
             other = known.get(short, entry)

@@ -1,4 +1,4 @@
-"""The page of the command line, made from the commands themselves."""
+"""Generate the page of the command line from the commands."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ def setup(app: Sphinx) -> dict[str, Any]:
 
 
 def write_page(app: Sphinx) -> None:
-    """Write the page, unless it is there already and says the same."""
+    """Write the page if it has changed."""
     from percdl.cli import app as commands
 
     group: Any = typer.main.get_command(commands)
     parts = [
         "# Command line",
         group.help.strip(),
-        "`percdl COMMAND --help` says the same; `percdl --install-completion` completes names "
-        "with the tab key.",
+        "`percdl COMMAND --help` prints the same; `percdl --install-completion` enables tab "
+        "completion.",
     ]
     for name, command in _leaves(group, "percdl"):
         parts += [f"## {name}", _paragraphs(command.help), _table(command.params)]
@@ -39,7 +39,7 @@ def write_page(app: Sphinx) -> None:
 
 
 def _leaves(group: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Yield the commands of a group and of the groups in it, by what one types."""
+    """Yield the commands of a group and its subgroups with their full names."""
     for name, command in group.commands.items():
         if hasattr(command, "commands"):
             yield from _leaves(command, f"{path} {name}")
@@ -48,7 +48,7 @@ def _leaves(group: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _paragraphs(help: str) -> str:
-    """Return the help of a command; a paragraph that is a command line becomes a block."""
+    """Return the help of a command; a paragraph with a command line becomes a code block."""
     paragraphs = [" ".join(part.split()) for part in help.strip().split("\n\n")]
     return "\n\n".join(
         f"```sh\n{part}\n```" if part.startswith("percdl ") else part for part in paragraphs
@@ -56,7 +56,7 @@ def _paragraphs(help: str) -> str:
 
 
 def _table(options: list[Any]) -> str:
-    rows = ["| option | what it says | default |", "|---|---|---|"]
+    rows = ["| option | meaning | default |", "|---|---|---|"]
     for option in options:
         if option.name == "help":
             continue
@@ -66,7 +66,7 @@ def _table(options: list[Any]) -> str:
         shown = ", ".join(f"`{name}`" for name in names)
         default = option.default if getattr(option, "show_default", False) else None
         default = "" if default is None or default is False or callable(default) else default
-        needed = "needed" if option.required else f"`{default}`" if default != "" else ""
+        needed = "required" if option.required else f"`{default}`" if default != "" else ""
         help = " ".join((getattr(option, "help", None) or "").split()).replace("|", "\\|")
         rows.append(f"| {shown} | {help} | {needed} |")
     return "\n".join(rows)

@@ -1,4 +1,4 @@
-"""Headings among the parameters of a class, such as ``**Problem**``, are shown as headings."""
+"""Show headings in a list of parameters, such as ``**Problem**``, as headings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from sphinx.application import Sphinx
 
-# What numpydoc makes of a line `**Problem**` in a list of parameters.
+# The output of numpydoc for a line `**Problem**` in a list of parameters.
 HEADING = re.compile(r"^(\s*)\*\*(?:\\\*){2}([\w ]+?)(?:\\?\*)*\*\*$")
 
 
@@ -18,5 +18,5 @@ def setup(app: Sphinx) -> dict[str, Any]:
 
 
 def show_headings(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list) -> None:
-    """Take the stars away that numpydoc takes for those of ``**kwargs``."""
+    """Remove the escaped stars that numpydoc writes as for ``**kwargs``."""
     lines[:] = [HEADING.sub(r"\1*\2*", line) for line in lines]
