@@ -53,14 +53,15 @@ def test_recordings_may_be_named_there(walks, config, tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("atom-lenght = 3", "sets 'atom-lenght', which fit does not know. Known: atom-length,"),
-        ("[fit]\nspeed = 3", "sets 'speed', which fit does not know"),
-        ("[data]\nn-atoms = 3", "sets 'n-atoms', which [data] does not know"),
-        ("[fits]\nseed = 3", "has a table [fits], which is no command. Tables: data, fit,"),
-        ("config = 'x.toml'", "sets 'config', which fit does not know"),
+        ("atom-lenght = 3", "there is no key 'atom-lenght'. Did you mean 'atom-length'?"),
+        ("[fit]\nspeed = 3", "[fit]: there is no key 'speed'. Did you mean 'seed'?"),
+        ("[fit]\nxyz = 3", "[fit]: there is no key 'xyz'. Known: atom-length,"),
+        ("[data]\nn-atoms = 3", "[data]: there is no key 'n-atoms'."),
+        ("[fits]\nseed = 3", "there is no table '[fits]'. Did you mean 'fit'?"),
+        ("config = 'x.toml'", "there is no key 'config'"),
         ("penalty = ", "is not a TOML file"),
-        ("depth = 'deep'", "--depth"),
-        ("atom-length = 2", 'Error: --atom-length 2 must be an integer of at least 3 or "auto"'),
+        ("depth = 'deep'", "depth = 'deep': Input should be a valid integer"),
+        ("atom-length = 2", "`PerCDL(atom_length=2)` must be an integer of at least 3"),
     ],
 )
 def test_what_cannot_be_meant_is_named(text, message, walks, config, tmp_path):

@@ -207,7 +207,7 @@ SITE_FAULTS = [
     ("keys/lyon.node", "keys/ca.key", "is not the private key of a node"),
     ('registered = "keys"', "", "secure sums need `identity` and `registered`"),
     ('data = "walks"', 'data = "elsewhere"', "elsewhere"),
-    ('data = "walks"', "", "no recordings are named"),
+    ('data = "walks"', "", "no recordings were given"),
     ('channels = "x"', 'channels = "y"', "y"),
     ("sfreq = 50.0", "sfreq = -50.0", "sfreq"),
     ("sfreq = 50.0", 'sfreq = "fast"', "data.sfreq = 'fast', where a float belongs"),

@@ -12,7 +12,7 @@ import percdl
 from percdl.cli import federate_site
 from percdl.cli.federate_config import read_server_file, read_site_file
 from percdl.cli.federate_server import make_federation
-from percdl.cli.voice import Voice
+from percdl.cli.output import Output
 from percdl.runtimes.messages import InProcessWire, Request
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'percdl[federated]'")
@@ -167,7 +167,7 @@ def test_an_interrupted_run_goes_on_to_the_same_end(place, linked, monkeypatch):
         return nullcontext(report)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Voice, "rounds", stop)
+        patch.setattr(Output, "rounds", stop)
         message = refused("federate", "server", path, code=130)
     assert f"Go on with: percdl federate server {path} --resume" in message
     result = server(place, "--resume")
@@ -241,7 +241,7 @@ def test_a_site_tells_what_it_sends_and_leaves_after_the_run(place, monkeypatch)
 def test_a_site_that_stays_is_never_done(place):
     path = place / "lyon.toml"
     for stay in (False, True):
-        door = federate_site._Door(lambda request: None, read_site_file(path), Voice())
+        door = federate_site._Door(lambda request: None, read_site_file(path), Output())
         assert not door.is_done()
         door._finished = -1e9
         assert door.is_done() is not stay

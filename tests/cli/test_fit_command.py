@@ -115,11 +115,13 @@ def test_nothing_found_is_an_exit_code(walks, tmp_path):
         (["--depth", "0"], "--depth"),
         (["--seed", "x"], "--seed"),
         (["--min-gap", "auto"], "'auto' is not a duration"),
-        (["--penalty-ratio", "2"], "Error: --penalty-ratio 2.0 must be a number above 0"),
-        (["--penalty", "1", "--penalty-ratio", "0.1"], "--penalty 1.0 --penalty-ratio 0.1: both"),
-        (["--update", "robust", "--transform", "free"], "Error: --update 'robust' moves copies"),
-        (["--update", "robust", "--transform", "free"], "Leave out --update."),
-        (["--atom-length", "3s"], "--atom-length 150 is longer than subjects Ada (97 samples)"),
+        (["--penalty-ratio", "2"], "Error: `PerCDL(penalty_ratio=2.0)` must be a number above 0"),
+        (["--penalty", "1", "--penalty-ratio", "0.1"], "penalty_ratio=0.1)`: both"),
+        (["--update", "robust", "--transform", "free"], "`PerCDL(update='robust')` moves copies"),
+        (
+            ["--atom-length", "3s"],
+            "(atom_length=150)` is longer than subjects Ada (97 samples)",
+        ),
         (["--nope"], "No such option"),
     ],
 )
@@ -165,7 +167,7 @@ def test_errors_of_our_own_are_told_and_shown_on_demand(walks, tmp_path, monkeyp
     monkeypatch.setattr("percdl.estimators.checkpoint.fit_with_checkpoints", break_down)
     arguments = ["fit", walks, *READ, *MODEL, "--out", tmp_path / "m"]
     message = refused(*arguments, code=1)
-    assert "Error: this should not have happened: RuntimeError: the sky fell" in message
+    assert "Error: internal error: RuntimeError: the sky fell" in message
     assert "--debug" in message
     result = run(*arguments, "--debug")
     assert result.exit_code == 1

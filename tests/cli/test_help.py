@@ -19,7 +19,7 @@ def test_all_commands_are_listed():
     result = run("--help")
     assert result.exit_code == 0
     assert all(f" {name} " in result.stdout for name in COMMANDS)
-    assert "Exit codes: 0 done" in result.stdout
+    assert "Exit codes: 0 success" in result.stdout
     assert "--install-completion" in result.stdout
 
 

@@ -36,7 +36,7 @@ def test_info_of_a_model_made_in_python(model_file, tmp_path):
     model = percdl.load(model_file)
     model.settings_ = None
     model.save(tmp_path / "m")
-    assert "not made by a command" in run("info", tmp_path / "m").stdout
+    assert "not fitted from the command line" in run("info", tmp_path / "m").stdout
 
 
 def test_info_of_a_checkpoint(walks, tmp_path):
@@ -46,7 +46,7 @@ def test_info_of_a_checkpoint(walks, tmp_path):
     described = json.loads(run("info", tmp_path / "c", "--json").stdout)
     assert described["checkpoint_of"] == "PopCDL"
     assert described["rounds_done"] == 2
-    assert described["to_go_on"] == f"percdl fit --resume {tmp_path / 'c'}"
+    assert described["to_continue"] == f"percdl fit --resume {tmp_path / 'c'}"
     assert described["settings"] == {"sfreq": 50.0}
 
 
@@ -75,7 +75,7 @@ def test_suggestions_are_those_of_an_automatic_fit(walks):
 @pytest.mark.parametrize("length", ["0", "2"])
 def test_nothing_is_suggested_that_a_fit_refuses(walks, length):
     message = refused("suggest", walks, *READ, "--atom-length", length)
-    assert f"--atom-length {length} must be an integer of at least 3" in message
+    assert f"`PerCDL(atom_length={length})` must be an integer of at least 3" in message
 
 
 def test_suggestions_from_the_period(walks, monkeypatch):
@@ -109,7 +109,7 @@ def test_datasets_are_listed_with_their_terms(no_data, tmp_path):
     result = run("datasets")
     assert result.exit_code == 0, result.output
     assert "gait: the gait dataset of Truong et al., 200 MB" in result.stdout
-    assert "not on this machine; percdl datasets --download ptbxl" in result.stdout
+    assert "not on this computer; percdl datasets --download ptbxl" in result.stdout
     listed = events_of(run("datasets", "--json"))
     assert [(e["name"], e["folder"]) for e in listed] == [("gait", None), ("ptbxl", None)]
 

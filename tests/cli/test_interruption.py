@@ -12,8 +12,8 @@ from commands import MODEL, READ, contents, refused, run
 from small_models import assert_same_fit
 
 import percdl
-from percdl.cli.interruption import ending_on_request, stopping_between_rounds
-from percdl.cli.voice import Voice
+from percdl.cli.errors import stopping_between_rounds, terminating_like_ctrl_c
+from percdl.cli.output import Output
 from percdl.estimators import container
 
 
@@ -32,7 +32,7 @@ def interrupting(monkeypatch):
 
             return nullcontext(report)
 
-        monkeypatch.setattr(Voice, "rounds", rounds)
+        monkeypatch.setattr(Output, "rounds", rounds)
 
     return after
 
@@ -82,7 +82,7 @@ def test_only_the_same_fit_goes_on(walks, tmp_path, interrupting, monkeypatch):
     monkeypatch.undo()
     resume = ["--resume", tmp_path / "m.checkpoint"]
     message = refused("fit", *resume, "--penalty", "0.5")
-    assert "is of a fit with --penalty 0.3, not --penalty 0.5" in message
+    assert "is of a fit with `penalty=0.3`, not `penalty=0.5`" in message
     assert "of a fit to other recordings" in refused("fit", *resume, "--zscore")
     assert contents(tmp_path) == ["m.checkpoint"]
 
@@ -108,7 +108,7 @@ def test_a_forged_checkpoint_decides_neither_places_nor_addresses(
     container.write(path, container.CHECKPOINT, content, arrays)
     result = run("fit", "--resume", path)
     assert result.exit_code == 0, result.output
-    assert "To have the report of that fit as well: --report" in result.output
+    assert "To write the report of that fit as well: --report" in result.output
     assert "\0" not in result.output
     assert "\x1b" not in result.output
     assert precious.read_text() == "precious"
@@ -119,13 +119,13 @@ def test_an_old_checkpoint_is_not_lost_without_a_word(walks, tmp_path):
     (tmp_path / "m.checkpoint").write_text("old")
     result = run("fit", walks, *READ, *MODEL, "--out", tmp_path / "m")
     assert result.exit_code == 0
-    assert "m.checkpoint is of an earlier fit and is replaced; --resume goes on" in result.output
+    assert "m.checkpoint, of an earlier fit, is replaced" in result.output
 
 
 def test_without_checkpoints_there_is_nothing_to_go_on_from(walks, tmp_path, interrupting):
     interrupting(2)
     arguments = ["fit", walks, *READ, *MODEL, "--out", tmp_path / "m", "--no-checkpoint"]
-    assert "nothing was written that one could go on from" in refused(*arguments, code=130)
+    assert "Stopped before a checkpoint was written" in refused(*arguments, code=130)
     assert contents(tmp_path) == []
 
 
@@ -167,7 +167,7 @@ def test_the_second_press_does_not_wait():
     with stopping_between_rounds(told.append) as check:
         check()
         signal.raise_signal(signal.SIGINT)
-        assert told == ["stopping after this round. Ctrl-C again stops at once."]
+        assert told == ["stopping after this round. Press Ctrl-C again to stop immediately."]
         with pytest.raises(KeyboardInterrupt):
             check()
         with pytest.raises(KeyboardInterrupt):
@@ -177,7 +177,7 @@ def test_the_second_press_does_not_wait():
 
 def test_a_polite_request_to_end_is_as_ctrl_c():
     before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(KeyboardInterrupt), ending_on_request():
+    with pytest.raises(KeyboardInterrupt), terminating_like_ctrl_c():
         signal.raise_signal(signal.SIGTERM)
     assert signal.getsignal(signal.SIGTERM) is before
 
@@ -186,7 +186,7 @@ def test_another_thread_leaves_signals_alone():
     seen = []
 
     def work():
-        with ending_on_request(), stopping_between_rounds(seen.append) as check:
+        with terminating_like_ctrl_c(), stopping_between_rounds(seen.append) as check:
             check()
             seen.append([signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)])
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from commands import refused
 
-from percdl.cli.errors import CannotDoError
+from percdl.cli.errors import CommandError
 from percdl.cli.federate_config import read_server_file, read_site_file
 
 SITE = """
@@ -30,9 +30,9 @@ lyon = "lyon.nodepub"
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("realign = [1]", "says realign = [1], which is no boolean"),
-        ("depth = inf", "says depth = inf, which is no integer"),
-        ("depth = [[1]]", "says depth = [[1]], which is no integer"),
+        ("realign = [1]", "realign = [1]: Input should be a valid boolean"),
+        ("depth = inf", "depth = inf: Input should be a finite number"),
+        ("depth = [[1]]", "depth = [[1]]: Input should be a valid integer"),
         ("x = " + "[" * 5000, "is not a TOML file"),
         (f'atom-length = "{"9" * 400}"', "is not a duration"),
         ('min-gap = "2000000000s"', "is not a duration"),
@@ -64,7 +64,7 @@ def test_a_value_of_another_kind_is_refused(walks, tmp_path, text, words):
 def test_a_file_of_a_site_that_is_odd_is_refused(tmp_path, text, words):
     path = tmp_path / "site.toml"
     path.write_text(SITE + text)
-    with pytest.raises(CannotDoError) as refusal:
+    with pytest.raises(CommandError) as refusal:
         read_site_file(path)
     assert words in str(refusal.value)
 
@@ -72,14 +72,14 @@ def test_a_file_of_a_site_that_is_odd_is_refused(tmp_path, text, words):
 def test_a_home_of_nobody_is_refused(tmp_path):
     path = tmp_path / "server.toml"
     path.write_text(SERVER.replace('"out"', '"~nobody-here/out"'))
-    with pytest.raises(CannotDoError, match=r"server\.folder = '~nobody-here/out'"):
+    with pytest.raises(CommandError, match=r"server\.folder = '~nobody-here/out'"):
         read_server_file(path)
 
 
 def test_a_typing_error_is_told_with_the_keys_there_are(tmp_path):
     path = tmp_path / "server.toml"
     path.write_text(SERVER.replace("run =", "rum ="))
-    with pytest.raises(CannotDoError, match=r"'rum' in \[server\], which has no such key. Known:"):
+    with pytest.raises(CommandError, match=r"'rum' in \[server\], which has no such key. Known:"):
         read_server_file(path)
 
 

@@ -38,7 +38,7 @@ def test_a_fit_on_a_full_disk(walks, full_disk):
     assert result.exit_code == 2, result.output
     assert "Warning: The checkpoint" in result.output
     assert f"cannot write {old} (No space left on device)" in result.output
-    assert "Nothing was left half-written" in result.output
+    assert "No incomplete file was left" in result.output
     assert contents(full_disk) == ["filler", "m.percdl"]
     assert old.read_bytes() == b"old"
 
@@ -140,5 +140,5 @@ def test_a_recording_is_never_replaced_by_a_result(walks, model_file, tmp_path):
         ["personalize", model_file, walks, "--out", tmp_path / "p.csv", "--events", recording],
         ["report", model_file, walks, "--out", recording],
     ):
-        assert f"{recording} is among what is read" in refused(*arguments)
+        assert f"{recording} is one of the files that are read" in refused(*arguments)
         assert recording.read_bytes() == before

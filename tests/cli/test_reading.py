@@ -9,7 +9,7 @@ from commands import READ, contents, refused, write_walks
 
 from percdl import Cohort
 from percdl.cli.data_options import DataOptions, read_cohort
-from percdl.cli.errors import CannotDoError
+from percdl.cli.errors import CommandError
 
 
 def read(*data, settings=None, **options):
@@ -60,10 +60,10 @@ def test_other_formats(walks, tmp_path):
     cohort.to_npz(tmp_path / "walks.npz")
     assert read(tmp_path) == cohort
     assert read(tmp_path / "walks.npz", input_format="npz") == cohort
-    with pytest.raises(CannotDoError, match=r"--time says nothing about NPZ files"):
+    with pytest.raises(CommandError, match=r"--time does not apply to NPZ files"):
         read(tmp_path, time="t")
     shutil.copy(walks / "Ada.csv", tmp_path)
-    with pytest.raises(CannotDoError, match=r"several formats: .*csv \(Ada\.csv\)"):
+    with pytest.raises(CommandError, match=r"several formats: .*csv \(Ada\.csv\)"):
         read(tmp_path / "*", sfreq=50.0)
 
 
@@ -104,19 +104,19 @@ def mess(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "no recordings are named"),
+        ([], "no recordings were given"),
         (["{}/none", *READ], "There is no file '{}/none'"),
         (["{}/*.txt", *READ], "No file matches '{}/*.txt'"),
         (["{}/empty", *READ], "No recording (.csv"),
-        (["{}/notes.md", *READ], "{}/notes.md ends like no format known"),
+        (["{}/notes.md", *READ], "the format of {}/notes.md is unknown"),
         (["{}/Bo.csv", *READ], "{}/Bo.csv, line 3"),
         (["{}/Cy.csv", *READ], "{}/Cy.csv"),
         (["{}/Di.csv", *READ], "{}/Di.csv"),
         (["{}/Ada.csv", "--channels", "y", "--sfreq", "50"], "no column 'y', only 't', 'x'"),
-        (["{}/Ada.csv", "--channels", "x"], "Pass --sfreq, in samples per second, or --time"),
-        (["{}/Ada.csv", *READ, "--delimiter", ";"], "--delimiter"),
+        (["{}/Ada.csv", "--channels", "x"], "Pass sfreq=, in samples per second, or time="),
+        (["{}/Ada.csv", *READ, "--delimiter", ";"], "Pass delimiter=','"),
         (["{}/Ada.csv", *READ, "--metadata", "{}/none.csv"], "none.csv"),
-        (["{}/Ada.csv", *READ, "--metadata-subject", "id"], "which is not given"),
+        (["{}/Ada.csv", *READ, "--metadata-subject", "id"], "which is missing"),
         (["{}/Ada.csv", *READ, "--input-format", "xls"], "must be one of csv, parquet"),
         (["{}/Ada.csv", *READ, "--zscore", "--zscore-jointly"], "exclude each other"),
         (["{}/Ada.csv", *READ, "--bandpass", "9", "2"], "9"),

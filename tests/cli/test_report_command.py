@@ -62,7 +62,7 @@ def test_groups_of_the_fit_that_are_missing_are_spoken_of(walks, table, tmp_path
 
 
 def test_recordings_are_needed(model_file, tmp_path):
-    assert "no recordings are named" in refused(
+    assert "no recordings were given" in refused(
         "report", model_file, "--out", tmp_path / "page.html"
     )
 

@@ -14,13 +14,13 @@ from benchmarks.stress.fuzz.choices import happens, mutate
 from benchmarks.stress.fuzz.engine import WrongResultError
 from percdl.cli import app
 from percdl.cli.data_options import DataOptions
-from percdl.cli.errors import CannotDoError
+from percdl.cli.errors import CommandError
 from percdl.cli.federate_config import SiteTable, read_server_file, read_site_file
 from percdl.cli.model_options import ModelOptions
 from percdl.exceptions import PerCDLError
 
 # What typer raises where an option has a value it cannot have; its base class is not exported.
-REFUSALS = (CannotDoError, PerCDLError, typer.BadParameter.__mro__[2])
+REFUSALS = (CommandError, PerCDLError, typer.BadParameter.__mro__[2])
 MODEL = {"n-atoms": 2, "atom-length": "320ms", "penalty": 0.3, "depth": 1, "transform": "warp"}
 DATA = {"channels": ["x"], "sfreq": 50, "data": ["walks"], "bandpass": [1.0, 9.0]}
 PATHS = {"folder": "out", "authority": "ca.crt"}

@@ -1,6 +1,6 @@
-"""The ``percdl`` command; each subcommand has a file of its own.
+"""The ``percdl`` command.
 
-Nothing heavy is imported before a subcommand runs, so ``percdl --help`` answers at once.
+Heavy packages are imported when a command runs, so that ``percdl --help`` is fast.
 """
 
 from __future__ import annotations
@@ -12,32 +12,34 @@ import typer
 from percdl import __version__
 from percdl.cli.datasets import datasets
 from percdl.cli.demo import demo
-from percdl.cli.errors import told
-from percdl.cli.events import events
-from percdl.cli.federate import federate
-from percdl.cli.fit import fit
-from percdl.cli.frame import as_command
-from percdl.cli.info import info
-from percdl.cli.personalize import personalize
-from percdl.cli.report import report
+from percdl.cli.federate_keys import keys
+from percdl.cli.federate_server import server
+from percdl.cli.federate_simulate import simulate
+from percdl.cli.federate_site import site
+from percdl.cli.fit import fit, suggest
+from percdl.cli.model_commands import events, info, personalize, report
+from percdl.cli.options import as_command
 from percdl.cli.reproduce import reproduce
-from percdl.cli.suggest import suggest
 
-app = typer.Typer(
-    name="percdl",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-)
+app = typer.Typer(name="percdl", no_args_is_help=True, pretty_exceptions_enable=False)
 for command in (fit, report, personalize, events, suggest, info, datasets, demo, reproduce):
     app.command()(as_command(command))
+
+federate = typer.Typer(
+    name="federate",
+    no_args_is_help=True,
+    help="Learn one model from several sites without moving their recordings.",
+)
+for command in (server, site, simulate, keys):
+    federate.command()(as_command(command))
 app.add_typer(federate)
 
 
-def _show_version(asked: bool) -> bool:
-    if asked:
+def _show_version(wanted: bool) -> bool:
+    if wanted:
         typer.echo(f"percdl {__version__}")
         raise typer.Exit
-    return asked
+    return wanted
 
 
 @app.callback()
@@ -51,12 +53,11 @@ def _options(
 ) -> None:
     """Personalized convolutional dictionary learning of physiological time series.
 
-    Exit codes: 0 done, 1 an error of PerCDL itself, 2 wrong options or files, 3 done but nothing
-    was found, 130 interrupted.
+    Exit codes: 0 success, 1 internal error, 2 wrong options or files, 3 success but no pattern
+    found, 130 interrupted.
     """
 
 
 def main() -> None:
-    """Run the command line; a refusal by this library ends it with a message, not a traceback."""
-    with told():
-        app()
+    """Run the command line."""
+    app()

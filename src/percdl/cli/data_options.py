@@ -1,24 +1,24 @@
-"""Which recordings a command works on, and what is done to them first."""
+"""Options about recordings: which files to read, how, and which processing comes first."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from percdl.cli.config import Context, use_config
 from percdl.cli.errors import fail
+from percdl.cli.options import OneOrMore, types_of, use_config
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from percdl.signals import Cohort
+    from percdl.signals import AnyCohort, Cohort
 
-_FILES, _TEXT, _FIRST = "Recordings", "Text files", "Processing, in this order"
-# Which options the reader of a format takes.
+_FILES, _TEXT, _PROCESS = "Recordings", "Text files", "Processing, in this order"
+# The options that the reader of each format takes.
 _OF_TABLES = ("channels", "sfreq", "time", "subject", "units")
 _OF_TEXT = ("delimiter", "decimal", "encoding", "skip_lines", "header")
 _READERS = {
@@ -31,162 +31,169 @@ _READERS = {
 _PROCESSING = ("resample", "bandpass", "zscore", "zscore_jointly")
 
 
-def _option(*names: str, help: str, panel: str = _FILES, **more: Any) -> Any:
+def _option(help: str, *names: str, panel: str = _FILES, **more: Any) -> Any:
     return typer.Option(*names, help=help, rich_help_panel=panel, show_default=False, **more)
 
 
-def _named_elsewhere(context: Context, data: list[str] | None) -> list[str] | None:
-    """Return what DATA names, or what a file of options does: not every typer looks there."""
+def _from_config(context: Any, path: Path | None) -> Path | None:
+    if path is not None and not context.resilient_parsing:
+        use_config(context, path, {"data": types_of(DataOptions)})
+    return path
+
+
+def _data(context: Any, data: list[str] | None) -> list[str] | None:
+    """Return DATA from the command line or the config file; typer reads arguments only there."""
     return data or (context.default_map or {}).get("data")
 
 
 @dataclass(frozen=True)
 class DataOptions:
-    """The recordings: a group of options, see `as_command`. None stands for: not said."""
+    """Options about recordings, for `as_command`. None means that an option was not given."""
 
     data: Annotated[
         list[str] | None,
+        OneOrMore(),
         typer.Argument(
             metavar="DATA",
-            callback=_named_elsewhere,
-            help="A folder, files, or patterns in quotes: CSV, Parquet, NPZ, EDF or WFDB.",
+            callback=_data,
+            help="A folder, files, or quoted patterns: CSV, Parquet, NPZ, EDF or WFDB.",
             show_default=False,
         ),
     ] = None
     channels: Annotated[
         list[str] | None,
-        _option(
-            "--channels", "-c", help="Columns or signals to read: RRY, or RRX,RRY. (default: all)"
-        ),
+        OneOrMore(),
+        _option("Columns or signals to read: RRY, or RRX,RRY. (default: all)", "--channels", "-c"),
     ] = None
     sfreq: Annotated[
-        float | None, _option("--sfreq", help="Samples per second, if the files do not say.")
+        float | None, _option("Samples per second, if the files do not state it.")
     ] = None
     time: Annotated[
-        str | None, _option("--time", help="Column of times; gives the rate, and finds gaps.")
+        str | None, _option("Column of times. It gives the sampling rate and reveals gaps.")
     ] = None
     subject: Annotated[
-        str | None, _option("--subject", help="Column of subject ids, where a file holds several.")
+        str | None, _option("Column of subject ids, if a file holds several subjects.")
     ] = None
     units: Annotated[
-        str | None, _option("--units", help="Of all channels, or one each: g,deg/s.")
+        str | None, _option("Unit of all channels, or one unit per channel: g,deg/s.")
     ] = None
-    metadata: Annotated[
-        Path | None, _option("--metadata", help="Table with one row per subject.")
-    ] = None
+    metadata: Annotated[Path | None, _option("Table with one row per subject.")] = None
     metadata_subject: Annotated[
-        str | None, _option("--metadata-subject", help="Its column of ids. (default: subject)")
+        str | None, _option("Column of subject ids in --metadata. (default: subject)")
     ] = None
     group: Annotated[
-        str | None,
-        _option("--group", help="Column of groups, of the metadata if there are any."),
+        str | None, _option("Column of groups, in --metadata if given, else in the files.")
     ] = None
     input_format: Annotated[
-        str | None,
-        _option("--input-format", help=f"{', '.join(_READERS)}. (default: told by the endings)"),
+        str | None, _option(f"{', '.join(_READERS)}. (default: from the file names)")
     ] = None
-    delimiter: Annotated[
-        str | None, _option("--delimiter", help="Between cells. (default: a comma)", panel=_TEXT)
-    ] = None
-    decimal: Annotated[
-        str | None, _option("--decimal", help="Decimal sign. (default: a point)", panel=_TEXT)
-    ] = None
-    encoding: Annotated[
-        str | None, _option("--encoding", help="Of the text. (default: UTF-8)", panel=_TEXT)
-    ] = None
+    delimiter: Annotated[str | None, _option("Cell separator. (default: comma)", panel=_TEXT)] = (
+        None
+    )
+    decimal: Annotated[str | None, _option("Decimal sign. (default: point)", panel=_TEXT)] = None
+    encoding: Annotated[str | None, _option("Text encoding. (default: UTF-8)", panel=_TEXT)] = None
     skip_lines: Annotated[
-        int | None, _option("--skip-lines", help="Lines before the header.", panel=_TEXT, min=0)
+        int | None, _option("Number of lines before the header.", panel=_TEXT, min=0)
     ] = None
     header: Annotated[
         bool | None,
         _option(
+            "Whether the first line names the columns. Otherwise they are 0, 1, ...",
             "--header/--no-header",
-            help="Whether the first line names the columns; 0, 1, ... otherwise.",
             panel=_TEXT,
         ),
     ] = None
     resample: Annotated[
-        float | None, _option("--resample", help="1. To so many samples per second.", panel=_FIRST)
+        float | None, _option("1. Resample to this many samples per second.", panel=_PROCESS)
     ] = None
     bandpass: Annotated[
         tuple[float, float] | None,
         _option(
-            "--bandpass",
-            help="2. Keep frequencies from LOW to HIGH Hz; 0 and inf leave a side open.",
-            panel=_FIRST,
+            "2. Keep frequencies from LOW to HIGH Hz. 0 or inf leaves that side open.",
+            panel=_PROCESS,
             metavar="LOW HIGH",
         ),
     ] = None
     zscore: Annotated[
         bool | None,
-        _option("--zscore", help="3. Each channel to mean 0, deviation 1.", panel=_FIRST),
+        _option(
+            "3. Scale each channel to mean 0 and standard deviation 1.",
+            "--zscore",
+            panel=_PROCESS,
+        ),
     ] = None
     zscore_jointly: Annotated[
         bool | None,
-        _option("--zscore-jointly", help="3. Or all channels by one scale.", panel=_FIRST),
+        _option(
+            "3. Or scale all channels of a recording together.",
+            "--zscore-jointly",
+            panel=_PROCESS,
+        ),
     ] = None
     config: Annotated[
         Path | None,
         typer.Option(
-            help="TOML file of options; the command line wins.",
+            help="TOML file of options. Options on the command line take precedence.",
             is_eager=True,
-            callback=use_config,
+            callback=_from_config,
             show_default=False,
         ),
     ] = None
 
     def as_fitted(self, settings: Mapping[str, Any] | None) -> DataOptions:
-        """Return the options, those not given as in the command that made a model.
+        """Return the options, with those not given taken from the settings of a fit.
 
-        Which files, who the subjects are and which groups they form is not taken over.
+        Files, subjects and groups are not taken from the fit.
         """
         names = {*_OF_TABLES, *_OF_TEXT, *_PROCESSING}
         if self.sfreq is not None or self.time is not None:
             names -= {"sfreq", "time"}
         if self.zscore is not None or self.zscore_jointly is not None:
             names -= {"zscore", "zscore_jointly"}
-        fitted = {name: value for name, value in (settings or {}).items() if name in names}
-        return replace(
-            self, **{k: v for k, v in fitted.items() if getattr(self, k) is None and v is not None}
-        )
+        fitted = {name: (settings or {}).get(name) for name in names}
+        return replace(self, **{k: v for k, v in fitted.items() if getattr(self, k) is None})
 
 
 def read_cohort(options: DataOptions, settings: Mapping[str, Any] | None = None) -> Cohort:
-    """Read the recordings and process them, in the order of the help: all or an error.
+    """Read and process the recordings; one that cannot be read is an error.
 
-    ``settings`` are those of a model (``model.settings_``): options not given are as they were
-    then, as far as they concern files of this format.
+    ``settings`` are those of a model (``model.settings_``). They stand for options that are not
+    given, as far as these concern files of this format.
     """
     from percdl.signals import Cohort
 
     format, files, metadata = _find(options)
-    _refuse_strangers(options, format)
-    said = options.as_fitted(settings)
-    given = {name: getattr(said, name) for name in _READERS[format]}
-    given = {name: value for name, value in given.items() if value is not None}
-    for name in ("channels", "units"):
-        if name in given:
-            given[name] = _listed(given[name])
+    _refuse_useless(options, format)
+    options = options.as_fitted(settings)
+    given = {name: getattr(options, name) for name in (*_READERS[format], "group")}
     if metadata is not None:
         given |= {"metadata": metadata, "metadata_subject": options.metadata_subject}
-    if options.group is not None:
-        given["group"] = options.group
-    return _process(getattr(Cohort, f"from_{format}")(files, **given), said)
+    for name in ("channels", "units"):
+        if given.get(name) is not None:
+            given[name] = _split_names(given[name])
+    given = {name: value for name, value in given.items() if value is not None}
+    return _process(getattr(Cohort, f"from_{format}")(files, **given), options)
 
 
-def keep_recordings(options: DataOptions, results: Mapping[str, Path | None]) -> None:
-    """Refuse a result, by its option, that would take the place of what is to be read."""
-    _, files, table = _find(options)
-    read = [file for file in (*files, table) if file is not None and file.exists()]
-    for option, path in results.items():
-        if path is not None and path.exists() and any(path.samefile(file) for file in read):
+def read_any_cohort(options: DataOptions) -> AnyCohort:
+    """Open a folder of shards, which stays on disk, or read recordings as `read_cohort` does."""
+    from percdl.signals import ShardedCohort
+    from percdl.signals.shards import INDEX
+
+    named = options.data or []
+    if len(named) != 1 or not (Path(named[0]).expanduser() / INDEX).is_file():
+        return read_cohort(options)
+    for field in fields(options):
+        if field.name not in ("data", "config") and getattr(options, field.name) is not None:
             fail(
-                f"{option} {path} is among what is read: it would be replaced. Name another file."
+                f"{_flag(field.name)} does not apply to {named[0]}, a folder of shards. Choose "
+                "channels, groups and processing before `write_shards`."
             )
+    return ShardedCohort.open(named[0])
 
 
 def read_metadata(options: DataOptions, cohort: Cohort) -> pd.DataFrame | None:
-    """Return the rows of the table of subjects, where there is one, in the order of a cohort."""
+    """Return the rows of the metadata, if any, in the order of the cohort."""
     from percdl.signals.readers.metadata import Metadata
 
     table = _find(options)[2]
@@ -195,63 +202,73 @@ def read_metadata(options: DataOptions, cohort: Cohort) -> pd.DataFrame | None:
     return Metadata(table, options.metadata_subject, options.group).rows_of(cohort.subjects)
 
 
+def protect_recordings(options: DataOptions, results: Mapping[str, Path | None]) -> None:
+    """Refuse a result, given by its option, that would overwrite a file that is read."""
+    _, files, table = _find(options)
+    read = [file for file in (*files, table) if file is not None and file.exists()]
+    for option, path in results.items():
+        if path is not None and path.exists() and any(path.samefile(file) for file in read):
+            fail(f"{option} {path} is one of the files that are read. Name another file.")
+
+
 def _find(options: DataOptions) -> tuple[str, list[Path], Path | None]:
-    """Return format, files and table of subjects."""
+    """Return the format, the files and the table of metadata."""
     from percdl.signals.readers.files import find_files
     from percdl.signals.readers.folder import FORMATS, find_recordings, participants_table
 
     if not options.data:
-        fail("no recordings are named. Pass a folder, files or patterns as DATA.")
-    if options.input_format not in (None, *FORMATS):
-        fail(f"--input-format {options.input_format} must be one of {', '.join(FORMATS)}.")
+        fail("no recordings were given. Pass a folder, files or patterns as DATA.")
+    format, table = options.input_format, options.metadata
+    if format not in (None, *FORMATS):
+        fail(f"--input-format {format} must be one of {', '.join(FORMATS)}.")
     if len(options.data) == 1 and Path(options.data[0]).expanduser().is_dir():
-        table = options.metadata or participants_table(options.data[0])
-        return *find_recordings(options.data[0], options.input_format, table), table
-    everything = tuple(ending for endings in FORMATS.values() for ending in endings)
-    files = find_files(options.data, everything)
-    if options.metadata is not None and options.metadata.is_file():
-        files = [file for file in files if not file.samefile(options.metadata)]
-    if options.input_format is not None:
-        return options.input_format, files, options.metadata
-    found = {_format_of(file, FORMATS): file for file in reversed(files)}
+        table = table or participants_table(options.data[0])
+        return *find_recordings(options.data[0], format, table), table
+    files = find_files(options.data, tuple(end for ends in FORMATS.values() for end in ends))
+    if table is not None and table.is_file():
+        files = [file for file in files if not file.samefile(table)]
+    return format or _common_format(files, FORMATS), files, table
+
+
+def _common_format(files: list[Path], formats: Mapping[str, tuple[str, ...]]) -> str:
+    of_suffix = {suffix: name for name, suffixes in formats.items() for suffix in suffixes}
+    found = {of_suffix.get(file.suffix.lower()): file for file in reversed(files)}
     if None in found:
-        fail(f"{found[None]} ends like no format known. Say which with --input-format.")
+        fail(f"the format of {found[None]} is unknown. State it with --input-format.")
     if len(found) > 1:
         listed = ", ".join(f"{name} ({file.name})" for name, file in found.items())
-        fail(f"the files are of several formats: {listed}. Name those of one.")
-    return str(next(iter(found))), files, options.metadata
+        fail(f"the files have several formats: {listed}. Pass files of one format.")
+    return str(next(iter(found)))
 
 
-def _format_of(file: Path, formats: Mapping[str, tuple[str, ...]]) -> str | None:
-    return next((name for name, ends in formats.items() if file.suffix.lower() in ends), None)
-
-
-def _refuse_strangers(options: DataOptions, format: str) -> None:
-    """Leave where an option was given that files of this format have no use for."""
+def _refuse_useless(options: DataOptions, format: str) -> None:
+    """Refuse an option that does not apply to this format."""
     for name in (*_OF_TABLES, *_OF_TEXT):
         if name not in _READERS[format] and getattr(options, name) is not None:
-            fail(
-                f"--{name.replace('_', '-')} says nothing about {format.upper()} files. "
-                "Leave it out."
-            )
+            fail(f"{_flag(name)} does not apply to {format.upper()} files. Leave it out.")
     if options.metadata_subject is not None and options.metadata is None:
-        fail("--metadata-subject is a column of --metadata, which is not given.")
+        fail("--metadata-subject names a column of --metadata, which is missing.")
+    if options.zscore and options.zscore_jointly:
+        fail("--zscore and --zscore-jointly exclude each other. Give one of them.")
 
 
-def _listed(names: str | list[str]) -> str | list[str]:
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _split_names(names: str | list[str]) -> str | list[str]:
     parts = [names] if isinstance(names, str) else names
     listed = [name.strip() for part in parts for name in part.split(",")]
     return listed[0] if len(listed) == 1 else listed
 
 
 def _process(cohort: Cohort, options: DataOptions) -> Cohort:
-    if options.zscore and options.zscore_jointly:
-        fail("--zscore and --zscore-jointly exclude each other. Give one of them.")
     if options.resample is not None:
         cohort = cohort.resample(options.resample)
     if options.bandpass is not None:
         low, high = options.bandpass
-        cohort = cohort.bandpass(low if low > 0 else None, high if high < float("inf") else None)
+        is_open = high in (None, float("inf"), "Infinity")  # the latter in settings of a model
+        cohort = cohort.bandpass(low or None, None if is_open else high)
     if options.zscore or options.zscore_jointly:
         cohort = cohort.zscore("channel" if options.zscore else "recording")
     return cohort

@@ -1,25 +1,23 @@
-"""``percdl datasets``: public recordings, and where they are."""
+"""``percdl datasets``: public recordings and where to find them."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from percdl.cli.errors import fail
-from percdl.cli.voice import Voice
+from percdl.cli.output import Output
 
 if TYPE_CHECKING:
     from percdl.datasets.downloads import Source
 
 
-@dataclass(frozen=True)
-class _Dataset:
-    """A public dataset: where it comes from, and how it is found on this machine."""
+class _Dataset(NamedTuple):
+    """A public dataset: its source and the functions that find and load it."""
 
     source: Source
     find: Callable[..., Path]
@@ -27,40 +25,39 @@ class _Dataset:
 
 
 def datasets(
-    voice: Voice,
+    output: Output,
     download: Annotated[
-        str | None, typer.Option(help="Fetch one, unless it is there: gait or ptbxl.")
+        str | None, typer.Option(help="Download gait or ptbxl, if it is not there yet.")
     ] = None,
     data_home: Annotated[
-        Path | None, typer.Option(help="Look there, and download to there.", show_default=False)
+        Path | None, typer.Option(help="Folder to search and download to.", show_default=False)
     ] = None,
 ) -> None:
-    """List the public datasets, where they are found on this machine, and on what terms.
+    """List the public datasets, their location on this computer and their licences.
 
     percdl datasets --download gait
 
-    They are looked for in the folder that PERCDL_DATA names, then in the user's cache.
+    The folder in PERCDL_DATA is searched first, then the user's cache folder.
     """
     known = _known()
     if download is not None and download not in known:
         fail(f"--download {download} must be one of {', '.join(known)}.")
-    with voice.hearing_warnings():
-        if download is not None:
+    if download is not None:
+        with output.showing_warnings():
             folder = known[download].find(data_home, download=True)
-            voice.event("done", dataset=download, folder=folder)
-            voice.say(f"{download}: {folder}")
-            return
-    for name, dataset in known.items():
-        folder = _locate(dataset, data_home)
-        about = dataset.source
-        voice.event(
-            "dataset", name=name, title=about.name, folder=folder, size=about.size,
-            licence=about.licence, citation=about.citation,
+        output.event("done", dataset=download, folder=folder)
+        output.say(f"{download}: {folder}")
+        return
+    for name, (source, _, loader) in known.items():
+        folder = _locate(known[name], data_home)
+        output.event(
+            "dataset", name=name, title=source.name, folder=folder, size=source.size,
+            licence=source.licence, citation=source.citation,
         )  # fmt: skip
-        where = folder or f"not on this machine; percdl datasets --download {name}"
-        voice.say(
-            f"{name}: {about.name}, {about.size}, {about.licence}\n  found:  {where}\n"
-            f"  Python: {dataset.loader}\n  cite:   {about.citation}"
+        where = folder or f"not on this computer; percdl datasets --download {name}"
+        output.say(
+            f"{name}: {source.name}, {source.size}, {source.licence}\n  folder: {where}\n"
+            f"  Python: {loader}\n  cite:   {source.citation}"
         )
 
 
@@ -82,5 +79,5 @@ def _locate(dataset: _Dataset, data_home: Path | None) -> Path | None:
     except DatasetError:
         named = data_home or os.environ.get(ENVIRONMENT_VARIABLE)
         if named and not Path(named).expanduser().is_dir():
-            raise  # a misspelled folder is not an absent dataset
+            raise  # a misspelled folder is not a missing dataset
         return None

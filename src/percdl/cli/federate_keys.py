@@ -10,11 +10,11 @@ from typing import Annotated
 import typer
 
 from percdl.cli.errors import fail, prepare_folder, require_packages, writing
-from percdl.cli.voice import Voice
+from percdl.cli.output import Output
 
 
 def keys(
-    voice: Voice,
+    output: Output,
     site: Annotated[
         str | None,
         typer.Argument(metavar="SITE", help="Name of the site.", show_default=False),
@@ -60,14 +60,14 @@ def keys(
         if server:
             certs.make_server_certificate(server, folder)
     if site is not None:
-        voice.say(
+        output.say(
             f"To the server's administrator: {folder / f'{site}.nodepub'}\n"
             f"To every other site, not by way of the server: {folder / f'{site}.pub'}"
         )
     if authority:
-        voice.say(f"To every site: {folder / 'ca.crt'}")
-    voice.event("done", folder=folder, files=made)
-    voice.say(f"Written to {folder}: {', '.join(made)}")
+        output.say(f"To every site: {folder / 'ca.crt'}")
+    output.event("done", folder=folder, files=made)
+    output.say(f"Written to {folder}: {', '.join(made)}")
 
 
 @contextmanager

@@ -12,10 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from percdl.cli.errors import NOTHING_FOUND, fail, prepare_folder, require_packages, writing
+from percdl.cli.errors import (
+    NOTHING_FOUND,
+    fail,
+    prepare_folder,
+    require_packages,
+    stopping_between_rounds,
+    terminating_like_ctrl_c,
+    writing,
+)
 from percdl.cli.federate_config import ServerTable, read_server_file
-from percdl.cli.interruption import ending_on_request, stopping_between_rounds
-from percdl.cli.voice import Voice
+from percdl.cli.output import Output
 from percdl.exceptions import PerCDLError
 
 if TYPE_CHECKING:
@@ -27,7 +34,7 @@ MODEL, CHECKPOINT, AUDIT = "model.percdl", "checkpoint.percdl", "audit.jsonl"
 
 def server(
     config: Annotated[Path, typer.Argument(metavar="CONFIG", help="TOML file of the server.")],
-    voice: Voice,
+    output: Output,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the run that was interrupted.")
     ] = False,
@@ -52,17 +59,17 @@ def server(
     except PerCDLError as error:
         fail(f"{config} asks for what a federation cannot do: {error}")
     if terms:
-        _tell_terms(federation, voice)
+        _tell_terms(federation, output)
         return
     keys = _read_files(plan)
     place = _prepare(plan, resume)
-    with voice.hearing_warnings(), _connected(plan, keys, voice) as wire:
-        _gather(wire, plan, voice)
-        _fit(federation, wire, plan, voice, place / CHECKPOINT if resume else None, config)
+    with output.showing_warnings(), _connected(plan, keys, output) as wire:
+        _gather(wire, plan, output)
+        _fit(federation, wire, plan, output, place / CHECKPOINT if resume else None, config)
     with writing(place / MODEL, "folder in [server]"):
         federation.model_.save(place / MODEL)
     (place / CHECKPOINT).unlink(missing_ok=True)
-    _conclude(federation, place, voice)
+    _conclude(federation, place, output)
 
 
 def make_federation(plan: ServerTable) -> FederatedPerCDL:
@@ -93,11 +100,11 @@ def make_federation(plan: ServerTable) -> FederatedPerCDL:
     return federation
 
 
-def _tell_terms(federation: FederatedPerCDL, voice: Voice) -> None:
+def _tell_terms(federation: FederatedPerCDL, output: Output) -> None:
     agreement = federation.propose_terms()
-    voice.event("terms", terms=agreement.to_json(), checksum=agreement.digest)
-    voice.say(json.dumps(agreement.to_json(), indent=2))
-    voice.say(f"Checksum, for `agreement` in the files of sites: {agreement.digest}")
+    output.event("terms", terms=agreement.to_json(), checksum=agreement.digest)
+    output.say(json.dumps(agreement.to_json(), indent=2))
+    output.say(f"Checksum, for `agreement` in the files of sites: {agreement.digest}")
 
 
 def _read_files(plan: ServerTable) -> dict[str, bytes]:
@@ -130,30 +137,30 @@ def _prepare(plan: ServerTable, resume: bool) -> Path:
 
 
 @contextmanager
-def _connected(plan: ServerTable, keys: dict[str, bytes], voice: Voice) -> Iterator[Wire]:
+def _connected(plan: ServerTable, keys: dict[str, bytes], output: Output) -> Iterator[Wire]:
     """Yield the wire to the sites of a SuperLink that runs for the time of the block."""
     from percdl.runtimes.flower.link import Listening, running_link
     from percdl.runtimes.flower.logs import logging_to
     from percdl.runtimes.flower.wire import FlowerWire
 
     listening = Listening(plan.host, plan.port, plan.authority, plan.certificate, plan.key)
-    with logging_to(plan.folder / "server.log"), ending_on_request():
+    with logging_to(plan.folder / "server.log"), terminating_like_ctrl_c():
         with running_link(listening, plan.folder) as link:
             nodes = link.admit(keys)
-            voice.say(f"Listening on {plan.host}:{plan.port}.")
+            output.say(f"Listening on {plan.host}:{plan.port}.")
             with link.open_run() as grid:
                 yield FlowerWire(grid, nodes)
 
 
-def _gather(wire: Wire, plan: ServerTable, voice: Voice) -> None:
+def _gather(wire: Wire, plan: ServerTable, output: Output) -> None:
     """Wait until all sites are there, or time is up and there are enough of them."""
     end, known = time.monotonic() + plan.wait, None
     while True:
         present = wire.sites()
         if present != known:
             known = present
-            voice.event("sites", connected=present)
-            voice.say(f"{len(present)} of {len(plan.sites)} sites: {', '.join(present) or '-'}")
+            output.event("sites", connected=present)
+            output.say(f"{len(present)} of {len(plan.sites)} sites: {', '.join(present) or '-'}")
         if len(present) == len(plan.sites):
             return
         if time.monotonic() > end:
@@ -170,14 +177,14 @@ def _fit(
     federation: FederatedPerCDL,
     wire: Wire,
     plan: ServerTable,
-    voice: Voice,
+    output: Output,
     resume: Path | None,
     config: Path,
 ) -> None:
     """Learn over the sites; interrupted, say how to go on."""
     n_rounds = plan.model.n_init + plan.model.n_perso
-    voice.event("start", command="federate server", run=plan.run, rounds=n_rounds)
-    with voice.rounds(n_rounds) as tell, stopping_between_rounds(voice.warn) as check:
+    output.event("start", command="federate server", run=plan.run, rounds=n_rounds)
+    with output.rounds(n_rounds) as tell, stopping_between_rounds(output.warn) as check:
 
         def report(phase: str, index: int, objective: float) -> None:
             tell(phase, index, objective)
@@ -192,11 +199,11 @@ def _fit(
             raise KeyboardInterrupt(f"Stopped. Go on with:\n{again}") from stop
 
 
-def _conclude(federation: FederatedPerCDL, place: Path, voice: Voice) -> None:
+def _conclude(federation: FederatedPerCDL, place: Path, output: Output) -> None:
     for line in describe(federation):
-        voice.say(line)
+        output.say(line)
     model: Any = federation.model_
-    voice.event(
+    output.event(
         "done",
         out=place / MODEL,
         audit=place / AUDIT,
@@ -206,7 +213,7 @@ def _conclude(federation: FederatedPerCDL, place: Path, voice: Voice) -> None:
         stop_reason=model.stop_reason_,
         summary=summarize(federation),
     )
-    voice.say(f"Model: {place / MODEL}\nLog: {place / AUDIT}")
+    output.say(f"Model: {place / MODEL}\nLog: {place / AUDIT}")
     if model.stop_reason_.startswith("Every activation is zero"):
         raise typer.Exit(NOTHING_FOUND)
 

@@ -12,7 +12,7 @@ from percdl.cli.data_options import DataOptions, read_cohort
 from percdl.cli.errors import fail, prepare_folder, require_packages, writing
 from percdl.cli.federate_server import AUDIT, MODEL, describe, summarize
 from percdl.cli.model_options import ModelOptions
-from percdl.cli.voice import Voice
+from percdl.cli.output import Output
 
 if TYPE_CHECKING:
     from percdl.signals import Cohort
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def simulate(
     source: DataOptions,
     options: ModelOptions,
-    voice: Voice,
+    output: Output,
     by: Annotated[
         str | None,
         typer.Option(
@@ -53,10 +53,10 @@ def simulate(
     require_packages(("cryptography",), "federated", "sites of a federation have keys")
     from percdl.federated.front import FederatedPerCDL
 
-    with voice.hearing_warnings():
+    with output.showing_warnings():
         sites = _split(source, by)
         for name, cohort in sites.items():
-            voice.say(f"{name}: {cohort!r}")
+            output.say(f"{name}: {cohort!r}")
         sfreq = next(iter(sites.values())).sfreq
         prepare_folder(out, "--out")
         if any(out.iterdir()):
@@ -68,18 +68,18 @@ def simulate(
             min_subjects_per_site=min_subjects,
             audit=out / AUDIT,
         )
-        voice.event("start", command="federate simulate", sites=list(sites))
+        output.event("start", command="federate simulate", sites=list(sites))
         federation.fit(sites, folder=out / "sites")
     with writing(out / MODEL, "--out"):
         federation.model_.save(out / MODEL)
     for line in describe(federation):
-        voice.say(line)
+        output.say(line)
     model: Any = federation.model_
-    voice.event(
+    output.event(
         "done", out=out / MODEL, secure=federation.secure_, objective=model.objective_,
         summary=summarize(federation),
     )  # fmt: skip
-    voice.say(f"Model: {out / MODEL}\nLog: {out / AUDIT}\nWhat each site keeps: {out / 'sites'}")
+    output.say(f"Model: {out / MODEL}\nLog: {out / AUDIT}\nWhat each site keeps: {out / 'sites'}")
 
 
 def _split(source: DataOptions, by: str | None) -> dict[str, Cohort]:

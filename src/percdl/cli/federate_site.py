@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from percdl.cli.errors import fail, prepare_folder, require_packages
+from percdl.cli.data_options import read_any_cohort
+from percdl.cli.errors import fail, prepare_folder, require_packages, terminating_like_ctrl_c
 from percdl.cli.federate_config import SiteTable, read_site_file
-from percdl.cli.interruption import ending_on_request
-from percdl.cli.voice import Voice
+from percdl.cli.output import Output
 
 if TYPE_CHECKING:
     from percdl.federated.admission import Consent
@@ -30,7 +30,7 @@ SENT = "sent.jsonl"
 
 def site(
     config: Annotated[Path, typer.Argument(metavar="CONFIG", help="TOML file of the site.")],
-    voice: Voice,
+    output: Output,
     check: Annotated[
         bool, typer.Option("--check", help="Look at recordings, keys and server, and end.")
     ] = False,
@@ -48,29 +48,32 @@ def site(
 
     plan = read_site_file(config)
     prepare_folder(plan.folder, "folder in [site]", private=True)
-    with voice.hearing_warnings(), logging_to(plan.folder / "site.log"), ending_on_request():
+    with (
+        output.showing_warnings(),
+        logging_to(plan.folder / "site.log"),
+        terminating_like_ctrl_c(),
+    ):
         ours = make_site(plan)
-        voice.say(f"Site {plan.name}: {ours.cohort!r}")
+        output.say(f"Site {plan.name}: {ours.cohort!r}")
         there = _look_at_server(plan)
-        voice.event(
+        output.event(
             "start", command="federate site", site=plan.name, subjects=len(ours.cohort),
             server=plan.server, connected=there,
         )  # fmt: skip
         if not there:
-            voice.warn(f"no server answers at {plan.server} yet.")
+            output.warn(f"no server answers at {plan.server} yet.")
         if check:
             for doubt in _doubts(plan, ours):
-                voice.warn(doubt)
-            voice.say("Recordings and keys are in order; nothing was sent.")
+                output.warn(doubt)
+            output.say("Recordings and keys are in order; nothing was sent.")
             return
-        _take_part(plan, _Door(ours.answer, plan, voice), voice)
-    voice.event("done", folder=plan.folder)
-    voice.say(f"Results: {plan.folder}")
+        _take_part(plan, _Door(ours.answer, plan, output), output)
+    output.event("done", folder=plan.folder)
+    output.say(f"Results: {plan.folder}")
 
 
 def make_site(plan: SiteTable) -> FederatedSite:
     """Return a site, its recordings read and its keys looked at."""
-    from percdl.cli.scale import read_any_cohort
     from percdl.federated.certificates import check_node_key
     from percdl.federated.keys import check_name
     from percdl.federated.site import FederatedSite
@@ -143,7 +146,7 @@ def _look_at_server(plan: SiteTable) -> bool:
     return look_at_server(plan.server, plan.authority)
 
 
-def _take_part(plan: SiteTable, door: _Door, voice: Voice) -> None:
+def _take_part(plan: SiteTable, door: _Door, output: Output) -> None:
     """Serve until the run is over; connect again where the connection is lost."""
     from percdl.runtimes.flower.node import Joining, running_node
     from percdl.runtimes.flower.processes import EndedError
@@ -152,20 +155,20 @@ def _take_part(plan: SiteTable, door: _Door, voice: Voice) -> None:
     while True:
         try:
             with running_node(joining, plan.folder, plan.port) as node:
-                voice.say(f"Waiting for {plan.server}. Ctrl-C leaves.")
+                output.say(f"Waiting for {plan.server}. Ctrl-C leaves.")
                 node.serve(door.answer, door.is_done)
             return
         except EndedError as error:
             # A server takes a site back once it has noticed that it left, a minute after a crash.
-            voice.warn(f"{error} Next try in {plan.retry:g} s.")
+            output.warn(f"{error} Next try in {plan.retry:g} s.")
             time.sleep(plan.retry)
 
 
 class _Door:
     """Hands requests to a site and tells what is asked; knows when the run is over."""
 
-    def __init__(self, answer: Answer, plan: SiteTable, voice: Voice) -> None:
-        self._answer, self._plan, self._voice = answer, plan, voice
+    def __init__(self, answer: Answer, plan: SiteTable, output: Output) -> None:
+        self._answer, self._plan, self._output = answer, plan, output
         self._finished: float | None = None
 
     def answer(self, request: Request) -> Reply:
@@ -176,15 +179,15 @@ class _Door:
         try:
             reply = self._answer(request)
         except FederationError as error:
-            self._voice.warn(f"{request.kind} of run {request.run}, refused: {error}")
+            self._output.warn(f"{request.kind} of run {request.run}, refused: {error}")
             raise
         self._note(reply)
         seconds, weight = time.perf_counter() - began, n_bytes(reply)
-        self._voice.event(
+        self._output.event(
             "answer", kind=request.kind, run=request.run, round=request.round, bytes=weight,
             seconds=round(seconds, 3),
         )  # fmt: skip
-        self._voice.say(
+        self._output.say(
             f"{request.run}, round {request.round} ({request.kind}): "
             f"{weight} bytes sent after {seconds:.1f} s"
         )

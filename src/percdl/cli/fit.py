@@ -1,167 +1,179 @@
-"""``percdl fit``: from recordings to a model."""
+"""``percdl fit`` and ``percdl suggest``: from recordings to a model, or to its settings."""
 
 from __future__ import annotations
 
+import json
+import shlex
 import time
-from dataclasses import asdict, fields
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from percdl.cli.config import Context, set_defaults
-from percdl.cli.data_options import DataOptions, keep_recordings, read_metadata
-from percdl.cli.errors import NOTHING_FOUND, prepare_file, require_packages, writing
-from percdl.cli.interruption import stopping_between_rounds
-from percdl.cli.model_options import ModelOptions
-from percdl.cli.scale import connected, read_any_cohort
-from percdl.cli.voice import Voice, plain
+from percdl.cli.data_options import (
+    DataOptions,
+    protect_recordings,
+    read_any_cohort,
+    read_cohort,
+    read_metadata,
+)
+from percdl.cli.durations import AUTO, check_duration_or_auto, in_samples
+from percdl.cli.errors import (
+    NOTHING_FOUND,
+    CommandError,
+    fail,
+    prepare_file,
+    require_packages,
+    stopping_between_rounds,
+    writing,
+)
+from percdl.cli.model_options import LARGEST_SEED, ModelOptions
+from percdl.cli.options import check_table, set_defaults, types_of
+from percdl.cli.output import Output, to_json
+from percdl.exceptions import PerCDLError
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from percdl.estimators import PerCDL
     from percdl.runtimes.protocol import Place
     from percdl.signals import AnyCohort
 
-# How a checkpoint is called: like the model, and this.
+# A checkpoint has the name of the model file and this ending.
 ENDING = ".checkpoint"
+# Seconds to wait for a Dask scheduler.
+PATIENCE = 10
 
 
-def _as_before(context: Context, path: Path | None) -> Path | None:
-    """Make the settings of the fit that was interrupted the defaults of this one."""
+def _resume(context: Any, path: Path | None) -> Path | None:
+    """Make the settings of the interrupted fit the defaults of this one."""
     if path is not None and not context.resilient_parsing:
-        from percdl.cli.errors import told
         from percdl.estimators.checkpoint import read_checkpoint
 
-        with told():
+        try:
             set_defaults(context, _trusted(read_checkpoint(path).settings or {}, path))
+        except (CommandError, PerCDLError) as error:
+            raise typer.BadParameter(str(error)) from error
     return path
 
 
 def _trusted(settings: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Return what a checkpoint, whoever it comes from, may decide: the data and the model.
+    """Return the settings that a checkpoint may decide, since it can come from anyone.
 
-    The model is written where the checkpoint is, whatever it says, and no address is called. A
-    report goes where it was to go if that is beside the checkpoint or in this folder.
+    These are the data and the model. The model is written beside the checkpoint, and no address
+    is contacted. A report is written if its place is beside the checkpoint or the working folder.
     """
-    from percdl.estimators import container
-    from percdl.signals.contents import ByName, Choice, Either, Flag, Many, Number, Text
-
-    word = Either((Choice((None,)), Flag(), Number(), Text()))  # what an option can be told
-    known = {field.name for field in (*fields(DataOptions), *fields(ModelOptions))} - {"config"}
-    chosen = {name: value for name, value in settings.items() if name in known}
-    with container.naming(path, container.CHECKPOINT):
-        ByName(Either((word, Many(word)))).check(chosen, "settings")
+    types = types_of(DataOptions) | types_of(ModelOptions)
+    del types["config"]
+    known = {name: v for name, v in settings.items() if name in types and v is not None}
+    chosen = check_table(known, types, str(path))
     if path.name.endswith(ENDING):
-        chosen["out"] = str(path.with_name(path.name.removesuffix(ENDING)))
+        chosen["out"] = path.with_name(path.name.removesuffix(ENDING))
     report = settings.get("report")
     if isinstance(report, str) and report.isprintable() and report.endswith(".html"):
         if Path(report).resolve().parent in (path.resolve().parent, Path.cwd().resolve()):
             return {**chosen, "report": report}
     if report is not None:
-        typer.echo(f"To have the report of that fit as well: --report {report!r}", err=True)
+        typer.echo(f"To write the report of that fit as well: --report {report!r}", err=True)
     return chosen
 
 
 def fit(
     source: DataOptions,
     options: ModelOptions,
-    voice: Voice,
-    out: Annotated[Path, typer.Option(help="The model file; an old one is replaced.")] = Path(
+    output: Output,
+    out: Annotated[Path, typer.Option(help="Model file to write or replace.")] = Path(
         "model.percdl"
     ),
     report: Annotated[
-        Path | None, typer.Option(help="Write an HTML report as well.", show_default=False)
+        Path | None, typer.Option(help="HTML report to write, optional.", show_default=False)
     ] = None,
     resume: Annotated[
         Path | None,
         typer.Option(
-            help="Go on from the checkpoint of an interrupted fit, with its settings.",
+            help="Continue from the checkpoint of an interrupted fit, with its settings.",
             is_eager=True,
-            callback=_as_before,
+            callback=_resume,
             show_default=False,
         ),
     ] = None,
     checkpoint: Annotated[
-        bool, typer.Option(help="Write OUT.checkpoint after each round; Ctrl-C leaves it.")
+        bool, typer.Option(help="Write OUT.checkpoint after each round. Ctrl-C keeps it.")
     ] = True,
     dask: Annotated[
         str | None,
         typer.Option(
             metavar="ADDRESS",
-            help="Run on the workers of a Dask scheduler: its address, or its scheduler file.",
+            help="Run on Dask workers: address of the scheduler, or its scheduler file.",
             show_default=False,
         ),
     ] = None,
 ) -> None:
-    """Learn the patterns that people share, and how each person differs.
+    """Learn the patterns that subjects share, and how each subject differs.
 
     percdl fit walks/ --channels RRY --sfreq 100 --atom-length 1.0s --out gait.percdl
 
-    Number of atoms, atom length and penalty are chosen from the data unless given. After Ctrl-C,
-    `percdl fit --resume OUT.checkpoint` goes on and ends with the same result. DATA may be
-    a folder written by `percdl.write_shards`, which need not fit in memory.
+    The number of atoms, their length and the penalty are estimated from the data unless given.
+    After Ctrl-C, `percdl fit --resume OUT.checkpoint` continues and gives the same result. DATA
+    can be a folder of `percdl.write_shards`, which need not fit in memory.
 
-    Exit codes: 0 done, 1 an error of PerCDL, 2 wrong options or files, 3 done but nothing was
+    Exit codes: 0 success, 1 internal error, 2 wrong options or files, 3 success but no pattern
     found, 130 interrupted.
     """
     from percdl.signals import as_cohort
 
     began = time.perf_counter()
-    _prepare(out, report)
-    keep_recordings(source, {"--out": out, "--report": report})
-    with voice.hearing_warnings(), connected(dask, voice) as runtime:
+    prepare_file(out, "--out")
+    if report is not None:
+        require_packages(("jinja2", "plotly", "matplotlib"), "plot", "a report draws pictures")
+        prepare_file(report, "--report")
+    protect_recordings(source, {"--out": out, "--report": report})
+    with output.showing_warnings(), _connected(dask, output) as runtime:
         cohort = read_any_cohort(source)
         if report is not None:
-            as_cohort(cohort)  # a report draws all recordings: those on disk are refused now
-        voice.say(repr(cohort))
-        settings = plain({**asdict(source), **asdict(options), "out": out, "report": report})
-        del settings["config"]  # what it said is here
-        kept = _beside(out) if checkpoint else None
-        model = _fit(cohort, options, settings, voice, resume, kept, runtime)
+            as_cohort(cohort)  # raises for shards: a report needs all recordings in memory
+        output.say(repr(cohort))
+        settings = {**asdict(source), **asdict(options), "out": out, "report": report}
+        del settings["config"]  # its options are among the others
+        settings = json.loads(to_json(settings, infinity="strings"))
+        kept = out.with_name(out.name + ENDING) if checkpoint else None
+        model = _fit(cohort, options, settings, output, resume, kept, runtime)
         with writing(out, "--out"):
             model.save(out)
         for finished in (resume, kept):
             if finished is not None:
                 finished.unlink(missing_ok=True)
         if report is not None:
-            _write_report(model, report, cohort, read_metadata(source, as_cohort(cohort)))
-    _conclude(model, cohort, voice, out, report, time.perf_counter() - began)
+            from percdl.report.cohort import write_report
 
-
-def _beside(out: Path) -> Path:
-    return out.with_name(out.name + ENDING)
-
-
-def _prepare(out: Path, report: Path | None) -> None:
-    prepare_file(out, "--out")
-    if report is not None:
-        require_packages(("jinja2", "plotly", "matplotlib"), "plot", "a report draws pictures")
-        prepare_file(report, "--report")
+            with writing(report, "--report"):
+                metadata = read_metadata(source, as_cohort(cohort))
+                write_report(model, report, cohort, metadata=metadata)
+    _conclude(model, cohort, output, out, report, time.perf_counter() - began)
 
 
 def _fit(
     cohort: AnyCohort,
     options: ModelOptions,
     settings: dict[str, Any],
-    voice: Voice,
+    output: Output,
     resume: Path | None,
     checkpoint: Path | None,
     runtime: Place | None,
 ) -> PerCDL:
-    """Fit, from the start or from a checkpoint; interrupted, say how to go on."""
+    """Fit, from the start or from a checkpoint; if interrupted, say how to continue."""
     from percdl.estimators.checkpoint import fit_with_checkpoints, read_checkpoint
     from percdl.estimators.restarts import count_rounds
 
     model: Any = options.build(cohort.sfreq)
     before = None if resume is None else read_checkpoint(resume)
     if before is None and checkpoint is not None and checkpoint.exists():
-        voice.warn(f"{checkpoint} is of an earlier fit and is replaced; --resume goes on from it.")
-    n_rounds = count_rounds(model)
-    done = 0 if before is None else before.content["restart"] * (model.n_init + model.n_perso)
-    done += 0 if before is None else before.n_rounds
-    voice.event(
+        output.warn(f"{checkpoint}, of an earlier fit, is replaced. To continue it: --resume.")
+    n_rounds, done = count_rounds(model), 0
+    if before is not None:
+        done = before.content["restart"] * (model.n_init + model.n_perso) + before.n_rounds
+    output.event(
         "start",
         command="fit",
         subjects=len(cohort),
@@ -171,13 +183,10 @@ def _fit(
         rounds_done=done,
         settings=settings,
     )
-    saved: list[Path] = [] if resume is None else [resume]
-    with voice.rounds(n_rounds - done) as tell, stopping_between_rounds(voice.warn) as check:
+    with output.rounds(n_rounds - done) as show, stopping_between_rounds(output.warn) as check:
 
         def report(phase: str, index: int, objective: float) -> None:
-            if checkpoint is not None:
-                saved.append(checkpoint)
-            tell(phase, index, objective)
+            show(phase, index, objective)
             check()
 
         try:
@@ -191,39 +200,33 @@ def _fit(
                 runtime=runtime,
             )
         except KeyboardInterrupt as stop:
-            kept = [path for path in saved if path.exists()]
-            raise KeyboardInterrupt(_how_to_resume(kept[-1] if kept else None)) from stop
+            saved = [path for path in (checkpoint, resume) if path is not None and path.exists()]
+            raise KeyboardInterrupt(_how_to_resume(saved)) from stop
 
 
-def _how_to_resume(checkpoint: Path | None) -> str:
-    import shlex
-
-    if checkpoint is None:
-        return "Stopped; nothing was written that one could go on from."
+def _how_to_resume(saved: list[Path]) -> str:
+    if not saved:
+        return "Stopped before a checkpoint was written."
     return (
-        f"Stopped. What was learned is in {checkpoint}. Go on with:\n"
-        f"percdl fit --resume {shlex.quote(str(checkpoint))}"
+        f"Stopped. The last round is in {saved[0]}. Continue with:\n"
+        f"percdl fit --resume {shlex.quote(str(saved[0]))}"
     )
 
 
-def _write_report(
-    model: PerCDL, path: Path, cohort: AnyCohort, metadata: pd.DataFrame | None
-) -> None:
-    from percdl.report.cohort import write_report
-
-    with writing(path, "--report"):
-        write_report(model, path, cohort, metadata=metadata)
-
-
 def _conclude(
-    model: PerCDL, cohort: AnyCohort, voice: Voice, out: Path, report: Path | None, seconds: float
+    model: PerCDL,
+    cohort: AnyCohort,
+    output: Output,
+    out: Path,
+    report: Path | None,
+    seconds: float,
 ) -> None:
-    """Say what came out; leave with another code where nothing did."""
+    """Print the result; exit with another code if nothing was found."""
     from percdl.estimators.scoring import explained_share
 
     found = len(model.events_)
     explained = explained_share(cohort, model.personalization_)
-    voice.event(
+    output.event(
         "done",
         out=out,
         report=report,
@@ -236,11 +239,117 @@ def _conclude(
         stop_reason=model.stop_reason_,
         seconds=round(seconds, 3),
     )
-    voice.say(
+    output.say(
         f"{model.n_atoms_} atom(s) of {model.atom_length_} samples "
         f"({model.atom_length_ / model.sfreq_:.3g} s), penalty {model.penalty_:.3g}: "
         f"{found} events in {len(cohort)} recording(s), {explained:.1%} of the energy explained."
     )
-    voice.say(f"Model: {out}" if report is None else f"Model: {out}\nReport: {report}")
+    output.say(f"Model: {out}" if report is None else f"Model: {out}\nReport: {report}")
     if not found:
         raise typer.Exit(NOTHING_FOUND)
+
+
+@contextmanager
+def _connected(address: str | None, output: Output) -> Iterator[Place | None]:
+    """Yield the workers of a Dask scheduler as a runtime; None without an address."""
+    if address is None:
+        yield None
+        return
+    require_packages(("distributed",), "distributed", "--dask runs on Dask workers")
+    from distributed import Client
+
+    from percdl.runtimes.dask import DaskRuntime
+
+    where = _scheduler(address)
+    try:
+        client = Client(**where, timeout=PATIENCE, set_as_default=False)
+    except (OSError, ValueError) as error:
+        fail(f"--dask {address}: no scheduler answers ({error}). Start it, or check the address.")
+    with client:
+        if not client.nthreads():
+            output.warn(f"the scheduler at {address} has no workers yet. The fit waits for one.")
+        yield DaskRuntime(client)
+
+
+def _scheduler(address: str) -> dict[str, Any]:
+    """Return the arguments of `Client`; it would wait long for a wrong address."""
+    from distributed.comm.addressing import get_address_host_port
+
+    if Path(address).is_file():
+        return {"scheduler_file": address}
+    try:
+        get_address_host_port(address)
+    except ValueError:
+        fail(
+            f"--dask {address} is neither a scheduler file nor an address such as "
+            "tcp://scheduler:8786. A scheduler file exists only while its scheduler runs."
+        )
+    return {"address": address}
+
+
+def suggest(
+    source: DataOptions,
+    output: Output,
+    atom_length: Annotated[
+        str,
+        typer.Option(
+            help="If given, choose the rest for it: 1.0s, 250ms, 100 (samples).",
+            callback=check_duration_or_auto,
+            metavar="DURATION",
+        ),
+    ] = AUTO,
+    seed: Annotated[
+        int, typer.Option(min=0, max=LARGEST_SEED, help="Seed of the random numbers.")
+    ] = 0,
+) -> None:
+    """Suggest the atom length, the number of atoms and the penalty for recordings.
+
+    percdl suggest walks/ --channels RRY --sfreq 100
+
+    The atom length comes from the period of the recordings, the penalty from their noise. Exit
+    code 3: the recordings are not periodic.
+    """
+    from percdl.analysis import suggest_atom_length
+    from percdl.estimators import PerCDL
+    from percdl.estimators.automatic import choose
+    from percdl.estimators.validation import check_parameters
+    from percdl.exceptions import InvalidRecordingError
+
+    with output.showing_warnings():
+        cohort = read_cohort(source)
+        output.say(repr(cohort))
+        output.event("start", command="suggest", subjects=len(cohort))
+        length, period = in_samples(atom_length, cohort.sfreq), None
+        if length == AUTO:
+            try:
+                period = suggest_atom_length(cohort)
+            except InvalidRecordingError as error:
+                output.warn(str(error))
+                raise typer.Exit(NOTHING_FOUND) from error
+            length = period.length
+        model = PerCDL(AUTO, length, penalty=AUTO, random_state=seed, progress=False)
+        check_parameters("PerCDL", model.get_params(deep=False))
+        chosen = choose(model, cohort)
+    seconds = chosen.atom_length / cohort.sfreq
+    output.event(
+        "done",
+        n_atoms=chosen.n_atoms,
+        atom_length=chosen.atom_length,
+        atom_seconds=seconds,
+        penalty=chosen.penalty,
+        period=None if period is None else period.period,
+        confidence=None if period is None else period.confidence,
+    )
+    if period is not None:
+        output.say(
+            f"period       {period.period / cohort.sfreq:.3g} s (median over recordings; "
+            f"similarity of cycles {period.confidence:.2f} of 1)"
+        )
+    penalty = f"{float(f'{chosen.penalty:.3g}'):g}"
+    output.say(
+        f"atom length  {chosen.atom_length} samples, {seconds:.3g} s\n"
+        f"atoms        {chosen.n_atoms}\n"
+        f"penalty      {penalty} (lower: more events, higher: only clear ones)\n"
+        f"To fit:      percdl fit ... --atom-length {chosen.atom_length} --n-atoms "
+        f"{chosen.n_atoms} --penalty {penalty}"
+    )

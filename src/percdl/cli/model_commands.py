@@ -1,0 +1,327 @@
+"""``percdl personalize``, ``events``, ``report`` and ``info``: commands that read a model file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from percdl.cli.data_options import DataOptions, protect_recordings, read_cohort, read_metadata
+from percdl.cli.errors import (
+    NOTHING_FOUND,
+    prepare_file,
+    prepare_folder,
+    require_packages,
+    writing,
+)
+from percdl.cli.output import Output, to_json
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from percdl.estimators.personalization import Personalization
+
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file of `percdl fit`.")]
+
+
+class Format(StrEnum):
+    """File format of events."""
+
+    CSV = "csv"
+    BIDS = "bids"
+    WFDB = "wfdb"
+
+
+def personalize(
+    model: Model,
+    source: DataOptions,
+    output: Output,
+    out: Annotated[
+        Path, typer.Option(help="CSV file of parameters, one row per subject and atom.")
+    ],
+    events: Annotated[
+        Path | None, typer.Option(help="CSV file of events, optional.", show_default=False)
+    ] = None,
+) -> None:
+    """Estimate the parameters of new subjects with the atoms of a fitted model.
+
+    percdl personalize gait.percdl new/ --out params.csv --events events.csv
+
+    Files are read and processed as in the fit, unless options say otherwise. Exit code 3: no
+    pattern was found in any recording.
+    """
+    from percdl.estimators.persistence import load
+    from percdl.signals import events_to_csv
+
+    prepare_file(out, "--out")
+    if events is not None:
+        prepare_file(events, "--events")
+    protect_recordings(source, {"--out": out, "--events": events})
+    with output.showing_warnings():
+        fitted = load(model)
+        cohort = read_cohort(source, fitted.settings_)
+        output.say(repr(cohort))
+        output.event("start", command="personalize", model=model, subjects=len(cohort))
+        found = fitted.personalize(cohort)
+    with writing(out, "--out"):
+        _write_table(_parameter_table(found), out)
+    if events is not None:
+        with writing(events, "--events"):
+            events_to_csv(found.events, events)
+    output.event("done", out=out, events_file=events, events=len(found.events))
+    output.say(f"{len(found.events)} events in {len(cohort)} recording(s).\nParameters: {out}")
+    if events is not None:
+        output.say(f"Events: {events}")
+    if not len(found.events):
+        raise typer.Exit(NOTHING_FOUND)
+
+
+def _parameter_table(found: Personalization) -> pd.DataFrame:
+    """Return activations and parameters, one row per subject and atom."""
+    import numpy as np
+    import pandas as pd
+
+    n_subjects, n_atoms, n_params = found.params.shape
+    table = pd.DataFrame(
+        {
+            "subject": np.repeat(np.asarray(found.subjects, object), n_atoms),
+            "atom": np.tile(np.arange(n_atoms), n_subjects),
+            "activations": found.n_activations.ravel(),
+        }
+    )
+    names = pd.Index([f"param{m}" for m in range(n_params)])
+    return table.join(pd.DataFrame(found.params.reshape(-1, n_params), columns=names))
+
+
+def _write_table(table: pd.DataFrame, path: Path) -> None:
+    from percdl.signals.writers.files import replace_file
+
+    replace_file(path, table.to_csv(index=False, lineterminator="\n").encode("utf-8"))
+
+
+def events(
+    model: Model,
+    source: DataOptions,
+    output: Output,
+    out: Annotated[Path, typer.Option(help="A file (csv) or a folder (bids, wfdb).")],
+    format: Annotated[Format, typer.Option("--format", help="File format.")] = Format.CSV,
+    task: Annotated[str, typer.Option(help="BIDS: name of the task.")] = "recording",
+    datatype: Annotated[str, typer.Option(help="BIDS: folder of the recordings.")] = "beh",
+    extension: Annotated[str, typer.Option(help="WFDB: file extension.")] = "percdl",
+) -> None:
+    """Find the patterns of a model in recordings and write the times at which they occur.
+
+    percdl events gait.percdl new/ --format bids --out study/
+
+    Without DATA, the events of the fit are written. With DATA, each recording is personalized
+    from the start with the final atoms, also a recording of the fit. Its events can therefore
+    differ slightly from those of the fit.
+
+    Files are read and processed as in the fit, unless options say otherwise. Exit code 3: there
+    are no events.
+    """
+    from percdl.estimators.persistence import load
+
+    (prepare_file if format is Format.CSV else prepare_folder)(out, "--out")
+    with output.showing_warnings():
+        fitted = load(model)
+        table, subjects = fitted.events_, fitted.subjects_
+        if source.data:
+            cohort = read_cohort(source, fitted.settings_)
+            output.say(repr(cohort))
+            output.event("start", command="events", model=model, subjects=len(cohort))
+            table, subjects = fitted.personalize(cohort).events, cohort.subjects
+        options: dict[str, Any] = {}
+        if format is Format.BIDS:
+            length = fitted.atom_length_ / fitted.sfreq_
+            options = {"duration": length, "task": task, "datatype": datatype}
+            options["subjects"] = subjects
+        elif format is Format.WFDB:
+            options = {"sfreq": fitted.sfreq_, "extension": extension}
+        with writing(out, "--out"):
+            written = _write_events(format, table, out, options)
+    output.event("done", out=out, events=len(table), files=written)
+    output.say(f"{len(table)} events in {len(subjects)} recording(s).")
+    output.say(f"Events: {out}" + ("" if format is Format.CSV else f" ({len(written)} files)"))
+    if not len(table):
+        raise typer.Exit(NOTHING_FOUND)
+
+
+def _write_events(
+    format: Format, table: pd.DataFrame, out: Path, options: dict[str, Any]
+) -> list[Path]:
+    """Write all files of a format or none; return their paths."""
+    from percdl.signals import events_to_bids, events_to_csv, events_to_wfdb
+
+    if format is Format.CSV:
+        events_to_csv(table, out)
+        return [out]
+    with _staged(out) as folder:
+        (events_to_bids if format is Format.BIDS else events_to_wfdb)(table, folder, **options)
+        names = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+    return [out / name for name in names]
+
+
+@contextmanager
+def _staged(folder: Path) -> Iterator[Path]:
+    """Yield a scratch folder; its files are moved to ``folder`` at the end."""
+    from percdl.signals.writers.leftovers import scratch_folder
+
+    with scratch_folder(folder, "events") as stage:
+        yield stage
+        for file in sorted(path for path in stage.rglob("*") if path.is_file()):
+            target = folder / file.relative_to(stage)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(file, target)
+
+
+def report(
+    model: Model,
+    source: DataOptions,
+    output: Output,
+    out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("report.html"),
+    reference: Annotated[
+        str | None,
+        typer.Option(
+            help="Group to compare others with. (default: healthy, control, normal, ...)",
+            show_default=False,
+        ),
+    ] = None,
+    person: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of --metadata that identifies people with several recordings.",
+            show_default=False,
+        ),
+    ] = None,
+    title: Annotated[
+        str | None, typer.Option(help="Heading of the page.", show_default=False)
+    ] = None,
+    open_page: Annotated[
+        bool, typer.Option("--open/--no-open", help="Open the page in a browser.")
+    ] = False,
+) -> None:
+    """Write an interactive HTML page about a model: subjects, cycles, atoms, warps, groups.
+
+    percdl report gait.percdl walks/ --metadata subjects.csv --group diagnosis --out gait.html
+
+    DATA are the recordings of the fit, or others, which are personalized first. The page is one
+    file that works offline.
+    """
+    require_packages(("jinja2", "plotly", "matplotlib"), "plot", "a report draws pictures")
+    from percdl.estimators.persistence import load
+    from percdl.report.cohort import write_report
+
+    prepare_file(out, "--out")
+    protect_recordings(source, {"--out": out})
+    with output.showing_warnings():
+        fitted = load(model)
+        cohort = read_cohort(source, fitted.settings_)
+        output.say(repr(cohort))
+        table = (fitted.settings_ or {}).get("metadata")
+        if table is not None and source.metadata is None and not any(cohort.groups):
+            output.warn(f"there are no groups. The fit used --metadata {table}: pass it here too.")
+        output.event("start", command="report", model=model, subjects=len(cohort))
+        metadata = read_metadata(source, cohort)
+        with writing(out, "--out"):
+            write_report(
+                fitted,
+                out,
+                cohort,
+                reference=reference,
+                metadata=metadata,
+                person=person,
+                title=title,
+            )
+    output.event("done", out=out, bytes=out.stat().st_size)
+    output.say(f"Page: {out}")
+    if open_page:
+        typer.launch(out.resolve().as_uri())
+
+
+def info(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A model or a checkpoint.")],
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Describe a model file: the model, its subjects and the options of the fit.
+
+    percdl info gait.percdl
+    """
+    from percdl.estimators import container
+
+    version = container.written_by(file)
+    is_model = container.kind_of(file) != container.CHECKPOINT
+    described = _describe_model(file) if is_model else _describe_checkpoint(file)
+    described = {"file": file, "version": version, **described}
+    typer.echo(to_json(described) if json else "\n".join(_lines(described)))
+
+
+def _describe_model(path: Path) -> dict[str, Any]:
+    from percdl.estimators.persistence import load
+
+    model = load(path)
+    n_subjects, n_atoms, n_params = model.params_.shape
+    return {
+        "model": type(model).__name__,
+        "transform": repr(model._get_transform()),
+        "atoms": n_atoms,
+        "atom_length": model.atom_length_,
+        "atom_seconds": model.atom_length_ / model.sfreq_,
+        "penalty": model.penalty_,
+        "parameters_per_atom": n_params,
+        "subjects": n_subjects,
+        "channels": list(model.channels_),
+        "units": list(model.units_),
+        "sfreq": model.sfreq_,
+        "processing": None if model.processing_ is None else list(model.processing_),
+        "events": len(model.events_),
+        "subjects_without_events": int((model.n_activations_.sum(1) == 0).sum()),
+        "objective": model.objective_,
+        "rounds": int(model.history_["step"].isin(["CDU", "PerCDU"]).sum()),
+        "seconds": float(model.history_["seconds"].iloc[-1]),
+        "stop_reason": model.stop_reason_,
+        "settings": model.settings_,
+    }
+
+
+def _describe_checkpoint(path: Path) -> dict[str, Any]:
+    from percdl.estimators.checkpoint import read_checkpoint
+
+    checkpoint = read_checkpoint(path)
+    chosen = checkpoint.content["chosen"]
+    return {
+        "checkpoint_of": checkpoint.content["model"],
+        "run": checkpoint.content["restart"] + 1,
+        "rounds_done": checkpoint.n_rounds,
+        "atoms": chosen[0],
+        "atom_length": chosen[1],
+        "penalty": chosen[2],
+        "objective": checkpoint.content["history"][-1][3],
+        "to_continue": f"percdl fit --resume {path}",
+        "settings": checkpoint.settings,
+    }
+
+
+def _lines(described: dict[str, Any]) -> list[str]:
+    settings = described.pop("settings")
+    lines = [f"{name.replace('_', ' '):<24} {_text(value)}" for name, value in described.items()]
+    if settings is None:
+        return [*lines, f"{'settings':<24} not fitted from the command line"]
+    given = {name: value for name, value in settings.items() if value is not None}
+    options = [f"  {name.replace('_', '-'):<22} {_text(v)}" for name, v in given.items()]
+    return [*lines, "settings", *options]
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "unknown"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value)) or "none"
+    return str(value)
