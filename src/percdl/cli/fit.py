@@ -53,7 +53,7 @@ def _resume(context: Any, path: Path | None) -> Path | None:
 
         try:
             set_defaults(context, _trusted(read_checkpoint(path).settings or {}, path))
-        except (CommandError, PerCDLError) as error:
+        except (CommandError, PerCDLError, OSError) as error:
             raise typer.BadParameter(str(error)) from error
     return path
 
