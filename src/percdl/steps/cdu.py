@@ -14,9 +14,9 @@ def update_dictionary(
     """Return the atoms (K, L, P) that fit best, ``phi_k = m_k / w_k``, and their moves.
 
     ``moment`` (K, L + 2R, P) and ``weight`` (K, L + 2R, Q) are sums over subjects. Exact for
-    non-overlapping codes. With margins (R > 0) an atom moves by the samples that ``moves`` (K,)
-    says or, if nothing is said, to the window in which the segments hold most energy; this undoes
-    the offset an initialization leaves. An atom without activations is kept (decision 11).
+    non-overlapping codes. With margins (R > 0) an atom moves by ``moves`` (K,) samples or, if
+    None, to the window in which the segments have most energy, which undoes an offset of the
+    initialization. An atom without activations is kept (decision 11).
     """
     n_atoms, length, _ = dictionary.shape
     margin = (moment.shape[1] - length) // 2
@@ -31,7 +31,7 @@ def update_dictionary(
 
 
 def explained(moment: np.ndarray, weight: np.ndarray) -> float:
-    """Return the energy that the updated atoms explain with the codes they were made from."""
+    """Return the energy that the updated atoms explain with the same codes."""
     return float(np.divide(moment**2, weight, out=np.zeros_like(moment), where=weight > 0).sum())
 
 
@@ -42,6 +42,6 @@ def normalize(dictionary: np.ndarray) -> np.ndarray:
 
 
 def _first_best(energy: np.ndarray, margin: int) -> int:
-    """Return the window of largest energy, staying put unless a move is worth it."""
+    """Return the window of largest energy; stay unless a move gains enough."""
     best = int(energy.argmax())
     return best if energy[best] > energy[margin] * (1 + 1e-6) else margin

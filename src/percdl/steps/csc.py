@@ -19,13 +19,13 @@ def encode(
     penalty: Float[Array, ""],
     rules: L0Coder = L0Coder(),  # noqa: B008  (a constant)
 ) -> tuple[Events, Float[Array, " S"]]:
-    """Return the best non-overlapping code of each recording and what it gains.
+    """Return the best non-overlapping code of each recording and its gain.
 
-    Solves, exactly and for each recording x, with atoms of its own or shared by all,
+    Solves, exactly and per recording x, with its own or shared atoms,
 
     ``min over Z of |x - sum_k z_k * phi_k|^2 + penalty |Z|_0``
 
-    over codes whose supports do not overlap (Eqs. 1 and 3 with the atoms fixed). The
+    over codes with disjoint supports (Eqs. 1 and 3 with the atoms fixed). The
     objective of the result is ``|x|^2 - gain``. Missing samples are left out of the norm.
 
     Cost O(K N (P log N)) for the correlations and O(N) for the dynamic program, of which
@@ -55,7 +55,7 @@ def correlate(signals: Signals, atoms: Float[Array, "S_or_1 K L P"]):
     groups = signals.observed.shape[2]
     power = atoms**2 if groups > 1 else jnp.sum(atoms**2, axis=3, keepdims=True)
     norm = _cross_correlation(signals.observed, power)
-    # The FFT leaves rounding where the true norm is zero; an atom seen so little is unseen.
+    # Rounding of the FFT leaves small values where the true norm is zero.
     floor = 1e-4 * jnp.sum(atoms**2, axis=(2, 3))[..., None] * (1 / length)
     return projection, jnp.where(norm > floor, norm, 0)
 
@@ -80,8 +80,8 @@ def select_disjoint(
     The dynamic program is ``B[v] = max(B[v-1], B[v-span] + gain[v])``, B[v] the best total
     with onsets up to v. In a block of ``span`` positions ``B[v-span]`` lies in the block
     before, so a block is one addition and one running maximum. With ``max_events`` a second
-    axis counts the events used. Recordings lie along the last axis, where a CPU's vector
-    units want them.
+    axis counts the events used. Recordings lie along the last axis, for the vector units of
+    a CPU.
 
     Returns the onsets in increasing order, -1 in empty slots, and the totals.
     """
@@ -102,7 +102,7 @@ def select_disjoint(
 
 
 def count_slots(n_positions: int, span: int, max_events: int | None) -> int:
-    """Return how many events at least ``span`` apart fit into so many positions."""
+    """Return how many events at least ``span`` apart fit into the given positions."""
     n_blocks = -(-n_positions // span)
     return n_blocks if max_events is None else min(n_blocks, max_events)
 
@@ -129,7 +129,7 @@ def running_maximum(x: Array) -> Array:
 
 
 def _predecessors(before, max_events):
-    """Return the value an event builds on: the same level, or the one with an event fewer."""
+    """Return the total before an event: at the same level, or with one event fewer."""
     if max_events is None:
         return before
     nothing = jnp.full_like(before[:, :1], -jnp.inf)
@@ -137,10 +137,10 @@ def _predecessors(before, max_events):
 
 
 def _trace_back(totals, max_events):
-    """Read the chosen onsets off the dynamic program, last first.
+    """Return the chosen onsets of the dynamic program, last first.
 
-    ``totals`` (blocks, span, levels, S) never falls along time, and rises where an event
-    pays; so the last event up to a position is where its total was reached first.
+    ``totals`` (blocks, span, levels, S) never decreases along time and increases at each event,
+    so the last event up to a position is where its total first occurs.
     """
     n_blocks, span, n_levels, n_rows = totals.shape
     rows = jnp.arange(n_rows)
@@ -153,7 +153,7 @@ def _trace_back(totals, max_events):
         block = jnp.sum(totals[:, -1, level, rows] < value, axis=0)
         offset = jnp.sum(totals[block, :, level, rows] < value[:, None], axis=1)
         onset = jnp.where((position < 0) | (value <= 0), -1, block * span + offset)
-        # After an empty slot the position stays negative, and what is read there is not used.
+        # After an empty slot the position stays negative, and the value read there is unused.
         return (onset - span, level - step_down), onset
 
     state = (jnp.full(n_rows, n_blocks * span - 1), jnp.full(n_rows, n_levels - 1))

@@ -1,4 +1,4 @@
-"""CSC with an l1 penalty, for activations whose supports may overlap."""
+"""CSC with an l1 penalty, for activations that may overlap."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from percdl.steps.coders import L1Coder
 from percdl.steps.types import Signals
 from percdl.transforms.division import divide
 
-# Rounding hides a duality gap of so many units in the last place of the energy.
+# Rounding hides a duality gap of this many units in the last place of the energy.
 ROUNDING = 4
 _DEFAULT = L1Coder()
 
@@ -21,8 +21,8 @@ _DEFAULT = L1Coder()
 class Problem(NamedTuple):
     """The problems of a chunk, with the spectra of recordings and atoms.
 
-    ``values`` and ``weights`` (None: all one) have their samples last; activations may be found
-    at the positions ``inside``.
+    ``values`` and ``weights`` (None means all one) have their samples last; activations are
+    allowed at the positions ``inside``.
     """
 
     values: Float[Array, "S P N"]
@@ -35,10 +35,10 @@ class Problem(NamedTuple):
 
 
 class Point(NamedTuple):
-    """Activations, and how good they are.
+    """Activations and their objective.
 
-    ``correlation`` is that of the residual with the atoms, half the slope of the squared error.
-    The objective lies above the least one by ``gap``, the duality gap, or less.
+    ``correlation`` is that of the residual with the atoms, half the gradient of the squared
+    error. The objective exceeds the minimum by at most ``gap``, the duality gap.
     """
 
     activations: Float[Array, "S K V"]
@@ -48,7 +48,7 @@ class Point(NamedTuple):
 
 
 class Search(NamedTuple):
-    """Where FISTA stands: the last two points, its sequence t_n, the number of steps taken."""
+    """State of FISTA: the last two points, its sequence t_n, the number of steps taken."""
 
     now: Point
     before: Point
@@ -65,9 +65,9 @@ def encode_l1(
     n_steps: int | Int[Array, ""] = _DEFAULT.n_steps,
     tolerance: float | Float[Array, ""] = _DEFAULT.tolerance,
 ) -> tuple[Float[Array, "S K V"], Float[Array, " S"]]:
-    """Return the activations of least l1-penalized squared error, and their objective.
+    """Return the activations that minimize the l1-penalized squared error, and their objective.
 
-    Solves, for each recording x, with atoms of its own or shared by all,
+    Solves, per recording x, with its own or shared atoms,
 
     ``min over z of |x - sum_k z_k * phi_k|^2 + penalty |z|_1``
 
@@ -75,13 +75,13 @@ def encode_l1(
     Supports may overlap. The norm weights each sample by ``signals.observed``, in [0, 1], and
     ``signals.values`` are the samples times these weights; missing samples do not count.
 
-    The method is FISTA (Beck and Teboulle, 2009), restarted where its momentum points uphill
-    (O'Donoghue and Candes, 2015). A recording is done when the duality gap proves its objective
-    to be the least one up to a share ``tolerance`` (or to rounding); it then rests, and so does
-    not depend on those it is coded with. Without a penalty the gap proves nothing and all steps
-    are taken. However few there are, the objective does not exceed that of the start: a step
-    lowers it, plus half the curvature times the squared length of the last move (Chambolle and
-    Dossal, 2015), or leaves it.
+    The method is FISTA (Beck and Teboulle, 2009), restarted if its momentum points uphill
+    (O'Donoghue and Candes, 2015). A recording stops when the duality gap shows that its objective
+    is minimal up to a share ``tolerance`` (or to rounding), so its result does not depend on the
+    other recordings. Without a penalty the gap is useless and all steps are taken. For any number
+    of steps, the objective does not exceed that of the start: a step never increases the
+    objective plus half the curvature times the squared length of the last move (Chambolle and
+    Dossal, 2015).
 
     Parameters
     ----------
@@ -90,13 +90,13 @@ def encode_l1(
     atoms : array (S or 1, K, L, P)
         The atoms.
     penalty : array () or (S,)
-        For all recordings or for each; see `largest_useful_penalty`.
+        For all recordings or per recording; see `largest_useful_penalty`.
     signed : bool
         Whether activations may be negative.
     start : array (S, K, V) or None
-        Where to begin; None is at zero.
+        Initial activations; None means zero.
     n_steps : int
-        Most steps.
+        Maximum number of steps.
     tolerance : float
         Relative duality gap to reach.
 
@@ -105,11 +105,11 @@ def encode_l1(
     activations : array (S, K, V)
         Zero beyond the last position, ``lengths - L``.
     objective : array (S,)
-        What they attain.
+        Objective of each recording.
 
     Notes
     -----
-    Cost O(K N (P + log N)) a step, O((K + P) N log N + K P N) where samples are missing.
+    Cost O(K N (P + log N)) per step, O((K + P) N log N + K P N) if samples are missing.
     """
     problem = _pose(signals, atoms, penalty, signed)
     step = partial(_step, problem, 1 / _curvature(problem.atoms_hat))
@@ -135,7 +135,7 @@ def encode_l1(
 def largest_useful_penalty(
     signals: Signals, atoms: Float[Array, "S_or_1 K L P"], signed: bool = False
 ) -> Float[Array, " S"]:
-    """Return the least penalty at which all activations of a recording are zero.
+    """Return the smallest penalty at which all activations of a recording are zero.
 
     That is ``2 max <x[t:t+L], phi_k>`` over atoms and positions, in absolute value if ``signed``.
     """
@@ -144,7 +144,7 @@ def largest_useful_penalty(
 
 
 def _pose(signals: Signals, atoms, penalty, signed: bool) -> Problem:
-    """Prepare all that stays the same from step to step."""
+    """Compute everything that does not change between steps."""
     n_times, n_atoms, length = signals.values.shape[1], *atoms.shape[1:3]
     values = jnp.swapaxes(signals.values, 1, 2)
     seen = signals.observed
@@ -154,7 +154,7 @@ def _pose(signals: Signals, atoms, penalty, signed: bool) -> Problem:
         values=values,
         weights=None if seen is None else jnp.swapaxes(seen, 1, 2),
         values_hat=jnp.fft.rfft(values),
-        # An atom at a position allowed ends before the FFT wraps around: no padding is needed.
+        # At an allowed position an atom ends before the FFT wraps around, so no padding is needed.
         atoms_hat=jnp.fft.rfft(jnp.swapaxes(atoms, 2, 3), n_times),
         inside=jnp.broadcast_to(inside, (len(values), n_atoms, len(positions))),
         penalty=jnp.reshape(penalty, (-1, 1, 1)),
@@ -163,7 +163,7 @@ def _pose(signals: Signals, atoms, penalty, signed: bool) -> Problem:
 
 
 def _curvature(atoms_hat: Complex[Array, "S_or_1 K P F"]) -> Float[Array, "S_or_1 K 1"]:
-    """Return what bounds the curvature of the squared error, for the step size of each atom.
+    """Return a bound of the curvature of the squared error, for the step size of each atom.
 
     The curvature is twice the Gram matrix ``G_kj = sum_p phi_kp conj(phi_jp)`` of the spectra, at
     each frequency, and a diagonal matrix of absolute row sums exceeds a Hermitian one. For one
@@ -175,9 +175,9 @@ def _curvature(atoms_hat: Complex[Array, "S_or_1 K P F"]) -> Float[Array, "S_or_
 
 
 def _step(problem: Problem, rate: Float[Array, "S_or_1 K 1"], search: Search) -> Search:
-    """Take a step of FISTA, and let it lose its momentum where that points uphill.
+    """Take a step of FISTA, and reset its momentum if it points uphill.
 
-    The correlation is linear in the activations, so that momentum carries it along with them.
+    The correlation is linear in the activations, so momentum applies to it as well.
     """
     now, before, pace, n_done = search
     next_pace = (1 + jnp.sqrt(1 + 4 * pace**2)) / 2
@@ -193,13 +193,13 @@ def _step(problem: Problem, rate: Float[Array, "S_or_1 K 1"], search: Search) ->
 
 
 def _allow(problem: Problem, activations: Float[Array, "S K V"]):
-    """Set to zero what the problem does not allow."""
+    """Set activations that are not allowed to zero."""
     allowed = activations if problem.signed else jnp.maximum(activations, 0)
     return jnp.where(problem.inside, allowed, 0)
 
 
 def _look(problem: Problem, activations: Float[Array, "S K V"]) -> Point:
-    """Return the point at some activations: once through the convolutions and back."""
+    """Return the point at some activations; one pass of convolutions and correlations."""
     residual_hat, error = _residual(problem, activations)
     correlation = _correlate(problem, residual_hat)
     objective = error + jnp.sum(problem.penalty * jnp.abs(activations), axis=(1, 2))
@@ -220,7 +220,7 @@ def _residual(problem: Problem, activations: Float[Array, "S K V"]):
 
 
 def _energy(problem: Problem, weighted: Float[Array, "S P N"]) -> Float[Array, " S"]:
-    """Return the weighted energy of what has been multiplied by the weights already."""
+    """Return the weighted energy of values that are already multiplied by the weights."""
     energy = weighted**2 if problem.weights is None else divide(weighted**2, problem.weights)
     return jnp.sum(energy, axis=(1, 2))
 
@@ -228,31 +228,31 @@ def _energy(problem: Problem, weighted: Float[Array, "S P N"]) -> Float[Array, "
 def _spectral_energy(x_hat: Complex[Array, "S P F"], n_times: int) -> Float[Array, " S"]:
     """Return the energy of real signals with these spectra (Parseval)."""
     frequency = jnp.arange(x_hat.shape[2])
-    # All frequencies but zero and Nyquist's stand for two.
+    # All frequencies except zero and Nyquist count twice.
     multiplicity = jnp.where((frequency == 0) | (2 * frequency == n_times), 1, 2)
     power = jnp.real(x_hat) ** 2 + jnp.imag(x_hat) ** 2
     return jnp.sum(power * multiplicity, axis=(1, 2)) / n_times
 
 
 def _correlate(problem: Problem, x_hat: Complex[Array, "S P F"]) -> Float[Array, "S K V"]:
-    """Return ``<x[t:t+L], phi_k>`` at the positions allowed, else zero."""
+    """Return ``<x[t:t+L], phi_k>`` at allowed positions, zero elsewhere."""
     n_times, n_positions = problem.values.shape[2], problem.inside.shape[2]
     product = jnp.sum(x_hat[:, None] * jnp.conj(problem.atoms_hat), axis=2)
     return jnp.where(problem.inside, jnp.fft.irfft(product, n_times)[..., :n_positions], 0)
 
 
 def _steepest(problem: Problem, correlation: Float[Array, "S K V"]) -> Float[Array, " S"]:
-    """Return the largest correlation that an activation could make use of."""
+    """Return the largest correlation that an allowed activation can use."""
     usable = jnp.abs(correlation) if problem.signed else correlation
     return jnp.max(usable, axis=(1, 2), initial=0)
 
 
 def _duality_gap(problem: Problem, activations, correlation, error) -> Float[Array, " S"]:
-    """Return how far the objective is from the dual objective at a multiple of the residual.
+    """Return the gap between the objective and the dual objective at a multiple of the residual.
 
     With the residual r scaled by c until ``2 c <r[t:t+L], phi_k> <= penalty``, the gap is
     ``(1 - c)^2 |r|^2 + sum(penalty |z| - 2 c z <r[t:t+L], phi_k>)``. No term is negative, so
-    that single precision suffices. Any c that is small enough gives a bound; this is the best.
+    single precision suffices. Any c that is small enough gives a bound; this is the best.
     """
     penalty = jnp.squeeze(problem.penalty, (1, 2))
     steepest = _steepest(problem, correlation)
@@ -265,7 +265,7 @@ def _duality_gap(problem: Problem, activations, correlation, error) -> Float[Arr
 
 
 def _choose(first: Bool[Array, " S"], one, other):
-    """Take the first of two results where told to, recording by recording."""
+    """Choose between two results per recording."""
 
     def pick(a, b):
         return jnp.where(first.reshape(-1, *[1] * (a.ndim - 1)), a, b) if a.ndim else b

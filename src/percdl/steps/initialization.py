@@ -1,9 +1,9 @@
-"""The first dictionary, when no motif is at hand: the segments that recur most across people.
+"""The first dictionary: the segments that recur most across people.
 
-A consensus motif is a segment of one recording that is found again, several times, in all the
-others. Candidates are the loudest windows of many recordings; each is judged by the exact code
-of every recording with it. Atoms are added one by one: the next is the candidate that explains
-most of what the earlier ones leave.
+A consensus motif is a segment of one recording that occurs several times in all the others.
+Candidates are the loudest windows of many recordings. Each is scored by the exact code of every
+recording with it. Atoms are added one by one: the next is the candidate that explains most of
+what the earlier ones leave.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from percdl.steps.types import Signals
 from percdl.transforms.division import divide
 
 N_CANDIDATES = 96
-# Smoothness of shapes drawn without data, as shares of an atom: from a spike to half a wave.
+# Smoothness of random shapes, as shares of an atom: from a spike to half a wave.
 FINEST, COARSEST = 0.04, 0.25
 
 
@@ -37,17 +37,16 @@ def choose_segments(
     chosen: np.ndarray | None = None,
     share: float = 1.0,
 ) -> np.ndarray:
-    """Pick segments of the recordings as atoms (K, L, P), greedily by what they explain.
+    """Choose segments of the recordings as atoms (K, L, P), greedily by explained energy.
 
-    Each candidate is tried as the next atom, beside those of ``chosen`` (fewer than K atoms to
-    start from, none by default), by coding all the recordings with it, exactly. What counts is
-    the share of a recording that is explained, averaged over recordings: a segment that recurs
-    in everybody wins over one that explains a loud recording well. At last the windows around
-    the winners are tried in the same way, so that no atom cuts its pattern. A ``share`` of
-    the candidates, drawn at random, gives another start. Cost O(K) times ``N_CANDIDATES``
-    codings.
+    Each candidate is tried as the next atom, in addition to those of ``chosen`` (fewer than K
+    initial atoms, none by default), by coding all the recordings exactly. The score is the
+    explained share of a recording, averaged over recordings, so a segment that recurs in everyone
+    wins over one that explains a loud recording well. Then the windows around the winners are
+    tried in the same way, so that no atom cuts its pattern. A random ``share`` of the candidates
+    gives another start. Cost O(K) times ``N_CANDIDATES`` codings.
     """
-    # Unused slots hold zero atoms, which are never activated: one program for every step.
+    # Unused slots hold zero atoms, which are never activated, so one program serves every step.
     shape = (n_atoms, atom_length, signals.values.shape[2])
     dictionary = np.zeros(shape, signals.values.dtype)
     n_given = 0 if chosen is None else len(chosen)
@@ -73,11 +72,11 @@ def choose_segments(
 def draw_shapes(
     n_shapes: int, atom_length: int, n_channels: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Draw smooth shapes (n, L, P) at unit norm, where no recording may be looked at.
+    """Draw smooth random shapes (n, L, P) at unit norm, without looking at recordings.
 
-    Filtered noise that fades at both ends, as coarse or fine as it comes, weighted at random over
-    channels. Coding with any of them finds segments that resemble it a little, whose mean is
-    a better atom.
+    The shapes are filtered noise of random smoothness that fades at both ends, with random
+    weights of the channels. Coding with a shape finds segments that resemble it a little, and
+    their mean is a better atom.
     """
     reach = 2 * atom_length
     fade = np.sqrt(np.hanning(atom_length + 2)[1:-1])
@@ -93,10 +92,10 @@ def draw_shapes(
 def propose_windows(
     signals: Signals, atom_length: int, rng: np.random.Generator, share: float = 1.0
 ) -> Int[np.ndarray, "n 2"]:
-    """Draw windows, given as recording and first sample, about as many from each recording.
+    """Draw windows (recording, first sample), about the same number from each recording.
 
-    They lie where they hold more energy than a little earlier or later, so that a pattern is
-    in the middle of its window; louder ones are drawn with a higher probability.
+    Windows have more energy than slightly earlier or later ones, so that a pattern is in the
+    middle of its window. Louder windows have a higher probability.
     """
     power = (np.asarray(signals.values) ** 2).sum(2, dtype=float)
     total = np.cumsum(np.pad(power, ((0, 0), (1, 0))), axis=1)
@@ -133,12 +132,12 @@ def _windows_around(window: np.ndarray, signals: Signals, atom_length: int) -> n
 
 
 def _resize(windows: np.ndarray) -> np.ndarray:
-    """Return ``N_CANDIDATES`` of them, evenly: programs are compiled for a number of trials."""
+    """Return ``N_CANDIDATES`` windows, evenly spaced: programs have a fixed number of trials."""
     return windows[np.arange(N_CANDIDATES) * len(windows) // N_CANDIDATES]
 
 
 def _loud_windows(energy: np.ndarray, atom_length: int) -> np.ndarray:
-    """Return the starts of windows louder than their neighbours: the loudest is one of them."""
+    """Return the starts of windows louder than their neighbours, including the loudest."""
     floor = energy.max() * 1e-6
     peaks, _ = find_peaks(np.pad(energy, 1), height=floor, distance=atom_length // 2)
     return peaks - 1

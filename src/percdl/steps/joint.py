@@ -1,13 +1,14 @@
 """Joint local descent on a subject's parameters and on a copy of its atom (Appendix B).
 
-The robust variant of the dictionary update. PerCDU takes the parameters for exact; here every
-subject moves a copy of the common atom along with its parameters, towards its own segments, and
-the copies are averaged. What a subject descends is its share of the objective with codes fixed,
+This is the robust variant of the dictionary update. PerCDU treats the parameters as exact. Here
+every subject moves a copy of the common atom together with its parameters, towards its own
+segments, and the copies are averaged. A subject minimizes its share of the objective with fixed
+codes,
 
 ``<w, f(copy, a)^2> - 2 <m, f(copy, a)> = <w, (f(copy, a) - y)^2> - const``, ``y = m / w``,
 
-up to the price of the parameters. The codes were found with ``f(atom, a)``, so amplitudes suit
-that atom and copies start at its norm: they have a common scale and can be averaged.
+plus the price of the parameters. The codes were found with ``f(atom, a)``, so amplitudes match
+that atom. Copies start at its norm, so they have a common scale and can be averaged.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from percdl.steps.ipu import total_price
 from percdl.transforms.base import Atom, Transform
 from percdl.transforms.division import divide
 
-# The gradient may vanish where the misfit does not: samples that no copy reaches through the
-# warp, a price, the edge of Theta. Polyak's length is then bounded by this.
+# Maximum step. The gradient can vanish while the misfit does not: samples that no copy reaches
+# through the warp, a price, the boundary of Theta.
 MAX_STEP = 1.0
 
 
@@ -36,12 +37,12 @@ def descend(
 ) -> tuple[Float[Array, "B M"], Float[Array, "B L P"]]:
     """Descend on parameters and copies of B subjects at once; return both.
 
-    Each step is one gradient in both, of the Polyak length ``misfit / |gradient|^2``: the misfit's
-    infimum is zero, as a free copy can explain any mean segment. For ``f(phi, a) = phi`` it
-    halves the distance between copy and mean segment, so ``n_steps`` says how much of the
-    common atom a subject keeps, ``2^-n_steps`` or so. A step that would not lower the misfit is
-    halved instead, so nobody is ever worse off than at the start. A sample that a subject has not
-    seen keeps the common value. Cost O(L M) a step and subject.
+    Each step is a gradient step in both, with the Polyak length ``misfit / |gradient|^2``. The
+    infimum of the misfit is zero, because a free copy can explain any mean segment. For
+    ``f(phi, a) = phi`` a step halves the distance between copy and mean segment, so a subject
+    keeps about ``2^-n_steps`` of the common atom. A step that would not lower the misfit is
+    halved instead, so the misfit never increases. Samples that a subject has not observed keep
+    the common value. Cost O(L M) per step and subject.
     """
 
     def descend_one(moment, weight, params):
@@ -57,7 +58,7 @@ def descend(
             point, value, share = state
             slope = jax.grad(misfit)(point)
             square = sum(jnp.vdot(x, x) for x in slope)
-            # Without a slope no length lowers the misfit, and the step is refused.
+            # With a zero gradient no length lowers the misfit, and the step is rejected.
             length = share * jnp.minimum(value / square, MAX_STEP)
             moved, copy = jax.tree.map(lambda x, d: x - length * d, point, slope)
             trial = transform.project(moved), copy
@@ -85,7 +86,7 @@ def local_misfit(
 ) -> Float[Array, ""]:
     """Return ``<w, (f(copy, a) - y)^2>`` and the price of the parameters, ``y = m / w``.
 
-    The distance of the personal atom to the mean segment of one subject, where it was seen.
+    This is the distance of the personal atom to the mean segment of one subject.
     """
     mean = divide(moment, weight)
     off = transform.apply(params, copy) - mean
@@ -97,8 +98,8 @@ def average_copies(
 ) -> np.ndarray:
     """Return ``phi_k = sum_s copy_k^s / S_k`` from sums over the S_k subjects with the atom.
 
-    Every subject counts once, whatever its number of cycles, as in the paper. An atom that nobody
-    has is kept (decision 11).
+    Every subject counts once, whatever its number of cycles, as in the paper. An unused atom is
+    kept (decision 11).
 
     >>> average_copies(np.full((2, 3, 1), 6.0), np.array([3.0, 0.0]), np.ones((2, 3, 1)))[:, 0, 0]
     array([2., 1.])

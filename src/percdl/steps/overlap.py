@@ -1,9 +1,9 @@
-"""What overlapping activations tell about the atoms: statistics, and the dictionary update.
+"""Statistics and dictionary update for overlapping activations.
 
-Where activations overlap, the squared error is a quadratic form in which the samples of all
-atoms are coupled. `overlap_statistics` and `update_dictionary` treat it exactly, for atoms that
-all recordings share. `overlapping_statistics` bounds it from above by a form without coupling:
-then all steps that work on `Statistics` can be used as they are.
+If activations overlap, the squared error is a quadratic form that couples the samples of all
+atoms. `overlap_statistics` and `update_dictionary` treat it exactly, for atoms that all
+recordings share. `overlapping_statistics` bounds it from above by a form without coupling, so
+that all steps that work on `Statistics` apply unchanged.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from jaxtyping import Array, Float
 from percdl.steps.ridge import solve_towards
 from percdl.steps.types import Signals, Statistics
 
-# Activations may be too regular to tell samples of an atom from one another. A ridge, relative to
-# the mean diagonal and above the rounding of statistics in single precision, keeps them apart.
+# Very regular activations do not determine single samples of an atom. The ridge is relative to the
+# mean diagonal, and larger than the rounding of statistics in single precision.
 RIDGE = 1e-6
-# Projected gradient steps; the codes change next, so that they need not converge.
+# Projected gradient steps; they need not converge, because the codes change next.
 N_STEPS = 300
-# A sample whose share of the weight could be rounding of the FFT has not been seen.
+# Weights below this many units of rounding of the FFT count as zero.
 ROUNDING = 16
 
 
 def overlap_statistics(
     signals: Signals, activations: Float[Array, "S K V"], atom_length: int
 ) -> tuple[Float[Array, "S K L P"], Float[Array, "S K K lags"]]:
-    """Correlate activations with signals and with one another, if no sample is missing.
+    """Correlate activations with signals and with each other, if no sample is missing.
 
     Returns ``ztx[k, l] = sum_t z_k[t] x[t + l]`` and, for the 2 L - 1 lags tau from 1 - L to
     L - 1, ``ztz[k, j, tau] = sum_t z_k[t] z_j[t + tau]``. With these, for any atoms h shared by
@@ -36,7 +36,7 @@ def overlap_statistics(
     h_k[l] h_j[m]``. Cost O(K (K + P) N log N).
     """
     moment = _correlate(activations, signals.values, atom_length)
-    # Moved to the right by L - 1, so that all lags count from zero.
+    # Shift by L - 1, so that all lags start at zero.
     moved = jnp.pad(activations, ((0, 0), (0, 0), (atom_length - 1, 0)))
     return moment, jnp.swapaxes(
         _correlate(activations, jnp.swapaxes(moved, 1, 2), 2 * atom_length - 1), 2, 3
@@ -48,20 +48,20 @@ def overlapping_statistics(
     activations: Float[Array, "S K V"],
     atoms: Float[Array, "S_or_1 K L P"],
 ) -> Statistics:
-    """Return statistics whose squared error is never below the true one, and equal at ``atoms``.
+    """Return statistics that bound the squared error from above, with equality at ``atoms``.
 
     For any atoms h in place of the current ones g, and weights v of the samples,
 
     ``|x - sum_k z_k * h_k|_v^2 <= const - 2 <m, h> + <w, h^2>``, with equality at h = g,
 
-    so that atoms that lower the right side lower the left one at least as much. With the
+    so atoms that lower the right side lower the left side at least as much. With the
     residual ``r = x - sum_k z_k * g_k`` and ``c[t]`` the sum of all |z| that reach sample t,
 
     ``w[k, l] = sum_t |z_k[t]| v[t + l] c[t + l]``,
     ``m[k, l] = sum_t z_k[t] v[t + l] r[t + l] + w[k, l] g_k[l]``:
 
-    absolute row sums exceed the coupled quadratic form. Where no supports overlap these are the
-    statistics of `segment_statistics`. There is no margin. Cost O(K (P + Q) N log N + N L).
+    absolute row sums bound the coupled quadratic form. Without overlap these are the statistics
+    of `segment_statistics`. There is no margin. Cost O(K (P + Q) N log N + N L).
     """
     seen = signals.observed
     length = atoms.shape[2]
@@ -97,13 +97,13 @@ def update_dictionary(
     dictionary: Float[np.ndarray, "K L P"],
     most_norm: float = np.inf,
 ) -> Float[np.ndarray, "K L P"]:
-    """Return the atoms of norm ``most_norm`` at most that fit best with the codes fixed.
+    """Return the best atoms of norm at most ``most_norm``, with fixed codes.
 
     ``ztz`` and ``ztx`` are sums over recordings of `overlap_statistics`, in float64. The normal
-    equations of all atoms are one block-Toeplitz system. Where its solution is too large, as
-    codes shrunk by their penalty make it, projected gradient steps from the old atoms take its
-    place. An atom without activations is kept (decision 11). The squared error never rises if the
-    old atoms are allowed. Cost O((K L)^3 + P (K L)^2).
+    equations of all atoms are one block-Toeplitz system. If its solution is too large, because the
+    penalty shrinks the codes, projected gradient steps from the old atoms replace it. An atom
+    without activations is kept (decision 11). The squared error never increases if the old atoms
+    are allowed. Cost O((K L)^3 + P (K L)^2).
     """
     n_atoms, length, n_channels = dictionary.shape
     used = np.flatnonzero(ztz[np.arange(n_atoms), np.arange(n_atoms), length - 1] > 0)
@@ -124,7 +124,7 @@ def update_dictionary(
 def _descend(
     gram: np.ndarray, right: np.ndarray, atoms: np.ndarray, most_norm: float
 ) -> np.ndarray:
-    """Take projected gradient steps down the squared error, each of which lowers it."""
+    """Take projected gradient steps; each lowers the squared error."""
     rate = 1 / np.linalg.eigvalsh(gram)[-1]
     for _ in range(N_STEPS):
         slope = gram @ atoms.reshape(right.shape) - right
@@ -142,7 +142,7 @@ def explained(
     ztx: Float[np.ndarray, "K L P"],
     dictionary: Float[np.ndarray, "K L P"],
 ) -> float:
-    """Return how much of the energy the atoms explain with the codes fixed."""
+    """Return the energy that the atoms explain with fixed codes."""
     atoms = dictionary.reshape(-1, dictionary.shape[2])
     return float(2 * np.vdot(ztx, dictionary) - np.vdot(atoms, _gram(ztz) @ atoms))
 
@@ -159,13 +159,13 @@ def _correlate(
     activations: Float[Array, "S K V"], x: Float[Array, "S N P"], n_lags: int
 ) -> Float[Array, "S K lags P"]:
     """Return ``sum_t z_k[t] x[t + l]`` for the lags l from zero on; x is zero beyond its end."""
-    n_times = activations.shape[2] + n_lags - 1  # no lag reaches beyond
+    n_times = activations.shape[2] + n_lags - 1  # no lag goes beyond this
     activations_hat = jnp.conj(jnp.fft.rfft(activations, n_times))[..., None]
     product = activations_hat * jnp.fft.rfft(x, n_times, axis=1)[:, None]
     return jnp.fft.irfft(product, n_times, axis=2)[:, :, :n_lags]
 
 
 def _cover(size: Float[Array, "S V"], length: int) -> Float[Array, "S N"]:
-    """Sum, at each sample, the activations whose atoms reach it."""
+    """Sum, at each sample, the activations with atoms that cover it."""
     ends = ((0, 0), (length - 1, length - 1))
     return jax.lax.reduce_window(size, 0.0, jax.lax.add, (1, length), (1, 1), ends)

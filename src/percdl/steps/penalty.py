@@ -1,4 +1,4 @@
-"""The price of an activation, by BIC: docs/choosing.md derives it."""
+"""The penalty by BIC; docs/choosing.md derives it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from percdl.steps.csc import L0Coder, correlate, encode
 from percdl.steps.types import Events, Signals
 from percdl.transforms.division import divide
 
-# The median of |x| for a standard normal variable, so that a median measures a variance.
+# The median of |x| for a standard normal x; converts a median to a standard deviation.
 MEDIAN_DEVIATION = float(normal.ppf(0.75))
-# No noise at all still needs a price, or every rounding error would be an activation: this
-# share of the largest useful one.
+# Smallest penalty, as a share of the largest useful one. Without it, rounding errors would be
+# activations in signals without noise.
 LEAST_RATIO = 1e-4
 
 
@@ -26,8 +26,8 @@ def choose_penalty(
 ) -> float:
     """Return ``sigma^2 (2 log(K V) + log(L P))``, in squared signal units.
 
-    The three unknowns of an activation (which atom, where, how large) at their price by BIC,
-    with the noise variance of what a first code leaves.
+    This is the BIC cost of the three unknowns of an activation (atom, position, amplitude), with
+    the noise variance of the residual of a first code.
     """
     n_atoms, length, n_channels = dictionary.shape
     lengths = np.asarray(signals.lengths)
@@ -40,11 +40,11 @@ def choose_penalty(
 def noise_variance(
     signals: Signals, dictionary: Float[np.ndarray, "K L P"], rules: L0Coder
 ) -> float:
-    """Return the variance of what distinguishes a cycle from the person's other cycles.
+    """Return the variance of cycles around the mean cycle of the same person.
 
-    The recordings are coded at no price, and each person's segments are compared with their
-    mean: how people differ is not noise. From the median magnitude, so that the few places
-    where nothing fits count for little; the mean over channels.
+    The recordings are coded with zero penalty, and each person's segments are compared with their
+    mean, because differences between people are not noise. The median magnitude makes it robust
+    to places where nothing fits. Returns the mean over channels.
     """
     length = dictionary.shape[1]
     rest = np.array(signals.values, float)
@@ -63,7 +63,7 @@ def noise_variance(
 
 
 def _explain(segments: np.ndarray, amplitudes: np.ndarray, atom: np.ndarray) -> np.ndarray:
-    """Return segments (n, L, P) as multiples of their own mean shape, or of the atom if alone."""
+    """Return the fit of segments (n, L, P) by their own mean shape, or by the atom if only one."""
     scale = amplitudes[:, None, None]
     if len(segments) > 1:
         atom = (scale * segments).sum(0) / (amplitudes**2).sum()
@@ -73,7 +73,7 @@ def _explain(segments: np.ndarray, amplitudes: np.ndarray, atom: np.ndarray) -> 
 def largest_penalty(
     signals: Signals, dictionary: Float[np.ndarray, "K L P"], rules: L0Coder
 ) -> float:
-    """Return the largest penalty that leaves an activation: what the best of all explains."""
+    """Return the largest penalty with an activation: the energy that the best one explains."""
     return float(_largest_gain(signals, dictionary, rules))
 
 

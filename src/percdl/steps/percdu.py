@@ -6,10 +6,10 @@ import numpy as np
 
 from percdl.steps.ridge import solve_towards
 
-# Sigma_k loses rank where no subject's warp visits a sample (assumption H1 of the paper fails);
-# a ridge relative to its mean diagonal keeps the old atom there.
+# Sigma_k loses rank if no subject's warp visits a sample (assumption H1 of the paper fails). A
+# ridge relative to its mean diagonal keeps the old atom there.
 RIDGE = 1e-8
-# The same where the systems hold only near the old atom, f not being linear in it.
+# The same if f is not linear in the atom, so that the systems hold only near the old atom.
 DAMPING = 1e-2
 
 
@@ -19,7 +19,7 @@ def update_dictionary(
     """Solve ``(sum_s w_s T_s^T T_s) phi_k = sum_s T_s^T m_s`` for each atom (Theorem 1).
 
     ``gram`` (K, G, n, n) and ``transported`` (K, L, P) are sums over subjects, in float64; the
-    systems are of size n = L, or L P where channels mix. An atom without activations is kept
+    systems are of size n = L, or L P if channels mix. An atom without activations is kept
     (decision 11). Cost O(K G n^3).
     """
     updated = dictionary.copy()
@@ -34,7 +34,7 @@ def update_dictionary(
 
 
 def explained(gram: np.ndarray, transported: np.ndarray, dictionary: np.ndarray) -> float:
-    """Return ``2 <b, phi> - <phi, Sigma phi>``: what the dictionary explains with codes fixed."""
+    """Return ``2 <b, phi> - <phi, Sigma phi>``, the explained energy with fixed codes."""
     total = 2 * np.vdot(transported, dictionary)
     for systems, atom in zip(gram, dictionary, strict=True):
         for system, columns in zip(systems, _columns(atom, systems), strict=True):

@@ -1,8 +1,8 @@
-"""How long a cycle lasts: the period of each recording, from its autocorrelation.
+"""The period of each recording, from its autocorrelation.
 
-The autocorrelation of a periodic signal peaks at the period and at its multiples, which are
-the usual mistake. Two rules guard against them: within a recording the *first* high peak
-counts, and across recordings a vote says where to look, since all people do the same thing.
+The autocorrelation of a periodic signal peaks at the period and at its multiples, which are easily
+mistaken for it. Two rules prevent this: within a recording the *first* high peak counts, and
+across recordings a vote restricts the range, because all people repeat the same pattern.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from jaxtyping import Float
 from scipy import fft
 from scipy.signal import find_peaks
 
-# The first peak of at least this share of the highest one is a recording's own proposal.
+# A recording proposes its first peak of at least this share of the highest one.
 HIGH = 0.6
-# The vote is the median proposal; periods of people lie within this factor of it.
+# Periods lie within this factor of the median proposal.
 REACH = 1.7
-# Atoms do not overlap, so cycles shorter than the atom are lost: at most one cycle in ten may
-# be. Cycles also vary within people, about half as much as people differ (5.6% and 11% on the
-# gait recordings); then one cycle in ten is shorter than the period of 7.5% of the people.
+# Atoms do not overlap, so cycles shorter than the atom are lost; at most one in ten should be.
+# Cycles vary within people about half as much as between people (5.6% and 11% on the gait
+# recordings), so the decile of all cycles is the 7.5% quantile of people's periods.
 SHORT_SHARE = 0.075
 
 
 class Periods(NamedTuple):
-    """Periods of recordings, in samples (NaN where there is none), and how clear they are.
+    """Periods of recordings, in samples (NaN if there is none), and their strength.
 
-    ``strength`` is the autocorrelation at the period: 1 where all cycles are alike.
+    ``strength`` is the autocorrelation at the period; it is 1 if all cycles are equal.
     """
 
     period: Float[np.ndarray, " S"]
@@ -38,7 +38,7 @@ class Periods(NamedTuple):
 def estimate_periods(recordings: Sequence[np.ndarray]) -> Periods:
     """Return the period of each recording (n_times, n_channels); NaN marks missing samples.
 
-    Cost O(P N log N) each.
+    Cost O(P N log N) per recording.
     """
     correlations = [autocorrelate(values) for values in recordings]
     proposals = np.array([_propose(correlation) for correlation in correlations])
@@ -51,10 +51,7 @@ def estimate_periods(recordings: Sequence[np.ndarray]) -> Periods:
 
 
 def agree_on_length(periods: Float[np.ndarray, " S"]) -> int | None:
-    """Return the atom length for people with these periods: as long as nearly all cycles allow.
-
-    A low quantile of the periods, None where nobody has one.
-    """
+    """Return the atom length for these periods: a low quantile, or None without any period."""
     known = periods[np.isfinite(periods)]
     return round(float(np.quantile(known, SHORT_SHARE))) if len(known) else None
 
@@ -62,8 +59,8 @@ def agree_on_length(periods: Float[np.ndarray, " S"]) -> int | None:
 def autocorrelate(values: np.ndarray) -> Float[np.ndarray, " lags"]:
     """Return the correlation of a recording with itself at lags up to half its duration.
 
-    The sum over channels, each around its mean; normalized by the energies of the two parts
-    that overlap at a lag, so that it lies in [-1, 1] and units play no part.
+    Channels are centred and summed. The result is normalized by the energies of the two parts
+    that overlap at a lag, so it lies in [-1, 1] and does not depend on units.
     """
     observed = ~np.isnan(values)
     n_seen = np.maximum(observed.sum(0), 1)
@@ -86,7 +83,7 @@ def _correlate(x: np.ndarray, y: np.ndarray, n_lags: int) -> np.ndarray:
 
 
 def _propose(correlation: np.ndarray) -> float:
-    """Return the first high peak beyond the one at zero; NaN where there is none."""
+    """Return the first high peak after lag zero, or NaN."""
     peaks, _ = find_peaks(correlation, height=0)
     peaks = peaks[np.logical_or.accumulate(correlation <= 0)[peaks]]
     if not len(peaks):

@@ -11,8 +11,8 @@ from percdl.steps.ipu import explained_energy, total_price
 from percdl.transforms.base import Atom, Transform
 from percdl.transforms.division import divide
 
-# The infimum of the fit is unknown; the paper puts zero in its place. On noisy data the true
-# minimum is positive and the Polyak step then overshoots, hence the cap.
+# Maximum step. The paper replaces the unknown infimum by zero; on noisy data the true minimum is
+# positive, and the Polyak step overshoots.
 MAX_STEP = 1.0
 
 
@@ -26,8 +26,8 @@ def polyak(
 ) -> tuple[Float[Array, "B M"], Float[Array, " B"]]:
     """Fit by ``optax.polyak_sgd``, projecting onto Theta after each step (Section 2.3).
 
-    Minimizes the share of the subject's segment energy that is left unexplained, whose
-    infimum is taken to be 0. Keeps the best parameters met. Cost O(L M) a step and subject.
+    Minimizes the unexplained share of the subject's segment energy, with an assumed infimum of 0.
+    Returns the best parameters of all steps. Cost O(L M) per step and subject.
     """
 
     def fit_one(moment, weight, params):

@@ -1,10 +1,10 @@
-"""Where do a subject's onsets really lie? The search that the paper's plain algorithm lacks.
+"""Search for common shifts of a subject's onsets; not part of the paper's plain algorithm.
 
-A warp has fixed ends, so it cannot undo a shift. If the onsets of a subject are all a few
-samples off, the fit is stuck, and the dictionary inherits the offset. The statistics on a
-window with margins say what the moments would be at any common shift, so a shift can be
-tried without looking at the signal again. Each try starts from a monotone alignment of the
-atom to the mean segment (`alignment`), which avoids the local minima of the warp fit.
+A warp has fixed ends, so it cannot undo a shift. If all onsets of a subject are a few samples
+off, the fit is stuck, and the dictionary inherits the offset. Statistics on a window with margins
+determine the moments at any common shift, so a shift can be tried without the signal. Each try
+starts from a monotone alignment of the atom to the mean segment (`alignment`), which avoids the
+local minima of the warp fit.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from percdl.steps.statistics import at_shift
 from percdl.transforms.base import Atom, ClosedFormTransform, WarpTransform
 from percdl.transforms.capability import require
 
-# Fits are tried at so many shifts, those whose alignment explains most.
+# Number of shifts that are fitted: those with the best alignment.
 N_TRIES = 2
-# A shift must explain this much more than its rival, relative, to be preferred.
+# Relative gain in explained energy that a shift needs to be preferred.
 PREFERENCE = 1e-6
 
 
@@ -38,11 +38,11 @@ def search(
     align_first: bool,
     n_steps: int,
 ) -> tuple[Float[Array, "B M"], Int[Array, " B"]]:
-    """Return the parameters and the shift from which the fit explains most.
+    """Return the parameters and the shift of the best fit.
 
-    Tries the parameters and shift of ``start``, then the most promising of ``shifts``,
-    relative to it, with ``n_steps`` Gauss-Newton iterations a try. A shift promises what the
-    alignment there explains. Cost O(T B L^2) to screen, O(B L M^2) a try.
+    Tries the parameters and shift of ``start``, then the ``shifts`` (relative to it) with the
+    best alignment, with ``n_steps`` Gauss-Newton iterations per try. Cost O(T B L^2) to screen,
+    O(B L M^2) per try.
     """
     advice = "Fit without a search: `realign=False, multistart=False`."
     require(transform, WarpTransform, "search", advice)
@@ -61,7 +61,7 @@ def search(
 
     def consider(index, best):
         most, best_params, best_shift = best
-        # The first try starts from where the subject is.
+        # The first try starts from the current parameters.
         ranked = ranking[jnp.maximum(index - 1, 0)], rows
         moved = jnp.where(index == 0, shift, shifts_tried[ranked])
         begin = transform.approximate(paths[ranked]) if align_first else params
@@ -76,7 +76,7 @@ def search(
 
     rows = jnp.arange(moment.shape[0])
     own = transform.warp(params, *atom.shape)
-    # One shift after the other stays in a CPU's cache; together they fill an accelerator.
+    # On a CPU, one shift at a time stays in the cache; an accelerator needs all at once.
     screen_all = partial(jax.lax.map, screen) if is_on_cpu() else jax.vmap(screen)
     promise, shifts_tried, paths = screen_all(shifts)
     n_tries = 1 + min(N_TRIES, len(shifts))
@@ -87,7 +87,7 @@ def search(
 
 
 def _rank(promise: Float[Array, "T B"], n_first: int) -> Int[Array, "n B"]:
-    """Return the places of the largest entries along the first axis, the largest first.
+    """Return the indices of the largest entries along the first axis, largest first.
 
     A sort would take longer to compile than the rest of a try.
     """
@@ -105,7 +105,7 @@ def best_window(
     moment: Float[Array, "B Lw P"],
     weight: Float[Array, "B Lw Q"],
 ) -> Int[Array, " B"]:
-    """Return the common shift at which a closed-form fit explains most; stay put in a tie."""
+    """Return the common shift with the best closed-form fit; no shift in a tie."""
     length = atom.shape[0]
     margin = (moment.shape[1] - length) // 2
     still = jnp.zeros(moment.shape[0], jnp.int32)

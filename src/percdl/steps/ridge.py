@@ -1,11 +1,11 @@
-"""Normal equations that may lack a few directions."""
+"""Normal equations of possibly singular systems."""
 
 from __future__ import annotations
 
 import numpy as np
 import scipy.linalg
 
-# By how much the ridge grows where it does not suffice.
+# Factor by which the ridge grows if it does not suffice.
 GROWTH = 10.0
 
 
@@ -14,9 +14,9 @@ def solve_towards(
 ) -> np.ndarray:
     """Solve ``(system + ridge I) x = right + ridge level old``; O(n^3).
 
-    The ridge (> 0) pulls towards the old solution, at the level that suits it best. Sums taken in
-    single precision can leave a system slightly indefinite, by more than a small ridge repairs:
-    the ridge then grows until the system is positive.
+    The ridge (> 0) pulls towards the old solution times the best ``level``. Sums in single
+    precision can make a system slightly indefinite; the ridge then grows until the system is
+    positive definite.
 
     >>> solve_towards(np.diag([2.0, 0.0]), np.array([[4.0], [0.0]]), np.ones((2, 1)), 1e-9).T
     array([[2., 2.]])

@@ -1,13 +1,13 @@
-"""A loss that impulses and artefacts cannot bend: Huber's, by reweighting the samples.
+"""The Huber loss, by reweighting the samples: impulses and artefacts have a bounded influence.
 
-``rho(r) = r^2`` for residuals up to delta and ``2 delta |r| - delta^2`` beyond, so that a
-sample far off pulls no harder than one that is delta off. For weights ``v = min(1, delta / |r0|)``
+``rho(r) = r^2`` for residuals up to delta and ``2 delta |r| - delta^2`` beyond. For weights
+``v = min(1, delta / |r0|)``
 
 ``rho(r) <= v r^2 + (delta / v - delta) delta``, with equality at ``|r| = |r0|``,
 
-(Huber and Dutter, 1974). The right side is a weighted least-squares problem, the same as with
-missing samples but for weights between 0 and 1. So all that follows a coding, from the
-two sums to the dictionary, stays as it is and still lowers the objective.
+(Huber and Dutter, 1974). The right side is a weighted least-squares problem, as with missing
+samples but with weights between 0 and 1. So all later steps, from the statistics to the
+dictionary, apply unchanged and still lower the objective.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from jaxtyping import Array, Float
 from percdl.steps.csc import L0Coder, encode
 from percdl.steps.types import Events, Signals
 
-# Codings, each with the weights that the residual of the last one gives.
+# Number of codings, each with the weights of the previous residual.
 N_CODINGS = 4
 
 
@@ -30,11 +30,10 @@ def encode_robustly(
     delta: Float[Array, ""],
     rules: L0Coder,
 ) -> tuple[Events, Signals, Float[Array, " S"], Float[Array, " S"]]:
-    """Return codes for Huber's loss, the weighted signals, their energy and the loss.
+    """Return codes for the Huber loss, the weighted signals, their energy and the loss.
 
-    The energy is what the weighted problem would leave if nothing were explained. Weights and
-    codes are found in turn, which is a search: better codes may exist. Cost as of `N_CODINGS`
-    codings.
+    The energy is the objective of the weighted problem without activations. Weights and codes
+    alternate, so the result is not guaranteed to be optimal. Cost of `N_CODINGS` codings.
     """
     seen = _seen(signals)
 
@@ -66,7 +65,7 @@ def rebuild(events: Events, atoms: Float[Array, "S_or_1 K L P"], n_times: int):
     def one(onset, atom, amplitude, atoms):
         times = onset[:, None] + jnp.arange(length)
         whole = jnp.zeros((n_times, n_channels), atoms.dtype)
-        # Empty slots begin beyond the end, where nothing is written.
+        # Empty slots start beyond the end, so they write nothing.
         return whole.at[times].add(amplitude[:, None, None] * atoms[atom], mode="drop")
 
     return jax.vmap(one)(*events, shared)
@@ -77,7 +76,7 @@ def _residual(signals: Signals, events: Events, atoms) -> Float[Array, "S N P"]:
 
 
 def _seen(signals: Signals) -> Float[Array, "S N Q"]:
-    """Return one where a sample was observed, zero where not or beyond the end."""
+    """Return one for observed samples, zero for missing ones and beyond the end."""
     if signals.observed is not None:
         return signals.observed
     inside = jnp.arange(signals.values.shape[1]) < signals.lengths[:, None]

@@ -1,4 +1,4 @@
-"""The two sufficient statistics, the only bridge between codes and dictionaries (decision 7)."""
+"""The two sufficient statistics, the only link between codes and dictionaries (decision 7)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def segment_statistics(
 
     With these, for any personal atom g,
     ``sum_j |y_j - z_j g|^2 = const - 2 <m, g> + <w, g^2>``,
-    so that IPU, CDU and PerCDU never look at a signal again. The windows reach ``margin``
-    samples beyond the atom on both sides. Cost O(N P).
+    so IPU, CDU and PerCDU do not need the signals. The windows extend ``margin`` samples beyond
+    the atom on both sides. Cost O(N P).
     """
     window = atom_length + 2 * margin
     segments = _windows(signals.values, events.onset, window, margin)
@@ -38,7 +38,7 @@ def segment_statistics(
 
 
 def at_shift(x: Float[Array, "B Lw P"], shift: Int[Array, " B"], atom_length: int):
-    """Cut the window of an atom out of wide statistics, moved by ``shift`` samples."""
+    """Return the statistics of an atom's window, moved by ``shift`` samples."""
     margin = (x.shape[1] - atom_length) // 2
     if margin == 0:
         return x

@@ -1,4 +1,4 @@
-"""What the steps hand to one another: signals, events and statistics of a chunk of subjects."""
+"""Types that the steps exchange: signals, events and statistics of a chunk of subjects."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class Events(NamedTuple):
 class Statistics(NamedTuple):
     """The two sufficient statistics of each subject and atom (decision 7), on a wide window.
 
-    The window reaches R samples beyond the atom on both sides, so that IPU can ask what the
-    statistics would be had all onsets of a subject been a little earlier or later. Samples
-    of the margins that belong to another activation, or to no recording, count as missing.
+    The window extends R samples beyond the atom on both sides, so that IPU can compute the
+    statistics for earlier or later onsets. Samples of the margins that belong to another
+    activation, or to no recording, count as missing.
 
     Attributes
     ----------

@@ -1,10 +1,10 @@
-"""Which samples is an atom made of? An atom that is off by one shows it at its ends.
+"""Votes to move the window of an atom by one sample.
 
-A warp keeps the ends of an atom fixed. If the window of an atom is off by a sample, it begins
-(or ends) in the silence beside the pattern and cuts the pattern at the other end. Every
-subject can be fitted like that, a little worse, so neither codes nor warps correct it; but
-the ends are louder than those of the window beside. Each subject votes for the window that
-suits its own segments, and a large majority moves the atom.
+A warp keeps the ends of an atom fixed. If the window of an atom is off by one sample, it begins
+(or ends) in the silence beside the pattern and cuts the pattern at the other end. Every subject
+can be fitted like that, a little worse, so neither codes nor warps correct it. But the ends are
+louder than those of the neighbouring window. Each subject votes for the window that fits its own
+segments best, and a large majority moves the atom.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 MOVES = (-1, 0, 1)
-# With less than this share of the votes, a move is taken back in the next round as often as not.
+# Share of the votes that moves an atom; with less, the next round often undoes the move.
 MAJORITY = 2 / 3
-# A subject wants another window if the ends have less than this share of their energy there...
+# A subject votes for another window if its ends have less than this share of the energy...
 QUIETER = 0.5
-# ... and the window loses no more than this share of the energy inside.
+# ... and the window loses at most this share of the energy inside.
 MOST_LOST = 1e-3
 
 
@@ -27,9 +27,9 @@ def prefer_windows(
 ) -> Float[Array, "S 3"]:
     """Return one vote of each subject, for one of `MOVES`.
 
-    ``energy`` is that of a subject's mean segment at each sample of a window that is wider than
-    the atom, alike on both sides; a window without margins stays. Samples that were never
-    ``seen`` are not silent: no window is moved to or from such an end.
+    ``energy`` is that of a subject's mean segment at each sample of a window with equal margins on
+    both sides; without margins a window stays. Samples that were never ``seen`` are not silent:
+    no window moves to or from such an end.
     """
     margin = (energy.shape[1] - atom_length) // 2
     stay = jnp.tile(jnp.asarray([0, 1, 0], energy.dtype), (len(energy), 1))
@@ -47,7 +47,7 @@ def prefer_windows(
 
 
 def elect_windows(votes: Float[np.ndarray, "K 3"]) -> Int[np.ndarray, " K"]:
-    """Return by how many samples to move each atom's window: what a large majority wish."""
+    """Return the move of each atom's window, in samples, by a large majority."""
     wanted = votes > MAJORITY * votes.sum(1, keepdims=True)
     return wanted @ np.array(MOVES)
 
@@ -55,7 +55,7 @@ def elect_windows(votes: Float[np.ndarray, "K 3"]) -> Int[np.ndarray, " K"]:
 def move_windows(
     dictionary: Float[np.ndarray, "K L P"], moves: Int[np.ndarray, " K"]
 ) -> Float[np.ndarray, "K L P"]:
-    """Return the atoms seen through the moved windows; a missing sample is like its neighbour."""
+    """Return the atoms in the moved windows; the end sample is repeated."""
     samples = np.arange(dictionary.shape[1])
     inside = np.clip(samples + moves[:, None], 0, samples[-1])
     return np.take_along_axis(dictionary, inside[..., None], axis=1)

@@ -1,8 +1,8 @@
 """The interface of ``f``, the transformation that turns a common atom into a personal one.
 
-A transform is a frozen value: it carries hyper-parameters, never fitted numbers, so it can be
-hashed, compared, cloned and used as a static argument of a compiled program. What it can do is
-declared by the interfaces it implements; a step that needs more names it (`capability.require`).
+A transform is a frozen value with hyper-parameters only, no fitted numbers. It can be hashed,
+compared, cloned and used as a static argument of a compiled program. The interfaces that it
+implements declare what it can do; a step that needs more raises an error (`capability.require`).
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ Atom = Float[Array, "L P"]
 Atoms = Float[Array, "*batch L P"]
 #: One atom for all, or one for each.
 OneOrMany = Float[Array, "*atoms L P"]
-#: Which directions a step may take: all parameters (None), or those of a numbered turn.
+#: Directions of a step: all parameters (None), or those of a numbered turn.
 Turn = Int[Array, ""] | int | None
 
 
 class Point(NamedTuple):
-    """Personal atoms at some parameters, and what is needed to differentiate them there.
+    """Personal atoms at some parameters, with the values needed to differentiate them.
 
     The Jacobian of a warp has a product form, which keeps Gauss-Newton cheap:
     ``d value[l, p] / d step[c, m] = slope[l, p] * directions[c, m, l]`` where ``c`` is the warp
@@ -39,7 +39,7 @@ class Point(NamedTuple):
     slope : array (..., L, P)
         Derivative of the atom along time, per sample, at the warped times; or ones.
     details : tuple of arrays (...)
-        What the transform keeps to make `Transform.directions` of.
+        Values that `Transform.directions` uses.
     """
 
     value: Float[Array, "*batch L P"]
@@ -50,9 +50,9 @@ class Point(NamedTuple):
 class Transform(ABC):
     """The ``f`` of the paper: ``personal atom = f(common atom, params)`` (Eq. 2).
 
-    A transform must say how many parameters it has, which are neutral, how they act and where
-    they may lie. The rest has an answer for every transform, by automatic differentiation;
-    transforms that know better override it.
+    A transform must define its number of parameters, their neutral values, how they act and the
+    set Theta. The other methods have a default by automatic differentiation; a transform can
+    override them.
     """
 
     #: Whether the personal atom depends on the common one.
@@ -64,7 +64,7 @@ class Transform(ABC):
         return False
 
     def validate(self) -> None:  # noqa: B027  (most transforms have nothing to check)
-        """Raise `InvalidParameterError` where a hyper-parameter is out of range."""
+        """Raise `InvalidParameterError` if a hyper-parameter is out of range."""
 
     @abstractmethod
     def n_params(self, atom_length: int, n_channels: int) -> int:
@@ -91,18 +91,18 @@ class Transform(ABC):
         return params + step
 
     def price(self, params: Params) -> Float[Array, "*batch"] | None:
-        """Return what parameters cost, to be added to the objective; None: nothing.
+        """Return the cost of the parameters, a term of the objective; None means no cost.
 
-        A transform with a price says as well how it changes with the unit, in `reprice`.
+        A transform with a price also implements `reprice`.
         """
         return None
 
     def reprice(self, factor: float) -> Transform:
-        """Return the transform with its price for signals times ``factor``, a squared one."""
+        """Return the transform with its price (in squared units) for signals times ``factor``."""
         return self
 
     def evaluate(self, params: Params, atom: Atom) -> Point:
-        """Return ``f(atom, params)``, ready to be differentiated."""
+        """Return ``f(atom, params)`` with the values needed to differentiate it."""
         still = jnp.zeros(self.n_moves(*atom.shape), atom.dtype)
 
         def moved(step, params):
@@ -147,19 +147,19 @@ class Transform(ABC):
         return gram[None], right.reshape(atom.shape)
 
     def warp_part(self, atom_length: int, n_channels: int) -> tuple[WarpTransform, slice] | None:
-        """Return the part that warps time and where its parameters lie; None if there is none."""
+        """Return the part that warps time and the slice of its parameters, or None."""
         return None
 
     def channel_part(
         self, atom_length: int, n_channels: int
     ) -> tuple[ChannelTransform, slice] | None:
-        """Return the part that mixes channels, which centering must fix too; None without one."""
+        """Return the part that mixes channels, which is centred too, or None."""
         return None
 
     def unmix(
         self, params: Params, moment: Float[Array, "*batch Lw P"]
     ) -> Float[Array, "*batch Lw P"]:
-        """Return the moments as they would be had nothing mixed the channels."""
+        """Return the moments with the mixing of channels undone."""
         return moment
 
     def solve_parts(
@@ -169,7 +169,7 @@ class Transform(ABC):
         moment: Float[Array, "*batch L P"],
         weight: Float[Array, "*batch L Q"],
     ) -> Params:
-        """Return the parameters with every part that has a closed form at its best."""
+        """Return the parameters with the closed-form solution of every part that has one."""
         return params
 
 
@@ -190,8 +190,8 @@ class LinearTransform(Transform):
     ) -> Float[Array, "*batch C n n"]:
         """Return ``T(a)``.
 
-        C = 1 matrix of size L for all channels, C = P of size L, one for each, or, where
-        channels mix, C = 1 of size L P that acts on the samples in the order (time, channel).
+        C = 1 matrix of size L for all channels, C = P of size L, one per channel, or, if channels
+        mix, C = 1 of size L P that acts on the samples in the order (time, channel).
         """
 
     def normal_equations(
@@ -201,13 +201,13 @@ class LinearTransform(Transform):
         moment: Float[Array, "S L P"],
         weight: Float[Array, "S L Q"],
     ) -> tuple[Float[Array, "G n n"], Float[Array, "L P"]]:
-        """Return ``sum_s T_s^T W_s T_s`` and ``sum_s T_s^T m_s``, all that PerCDU needs.
+        """Return ``sum_s T_s^T W_s T_s`` and ``sum_s T_s^T m_s``, the sums of PerCDU.
 
         G = 1 matrix serves all channels, unless operators or missing samples differ between
         channels (G = P) or channels mix (G = 1, of size L P). Cost O(S n^3), as one product.
         """
         operators = self.operator(params, *atom.shape)
-        if operators.shape[-1] != atom.shape[0]:  # channels mix: nothing to gain from structure
+        if operators.shape[-1] != atom.shape[0]:  # channels mix, so there is no structure to use
             return super().normal_equations(params, atom, moment, weight)
         weights = jnp.swapaxes(weight, 1, 2)[..., None]
         gram = jnp.einsum("sglm,sgln->gmn", operators * weights, operators)
@@ -225,7 +225,7 @@ class WarpTransform(LinearTransform):
 
     @abstractmethod
     def approximate(self, target: Float[Array, "*batch C L"]) -> Params:
-        """Return parameters whose warp is close to ``target`` (in samples)."""
+        """Return parameters of a warp close to ``target`` (in samples)."""
 
     @abstractmethod
     def follow(self, params: Params, outer: Float[Array, "C L"], n_channels: int) -> Params:
@@ -233,10 +233,10 @@ class WarpTransform(LinearTransform):
 
     @abstractmethod
     def resample(self, atom: Atom, position: Float[Array, "*batch C L"]) -> Atoms:
-        """Return the atom read at the given positions (in samples)."""
+        """Return the atom interpolated at the given positions (in samples)."""
 
     def n_warps(self, n_channels: int) -> int:
-        """Return C, how many warps an atom has: one for all channels, unless a class says more."""
+        """Return C, the number of warps per atom; by default one for all channels."""
         return 1
 
     def warp_part(self, atom_length: int, n_channels: int) -> tuple[WarpTransform, slice]:
@@ -245,7 +245,7 @@ class WarpTransform(LinearTransform):
 
 
 class ClosedFormTransform(Transform):
-    """A transform whose IPU step has an exact solution from the two sufficient statistics."""
+    """A transform with an exact solution of IPU from the two sufficient statistics."""
 
     @abstractmethod
     def solve(
@@ -256,12 +256,12 @@ class ClosedFormTransform(Transform):
     ) -> Params:
         """Return the ``a`` that explains most, ``max <m, g>^2 / <w, g^2>``, g = f(atom, a).
 
-        ``atom`` is one for all, or one for each set of statistics.
+        ``atom`` is one for all sets of statistics, or one per set.
         """
 
 
 class ChannelTransform(LinearTransform, ClosedFormTransform):
-    """A transform that mixes channels, alike at every sample: ``f(phi, a) = phi M(a)^T``.
+    """A transform that mixes channels in the same way at every sample: ``f(phi, a) = phi M(a)^T``.
 
     The matrices M(a) form a group, so the common atom is defined up to one of them; centering
     makes their mean the neutral one.

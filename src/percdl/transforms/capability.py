@@ -1,4 +1,4 @@
-"""What a step needs of a transform, said where it is missing."""
+"""Check that a transform implements the interface that a step needs."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from percdl.transforms.base import Transform
 
 
 def require(transform: Transform, interface: type[Transform], step: str, advice: str) -> None:
-    """Raise an error that says what ``step`` misses in ``transform``.
+    """Raise an error if ``transform`` lacks the ``interface`` that ``step`` needs.
 
     Parameters
     ----------
     transform : Transform
-        What was given.
+        The transform to check.
     interface : type
-        What it should be.
+        The required base class.
     step : str
-        What needs it, for the message.
+        Name of the step, for the message.
     advice : str
-        What to do instead.
+        What to do instead, for the message.
 
     Examples
     --------

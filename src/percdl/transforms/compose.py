@@ -1,4 +1,4 @@
-"""Several transforms, one after the other: ``f = f_n o ... o f_1``."""
+"""Composition of transforms: ``f = f_n o ... o f_1``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from percdl.transforms.identity import Identity
 from percdl.transforms.rotation import Rotation
 from percdl.transforms.shift import Shift
 
-#: What ``M^T M`` is, M the mixture of all channel transforms: the identity, a diagonal, or not.
+#: Structure of ``M^T M``, with M the mixture of all channel transforms.
 Coupling = Literal["none", "gains", "full"]
 
 
@@ -37,13 +37,13 @@ Coupling = Literal["none", "gains", "full"]
 class Compose(Transform):
     """Apply transforms in the order given, the first to the common atom.
 
-    ``Compose(TimeWarp(), Rotation(), Gain())`` warps the atom in time, turns it, and scales
+    ``Compose(TimeWarp(), Rotation(), Gain())`` warps the atom in time, rotates it, and scales
     its channels. ``params`` hold the parameters of the first transform, then those of the next.
 
-    A time warp and transforms of the channels keep PerCDU a closed form: of L x L systems if
-    rotations come after gains (or there is one kind only), of one L P x L P system otherwise.
-    Other transforms go through the derivative of ``f`` in the atom. IPU solves rotations and
-    gains in closed form given the warp, then fits everything together. Cost of the sums of PerCDU
+    With a time warp and transforms of the channels, PerCDU has a closed form: L x L systems if
+    rotations come after gains (or there is only one kind), one L P x L P system otherwise.
+    Other transforms use the derivative of ``f`` in the atom. IPU solves rotations and gains in
+    closed form given the warp, then fits everything together. Cost of the sums of PerCDU
     with a time warp: O(S L P (L + P)) for the L x L systems, O(S L^2 (L + P^2)) for the single
     one, O(S (L P)^3) through the derivative.
 
@@ -66,7 +66,7 @@ class Compose(Transform):
         object.__setattr__(self, "stages", tuple(stages))
 
     def __repr__(self) -> str:
-        """Return the call that makes it."""
+        """Return the call that creates it."""
         return f"Compose({', '.join(map(repr, self.stages))})"
 
     @property
@@ -75,7 +75,7 @@ class Compose(Transform):
         return all(stage.linear for stage in self.stages)
 
     def validate(self) -> None:
-        """Raise where stages cannot follow one another."""
+        """Raise if the stages cannot be composed."""
         if not self.stages:
             raise InvalidParameterError("`Compose()` needs at least one transform.")
         for stage in self.stages:
@@ -135,11 +135,11 @@ class Compose(Transform):
         return reduce(jnp.add, prices) if prices else None
 
     def reprice(self, factor: float) -> Compose:
-        """Return the same stages, each with its price for signals times ``factor``."""
+        """Return the same stages with their prices for signals times ``factor``."""
         return Compose(*(stage.reprice(factor) for stage in self.stages))
 
     def normal_equations(self, params, atom: Atom, moment, weight):
-        """Return the sums of PerCDU, with the channels unmixed where the algebra allows it."""
+        """Return the sums of PerCDU, with the channels unmixed if the algebra allows it."""
         coupling = self._coupling(weight.shape[-1])
         if coupling is None:
             return super().normal_equations(params, atom, moment, weight)
@@ -159,13 +159,13 @@ class Compose(Transform):
         return whole.reshape(1, atom.size, atom.size), right
 
     def warp_part(self, atom_length: int, n_channels: int):
-        """Return the stage that warps time and where its parameters lie."""
+        """Return the stage that warps time and the slice of its parameters."""
         return self._find(WarpTransform, atom_length, n_channels)
 
     def channel_part(self, atom_length: int, n_channels: int):
-        """Return the first transform of the channels: later ones are no freedom of the atom.
+        """Return the first transform of the channels; later ones do not affect the gauge.
 
-        None if anything before it does not commute with it.
+        None if an earlier stage does not commute with it.
         """
         for stage in self.stages:
             if isinstance(stage, ChannelTransform):
@@ -177,19 +177,19 @@ class Compose(Transform):
         return None
 
     def unmix(self, params: Params, moment):
-        """Undo the transforms of the channels, the last one first."""
+        """Undo the transforms of the channels, last one first."""
         for stage, own in reversed(self._pairs(params)):
             moment = stage.unmix(own, moment)
         return moment
 
     def solve_parts(self, params: Params, atom: Atom, moment, weight) -> Params:
-        """Solve the transforms of the channels one after the other, the warp as it is."""
+        """Solve the transforms of the channels one by one, with the warp fixed."""
         parts = self._split(params)
         mixes = [isinstance(stage, ChannelTransform) for stage in self.stages]
         for index, stage in enumerate(self.stages):
             if not isinstance(stage, ChannelTransform):
                 continue
-            # Warps and mixtures commute, so all warping may come before.
+            # Warps and mixtures commute, so all warping can come first.
             before = [i for i in range(len(mixes)) if i < index or not mixes[i]]
             after = [i for i in reversed(range(index + 1, len(mixes))) if mixes[i]]
             inner = self._apply_stages(before, parts, atom)
@@ -208,7 +208,7 @@ class Compose(Transform):
         return personal.reshape(*batch, *atom.shape)
 
     def _coupling(self, n_weights: int) -> Coupling | None:
-        """Return what the transforms of the channels do to the weights; None: not known."""
+        """Return the structure of ``M^T M``, or None if unknown."""
         known = (WarpTransform, ChannelTransform, Identity)
         if not all(isinstance(stage, known) for stage in self.stages):
             return None
@@ -226,14 +226,14 @@ class Compose(Transform):
 
     @property
     def _turns(self) -> bool:
-        """Whether any stage mixes channels with one another."""
+        """Whether any stage mixes channels."""
         return any(
             isinstance(stage, ChannelTransform) and not isinstance(stage, Gain)
             for stage in self.stages
         )
 
     def _mixing(self, params: Params, n_channels: int) -> Float[Array, "*batch P P"]:
-        """Return the matrix of all transforms of the channels together."""
+        """Return the product of all channel transforms."""
         mixing = jnp.eye(n_channels, dtype=params.dtype)
         for stage, own in self._pairs(params):
             if isinstance(stage, ChannelTransform):
@@ -241,14 +241,14 @@ class Compose(Transform):
         return mixing
 
     def _warp(self, params: Params) -> tuple[LinearTransform, Array]:
-        """Return the stage that warps time and its parameters, or one that does nothing."""
+        """Return the stage that warps time and its parameters, or an identity stage."""
         for stage, own in self._pairs(params):
             if isinstance(stage, WarpTransform):
                 return stage, own
         return Identity(), params[..., :0]
 
     def _find(self, kind: type, atom_length: int, n_channels: int):
-        """Return the first stage of a kind and where its parameters lie; None if there is none."""
+        """Return the first stage of a type and the slice of its parameters, or None."""
         start = 0
         for stage in self.stages:
             size = stage.n_params(atom_length, n_channels)
@@ -258,7 +258,7 @@ class Compose(Transform):
         return None
 
     def _n_channels(self, params: Params) -> int:
-        """Return P, which follows from the number of parameters."""
+        """Return P, derived from the number of parameters."""
         total = params.shape[-1]
         return next(p for p in range(1, total + 2) if self.n_params(0, p) >= total)
 
@@ -272,6 +272,6 @@ class Compose(Transform):
         return list(zip(self.stages, self._split(params), strict=True))
 
     def _by_stage(self, params: Params, change: Callable[[Transform, Array], Array]) -> Params:
-        """Change the parameters of each stage."""
+        """Apply a function to the parameters of each stage."""
         changed = [change(stage, own) for stage, own in self._pairs(params)]
         return jnp.concatenate(changed, axis=-1)

@@ -1,4 +1,4 @@
-"""How many parameters a transform may be asked to have."""
+"""Check the number of parameters of a transform."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import numpy as np
 
 from percdl.exceptions import InvalidParameterError
 
-# IPU solves systems of as many unknowns: nobody has fitted half as many.
+# IPU solves systems with this many unknowns; practical models have fewer than half.
 MOST_PARAMS = 2**16
 
 
 def check_count(transform: str, name: str, value: Any) -> None:
-    """Raise where an argument of a transform is no number of parameters.
+    """Raise if an argument of a transform is not a valid number of parameters.
 
     >>> check_count("Modulation", "knots", 8)
     """

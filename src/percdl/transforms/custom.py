@@ -1,4 +1,4 @@
-"""A transform of your own: any JAX function ``f(phi, a)``."""
+"""Custom transforms: any JAX function ``f(phi, a)``."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from jaxtyping import Array, Float
 from percdl.exceptions import InvalidParameterError
 from percdl.transforms.base import Atom, Atoms, Params, Transform
 
-# How far the atom at rest may be from the atom, relative to its largest value.
+# Allowed difference between f(phi, neutral) and phi, relative to the largest value.
 AT_REST = 1e-4
 
 
 @final
 @dataclass(frozen=True, init=False)
 class Custom(Transform):
-    """Use a plain JAX function as the f of the paper.
+    """Use a JAX function as the f of the paper.
 
-    IPU is Gauss-Newton with derivatives by automatic differentiation, PerCDU one Gauss-Newton
-    step in the atom: exact where ``function`` is linear in the atom, damped where it is not. Cost
-    per subject and atom: M evaluations of ``function`` and O(L P M^2) for a step of IPU, L P of
-    them and O((L P)^3) for PerCDU.
+    IPU is Gauss-Newton with automatic differentiation. PerCDU is one Gauss-Newton step in the
+    atom: exact if ``function`` is linear in the atom, damped otherwise. Cost per subject and
+    atom: M evaluations of ``function`` and O(L P M^2) for a step of IPU, L P evaluations and
+    O((L P)^3) for PerCDU.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class Custom(Transform):
         object.__setattr__(self, "is_linear", linear)
 
     def __repr__(self) -> str:
-        """Name the function and the number of parameters."""
+        """Return the name of the function and the number of parameters."""
         return f"Custom({getattr(self.function, '__name__', '?')}, n_params={self.size})"
 
     @property
@@ -81,7 +81,7 @@ class Custom(Transform):
         return self.is_linear
 
     def validate(self) -> None:
-        """Raise where an argument cannot be used."""
+        """Raise if an argument is invalid."""
         if not callable(self.function):
             raise InvalidParameterError(
                 f"`Custom(function={self.function!r})` must be a function f(phi, a)."
@@ -101,7 +101,7 @@ class Custom(Transform):
         return self.size
 
     def neutral(self, atom: Atom) -> Float[Array, " M"]:
-        """Return the parameters declared neutral."""
+        """Return the neutral parameters."""
         rest = jnp.asarray(self.at_rest or (0.0,) * self.size, atom.dtype)
         self._check(atom, rest)
         return rest
@@ -119,7 +119,7 @@ class Custom(Transform):
         return jax.vmap(self.onto)(params.reshape(-1, self.size)).reshape(params.shape)
 
     def _check(self, atom: Atom, rest: Array) -> None:
-        """Raise where the function does not return an atom, or changes it at rest."""
+        """Raise if the function does not return an atom, or changes it at neutral parameters."""
         personal = jax.eval_shape(self.function, atom, rest)
         if personal.shape != atom.shape:
             raise InvalidParameterError(
@@ -127,7 +127,7 @@ class Custom(Transform):
                 f"shape of the one it is given; it returned {personal.shape}."
             )
         if isinstance(atom, Tracer):
-            return  # within a compiled program there are no numbers to look at
+            return  # a compiled program has no concrete values
         change = float(jnp.abs(self.function(atom, rest) - atom).max())
         if not change <= AT_REST * float(jnp.abs(atom).max()):
             raise InvalidParameterError(

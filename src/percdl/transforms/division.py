@@ -1,4 +1,4 @@
-"""Division where there may be nothing to divide by."""
+"""Division that returns zero instead of dividing by zero."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from jaxtyping import Array, Float
 
 
 def divide(x: Float[Array, "*#shape"], by: Float[Array, "*#shape"]) -> Float[Array, "*#shape"]:
-    """Return ``x / by``, or zero where ``by`` is not above zero.
+    """Return ``x / by``, or zero where ``by`` is not positive.
 
-    Never a division by zero, so that nothing is undefined to differentiate either.
+    It never divides by zero, so derivatives are defined as well.
 
     >>> divide(jnp.array([6.0, 6.0]), jnp.array([4.0, 0.0]))
     Array([1.5, 0. ], dtype=float32)

@@ -15,7 +15,7 @@ from percdl.transforms.division import divide
 @final
 @dataclass(frozen=True)
 class Free(ClosedFormTransform):
-    """Give every subject atoms of its own, whatever the common atom (M = L P parameters).
+    """Give every subject its own atoms, independent of the common atom (M = L P parameters).
 
     The parameters are the personal atom itself, of unit norm (the constraint of Eq. 1). Cost
     O(L P) per subject and atom.

@@ -11,18 +11,18 @@ from jaxtyping import Array, Float
 from percdl.transforms.base import Atom, Atoms, ChannelTransform, OneOrMany, Params
 from percdl.transforms.division import divide
 
-# A channel is never weaker than this, relative to the subject's strongest: gains are positive.
+# Smallest gain relative to the subject's largest; gains are positive.
 WEAKEST = 1e-3
 
 
 @final
 @dataclass(frozen=True)
 class Gain(ChannelTransform):
-    """Scale every channel of the common atom by a positive factor of its own.
+    """Scale every channel of the common atom by its own positive factor.
 
-    ``params`` hold the logarithms of the P factors. Their mean is zero: what all channels
-    share is the amplitude of the activations. The best gains given the rest are a closed form.
-    Cost O(L P) per subject to apply and to solve; O(S P L^3) for the sums of PerCDU.
+    ``params`` hold the logarithms of the P factors. Their mean is zero, because the amplitude
+    of the activations covers the common factor. IPU has a closed form. Cost O(L P) per subject to
+    apply and to solve; O(S P L^3) for the sums of PerCDU.
 
     Examples
     --------
@@ -48,7 +48,7 @@ class Gain(ChannelTransform):
         return atom * jnp.exp(params)[..., None, :]
 
     def project(self, params: Params) -> Params:
-        """Return the logarithms less their mean."""
+        """Return the logarithms minus their mean."""
         return params - params.mean(-1, keepdims=True)
 
     def unmix(self, params: Params, moment):
@@ -64,7 +64,7 @@ class Gain(ChannelTransform):
         return jnp.exp(params)[..., None, None] * jnp.eye(atom_length, dtype=params.dtype)
 
     def solve(self, atom: OneOrMany, moment, weight) -> Params:
-        """Return the regression of each channel on the atom's; unseen channels get the mean."""
+        """Return the regression of each channel on the atom; missing channels get the mean."""
         match = jnp.sum(moment * atom, axis=-2)
         power = jnp.sum(weight * atom**2, axis=-2)
         factor = divide(jnp.maximum(match, 0), power)

@@ -17,7 +17,7 @@ from percdl.transforms.base import Atom, Atoms, ClosedFormTransform, LinearTrans
 class Identity(LinearTransform, ClosedFormTransform):
     """Give every subject the common atom itself (M = 0 parameters).
 
-    Cost: none, there is nothing to fit and one atom for all.
+    Cost: none, because nothing is fitted.
 
     Examples
     --------
@@ -35,7 +35,7 @@ class Identity(LinearTransform, ClosedFormTransform):
         return jnp.zeros(0, atom.dtype)
 
     def apply(self, params: Params, atom: Atom) -> Atoms:
-        """Return the atom, once for each set of (no) parameters."""
+        """Return the atom, repeated for each set of (no) parameters."""
         return jnp.broadcast_to(atom, (*params.shape[:-1], *atom.shape))
 
     def project(self, params: Params) -> Params:

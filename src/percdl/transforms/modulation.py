@@ -20,8 +20,8 @@ from percdl.transforms.base import (
 from percdl.transforms.counts import check_count
 from percdl.transforms.division import divide
 
-# Where the common atom is silent a gain changes nothing; it is held near the subject's mean
-# gain by this share of the mean stiffness of all gains.
+# Ridge towards the subject's mean gain, as a share of the mean stiffness of all gains: where the
+# common atom is zero, the data do not determine a gain.
 HOLD = 1e-3
 
 
@@ -30,10 +30,10 @@ HOLD = 1e-3
 class Modulation(LinearTransform, ClosedFormTransform):
     """Scale every channel by a gain of either sign that changes along the pattern.
 
-    ``g_p(t)`` runs linearly between its values at ``knots`` evenly spaced times, so each wave
-    of a pattern can be stronger, weaker or upside down. ``params`` hold the values, channel by
-    channel; their root mean square is one: what all share is the amplitude of the activations.
-    Gains are best in closed form, and PerCDU is one division per sample and channel. Cost
+    ``g_p(t)`` is piecewise linear with values at ``knots`` evenly spaced times, so each wave of a
+    pattern can be stronger, weaker or inverted. ``params`` hold the values, channel by channel.
+    Their root mean square is one, because the amplitude of the activations covers the common
+    factor. IPU has a closed form, and PerCDU is one division per sample and channel. Cost
     O(L P J) per subject to apply, O(P J^2 (L + J)) to solve.
 
     Parameters
@@ -50,7 +50,7 @@ class Modulation(LinearTransform, ClosedFormTransform):
     knots: int = 5
 
     def validate(self) -> None:
-        """Raise where a hyper-parameter is out of range."""
+        """Raise if a hyper-parameter is out of range."""
         check_count("Modulation", "knots", self.knots)
 
     def n_params(self, atom_length: int, n_channels: int) -> int:
@@ -58,11 +58,11 @@ class Modulation(LinearTransform, ClosedFormTransform):
         return n_channels * self.knots
 
     def neutral(self, atom: Atom) -> Float[Array, " M"]:
-        """Return ones: gains of one."""
+        """Return ones."""
         return jnp.ones(self.n_params(*atom.shape), atom.dtype)
 
     def project(self, params: Params) -> Params:
-        """Return the values at a root mean square of one."""
+        """Return the values scaled to a root mean square of one."""
         size = jnp.sqrt(jnp.mean(params**2, axis=-1, keepdims=True))
         return divide(params, size)
 
@@ -94,7 +94,7 @@ class Modulation(LinearTransform, ClosedFormTransform):
         pull = jnp.einsum("lj,...lp->...pj", hats, moment * atom)
         rows = jnp.sum(stiffness, axis=-1)
         total = jnp.sum(rows, axis=(-2, -1))
-        # The best common gain, to which the others are held.
+        # The best common gain, the target of the ridge.
         shared = divide(jnp.sum(pull, axis=(-2, -1)), total)
         trace = jnp.trace(stiffness, axis1=-2, axis2=-1).mean(-1) / self.knots
         hold = jnp.where(total > 0, HOLD * trace, 1)[..., None, None]
@@ -106,6 +106,6 @@ class Modulation(LinearTransform, ClosedFormTransform):
         return jnp.where(seen, self.project(values), 1)
 
     def _hats(self, atom_length: int, dtype) -> Float[Array, "L J"]:
-        """Return the share of each knot in the gain at each sample; shares add up to one."""
+        """Return the weight of each knot at each sample; weights add up to one."""
         position = np.linspace(0, self.knots - 1, atom_length)[:, None]
         return jnp.asarray(np.maximum(0, 1 - np.abs(position - np.arange(self.knots))), dtype)

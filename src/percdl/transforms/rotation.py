@@ -1,4 +1,4 @@
-"""Rotation of the channels: ``f(phi, R) = phi R^T`` (Section A.1), as of a sensor put on askew."""
+"""Rotation of the channels: ``f(phi, R) = phi R^T`` (Section A.1), e.g. of a tilted sensor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from percdl.transforms.base import Atom, ChannelTransform, OneOrMany, Params
 from percdl.transforms.division import divide
 
-# With missing samples the Lemma is applied so often at most, to moments that fill the gaps.
+# Maximum number of applications of the Lemma if samples are missing; each one fills the gaps.
 N_FILLINGS = 50
 FILLED = 1e-5
 
@@ -21,11 +21,10 @@ FILLED = 1e-5
 @final
 @dataclass(frozen=True)
 class Rotation(ChannelTransform):
-    r"""Turn the channels of the common atom by an orthogonal matrix.
+    r"""Rotate the channels of the common atom by an orthogonal matrix.
 
-    ``f(phi, R)`` at sample i is ``R phi_i``. The best R given the rest is a closed form, the
-    Lemma of the paper: ``R = U V^T`` with ``U D V^T`` the singular value decomposition of
-    ``m^T phi``.
+    ``f(phi, R)`` at sample i is ``R phi_i``. IPU has a closed form, the Lemma of the paper:
+    ``R = U V^T`` with ``U D V^T`` the singular value decomposition of ``m^T phi``.
 
     Parameters
     ----------
@@ -36,8 +35,8 @@ class Rotation(ChannelTransform):
     Notes
     -----
     ``params`` hold the P^2 entries of R, row by row. Centering makes the mean of the R of all
-    subjects symmetric: on average nobody is turned. Cost O(L P^2) per subject to apply and
-    O(L P^2 + P^3) to solve; O(S L P^2) for the sums of PerCDU, O(S (L P)^3) where samples are
+    subjects symmetric, so the mean rotation is zero. Cost O(L P^2) per subject to apply and
+    O(L P^2 + P^3) to solve; O(S L P^2) for the sums of PerCDU, O(S (L P)^3) if samples are
     missing in some channels only.
 
     Examples
@@ -69,7 +68,7 @@ class Rotation(ChannelTransform):
         return self._closest(self.mixing(params, size)).reshape(params.shape)
 
     def n_moves(self, atom_length: int, n_channels: int) -> int:
-        """Return P (P - 1) / 2: the planes in which to turn."""
+        """Return P (P - 1) / 2, the number of planes of rotation."""
         return n_channels * (n_channels - 1) // 2
 
     def move(self, params: Params, step: Float[Array, "*batch m"]) -> Params:
@@ -83,7 +82,7 @@ class Rotation(ChannelTransform):
         return moved.reshape(params.shape)
 
     def unmix(self, params: Params, moment):
-        """Turn the moments back."""
+        """Rotate the moments back."""
         return moment @ self.mixing(params, moment.shape[-1])
 
     def relative(self, params: Params, gauge: Float[Array, " M"]) -> Params:
@@ -93,16 +92,15 @@ class Rotation(ChannelTransform):
         return turned.reshape(params.shape)
 
     def normal_equations(self, params, atom: Atom, moment, weight):
-        """Return the sums of PerCDU; rotations drop out of the Gram matrix: O(S L P^2)."""
+        """Return the sums of PerCDU; rotations cancel in the Gram matrix: O(S L P^2)."""
         if weight.shape[2] > 1:
             return super().normal_equations(params, atom, moment, weight)
         return jnp.diag(jnp.squeeze(weight, 2).sum(0))[None], self.unmix(params, moment).sum(0)
 
     def solve(self, atom: OneOrMany, moment, weight) -> Params:
-        """Return ``U V^T`` (the Lemma), repeated where the samples weigh unequally.
+        """Return ``U V^T`` (the Lemma), iterated if samples have unequal weights.
 
-        Then each repetition fills what is missing with what the last one says, which never
-        explains less.
+        Each iteration fills missing samples with the last fit, which never explains less.
         """
         most = weight.max((-2, -1), keepdims=True)
 
@@ -115,7 +113,7 @@ class Rotation(ChannelTransform):
             filled = moment + (most - weight) * amplitude * personal
             closest = self._closest(jnp.swapaxes(filled, -1, -2) @ atom)
             change = jnp.abs(closest - rotation).max((-2, -1))
-            # Each subject stops by itself, so the result does not depend on its company.
+            # Each subject stops on its own, so its result does not depend on the others.
             rotation = jnp.where(active[..., None, None], closest, rotation)
             return n_done + 1, rotation, active & (change > FILLED)
 

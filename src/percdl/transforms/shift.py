@@ -1,4 +1,4 @@
-"""A shift of less than a few samples: ``f(phi, a)(t) = phi(t + a)``."""
+"""A shift of at most a few samples: ``f(phi, a)(t) = phi(t + a)``."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from percdl.transforms.base import Atom, Atoms, LinearTransform, Params
 @final
 @dataclass(frozen=True)
 class Shift(LinearTransform):
-    """Read the common atom a little later or earlier; beyond its ends it stays what it is there.
+    """Shift the common atom in time; it is constant beyond its ends.
 
-    Onsets are whole samples, and all activations of a subject share its atom. Where sampling
-    is coarse for the pattern, what the onsets cannot express is the subject's shift. Cost O(L P)
+    Onsets are whole samples, and all activations of a subject share its atom. If the sampling is
+    coarse for the pattern, the shift is the part that the onsets cannot express. Cost O(L P)
     per subject to apply, O(L^2 P) with the "paper" interpolation; O(S L^3) for the sums of PerCDU.
 
     Parameters
@@ -40,7 +40,7 @@ class Shift(LinearTransform):
     interpolation: interp.Interpolation = "cubic"
 
     def validate(self) -> None:
-        """Raise where a hyper-parameter is out of range."""
+        """Raise if a hyper-parameter is out of range."""
         if not self.most > 0:
             raise InvalidParameterError(f"`Shift(most={self.most!r})` must be above 0 samples.")
         interp.check_interpolation("Shift", self.interpolation)

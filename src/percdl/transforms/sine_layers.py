@@ -1,4 +1,4 @@
-"""Layers of sines: the displacement a warp is composed of (Eqs. 4-5), and its derivatives."""
+"""Layers of sines, the building blocks of a warp (Eqs. 4-5), and their derivatives."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from percdl.transforms.trigonometry import sincospi
 
 
 def pass_through(layers: Float[Array, "D *batch W"], atom_length: int):
-    """Return the displacement (..., L) of all layers, where each one starts, and its slope.
+    """Return the displacement (..., L) of all layers, the times at each layer, and its slope.
 
-    A scan, because XLA would inline a loop and evaluate the layers once for every use.
+    It is a scan, because XLA would inline a loop and evaluate the layers once per use.
     """
     time = grid(atom_length, layers.dtype)
 
@@ -26,9 +26,9 @@ def pass_through(layers: Float[Array, "D *batch W"], atom_length: int):
 
 
 def stretch_by_later(slopes: Float[Array, "D *batch L"]) -> Float[Array, "D *batch L"]:
-    """Return, for each layer, the product of the slopes of those after it (the chain rule)."""
+    """Return, per layer, the product of the slopes of the later layers (chain rule)."""
     depth = len(slopes)
-    # Few layers: comparing all pairs compiles and runs faster than a scan.
+    # With few layers, comparing all pairs compiles and runs faster than a scan.
     is_later = np.arange(depth) > np.arange(depth)[:, None]
     is_later = is_later.reshape(depth, depth, *[1] * (slopes.ndim - 1))
     return jnp.where(is_later, slopes, 1).prod(1)
@@ -46,10 +46,10 @@ def in_samples(displacement: Float[Array, "*batch L"], atom_length: int):
 
 
 def displace(time: Float[Array, "*#batch L"], row: Float[Array, "*#batch W"]):
-    """Return by how much one layer moves the given times, and its derivative psi_d'.
+    """Return the displacement of the given times by one layer, and its derivative psi_d'.
 
-    Both series are summed by Clenshaw's recurrence, so one sine and one cosine are evaluated, and
-    everything stays in one loop over the samples.
+    Clenshaw's recurrence sums both series with one sine and one cosine, in one loop over the
+    samples.
     """
     sine, cosine = sincospi(time)
     order = np.pi * np.arange(1, row.shape[-1] + 1)

@@ -29,14 +29,14 @@ from percdl.transforms.tying import by_group, by_layer, tie_layers
 
 # Rows of norm below one keep psi' > 0; the margin keeps the inverse warp well conditioned.
 MAX_ROW_NORM = 0.99
-# Rounds of `approximate`; the displacement that is left falls by about three each time.
+# Iterations of `approximate`; each reduces the error about threefold.
 N_CORRECTIONS = 2
 
 
 @final
 @dataclass(frozen=True)
 class TimeWarp(WarpTransform):
-    r"""Read the common atom at warped times (Eqs. 4-5).
+    r"""Interpolate the common atom at warped times (Eqs. 4-5).
 
     ``f(phi, a)`` at sample i is ``phi(psi_a(t_i))`` with ``t_i = i / (L - 1)`` and
 
@@ -44,23 +44,23 @@ class TimeWarp(WarpTransform):
               \psi_d(t) = t + \sum_w a_{dw} \sin(w \pi t) / (w \pi).
 
     *Direction*: psi maps the subject's time to the population's, so ``psi'(t) > 1`` means
-    that the subject runs through this phase faster than the population. *Ends*:
+    that the subject passes through this phase faster than the population. *Ends*:
     ``psi(0) = 0`` and ``psi(1) = 1``. *Monotonicity*: psi increases whenever every row of
     ``a`` has l1 norm below one, the set Theta. Zero parameters are exactly the identity.
 
     Parameters
     ----------
     depth : int
-        D, the number of layers: how far time can be stretched.
+        D, the number of layers; more layers allow larger changes of speed.
     width : int
-        W, the number of sines per layer: how local the stretching can be.
+        W, the number of sines per layer; more sines allow more local changes.
     interpolation : {"cubic", "linear", "paper"}
         How the atom is read between its samples.
     per_channel : bool
         One warp for all channels (False), or one for each (True; M = P D W).
     roughness : float
-        Price of bending time, in squared signal units: times the mean square of the second
-        derivative of each layer, it is added to the objective. 0, the default: none.
+        Penalty on rough warps, in squared signal units. The objective includes it times the mean
+        square of the second derivative of each layer.
 
     Notes
     -----
@@ -83,7 +83,7 @@ class TimeWarp(WarpTransform):
     roughness: float = 0.0
 
     def validate(self) -> None:
-        """Raise where a hyper-parameter is out of range."""
+        """Raise if a hyper-parameter is out of range."""
         for name in ("depth", "width"):
             check_count("TimeWarp", name, getattr(self, name))
         check_count("TimeWarp", "depth * width", self.depth * self.width)
@@ -98,7 +98,7 @@ class TimeWarp(WarpTransform):
         return self.n_warps(n_channels) * self.depth * self.width
 
     def neutral(self, atom: Atom) -> Float[Array, " M"]:
-        """Return zeros: no warp."""
+        """Return zeros."""
         return jnp.zeros(self.n_params(*atom.shape), atom.dtype)
 
     def project(self, params: Params) -> Params:
@@ -107,7 +107,7 @@ class TimeWarp(WarpTransform):
         return project_rows_onto_l1_ball(rows, MAX_ROW_NORM).reshape(params.shape)
 
     def price(self, params: Params) -> Float[Array, "*batch"] | None:
-        """Return the roughness of the layers, ``sum (w pi a_dw)^2 / 2``, at its price."""
+        """Return ``roughness`` times ``sum (w pi a_dw)^2 / 2`` over the layers."""
         if self.roughness == 0:
             return None
         rows = params.reshape(*params.shape[:-1], -1, self.width)
@@ -115,7 +115,7 @@ class TimeWarp(WarpTransform):
         return self.roughness * jnp.sum(bends**2, axis=(-2, -1)) / 2
 
     def reprice(self, factor: float) -> TimeWarp:
-        """Return the same warp, its roughness priced for signals times ``factor``."""
+        """Return the same warp with its roughness penalty for signals times ``factor``."""
         return replace(self, roughness=self.roughness * factor * factor)
 
     def warp(self, params: Params, atom_length: int, n_channels: int):
@@ -124,7 +124,7 @@ class TimeWarp(WarpTransform):
         return in_samples(displacement, atom_length)
 
     def evaluate(self, params: Params, atom: Atom) -> Point:
-        """Return the warped atoms, and what their derivatives are made of."""
+        """Return the warped atoms with the values needed for their derivatives."""
         length, n_channels = atom.shape
         displacement, (times, slopes) = pass_through(self._layers(params, n_channels), length)
         gains = (length - 1) * stretch_by_later(slopes)
@@ -141,7 +141,7 @@ class TimeWarp(WarpTransform):
         def derive(_, group):
             return None, reduce(jnp.add, map(term, *group))
 
-        # A scan keeps the layers of a group in the cache; all at once take three times as long.
+        # A scan keeps the layers of a group in the cache, which is three times faster.
         parts = tuple(by_group(groups, jnp.moveaxis(x, -2, 0)) for x in point.details)
         _, basis = jax.lax.scan(derive, None, parts)
         return jnp.moveaxis(basis, 0, -3).reshape(*basis.shape[1:-2], -1, basis.shape[-1])
@@ -151,16 +151,16 @@ class TimeWarp(WarpTransform):
         return params + self.spread(step, turn)
 
     def spread(self, step: Float[Array, "*batch C m"], turn: Turn = None) -> Params:
-        """Return the change of the parameters that a step along the directions of a turn is."""
+        """Return the change of the parameters for a step along the directions of a turn."""
         groups = tie_layers(self.depth, self.width, turn)
         parts = step.reshape(*step.shape[:-1], groups.n_groups, self.width)
         return by_layer(groups, parts).reshape(*step.shape[:-2], -1)
 
     def approximate(self, target: Float[Array, "*batch C L"]) -> Params:
-        """Return parameters whose warp is close to ``target`` (in samples), layers alike.
+        """Return parameters of a warp close to ``target`` (in samples), with equal layers.
 
-        A target that moves by e is first made of D layers that move by e / D each; then what
-        is missing is added in the same way.
+        A displacement e is split into D layers of e / D each; then the remaining error is added
+        in the same way.
         """
         length, n_channels = target.shape[-1], target.shape[-2]
         shape = (*target.shape[:-1], self.depth, self.width)
@@ -175,7 +175,7 @@ class TimeWarp(WarpTransform):
         return jax.lax.fori_loop(0, N_CORRECTIONS, correct, identity)
 
     def follow(self, params: Params, outer: Float[Array, "C L"], n_channels: int) -> Params:
-        """Return the parameters of ``outer o psi``: the last layer takes ``outer`` in."""
+        """Return the parameters of ``outer o psi``; the last layer absorbs ``outer``."""
         length = outer.shape[-1]
         layers = self._layers(params, n_channels)
         time = grid(length, params.dtype)
@@ -190,7 +190,7 @@ class TimeWarp(WarpTransform):
         return self.resample(atom, self.warp(params, *atom.shape))
 
     def resample(self, atom: Atom, position: Float[Array, "*batch C L"]) -> Atoms:
-        """Return the atom read at the given positions (..., C, L), in samples."""
+        """Return the atom interpolated at the given positions (..., C, L), in samples."""
         return self._read(atom, position)[0]
 
     def operator(self, params: Params, atom_length: int, n_channels: int):
@@ -205,7 +205,7 @@ class TimeWarp(WarpTransform):
         moment: Float[Array, "S L P"],
         weight: Float[Array, "S L Q"],
     ):
-        """Return the sums of PerCDU; O(S L (L + P)) where the kernel is local."""
+        """Return the sums of PerCDU; O(S L (L + P)) for the local kernels."""
         if self.interpolation == "paper":
             return super().normal_equations(params, atom, moment, weight)
         length, n_channels = moment.shape[1:]
@@ -239,7 +239,7 @@ class TimeWarp(WarpTransform):
 
 
 def _read_curve(curve: Float[Array, "C L"], position: Float[Array, "*batch C L"]):
-    """Return curves read at the given positions, in samples; each has positions of its own."""
+    """Return curves interpolated at their own positions, in samples."""
     read = [
         jnp.squeeze(interp.read(row[:, None], position[..., c, :], "cubic")[0], -1)
         for c, row in enumerate(curve)

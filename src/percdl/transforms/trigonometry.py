@@ -13,10 +13,10 @@ def sincospi(
 ) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
     """Return ``sin(pi x)`` and ``cos(pi x)``.
 
-    Two reasons for not calling ``jnp.sin(jnp.pi * x)``: warps keep their ends fixed to the
-    last bit, since ``sin(pi w)`` is exactly zero for whole w; and on a CPU a polynomial on
-    the reduced argument is vectorized where XLA calls a scalar sine, which would dominate
-    the cost of IPU (six times slower on an ARM core).
+    There are two reasons not to call ``jnp.sin(jnp.pi * x)``. ``sin(pi w)`` is exactly zero for
+    whole w, so warps keep their ends fixed to the last bit. And on a CPU, XLA calls a scalar
+    sine, which would dominate the cost of IPU (six times slower on an ARM core); a polynomial on
+    the reduced argument is vectorized.
     """
     turn = jnp.round(x)
     r = x - turn

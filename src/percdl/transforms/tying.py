@@ -1,8 +1,8 @@
-"""Moving layers in groups: cheap Gauss-Newton steps for deep warps.
+"""Groups of layers that move together: cheap Gauss-Newton steps for deep warps.
 
 The layers of a warp are nearly redundant in a single step, and the cost of a step grows with
-the square of its unknowns. So the layers of a deep warp share unknowns, other layers each
-turn: every layer still gets its own values in the end.
+the square of its unknowns. So layers of a deep warp share unknowns. The groups change with each
+turn, so every layer gets its own values in the end.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from jaxtyping import Array, Float, Int
 
 from percdl.transforms.base import Turn
 
-# Unknowns of a step, for each warp, unless one layer has more.
+# Maximum number of unknowns of a step per warp, unless one layer has more.
 MAX_UNKNOWNS = 32
 
 
 class Groups(NamedTuple):
-    """Groups of layers that move alike: ``slots`` says which layer is where, group by group.
+    """Groups of layers that move together.
 
-    Slots beyond the last layer are empty. ``places`` is the other way round: the slot of each
-    layer.
+    ``slots`` holds the layer in each slot, group by group; slots beyond the last layer are empty.
+    ``places`` is the inverse, the slot of each layer.
     """
 
     n_groups: int
@@ -33,7 +33,7 @@ class Groups(NamedTuple):
 
 
 def tie_layers(depth: int, width: int, turn: Turn) -> Groups:
-    """Return the groups of a turn; without a turn every layer is a group of its own."""
+    """Return the groups of a turn; without a turn every layer is its own group."""
     n_groups = depth if turn is None else min(depth, max(1, MAX_UNKNOWNS // width))
     size = -(-depth // n_groups)
     layer = np.arange(n_groups * size)
@@ -47,13 +47,13 @@ def tie_layers(depth: int, width: int, turn: Turn) -> Groups:
 
 
 def by_group(groups: Groups, by_layer: Array) -> Array:
-    """Sort what each layer has into groups, array (groups, size, ...); empty slots get zeros."""
+    """Sort values per layer into groups, array (groups, size, ...); empty slots get zeros."""
     empty = len(groups.slots) - len(groups.places)
     padded = jnp.pad(by_layer, ((0, empty), *((0, 0) for _ in by_layer.shape[1:])))
     return padded[groups.slots].reshape(groups.n_groups, groups.size, *by_layer.shape[1:])
 
 
 def by_layer(groups: Groups, by_group: Float[Array, "*batch G W"]) -> Float[Array, "*batch D W"]:
-    """Give every layer what its group has."""
+    """Return for every layer the values of its group."""
     by_slot = jnp.repeat(by_group, groups.size, axis=-2)
     return jnp.take(by_slot, groups.places, axis=-2)
