@@ -28,6 +28,7 @@ from benchmarks.stress.opened import (
 )
 from benchmarks.stress.shard_mutations import damage, forge_index, forge_shard
 from benchmarks.stress.watch import at_most, watchman
+from percdl import write_shards
 from percdl.exceptions import PerCDLError
 
 FIXTURES = Path(__file__).resolve().parents[2] / "tests" / "fixtures"
@@ -142,11 +143,13 @@ def _sample(mutants: list[Mutant], rng: np.random.Generator, share: float) -> li
 def _attack_shards(
     source: Path, folder: Path, rng: np.random.Generator, share: float
 ) -> Iterator[Outcome]:
-    reader, target = ShardReader(source), folder / "shards"
+    reader, target, new = ShardReader(source), folder / "shards", folder / "new"
+    write_shards(reader.original[0], new, recordings_per_shard=2)
+    attacks = ((source, damage), (new, damage), (new, forge_index), (new, forge_shard))
     for i in range(round(200 * share)):
-        shutil.copytree(source, target)
-        name = (damage, forge_index, forge_shard)[i % 3](target, rng)
-        yield _open(f"shards: {name}, {i}", i % 3 > 0, target, reader)
+        whole, attack = attacks[i % len(attacks)]
+        shutil.copytree(whole, target)
+        yield _open(f"shards: {attack(target, rng)}, {i}", attack != damage, target, reader)
         shutil.rmtree(target)
 
 

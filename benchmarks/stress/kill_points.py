@@ -35,7 +35,7 @@ class KillPoint:
 
     def arm(self) -> None:
         """Watch this process, to its end: for children that were forked for it."""
-        from percdl.signals.writers import files
+        from percdl.signals import files
 
         flush = os.fsync
 

@@ -81,6 +81,20 @@ class ClockUnitWarning(UserWarning):
     """
 
 
+class ClockColumnWarning(UserWarning):
+    """Issued when a column that counts time or samples is not read as a channel.
+
+    It has a name such as ``time`` or ``index`` and increases by equal steps.
+    """
+
+
+class TransposedArrayWarning(UserWarning):
+    """Issued when recordings have many channels and fewer samples than channels.
+
+    The arrays may be transposed: time comes first.
+    """
+
+
 class MissingEventsWarning(UserWarning):
     """Issued when a segmentation is scored on cycles of subjects that have no event at all.
 

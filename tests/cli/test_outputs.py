@@ -71,7 +71,7 @@ def no_room(path, payload, mode=None):
 @pytest.mark.parametrize("command", ["fit", "personalize", "events"])
 def test_a_disk_that_is_full_for_everybody(command, walks, model_file, tmp_path, monkeypatch):
     """The same without root: files cannot be written."""
-    for module in ("estimators.container", "signals.writers.files", "signals.writers.events"):
+    for module in ("estimators.container", "signals.files", "signals.events"):
         monkeypatch.setattr(f"percdl.{module}.replace_file", no_room)
     out = tmp_path / "new" / "out"
     message = refused(*arguments_of(command, walks, model_file), "--out", out)

@@ -43,7 +43,7 @@ def test_a_damaged_shard_is_named(walks, tmp_path):
     cohort = percdl.Cohort.from_csv(walks, channels="x", sfreq=50)
     on_disk = percdl.write_shards(cohort, tmp_path / "shards", recordings_per_shard=3)
     on_disk.shards[1].path.unlink()
-    assert "shard-000001.npz is missing" in refused("fit", on_disk.folder, *MODEL)
+    assert "shard-000001.npy is missing" in refused("fit", on_disk.folder, *MODEL)
 
 
 @pytest.mark.filterwarnings("default")

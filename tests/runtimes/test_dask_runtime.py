@@ -132,10 +132,10 @@ def test_damage_is_told_by_the_name_of_the_shard(on_disk, runtime):
     content = bytearray(path.read_bytes())
     content[-1000] ^= 1
     path.write_bytes(content)
-    with pytest.raises(UnreadableFileError, match=r"shard-000001.npz is .*damaged"):
+    with pytest.raises(UnreadableFileError, match=r"shard-000001.npy is .*damaged"):
         double().fit(on_disk, runtime=runtime)
     path.unlink()
-    with pytest.raises(UnreadableFileError, match=r"shard-000001.npz is missing"):
+    with pytest.raises(UnreadableFileError, match=r"shard-000001.npy is missing"):
         double().fit(on_disk, runtime=runtime)
     assert not list(on_disk.folder.glob("state-*"))
 

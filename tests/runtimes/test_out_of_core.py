@@ -147,7 +147,7 @@ def test_damage_is_found_before_the_first_round(on_disk):
     rounds = []
     path = on_disk.shards[2].path
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(UnreadableFileError, match=r"shard-000002.npz .*cut short"):
+    with pytest.raises(UnreadableFileError, match=r"shard-000002.npy .*cut short"):
         fit_with_checkpoints(double(), on_disk, None, report=lambda *told: rounds.append(told))
     assert not rounds
     assert not states_in(on_disk.folder)
@@ -158,7 +158,7 @@ def test_damage_found_later_leaves_nothing_behind(on_disk):
     content = bytearray(path.read_bytes())
     content[-1000] ^= 1
     path.write_bytes(content)
-    with pytest.raises(UnreadableFileError, match=r"shard-000002.npz"):
+    with pytest.raises(UnreadableFileError, match=r"shard-000002.npy"):
         double().fit(on_disk)
     assert not states_in(on_disk.folder)
 

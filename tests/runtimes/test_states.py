@@ -11,7 +11,7 @@ import pytest
 from percdl.algorithm.exchange import BRANCHES, add_in_tree
 from percdl.exceptions import InvalidParameterError, UnreadableFileError
 from percdl.runtimes.states import States, read_state, write_state
-from percdl.signals.writers.leftovers import part_of, release
+from percdl.signals.files import part_of, release
 
 LINK, LINKED = (f"state-{letter * 8}-{letter * 32}" for letter in "ab")
 

@@ -6,7 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from percdl.exceptions import InvalidParameterError, InvalidRecordingError
+from percdl.exceptions import (
+    InvalidParameterError,
+    InvalidRecordingError,
+    TransposedArrayWarning,
+)
 from percdl.signals import Cohort, Recording, as_cohort
 
 FINITE = st.floats(-10, 10)
@@ -29,8 +33,9 @@ def test_rows_of_a_table_are_univariate_recordings(table):
     assert cohort == as_cohort(table)
 
 
-def test_axes_are_never_swapped():
-    wide = Cohort.from_arrays([np.zeros((2, 50))])
+def test_axes_are_never_swapped_but_asked_about():
+    with pytest.warns(TransposedArrayWarning, match=r"50 channels and at most 2 samples.*x\.T"):
+        wide = Cohort.from_arrays([np.zeros((2, 50))])
     assert (wide[0].n_times, wide.n_channels) == (2, 50)
     with pytest.raises(InvalidRecordingError, match=r"Subject '0'.*Pass values\.T"):
         Cohort.from_arrays([np.zeros((2, 50))], channels=["x", "y"])

@@ -9,6 +9,7 @@ from hypothesis.extra.numpy import arrays
 
 from percdl import Cohort
 from percdl.exceptions import (
+    ClockColumnWarning,
     ClockUnitWarning,
     InvalidParameterError,
     PerCDLError,
@@ -167,16 +168,16 @@ BAD = {
     "binary": (b"RRY\n1\n\x00\n", {}, r"line 3 holds a NUL"),
     "a spreadsheet": (b"PK\x03\x04\x14\x00", {}, r"is an Excel or zip file.* Save it as CSV"),
     "lines before the header": (
-        "made by us\n\n" + GOOD, {}, r"line 1: no column 'RRY', but line 3 .* skip_lines=2\.",
+        "made by us\n\n" + GOOD, {}, r"line 1: no column 'RRY' .* line 3 .* skip_lines=2\.",
     ),
     "lines before a header with semicolons": (
-        "made by us\n" + GOOD.replace(",", ";"), {}, r"pass skip_lines=1 and delimiter=';'\.",
+        "made by us\n" + GOOD.replace(",", ";"), {}, r"Pass skip_lines=1 and delimiter=';'\.",
     ),
     "lines before the header, all columns": (
         "made by us\nin March\n" + GOOD, {"channels": None}, r"line 3 has 3 .* pass skip_lines=",
     ),
     "too many lines left out": (GOOD, {"skip_lines": 1}, r"line 2: .* line 1 .* skip_lines=0\."),
-    "UTF-16": (GOOD.encode("utf-16"), {}, r"UTF-16\. Pass encoding='utf-16'"),
+    "UTF-16": (GOOD.encode("utf-16"), {}, r"line 1: byte 0xff .*encoding='utf-16'"),
     "Latin-1": ("RRY,Größe\n1,2\n".encode("latin-1"), {}, r"line 1: byte 0xf6.*'latin-1'"),
     "clock gap": (
         GOOD.replace("0.02", "0.05"), {"time": "t"},
@@ -218,15 +219,15 @@ BAD = {
     ),
     "date of another order": (
         "t,RRY\n04/03/2024 10:00:00,1\n04/03/2024 10:00:01,2\n", {"time": "t"},
-        r"line 2: .*'04/03/2024 10:00:00', which is no time.* ISO 8601 such as 2024-03-04T10:00",
+        r"line 2: .*'04/03/2024 10:00:00', which is not a time.* ISO 8601 such as 2024",
     ),
     "no time": (GOOD.replace("0.01", ""), {"time": "t"}, r"line 3: column 't' is empty"),
-    "odd time": (GOOD.replace("0.01", "noon"), {"time": "t"}, r"line 3: .*'noon', which is no"),
+    "odd time": (GOOD.replace("0.01", "noon"), {"time": "t"}, r"line 3: .*'noon', which is not"),
     "one sample": ("t,RRY\n0,1\n", {"time": "t", "sfreq": None}, r"line 2: one sample"),
     "no subject": ("id,RRY\nA,1\n,2\n", {"subject": "id"}, r"line 3: column 'id' is empty"),
     "two groups": (
         "id,arm,RRY\nA,x,1\nB,y,1\nA,y,2\n", {"subject": "id", "group": "arm"},
-        r"line 4: column 'arm' says 'y', but 'x' before",
+        r"line 4: column 'arm' is 'y', but 'x' before",
     ),
 }  # fmt: skip
 
@@ -284,10 +285,35 @@ def test_rates_may_differ_until_one_is_needed(write):
 
 def test_milliseconds_are_asked_about(write):
     folder = write(A=GOOD, B="t,RRY\n0,1\n10,2\n20,3\n")
-    with pytest.warns(ClockUnitWarning, match=r"'t' gives 0.1 .* taken as seconds.* sfreq=100"):
+    with pytest.warns(ClockUnitWarning, match=r"'t' gives 0.1 .* read as seconds.* sfreq=100"):
         cohort = read(folder, time="t", sfreq=None)
     with pytest.raises(PerCDLError, match=r"those of 'B' may be milliseconds.* pass sfreq=100"):
         _ = cohort.sfreq
+
+
+def test_a_folder_of_slow_clocks_warns_once(write):
+    folder = write(**{name: "t,RRY\n0,1\n10,2\n20,3\n" for name in "ABCD"})
+    with pytest.warns(ClockUnitWarning) as caught:
+        read(folder, time="t", sfreq=None)
+    assert len(caught) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "cells"),
+    [("Time", "0 1 2"), ("", "5 6 7"), ("timestamp", "2025-03-01 2025-03-02 2025-03-03")],
+)
+def test_clocks_and_counters_are_not_channels(write, name, cells):
+    rows = zip(cells.split(), "936", strict=True)
+    folder = write(A=f"{name},x\n" + "".join(f"{cell},{x}\n" for cell, x in rows))
+    with pytest.warns(ClockColumnWarning, match=f"Column '{name}' counts time or samples"):
+        cohort = read(folder, channels=None)
+    assert (cohort.channels, cohort[0].values.ravel().tolist()) == (("x",), [9, 3, 6])
+
+
+def test_signals_may_be_named_like_clocks(write):
+    assert read(write(A="t,x\n3,1\n1,2\n2,3\n"), channels=None).channels == ("t", "x")
+    assert read(write(A="t\n1\n2\n3\n"), channels=None).channels == ("t",)
+    assert read(write(A="t,x\n1,1\n2,2\n"), channels=["t", "x"]).channels == ("t", "x")
 
 
 def test_dates_and_durations_may_be_slow(write):
@@ -300,7 +326,7 @@ def test_a_stray_text_is_named_with_a_pattern_that_leaves_it_out(write):
     folder = write(A=GOOD)
     (folder / "notes.txt").write_text("Walks of March.\nA fell.\n")
     for door in (Cohort.from_csv, Cohort.from_folder):
-        with pytest.raises(UnreadableFileError, match=r"A \.txt file counts as .*\*\.csv'\.$"):
+        with pytest.raises(UnreadableFileError, match=r"notes\.txt is not one, .*\*\.csv'\.$"):
             door(folder, channels="RRY", sfreq=100)
     with pytest.raises(UnreadableFileError, match=r"Check its name\.$"):
         Cohort.from_csv(folder / "notes.txt", channels="RRY", sfreq=100)
@@ -310,7 +336,7 @@ def test_a_stray_text_is_named_with_a_pattern_that_leaves_it_out(write):
     ("options", "message"),
     [
         ({"sfreq": None}, "sampling rate is unknown"),
-        ({"delimiter": "; "}, "delimiter='; ' must be one character"),
+        ({"delimiter": "; "}, "delimiter='; ' must be one ASCII character"),
         ({"delimiter": ",", "decimal": ","}, "delimiter and decimal are both ','"),
         ({"encoding": "utf-7b"}, "encoding='utf-7b' is unknown"),
     ],

@@ -95,7 +95,7 @@ def test_wfdb_reads_the_annotations_back(events, tmp_path):
         ({"subject": "Ada L."}, {}, "unlike 'Ada L.'"),
         ({"atom": 128}, {}, "atoms up to 127"),
         ({"onset_sample": -1}, {}, "onsets from 0"),
-        ({}, {"symbol": '"'}, "at sample 0 are taken for definitions"),
+        ({}, {"symbol": '"'}, "at sample 0 for definitions"),
         ({}, {"extension": "a1"}, "extension='a1' must consist of letters"),
     ],
 )

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from percdl.signals.matching import match_onsets
+from percdl.signals.reconstruction import match_onsets
 
 onsets = st.lists(st.integers(0, 12), max_size=4)
 

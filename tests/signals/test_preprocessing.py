@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from percdl import Cohort, Recording
+from percdl import Cohort
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError
 
 RATES = st.sampled_from([50, 64, 100, 128, 250, 360.5])
@@ -291,11 +291,3 @@ def test_rates_of_different_devices_may_be_brought_together():
         "z-scored per channel",
     )
     assert alike["1"].processing == ("z-scored per channel",)
-
-
-def test_older_pickles_were_not_processed():
-    recording = Recording([1.0, 2.0], subject="A")
-    state = {k: v for k, v in vars(recording).items() if k != "processing"}
-    older = Recording.__new__(Recording)
-    older.__setstate__(state)
-    assert older == recording

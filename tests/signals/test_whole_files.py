@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 from percdl import Cohort, write_shards
-from percdl.signals.writers import leftovers
-from percdl.signals.writers.files import replace_file, replacing
-from percdl.signals.writers.leftovers import hold, part_of, parts_in, release, scratch_folder
+from percdl.signals import files as leftovers
+from percdl.signals.files import hold, part_of, release, replace_file, replacing, scratch_folder
 
 pytestmark = pytest.mark.skipif(leftovers.fcntl is None, reason="this system has no such locks")
 
@@ -104,7 +103,7 @@ def test_a_file_that_would_grow_too_large_is_not_begun(tmp_path):
     """A limit on the size of files, as a quota: real, and for every user."""
     code = (
         "import resource, signal, sys; from pathlib import Path\n"
-        "from percdl.signals.writers.files import replace_file\n"
+        "from percdl.signals.files import replace_file\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
         "replace_file(Path(sys.argv[1]), bytes(10_000))\n"
@@ -119,7 +118,7 @@ def test_a_file_that_would_grow_too_large_is_not_begun(tmp_path):
 def test_what_a_killed_process_has_left_is_swept_by_the_next(tmp_path):
     code = (
         "import os, signal, sys; from pathlib import Path\n"
-        "from percdl.signals.writers.files import replacing\n"
+        "from percdl.signals.files import replacing\n"
         "with replacing(Path(sys.argv[1])) as file:\n"
         "    file.write(b'half'); file.flush(); os.kill(os.getpid(), signal.SIGKILL)\n"
     )
@@ -128,7 +127,7 @@ def test_what_a_killed_process_has_left_is_swept_by_the_next(tmp_path):
     for _ in range(2):  # however often
         done = subprocess.run([sys.executable, "-c", code, str(path)], check=False)
         assert done.returncode == -signal.SIGKILL
-        assert [left.read_bytes() for left in parts_in(tmp_path)] == [b"half"]
+        assert [left.read_bytes() for left in tmp_path.glob(".*.percdl-part")] == [b"half"]
         assert path.read_bytes() == b"old"
     replace_file(tmp_path / "another", b"new")
     assert names(tmp_path) == ["a", "another"]
@@ -141,7 +140,7 @@ def test_the_folder_is_read_as_often_for_many_shards_as_for_few(tmp_path, monkey
     for n_shards in (2, 9):
         folder = tmp_path / str(n_shards)
         folder.mkdir()
-        left = part_of(folder / "shard-000003.npz")  # by a process that was killed
+        left = part_of(folder / "shard-000003.npy")  # by a process that was killed
         left.touch()
         cohort = Cohort.from_arrays(np.ones((n_shards, 4)), sfreq=1)
         written = write_shards(cohort, folder, recordings_per_shard=1)
@@ -216,7 +215,7 @@ def test_two_processes_that_write_the_same_file(tmp_path):
     """One of the two, never a mix; and neither stumbles over the other."""
     code = (
         "import sys; from pathlib import Path\n"
-        "from percdl.signals.writers.files import replace_file\n"
+        "from percdl.signals.files import replace_file\n"
         "for _ in range(60): replace_file(Path(sys.argv[1]), sys.argv[2].encode() * 200_000)\n"
     )
     path = tmp_path / "a"

@@ -19,7 +19,7 @@ from percdl.federated.front import FederatedPerCDL, make_sites
 from percdl.federated.ledger import Ledger
 from percdl.federated.store import Store
 from percdl.runtimes.out_of_core import OutOfCore
-from percdl.signals.writers.npz import write_npz
+from percdl.signals.npz import write_npz
 
 WHY = {"full": "No space left on device", "read-only": "Read-only file system"}
 
@@ -137,7 +137,7 @@ def test_shards(how, cohort, disk):
     with pytest.raises(OSError, match=WHY[how]) as caught:
         write_shards(recordings(), disk / "data", recordings_per_shard=1)
     assert Path(caught.value.filename).parent == disk / "data"
-    assert set(contents(disk / "data")) <= {"shard-000000.npz", "shard-000001.npz"}
+    assert set(contents(disk / "data")) <= {"shard-000000.npy", "shard-000001.npy"}
 
 
 @pytest.mark.parametrize("how", WHY)

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from percdl.exceptions import InvalidParameterError, MissingEventsWarning
-from percdl.signals.matching import match_onsets
+from percdl.signals.reconstruction import match_onsets
 from percdl.signals.recording import abbreviate
 
 

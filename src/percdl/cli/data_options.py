@@ -28,6 +28,8 @@ _READERS = {
     "edf": ("channels",),
     "wfdb": ("channels",),
 }
+# A cohort on disk, which is not a format of single recordings.
+_SHARDS = "shards"
 _PROCESSING = ("resample", "bandpass", "zscore", "zscore_jointly")
 
 
@@ -163,6 +165,8 @@ def read_cohort(options: DataOptions, settings: Mapping[str, Any] | None = None)
     from percdl.signals import Cohort
 
     format, files, metadata = _find(options)
+    if format == _SHARDS:
+        fail(f"{files[0].parent} holds shards, which only `percdl fit` reads.")
     _refuse_useless(options, format)
     options = options.as_fitted(settings)
     given = {name: getattr(options, name) for name in (*_READERS[format], "group")}
@@ -194,7 +198,7 @@ def read_any_cohort(options: DataOptions) -> AnyCohort:
 
 def read_metadata(options: DataOptions, cohort: Cohort) -> pd.DataFrame | None:
     """Return the rows of the metadata, if any, in the order of the cohort."""
-    from percdl.signals.readers.metadata import Metadata
+    from percdl.signals.metadata import Metadata
 
     table = _find(options)[2]
     if table is None:
@@ -213,14 +217,16 @@ def protect_recordings(options: DataOptions, results: Mapping[str, Path | None])
 
 def _find(options: DataOptions) -> tuple[str, list[Path], Path | None]:
     """Return the format, the files and the table of metadata."""
-    from percdl.signals.readers.files import find_files
-    from percdl.signals.readers.folder import FORMATS, find_recordings, participants_table
+    from percdl.signals.from_files import FORMATS, find_files, find_recordings, participants_table
+    from percdl.signals.shards import INDEX
 
     if not options.data:
         fail("no recordings were given. Pass a folder, files or patterns as DATA.")
     format, table = options.input_format, options.metadata
     if format not in (None, *FORMATS):
         fail(f"--input-format {format} must be one of {', '.join(FORMATS)}.")
+    if len(options.data) == 1 and (Path(options.data[0]).expanduser() / INDEX).is_file():
+        return _SHARDS, sorted(Path(options.data[0]).expanduser().iterdir()), None
     if len(options.data) == 1 and Path(options.data[0]).expanduser().is_dir():
         table = table or participants_table(options.data[0])
         return *find_recordings(options.data[0], format, table), table

@@ -76,7 +76,7 @@ def _exit(message: str, code: int, as_json: bool) -> NoReturn:
 
 def prepare_folder(folder: Path, option: str, private: bool = False) -> None:
     """Create a folder and check that it is writable, before any work is done."""
-    from percdl.signals.writers.files import make_private_folder
+    from percdl.signals.files import make_private_folder
 
     try:
         make_private_folder(folder) if private else folder.mkdir(parents=True, exist_ok=True)

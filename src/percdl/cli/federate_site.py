@@ -197,7 +197,7 @@ class _Door:
 
     def _note(self, reply: Reply) -> None:
         """Keep a line of what leaves the site, in words that people can read."""
-        from percdl.signals.writers.files import append_private
+        from percdl.signals.files import append_private
 
         arrays = {
             name: {"dtype": str(x.dtype), "shape": x.shape, "begins": x.ravel()[:3].tolist()}

@@ -99,7 +99,7 @@ def _parameter_table(found: Personalization) -> pd.DataFrame:
 
 
 def _write_table(table: pd.DataFrame, path: Path) -> None:
-    from percdl.signals.writers.files import replace_file
+    from percdl.signals.files import replace_file
 
     replace_file(path, table.to_csv(index=False, lineterminator="\n").encode("utf-8"))
 
@@ -170,7 +170,7 @@ def _write_events(
 @contextmanager
 def _staged(folder: Path) -> Iterator[Path]:
     """Yield a scratch folder; its files are moved to ``folder`` at the end."""
-    from percdl.signals.writers.leftovers import scratch_folder
+    from percdl.signals.files import scratch_folder
 
     with scratch_folder(folder, "events") as stage:
         yield stage

@@ -17,8 +17,7 @@ from percdl.datasets.downloads import Source
 from percdl.datasets.folders import find_dataset
 from percdl.exceptions import DatasetError, InvalidParameterError
 from percdl.signals import Cohort, Recording
-from percdl.signals.labels import as_names
-from percdl.signals.recording import abbreviate
+from percdl.signals.recording import abbreviate, as_names
 
 Foot = Literal["left", "right"]
 Swings = Mapping[Foot, Int[np.ndarray, "n 2"]]

@@ -22,7 +22,7 @@ from percdl.datasets.ptbxl_tables import (
 from percdl.exceptions import DatasetError, InvalidParameterError
 from percdl.signals import Cohort
 from percdl.signals.extras import require
-from percdl.signals.readers.wfdb import check_header
+from percdl.signals.wfdb import check_header
 
 # Folders and columns of the official layout, by sampling rate.
 RATES = {100: "filename_lr", 500: "filename_hr"}

@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 
 from percdl.exceptions import InvalidParameterError
 from percdl.signals.extras import require
-from percdl.signals.matching import match_onsets
+from percdl.signals.reconstruction import match_onsets
 
 METRICS = ("euclidean", "dtw")
 # (K, L, P); shapes are compared by `_distances`, which says what differs.

@@ -23,7 +23,7 @@ from percdl.exceptions import (
     ProcessingWarning,
 )
 from percdl.signals import AnyCohort, Cohort
-from percdl.signals.processing import in_words, lasting_steps
+from percdl.signals.preprocessing import in_words, lasting_steps
 from percdl.steps.coders import L0Coder, L1Coder
 
 MOST_NAMED = 5

@@ -31,7 +31,7 @@ from percdl.experiments.studies.gait_segmentation import (
     trace,
 )
 from percdl.plotting.style import COLORS, FAINT, SHARED, add_legend, label, make_axes
-from percdl.signals.matching import match_onsets
+from percdl.signals.reconstruction import match_onsets
 
 PAPER, VOISARD = (0.988, 0.033), (0.959, 0.004)
 # The paper drops activations below this share of the mean of all.

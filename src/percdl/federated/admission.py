@@ -19,7 +19,7 @@ from percdl.federated.privacy import count_releases, public_bounds
 from percdl.federated.roster import FEWEST_SITES
 from percdl.runtimes.messages import Request
 from percdl.signals import Cohort
-from percdl.signals.processing import lasting_steps
+from percdl.signals.preprocessing import lasting_steps
 
 # What a request of each kind must hold, by name, and what lists and dicts of it are made of.
 _SHARED: dict[str, Any] = {"terms": dict, "roster": list}

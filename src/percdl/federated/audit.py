@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from percdl.signals.writers.files import append_private
+from percdl.signals.files import append_private
 
 
 @dataclass(frozen=True)

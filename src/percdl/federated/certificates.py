@@ -21,7 +21,7 @@ from percdl.federated.keys import (
     read_private,
     write_private,
 )
-from percdl.signals.writers.files import PRIVATE, replace_file
+from percdl.signals.files import PRIVATE, replace_file
 
 AUTHORITY, SERVER = "ca", "server"
 # Seconds to wait for a server.

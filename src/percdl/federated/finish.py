@@ -20,7 +20,7 @@ from percdl.federated.agreement import Terms, choices_of
 from percdl.federated.local_rounds import LocalRounds, read_broadcast
 from percdl.federated.store import Store
 from percdl.runtimes.messages import Request
-from percdl.signals.writers.events import events_to_csv
+from percdl.signals.events import events_to_csv
 
 
 def conclude(outcome: Outcome, history: History, settings: Settings) -> End:

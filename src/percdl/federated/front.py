@@ -35,7 +35,7 @@ from percdl.federated.roster import FEWEST_SITES
 from percdl.federated.site import FederatedSite
 from percdl.runtimes.messages import InProcessWire, Wire
 from percdl.signals import as_cohort
-from percdl.signals.writers.files import make_private_folder
+from percdl.signals.files import make_private_folder
 
 Report = Callable[[str, int, float], None]
 

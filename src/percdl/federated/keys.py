@@ -11,7 +11,7 @@ from typing import Any
 
 from percdl.exceptions import FederationError
 from percdl.signals.extras import require
-from percdl.signals.writers.files import PRIVATE, replace_file
+from percdl.signals.files import PRIVATE, replace_file
 
 ASYMMETRIC = "cryptography.hazmat.primitives.asymmetric"
 # Names of runs and sites become names of folders and files at the sites.

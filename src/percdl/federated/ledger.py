@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from numpy.lib.format import open_memmap
 
 from percdl.algorithm.exchange import Broadcast
 from percdl.algorithm.settings import Settings
 from percdl.exceptions import FederationError
 from percdl.federated.checksum import checksum
 from percdl.federated.run_keys import Uses
-from percdl.signals.readers.arrays import read_header
-from percdl.signals.writers.files import PRIVATE, make_private_folder, replacing
+from percdl.signals.files import PRIVATE, make_private_folder, replacing
 
 
 def count_rounds(settings: Settings) -> Counter[str]:
@@ -105,12 +104,11 @@ class Ledger:
 def _read(path: Path) -> np.ndarray:
     """Return an answer that was kept: a plain vector, neither an archive nor a pickle."""
     try:
-        with open(path, "rb") as file:
-            shape, dtype = read_header(file, os.fstat(file.fileno()).st_size)
-            if dtype.kind != "f" or len(shape) != 1:
-                raise ValueError(f"{dtype} of shape {shape}")
-            return np.fromfile(file, dtype)
-    except (OSError, ValueError) as error:
+        found = np.array(open_memmap(path, mode="r"))
+        if found.dtype.kind != "f" or found.ndim != 1:
+            raise ValueError(f"{found.dtype} of shape {found.shape}")
+        return found
+    except Exception as error:  # NumPy raises many types for damaged headers
         raise FederationError(
             f"{path} is damaged ({error}), so what this site has released is not known. Nothing "
             "is sent. Bring the file back, or begin a new run."

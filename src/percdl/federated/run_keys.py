@@ -20,7 +20,7 @@ from percdl.federated.keys import (
     read_private,
     write_private,
 )
-from percdl.signals.writers.files import append_private
+from percdl.signals.files import append_private
 
 
 class RunKeys:

@@ -14,7 +14,7 @@ from percdl.exceptions import FederationError
 from percdl.federated.agreement import Agreement
 from percdl.federated.keys import check_name
 from percdl.signals.contents import Array, ByName, FreeForm, Record, Text
-from percdl.signals.writers.files import PRIVATE, append_private, make_private_folder
+from percdl.signals.files import PRIVATE, append_private, make_private_folder
 
 # A coordinator that was lost may ask again for a round, and once more for the one before.
 KEPT_ROUNDS = 3

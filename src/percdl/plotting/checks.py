@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from percdl.exceptions import InvalidParameterError
-from percdl.signals.consistency import unknown_subject
+from percdl.signals.cohort import unknown_subject
 
 # Names of subjects, groups or channels, in any of the forms they come in.
 Labels: TypeAlias = Sequence[Any] | np.ndarray | pd.Series | pd.Index

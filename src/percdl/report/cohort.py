@@ -22,7 +22,7 @@ from percdl.report.pages import render
 from percdl.report.people import People, gather_people
 from percdl.signals import as_cohort
 from percdl.signals.extras import require
-from percdl.signals.writers.files import replace_file
+from percdl.signals.files import replace_file
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -16,7 +16,7 @@ from percdl.exceptions import InvalidParameterError
 from percdl.runtimes.partitions import Partition, Round, join_results
 from percdl.runtimes.states import States
 from percdl.signals import AnyCohort, ShardedCohort, write_shards
-from percdl.signals.writers.leftovers import scratch_folder
+from percdl.signals.files import scratch_folder
 
 # Recordings in memory are cut into shards of so many: it must not depend on the workers.
 ROWS_PER_SHARD = 256
@@ -61,7 +61,7 @@ class PartitionedFit(ABC):
                 ) from error
             self._scratch = scratch.pop_all()
         self.partitions = [
-            Partition(shard.path, settings, chunk_rows, cohort.n_masks) for shard in cohort.shards
+            Partition(shard, settings, chunk_rows, cohort.n_masks) for shard in cohort.shards
         ]
 
     def population_round(self, broadcast: Broadcast) -> Sums:

@@ -14,7 +14,7 @@ from percdl.algorithm.settings import Settings
 from percdl.runtimes.in_process import InProcess
 from percdl.runtimes.states import Arrays, read_state, write_state
 from percdl.signals import Cohort, Recording
-from percdl.signals.readers.shard import read_shard
+from percdl.signals.shards import Shard
 
 Round = Literal["population_round", "personal_round", "recenter"]
 
@@ -25,13 +25,13 @@ class Partition:
 
     Attributes
     ----------
-    shard : Path
+    shard : Shard
         The recordings.
     settings, chunk_rows, n_masks
         See `InProcess`.
     """
 
-    shard: Path
+    shard: Shard
     settings: Settings
     chunk_rows: int | None
     n_masks: int
@@ -47,7 +47,7 @@ class Loaded(NamedTuple):
 def load_partition(partition: Partition, before: Path | None) -> Loaded:
     """Read recordings and state. Nothing here touches the device: another thread may do it."""
     state = None if before is None else read_state(before)
-    return Loaded(read_shard(partition.shard), state)
+    return Loaded(partition.shard.read(), state)
 
 
 def run_round(

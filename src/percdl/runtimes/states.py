@@ -20,13 +20,15 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from percdl.exceptions import InvalidParameterError, UnreadableFileError
-from percdl.signals.writers.files import flush_entries, flush_file, replacing
-from percdl.signals.writers.leftovers import (
+from percdl.signals.files import (
+    flush_entries,
+    flush_file,
     hold,
     machine,
     make_held,
     make_private,
     release,
+    replacing,
     sweep,
     unique,
 )

@@ -1,12 +1,15 @@
-"""Recordings of subjects and the cohorts they form: what every other layer reads."""
+"""Recordings of subjects, cohorts, and their files."""
 
 from percdl.signals.coerce import AnyCohort, as_any_cohort, as_cohort
 from percdl.signals.cohort import Cohort
+from percdl.signals.events import (
+    events_to_annotations,
+    events_to_bids,
+    events_to_csv,
+    events_to_wfdb,
+)
 from percdl.signals.recording import Recording
-from percdl.signals.shards import ShardedCohort
-from percdl.signals.writers.annotations import events_to_annotations
-from percdl.signals.writers.events import events_to_bids, events_to_csv, events_to_wfdb
-from percdl.signals.writers.shards import write_shards
+from percdl.signals.shards import ShardedCohort, write_shards
 
 __all__ = [
     "AnyCohort",

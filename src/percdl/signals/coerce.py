@@ -1,27 +1,26 @@
-"""The door: signals in any accepted form become a cohort."""
+"""Convert signals in any accepted form to a cohort."""
 
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError
 from percdl.signals.cohort import Cohort
-from percdl.signals.consistency import qualified_name
-from percdl.signals.containers.refusal import better_door, in_words
-from percdl.signals.recording import Recording
+from percdl.signals.containers import better_door, in_words
+from percdl.signals.recording import Recording, qualified_name
 from percdl.signals.shards import ShardedCohort
 
-# Recordings in memory or on disk: what models learn from.
+# Recordings in memory or on disk.
 AnyCohort: TypeAlias = Cohort | ShardedCohort
 
 
 @runtime_checkable
 class SupportsArray(Protocol):
-    """NumPy arrays and whatever declares that it can become one (JAX, PyTorch, xarray)."""
+    """NumPy arrays and objects that convert to one (JAX, PyTorch, xarray)."""
 
     def __array__(self) -> Any: ...
 
 
 def as_any_cohort(X: object) -> AnyCohort:
-    """Return signals as `as_cohort` does; a cohort on disk stays there, if all of it is there."""
+    """Return signals as `as_cohort` does; check a cohort on disk and return it as it is."""
     if not isinstance(X, ShardedCohort):
         return as_cohort(X)
     X.check()
@@ -36,8 +35,8 @@ def as_cohort(X: object, **description: Any) -> Cohort:
     X : Cohort, list of Recording, list of arrays, 3-D or 2-D array
         See `Cohort.from_arrays` for the axes.
     **description
-        Passed to `Cohort.from_arrays` (``sfreq``, ``subjects``, ...); not allowed when
-        ``X`` already says it, that is for a Cohort or Recordings.
+        Passed to `Cohort.from_arrays` (``sfreq``, ``subjects``, ...); not allowed if ``X`` is
+        a Cohort or Recordings.
 
     Examples
     --------
@@ -50,8 +49,8 @@ def as_cohort(X: object, **description: Any) -> Cohort:
         return X
     if isinstance(X, ShardedCohort):
         raise InvalidRecordingError(
-            f"Got {X!r}, which is on disk, where recordings in memory are needed. Pass some of "
-            "them, e.g. `X[:1000]`."
+            f"Got {X!r}, which is on disk, where recordings in memory are needed. Pass a part "
+            "of it, e.g. `X[:1000]`."
         )
     if isinstance(X, list | tuple) and X and isinstance(X[0], Recording):
         _refuse_description(description)
@@ -59,7 +58,7 @@ def as_cohort(X: object, **description: Any) -> Cohort:
     door = better_door(X)
     if door is not None:
         raise InvalidRecordingError(
-            f"Got {in_words(X)}, whose axes are not told apart here. Use {door} or pass an array."
+            f"Got {in_words(X)}, with an unknown order of axes. Use {door} or pass an array."
         )
     if isinstance(X, list | tuple | SupportsArray):
         return Cohort.from_arrays(X, **description)

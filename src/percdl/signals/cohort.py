@@ -1,33 +1,46 @@
 """The subjects of a study: an ordered, immutable collection of recordings."""
 
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
 from typing import Any, SupportsFloat, final, overload
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
 
-from percdl.exceptions import InvalidParameterError
-from percdl.signals.consistency import check_consistent, common_sfreq, unknown_subject
-from percdl.signals.construct import recordings_from_arrays
+from percdl.exceptions import (
+    InvalidParameterError,
+    InvalidRecordingError,
+    TransposedArrayWarning,
+)
+from percdl.signals.clock import is_thousandfold
 from percdl.signals.frames import recordings_from_frame
 from percdl.signals.from_files import FromFiles
-from percdl.signals.interchange import Interchange
-from percdl.signals.labels import Label
+from percdl.signals.interop import Interop
 from percdl.signals.measured import Measured
-from percdl.signals.recording import Arrays, Recording, abbreviate
-from percdl.signals.selection import as_ids, draw_test, positions
-from percdl.signals.treatable import Treatable
+from percdl.signals.preprocessing import Preprocessing, check_same_processing
+from percdl.signals.recording import (
+    Arrays,
+    Label,
+    Recording,
+    abbreviate,
+    qualified_name,
+    recordings_from_arrays,
+)
+
+# A cohort of at least this many channels, and fewer samples than channels, is probably transposed.
+_MANY_CHANNELS = 32
 
 
 @final
-class Cohort(FromFiles, Interchange, Treatable, Measured, Sequence[Recording]):
+class Cohort(FromFiles, Interop, Preprocessing, Measured, Sequence[Recording]):
     """Recordings of several subjects, with the same channels, units and processing.
 
-    Lengths may differ, and so may sampling rates until a method needs a common one
-    (`Cohort.resample`). Cost O(S) to make one of recordings or to select from it: no sample is
-    copied.
+    Lengths may differ. Sampling rates may differ too, until a method needs a common one
+    (`Cohort.resample`). Cost O(S) to build
+    a cohort or to select from it; no sample is copied.
 
     Parameters
     ----------
@@ -47,13 +60,14 @@ class Cohort(FromFiles, Interchange, Treatable, Measured, Sequence[Recording]):
 
     def __init__(self, recordings: Iterable[Recording]) -> None:
         self._recordings = tuple(recordings)
-        check_consistent(self._recordings)
-        # Asked for again and again by a fit, and slow to gather from many recordings.
+        _check_consistent(self._recordings)
+        # A fit reads these often, and collecting them from many recordings is slow.
         self._subjects = tuple(str(recording.subject) for recording in self._recordings)
         self._lengths = np.array([recording.n_times for recording in self._recordings])
         self._lengths.flags.writeable = False
         self._position_of = {subject: i for i, subject in enumerate(self._subjects)}
         self._stacked: np.ndarray | None = None
+        self._warn_if_transposed()
 
     @property
     def stacked(self) -> np.ndarray | None:
@@ -78,7 +92,7 @@ class Cohort(FromFiles, Interchange, Treatable, Measured, Sequence[Recording]):
         arrays : list of arrays, or array
             A list of (n_times, n_channels) or (n_times,) arrays, a 3-D array
             (n_subjects, n_times, n_channels), or a 2-D array (n_subjects, n_times) of
-            univariate recordings. Axes are never guessed nor swapped.
+            univariate recordings. Axes are never guessed or swapped.
         sfreq : float or one float per recording, default=1.0
             Samples per second.
         subjects, groups : one label per recording, optional
@@ -96,7 +110,7 @@ class Cohort(FromFiles, Interchange, Treatable, Measured, Sequence[Recording]):
                 units=units,
             )
         )
-        # Integers and booleans were converted: the array is then not what the recordings hold.
+        # Recordings hold converted copies of integer and boolean arrays.
         if type(arrays) is np.ndarray and arrays.ndim == 3:
             same = arrays.dtype == cohort[0].values.dtype
             cohort._stacked = arrays if same else None
@@ -124,11 +138,11 @@ class Cohort(FromFiles, Interchange, Treatable, Measured, Sequence[Recording]):
             The columns that hold the signal.
         subject, time, group : str
             Columns of the subject ids, of the time (seconds, dates or durations) and of
-            the groups. With a time column, rows are sorted by it; without, they are
-            taken in the order they come.
+            the groups. Rows are sorted by the time column if there is one, and keep their
+            order otherwise.
         sfreq : float, optional
             Samples per second. By default read from the time column, which must then be
-            uniform, or 1.0 without one. When both are given they must agree.
+            uniform, or 1.0 without a time column. If both are given they must agree.
         units : str or list of str, optional
             See `Recording`.
 
@@ -192,18 +206,18 @@ class Cohort(FromFiles, Interchange, Treatable, Measured, Sequence[Recording]):
 
     @property
     def sfreq(self) -> float:
-        """The sampling rate all recordings share; an error names two that differ."""
-        return common_sfreq(self._recordings)
+        """The common sampling rate; raises if two recordings differ."""
+        return _common_sfreq(self._recordings)
 
     def select(
         self,
         subjects: Label | Iterable[Label] | None = None,
         group: Label | Iterable[Label] | None = None,
     ) -> "Cohort":
-        """Keep these subjects, in the order given, and of those the ones in these groups."""
-        kept = self if subjects is None else [self[subject] for subject in as_ids(subjects)]
+        """Keep these subjects, in the order given, and only those in these groups."""
+        kept = self if subjects is None else [self[subject] for subject in _as_ids(subjects)]
         if group is not None:
-            wanted = as_ids(group)
+            wanted = _as_ids(group)
             absent = [name for name in wanted if name not in self.groups]
             if absent:
                 raise InvalidParameterError(
@@ -215,7 +229,7 @@ class Cohort(FromFiles, Interchange, Treatable, Measured, Sequence[Recording]):
 
     def drop(self, subjects: Label | Iterable[Label]) -> "Cohort":
         """Leave these subjects out."""
-        dropped = {self._position(subject) for subject in as_ids(subjects)}
+        dropped = {self._position(subject) for subject in _as_ids(subjects)}
         return Cohort(self[i] for i in range(len(self)) if i not in dropped)
 
     def split(
@@ -224,21 +238,21 @@ class Cohort(FromFiles, Interchange, Treatable, Measured, Sequence[Recording]):
         stratify_by_group: bool = True,
         random_state: int | np.random.RandomState | None = None,
     ) -> tuple["Cohort", "Cohort"]:
-        """Draw a training and a test cohort, both in the present order.
+        """Draw a training and a test cohort; both keep the order of the recordings.
 
-        Recordings are drawn one by one: several trials of one person can end on both
-        sides, so keep one trial per person or split by hand with `select`.
+        Recordings are drawn independently, so trials of one person can end up on both sides.
+        Keep one trial per person, or split by hand with `select`.
 
         Parameters
         ----------
         test_size : float or int, default=0.3
             Share, or number, of recordings in the test cohort.
         stratify_by_group : bool, default=True
-            Keep the proportions of the groups, when there are several.
+            Keep the proportions of the groups.
         random_state : int, RandomState or None
-            Decides the draw.
+            Seed of the draw.
         """
-        train, test = draw_test(self.groups, test_size, stratify_by_group, random_state)
+        train, test = _draw_test(self.groups, test_size, stratify_by_group, random_state)
         return self[train], self[test]
 
     def __len__(self) -> int:
@@ -260,11 +274,21 @@ class Cohort(FromFiles, Interchange, Treatable, Measured, Sequence[Recording]):
             return self._recordings[self._position(index)]
         if isinstance(index, int | np.integer):
             if not -len(self) <= index < len(self):
-                positions([index], len(self))  # raises, in words
+                positions([index], len(self))  # raises an IndexError
             return self._recordings[index]
         if isinstance(index, slice):
             return Cohort(self._recordings[index])
         return Cohort(self._recordings[i] for i in positions(index, len(self)))
+
+    def _warn_if_transposed(self) -> None:
+        longest = int(self._lengths.max())
+        if self.n_channels >= _MANY_CHANNELS and self.n_channels > longest:
+            warnings.warn(
+                f"The recordings have {self.n_channels} channels and at most {longest} samples: "
+                "the arrays may be transposed. Time comes first; if so, pass x.T.",
+                TransposedArrayWarning,
+                stacklevel=3,
+            )
 
     def _position(self, subject: str) -> int:
         if subject not in self._position_of:
@@ -296,3 +320,140 @@ class Cohort(FromFiles, Interchange, Treatable, Measured, Sequence[Recording]):
         if self.processing:
             parts.append(f"processed: {'; '.join(self.processing)}")
         return f"Cohort({', '.join(parts)})"
+
+
+def positions(index: Any, n_recordings: int) -> Int[np.ndarray, " n_selected"]:
+    """Return the positions that a list of positions or a mask selects.
+
+    >>> positions([True, False, True], 3).tolist()
+    [0, 2]
+    >>> positions([-1, 0], 3).tolist()
+    [2, 0]
+    """
+    chosen = np.asarray(index)
+    if chosen.ndim != 1 or (chosen.size and chosen.dtype.kind not in "iub"):
+        raise TypeError(
+            f"A Cohort cannot be indexed with {index!r}. Pass a position, a subject id, a slice, "
+            "a list of positions or a mask; for a list of subject ids use `select`."
+        )
+    if chosen.dtype.kind == "b":
+        if chosen.size != n_recordings:
+            raise IndexError(
+                f"The mask has {chosen.size} entries, but the cohort has {n_recordings} "
+                "recording(s). Pass one entry per recording."
+            )
+        return np.flatnonzero(chosen)
+    beyond = chosen[(chosen < -n_recordings) | (chosen >= n_recordings)]
+    if beyond.size:
+        raise IndexError(
+            f"Position {beyond[0]} is out of range: the cohort has {n_recordings} recording(s)."
+        )
+    return chosen.astype(np.intp) % n_recordings
+
+
+def unknown_subject(subject: str, known: Sequence[str]) -> str:
+    """Return the message for an unknown subject, with similar ids."""
+    near = get_close_matches(subject, known, n=3)
+    hint = f"Near matches: {', '.join(near)}." if near else f"Subjects: {abbreviate(known)}."
+    return f"No subject {subject!r} among {len(known)} recording(s). {hint}"
+
+
+def repeated_subjects(repeated: Sequence[str]) -> InvalidRecordingError:
+    """Return the error for subject ids that are used more than once."""
+    return InvalidRecordingError(
+        f"Subject id(s) used more than once: {abbreviate(repeated)}. A Cohort has one "
+        f"recording per id; give each trial its own id, e.g. '{repeated[0]}-trial2'."
+    )
+
+
+def _as_ids(labels: Label | Iterable[Label]) -> list[str]:
+    """Return labels as text; a single label is a list of one."""
+    return [str(label) for label in ([labels] if isinstance(labels, Label) else labels)]
+
+
+def _draw_test(
+    groups: Sequence[str | None],
+    test_size: float,
+    stratify_by_group: bool,
+    random_state: int | np.random.RandomState | None,
+) -> tuple[Int[np.ndarray, " n_train"], Int[np.ndarray, " n_test"]]:
+    """Draw the positions of a training and of a test part, each in increasing order."""
+    from sklearn.model_selection import train_test_split
+
+    labels = [str(group) for group in groups]
+    try:
+        train, test = train_test_split(
+            np.arange(len(labels)),
+            test_size=test_size,
+            stratify=labels if stratify_by_group and len(set(labels)) > 1 else None,
+            random_state=random_state,
+        )
+    except ValueError as error:
+        raise InvalidParameterError(
+            f"Cannot split {len(labels)} recording(s), groups {dict(Counter(labels))}, with "
+            f"test_size={test_size}: {error} Change test_size or pass stratify_by_group=False."
+        ) from error
+    return np.sort(train), np.sort(test)
+
+
+def _check_consistent(recordings: Sequence[Any]) -> None:
+    """Raise where recordings cannot form a cohort; the error names the subjects."""
+    if not recordings:
+        raise InvalidRecordingError(
+            "A Cohort needs at least one recording (n_samples=0 given). "
+            "Check the files read or the selection made."
+        )
+    for position, recording in enumerate(recordings):
+        if not isinstance(recording, Recording):
+            raise InvalidRecordingError(
+                f"Item {position} is of type {qualified_name(recording)}, but a Cohort is made "
+                "of Recordings. Build it from arrays with Cohort.from_arrays."
+            )
+        if recording.subject is None:
+            raise InvalidRecordingError(
+                f"Recording {position} has no subject, but every recording of a Cohort needs one. "
+                "Pass Recording(..., subject='P01')."
+            )
+    counts = Counter(recording.subject for recording in recordings)
+    if repeated := [str(subject) for subject, count in counts.items() if count > 1]:
+        raise repeated_subjects(repeated)
+    # Before units, which processing may change.
+    check_same_processing(recordings)
+    for other in recordings[1:]:
+        _check_same_channels(recordings[0], other)
+
+
+def _check_same_channels(first: Recording, other: Recording) -> None:
+    for what, mine, theirs in (
+        ("channels", first.channels, other.channels),
+        ("units", first.units, other.units),
+    ):
+        if mine != theirs:
+            named = [abbreviate(map(repr, names)) for names in (mine, theirs)]
+            raise InvalidRecordingError(
+                f"Subject {first.subject!r} has {len(mine)} {what} ({named[0]}) and "
+                f"subject {other.subject!r} has {len(theirs)} ({named[1]}). All "
+                f"recordings of a Cohort need the same {what}, in the same order; in an array, "
+                "time comes before channels."
+            )
+
+
+def _common_sfreq(recordings: Sequence[Recording]) -> float:
+    first = recordings[0]
+    for other in recordings[1:]:
+        if other.sfreq != first.sfreq:
+            raise InvalidRecordingError(
+                f"Subject {first.subject!r} was sampled at {first.sfreq:g} Hz and subject "
+                f"{other.subject!r} at {other.sfreq:g} Hz, but one rate is needed. "
+                + _advice_on_rates(*sorted((first, other), key=lambda r: r.sfreq))
+            )
+    return first.sfreq
+
+
+def _advice_on_rates(slow: Recording, fast: Recording) -> str:
+    if is_thousandfold(fast.sfreq, slow.sfreq):
+        return (
+            f"Times are read as seconds; those of {slow.subject!r} may be milliseconds. Divide "
+            f"them by 1000, or leave the time column out and pass sfreq={fast.sfreq:g}."
+        )
+    return f"Resample first, e.g. `cohort.resample({slow.sfreq:g})`."

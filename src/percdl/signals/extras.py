@@ -1,4 +1,4 @@
-"""Packages that only some installations have."""
+"""Optional packages."""
 
 import warnings
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from percdl.exceptions import MissingPackageError
 
 
 def require(module: str, purpose: str, extra: str = "data") -> Any:
-    """Import a package of an extra, or say in words how to install it.
+    """Import an optional package; the error says how to install it.
 
     >>> require("json", "Reading JSON").__name__
     'json'
@@ -30,7 +30,7 @@ def require(module: str, purpose: str, extra: str = "data") -> Any:
 
 @contextmanager
 def hushed() -> Iterator[None]:
-    """Silence the deprecations of other packages: they are for their authors."""
+    """Silence deprecation warnings of other packages."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         yield

@@ -1,11 +1,12 @@
-"""Recordings as activations and atoms say they are, and how much of them that misses."""
+"""Reconstructions of recordings from events and atoms, their error, and matched onsets."""
 
 from collections.abc import Iterable
 from itertools import zip_longest
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
+from jaxtyping import Float, Int
+from numpy.typing import ArrayLike
 
 from percdl.exceptions import InvalidParameterError
 from percdl.signals.recording import Recording
@@ -36,9 +37,8 @@ def normalized_reconstruction_error(
 ) -> float:
     """Return ``sum |x - x_hat|^2 / sum |x|^2`` over all recordings (decision 12).
 
-    Missing samples play no part. 0 is perfect; silence in place of the recordings gives 1.
-    Recordings and reconstructions are taken one by one, so that neither need fit in memory. Cost
-    O(S N P).
+    Missing samples are ignored. 0 is perfect; a reconstruction of zeros gives 1. Both arguments
+    may be generators, so that neither has to fit in memory. Cost O(S N P).
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def normalized_reconstruction_error(
     Returns
     -------
     float
-        The share of the energy that is not explained.
+        The unexplained share of the energy.
 
     Examples
     --------
@@ -70,6 +70,27 @@ def normalized_reconstruction_error(
         energy += np.nansum(np.square(record.values, dtype=float))
     if not energy > 0:
         raise InvalidParameterError(
-            "The recordings are all zero or missing: an error relative to them has no meaning."
+            "The recordings are all zero or missing, so the relative error is undefined."
         )
     return float(missed / energy)
+
+
+def match_onsets(detected: ArrayLike, true: ArrayLike, tolerance: float) -> Int[np.ndarray, "n 2"]:
+    """Pair detected onsets with true ones, one to one and within a tolerance.
+
+    The number of pairs is the largest possible; among all such pairings, the sum of distances
+    is the smallest. Returns positions in the two lists, sorted by the true onsets. Cost O(n^3)
+    at worst for n onsets.
+
+    >>> match_onsets([9, 55, 11], [10, 12], tolerance=5).tolist()
+    [[0, 0], [2, 1]]
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    gaps = np.abs(np.subtract.outer(np.asarray(true, float), np.asarray(detected, float)))
+    allowed = gaps <= tolerance
+    # One more pair outweighs all distances together.
+    reward = 1 + min(gaps.shape) * gaps.max(where=allowed, initial=0)
+    rows, columns = linear_sum_assignment(np.where(allowed, gaps - reward, 0))
+    kept = allowed[rows, columns]
+    return np.column_stack([columns[kept], rows[kept]])

@@ -1,4 +1,4 @@
-"""One subject's signal and everything needed to read it."""
+"""One subject's signal with its labels, and the recordings that plain arrays hold."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,11 +9,15 @@ import numpy as np
 from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
 
-from percdl.exceptions import InvalidRecordingError
-from percdl.signals.labels import Label, as_label, as_steps, channel_names, channel_units
+from percdl.exceptions import InvalidParameterError, InvalidRecordingError
 
-# Not ArrayLike alone: run-time type checkers do not see that it covers tuples.
+Label = str | int | np.integer
+# Run-time type checkers do not see that ArrayLike covers tuples.
 Arrays = ArrayLike | Sequence[Any]
+_LAYOUTS = (
+    "a list of (n_times, n_channels) arrays, a 3-D array (n_subjects, n_times, n_channels) "
+    "or a 2-D array (n_subjects, n_times)"
+)
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -21,7 +25,7 @@ Arrays = ArrayLike | Sequence[Any]
 class Recording:
     """The signal of one subject, with its sampling rate and its labels.
 
-    Cost O(N P): samples are looked at once, for infinities.
+    Cost O(N P): the samples are checked once for infinities.
 
     Parameters
     ----------
@@ -35,12 +39,12 @@ class Recording:
     units : str or list of str, optional
         Unit of all channels or of each of them, empty by default.
     subject : str or int, optional
-        Who was recorded; needed as soon as the recording joins a `Cohort`.
+        Subject id; required when the recording joins a `Cohort`.
     group : str or int, optional
         A label such as ``"control"``, used to stratify and to compare.
     processing : list of str, optional
-        What was done to the samples since they were recorded, in order; `Cohort.resample`,
-        `Cohort.bandpass` and `Cohort.zscore` write it themselves.
+        Processing steps applied to the samples, in order. `Cohort.resample`, `Cohort.bandpass`
+        and `Cohort.zscore` add theirs.
 
     Attributes
     ----------
@@ -82,20 +86,19 @@ class Recording:
             {
                 "values": array,
                 "sfreq": as_rate(sfreq, who),
-                "channels": channel_names(channels, array.shape, who),
-                "units": channel_units(units, array.shape[1], who),
+                "channels": _channel_names(channels, array.shape, who),
+                "units": _channel_units(units, array.shape[1], who),
                 "subject": None if subject is None else as_label(subject, "subject", who),
                 "group": None if group is None else as_label(group, "group", who),
-                "processing": as_steps(processing, who),
+                "processing": _as_texts(as_names(processing, "processing"), "processing", who),
             }
         )
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # Also called by pickle and copy, which would otherwise hand back writable values.
+        # Pickle and copy call this too; without it they return writable values.
         values = state["values"].view()
         values.flags.writeable = False
-        # Older pickles know of no processing.
-        for name, value in {"processing": (), **state, "values": values}.items():
+        for name, value in {**state, "values": values}.items():
             object.__setattr__(self, name, value)
 
     @property
@@ -152,8 +155,34 @@ class Recording:
         return f"Recording({', '.join(parts)})"
 
 
+def recordings_from_arrays(
+    arrays: Arrays,
+    *,
+    sfreq: Arrays = 1.0,
+    subjects: Iterable[Label] | None = None,
+    groups: Iterable[Label | None] | None = None,
+    channels: str | Iterable[str] | None = None,
+    units: str | Iterable[str] | None = None,
+) -> list[Recording]:
+    """Return one `Recording` per subject; see `Cohort.from_arrays`."""
+    signals = _one_per_subject(arrays)
+    n_subjects = len(signals)
+    labels = range(n_subjects) if subjects is None else _entries("subjects", subjects, n_subjects)
+    group_of = [None] * n_subjects if groups is None else _entries("groups", groups, n_subjects)
+    rates: list[Any] = (
+        [sfreq] * n_subjects if _is_single(sfreq) else _entries("sfreq", sfreq, n_subjects)
+    )
+    # The first subject would exhaust a generator of names.
+    names = channels if channels is None or isinstance(channels, str) else as_names(channels)
+    scales = units if units is None or isinstance(units, str) else as_names(units, "units")
+    return [
+        Recording(x, sfreq=rate, channels=names, units=scales, subject=subject, group=group)
+        for x, rate, subject, group in zip(signals, rates, labels, group_of, strict=True)
+    ]
+
+
 def abbreviate(names: Iterable[object], shown: int = 4) -> str:
-    """Join names with commas, counting those beyond the first few.
+    """Join names with commas and count those beyond the first few.
 
     >>> abbreviate(["a", "b", "c"], shown=2)
     'a, b and 1 more'
@@ -161,6 +190,103 @@ def abbreviate(names: Iterable[object], shown: int = 4) -> str:
     names = [str(name) for name in names]
     rest = len(names) - shown
     return ", ".join(names[:shown]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def qualified_name(value: object) -> str:
+    """Return the full name of a value's type, e.g. ``scipy.sparse._csr.csr_matrix``."""
+    kind = type(value)
+    prefix = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
+    return prefix + kind.__qualname__
+
+
+def as_label(value: object, what: str, who: str) -> str:
+    """Return a subject id or a group as text.
+
+    Floats are refused: 7.0 usually comes from an integer column with a missing entry, and
+    ``"7.0"`` would match nothing.
+    """
+    if not isinstance(value, Label) or str(value) == "":
+        raise InvalidRecordingError(
+            f"{who}: {what}={value!r} is not a usable label. "
+            f"Pass non-empty text or an integer, e.g. {what}='P01'."
+        )
+    return str(value)
+
+
+def as_names(names: str | Iterable[Any], what: str = "channels") -> tuple[Any, ...]:
+    """Return names as a tuple; a string is one name."""
+    if isinstance(names, str):
+        return (names,)
+    try:
+        return tuple(names)
+    except TypeError as error:
+        raise InvalidParameterError(f"{what}={names!r} is not a list. Pass a list.") from error
+
+
+def as_rate(sfreq: SupportsFloat, who: str) -> float:
+    """Return a sampling rate as a positive, finite float."""
+    try:
+        is_one = np.ndim(sfreq) == 0 and not np.ma.is_masked(sfreq)  # pyright: ignore
+        rate = float(sfreq) if is_one else np.nan
+    except (TypeError, ValueError, OverflowError):  # not a number, or a huge integer
+        rate = np.nan
+    if not (np.isfinite(rate) and rate > 0):
+        raise InvalidRecordingError(
+            f"{who}: sfreq={sfreq!r} is not a sampling rate. "
+            "Pass the number of samples per second, positive and finite."
+        )
+    return rate
+
+
+def _one_per_subject(arrays: Arrays) -> list[Any]:
+    """Split the input along its subject axis."""
+    if isinstance(arrays, list | tuple):
+        if arrays and all(map(_is_single, arrays)):
+            raise InvalidRecordingError(
+                f"Got a list of {len(arrays)} single values where {_LAYOUTS} is needed. "
+                "Reshape your data: pass [x] if x is one univariate recording."
+            )
+        return list(arrays)
+    # asanyarray keeps masked arrays; their mask means "missing".
+    array = np.asanyarray(arrays)
+    if array.ndim == 1 and array.dtype == object and array.size:
+        return _one_per_subject(list(array))
+    if array.ndim not in (2, 3):
+        raise InvalidRecordingError(
+            f"Got an array of {array.ndim} dimension(s) (shape {array.shape}) where {_LAYOUTS} "
+            "is needed. Reshape your data: pass x[None, :] if x is one univariate recording."
+        )
+    if 0 in array.shape[1:]:
+        # scikit-learn's estimator checks look for this wording.
+        raise InvalidRecordingError(
+            f"Found array with 0 feature(s) (shape={array.shape}) while a minimum of 1 is "
+            "required. Every recording needs at least one sample and one channel."
+        )
+    return list(array)
+
+
+def _entries(name: str, values: Any, n_subjects: int) -> list[Any]:
+    """Return an argument that has one entry per subject as a list."""
+    if isinstance(values, str):
+        raise InvalidParameterError(
+            f"{name}={values!r} is one string, but {n_subjects} recording(s) need one entry each. "
+            f"Pass a list, e.g. {name}=[{values!r}, ...]."
+        )
+    entries = list(as_names(values, name))
+    if len(entries) != n_subjects:
+        raise InvalidParameterError(
+            f"{name} has {len(entries)} entries, but there are {n_subjects} recording(s). "
+            "Pass one entry per recording, in the same order."
+        )
+    return entries
+
+
+def _is_single(value: object) -> bool:
+    """Whether a value is a scalar or text."""
+    try:
+        return np.ndim(value) == 0  # pyright: ignore[reportArgumentType]
+    except ValueError:  # rows of unequal lengths
+        return False
 
 
 def _as_values(values: Arrays, who: str) -> Float[np.ndarray, "n_times n_channels"]:
@@ -198,7 +324,7 @@ def _as_float(values: Arrays, who: str) -> np.ndarray:
             "Convert with `.astype(float)` and mark missing samples with NaN."
         )
     single = array.dtype.kind == "f" and array.dtype.itemsize <= 4
-    with np.errstate(over="ignore"):  # an extended float beyond all others is refused as infinite
+    with np.errstate(over="ignore"):  # an extended float may overflow; it is then refused
         return array.astype(np.float32 if single else np.float64, copy=False)
 
 
@@ -216,16 +342,47 @@ def _check_shape(shape: tuple[int, ...], who: str) -> None:
         )
 
 
-def as_rate(sfreq: SupportsFloat, who: str) -> float:
-    """Return a sampling rate as a float, positive and finite."""
-    try:
-        is_one = np.ndim(sfreq) == 0 and not np.ma.is_masked(sfreq)  # pyright: ignore
-        rate = float(sfreq) if is_one else np.nan
-    except (TypeError, ValueError, OverflowError):  # no number, or an integer beyond all floats
-        rate = np.nan
-    if not (np.isfinite(rate) and rate > 0):
+def _channel_names(
+    channels: str | Iterable[str] | None, shape: tuple[int, ...], who: str
+) -> tuple[str, ...]:
+    """Return one distinct name per column of an array of this shape."""
+    n_times, n_channels = shape
+    if channels is None:
+        return tuple(f"ch{index}" for index in range(n_channels))
+    names = as_names(channels)
+    if len(names) != n_channels:
+        advice = "Pass values.T." if len(names) == n_times else "Give one name per column."
         raise InvalidRecordingError(
-            f"{who}: sfreq={sfreq!r} is not a sampling rate. "
-            "Pass the number of samples per second, positive and finite."
+            f"{who}: channels={list(names)} names {len(names)} channel(s), but values has "
+            f"{n_channels} column(s) (shape {shape}, read as n_times x n_channels). {advice}"
         )
-    return rate
+    if len(set(_as_texts(names, "channels", who))) != len(names):
+        raise InvalidRecordingError(
+            f"{who}: channels={list(names)} repeats a name. Give each channel its own name."
+        )
+    return tuple(str(name) for name in names)
+
+
+def _channel_units(
+    units: str | Iterable[str] | None, n_channels: int, who: str
+) -> tuple[str, ...]:
+    """Return one unit per channel; a string is the unit of every channel."""
+    if units is None or isinstance(units, str):
+        return (str(units or ""),) * n_channels
+    named = as_names(units, "units")
+    if len(named) != n_channels:
+        raise InvalidRecordingError(
+            f"{who}: units={list(named)} gives {len(named)} unit(s) for {n_channels} channel(s). "
+            "Give one per channel, or one string for all."
+        )
+    return _as_texts(named, "units", who)
+
+
+def _as_texts(names: tuple[Any, ...], what: str, who: str) -> tuple[str, ...]:
+    for name in names:
+        if not isinstance(name, str):
+            raise InvalidRecordingError(
+                f"{who}: {what}={list(names)} contains {name!r}, which is not text. "
+                "Pass a list of strings."
+            )
+    return tuple(str(name) for name in names)

@@ -1,70 +1,161 @@
-"""A cohort on disk: a folder of shards and an index, read as far as it is needed."""
+"""A cohort on disk: a folder of .npy files (shards) and an index, for fits beyond the memory.
+
+A shard holds the samples of its recordings, one after the other, as one array (n_times,
+n_channels). ``index.json`` holds everything else: labels, lengths, checksums, and the figures that
+a fit needs about all recordings (power, missing samples).
+"""
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, final, overload
+from typing import TYPE_CHECKING, Any, final, overload
 
 import numpy as np
 from jaxtyping import Float, Int
+from numpy.lib import format as npy
 
-from percdl.exceptions import UnreadableFileError
-from percdl.signals.cohort import Cohort
-from percdl.signals.consistency import unknown_subject
-from percdl.signals.contents import Flag, Many, Number, Record, Text, Whole, maybe, read_json
-from percdl.signals.readers.shard import SHARED, Shard, read_rows, read_shard
+from percdl.exceptions import InvalidParameterError, InvalidRecordingError, UnreadableFileError
+from percdl.signals.cohort import Cohort, positions, repeated_subjects, unknown_subject
+from percdl.signals.files import replace_file, replacing, sweep_parts
+from percdl.signals.measured import measure
+from percdl.signals.npz import load_arrays
 from percdl.signals.recording import Recording, abbreviate
-from percdl.signals.selection import positions
 
-INDEX, SCHEMA, CHECKSUM = "index.json", 1, "checksum"
-CONTENT = Record(
-    {
-        "schema": Whole(1),
-        **SHARED,
-        "shards": Many(
-            Record(
-                {
-                    "file": Text(r"shard-\d{6,}\.npz"),  # a name in the folder, not a path
-                    "count": Whole(1),
-                    "bytes": Whole(1),
-                    "checksum": Whole(0, 2**32 - 1),
-                }
-            ),
-            least=1,
-        ),
-        "recordings": Record(
-            {
-                "subject": Many(Text(), least=1),
-                "group": Many(maybe(Text())),
-                "length": Many(Whole(1)),
-                "power": Many(Number(0, np.inf, gaps=True)),
-                "masks": Many(Whole()),
-                "empty": Many(Flag()),
-                "flat": Many(Flag()),
-            }
-        ),
-    },
-    {CHECKSUM: Text("[0-9a-f]{64}")},
-)
+if TYPE_CHECKING:
+    from percdl.signals.headers import ShardIndex
+
+INDEX, CHECKSUM = "index.json", "checksum"
+# Layout 1, of PerCDL 0.1, had NPZ archives as shards.
+LAYOUT = 2
+# Attributes that all recordings of a cohort share.
+SHARED = ("channels", "units", "sfreq", "processing")
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One file of recordings, with the entries of the index about it.
+
+    Attributes
+    ----------
+    path : Path
+    n_bytes : int
+        Size of the file.
+    first : int
+        Position of its first recording in the cohort.
+    subjects, groups, lengths : tuple
+        One entry per recording.
+    checksums : tuple of int or None
+        CRC-32 of the samples of each recording; None in folders of PerCDL 0.1, where the archive
+        holds one checksum for all.
+    channels, units, sfreq, processing
+        See `Recording`.
+    """
+
+    path: Path
+    n_bytes: int
+    first: int
+    subjects: tuple[str, ...]
+    groups: tuple[str | None, ...]
+    lengths: tuple[int, ...]
+    checksums: tuple[int, ...] | None
+    channels: tuple[str, ...]
+    units: tuple[str, ...]
+    sfreq: float
+    processing: tuple[str, ...]
+
+    @property
+    def count(self) -> int:
+        """Number of recordings."""
+        return len(self.subjects)
+
+    def check(self) -> None:
+        """Raise where the file is missing, cut short or has another shape."""
+        if not self.path.is_file():
+            raise self._error("is missing")
+        size = self.path.stat().st_size
+        if size != self.n_bytes:
+            raise self._error(
+                f"has {size} bytes, not {self.n_bytes}: it was cut short or replaced"
+            )
+        if self.path.suffix == ".npy":
+            self._open()
+
+    def read(self) -> list[Recording]:
+        """Return all recordings; raise where a checksum does not match."""
+        values = np.array(self._open())
+        parts = np.split(values, np.cumsum(self.lengths)[:-1])
+        return [self._recording(i, part) for i, part in enumerate(parts)]
+
+    def read_one(self, position: int) -> Recording:
+        """Return one recording without reading the others."""
+        start = sum(self.lengths[:position])
+        rows = slice(start, start + self.lengths[position])
+        return self._recording(position, np.array(self._open()[rows]))
+
+    def _open(self) -> np.ndarray:
+        """Return all samples, memory-mapped."""
+        try:
+            if not self.path.is_file():  # opening a pipe would wait forever
+                raise FileNotFoundError("there is no such file")
+            if self.path.suffix == ".npz":
+                values = load_arrays(self.path)["values"]
+            else:
+                values = npy.open_memmap(self.path, mode="r")
+        except Exception as error:  # NumPy raises many types for damaged headers
+            raise self._error(f"is damaged ({error})") from error
+        needed = (sum(self.lengths), len(self.channels))
+        if values.dtype.name not in ("float32", "float64") or values.shape != needed:
+            raise self._error(
+                f"holds {values.dtype.name} of shape {values.shape}, not floats of shape {needed}"
+            )
+        return values
+
+    def _recording(self, position: int, values: np.ndarray) -> Recording:
+        known = None if self.checksums is None else self.checksums[position]
+        if known is not None and known != _checksum(values):
+            raise self._error(
+                f"is damaged: the checksum of subject {self.subjects[position]!r} differs"
+            )
+        try:
+            return Recording(
+                values,
+                sfreq=self.sfreq,
+                channels=self.channels,
+                units=self.units,
+                subject=self.subjects[position],
+                group=self.groups[position],
+                processing=self.processing,
+            )
+        except InvalidRecordingError as error:
+            raise self._error(f"is damaged ({error})") from error
+
+    def _error(self, problem: str) -> UnreadableFileError:
+        return UnreadableFileError(
+            f"The shard {self.path} {problem}. Restore the file, or write the cohort again."
+        )
 
 
 @final
-# Not `Sequence[Recording]`: who checks types at run time would read recordings to look at one.
+# `Sequence[Recording]` would make run-time type checkers read a recording.
 class ShardedCohort(Sequence):
-    """Recordings that stay on disk, written by `write_shards`, for fits beyond the memory.
+    """Recordings on disk, written by `write_shards`, for fits beyond the memory.
 
-    Models take it where they take a `Cohort`. One recording is read without the others;
-    iterating reads one shard at a time; a selection of several is a `Cohort` in memory. Cost O(S)
-    to open, O(N P) to read a recording.
+    Models accept it like a `Cohort`. One recording is read without the others, iterating reads
+    one shard at a time, and selecting several gives a `Cohort` in memory. Cost O(S) to open, O(N P) to read
+    a recording.
 
     Parameters
     ----------
     folder : path
         The folder.
-    content : dict
-        What its index says; use `ShardedCohort.open`.
+    index : ShardIndex
+        Its index; use `ShardedCohort.open`.
+    fingerprint : str
+        SHA-256 of the index.
 
     Attributes
     ----------
@@ -73,9 +164,9 @@ class ShardedCohort(Sequence):
     subjects, groups, channels, units, processing : tuple of str
     sfreq : float
     lengths, power : arrays (S,)
-        Samples of each recording, and their mean square.
+        Number of samples of each recording, and their mean square.
     n_masks : int
-        See `Measured`, whose names `empty` and `flat` are there, too.
+        See `Measured`, also for ``empty`` and ``flat``.
     fingerprint : str
         SHA-256 of the index, which holds the checksums of all samples.
 
@@ -90,72 +181,80 @@ class ShardedCohort(Sequence):
     40
     """
 
-    # Recordings of equal length are not one array here, see `Cohort.stacked`.
+    # Recordings on disk are never one array, see `Cohort.stacked`.
     stacked = None
 
-    def __init__(self, folder: Path, content: dict[str, Any]) -> None:
-        self.folder = folder
-        self.channels = tuple(content["channels"])
-        self.units = tuple(content["units"])
-        self.processing = tuple(content["processing"])
-        self.sfreq = float(content["sfreq"])
-        table = content["recordings"]
-        self.subjects: tuple[str, ...] = tuple(table["subject"])
-        self.groups: tuple[str | None, ...] = tuple(table["group"])
-        self.lengths: Int[np.ndarray, " S"] = np.array(table["length"], int)
-        self.power: Float[np.ndarray, " S"] = np.array(table["power"], float)
-        self.n_masks = int(max(table["masks"]))
-        self.empty, self.flat = (
-            tuple(s for s, yes in zip(self.subjects, table[name], strict=True) if yes)
-            for name in ("empty", "flat")
-        )
-        counts = [entry["count"] for entry in content["shards"]]
-        self.shards = tuple(
-            Shard(folder / e["file"], int(first), e["count"], e["bytes"], e["checksum"])
-            for e, first in zip(content["shards"], np.cumsum([0, *counts]), strict=False)
-        )
-        self.fingerprint = digest_of(content)
+    def __init__(self, folder: Path, index: "ShardIndex", fingerprint: str) -> None:
+        table = index.recordings
+        self.folder, self.fingerprint = folder, fingerprint
+        self.channels, self.units = tuple(index.channels), tuple(index.units)
+        self.processing, self.sfreq = tuple(index.processing), index.sfreq
+        self.subjects: tuple[str, ...] = tuple(table.subject)
+        self.groups: tuple[str | None, ...] = tuple(table.group)
+        self.lengths: Int[np.ndarray, " S"] = np.array(table.length, int)
+        self.power: Float[np.ndarray, " S"] = np.array(table.power, float)
+        self.n_masks = max(table.masks)
+        self.empty = tuple(s for s, yes in zip(self.subjects, table.empty, strict=True) if yes)
+        self.flat = tuple(s for s, yes in zip(self.subjects, table.flat, strict=True) if yes)
+        self.shards = tuple(self._list_shards(index))
         self._position_of = {subject: i for i, subject in enumerate(self.subjects)}
+
+    def _list_shards(self, index: "ShardIndex") -> Iterator[Shard]:
+        first, checksums = 0, index.recordings.checksum
+        for entry in index.shards:
+            own = slice(first, first + entry.count)
+            yield Shard(
+                self.folder / entry.file,
+                entry.bytes,
+                first,
+                self.subjects[own],
+                self.groups[own],
+                tuple(index.recordings.length[own]),
+                None if checksums is None else tuple(checksums[own]),
+                self.channels,
+                self.units,
+                self.sfreq,
+                self.processing,
+            )
+            first += entry.count
 
     @classmethod
     def open(cls, folder: str | PathLike[str]) -> "ShardedCohort":
-        """Open a folder that `write_shards` has written, and check that all shards are there."""
+        """Open a folder written by `write_shards` and check that all shards exist.
+
+        Folders of PerCDL 0.1 are read too, more slowly for single recordings.
+        """
+        from percdl.signals.headers import ShardIndex, parse_json, validate
+
         folder = Path(folder).expanduser().resolve()
-        if not (folder / INDEX).is_file():
+        path = folder / INDEX
+        if not path.is_file():
             raise UnreadableFileError(
-                f"{folder} has no {INDEX}: it is not a cohort on disk, or its writing was not "
-                "finished. Write it with `percdl.signals.write_shards`."
+                f"{folder} has no {INDEX}: it is not a cohort on disk, or writing was not "
+                "finished. Write it with `percdl.write_shards`."
             )
         try:
-            content = read_json((folder / INDEX).read_text(encoding="utf-8"))
-            newer = content["schema"] > SCHEMA
-            if not newer:
-                CONTENT.check(content, "")
-                _check_columns(content)
-            cohort = None if newer else cls(folder, content)
-        except (ValueError, KeyError, TypeError) as error:
+            content = parse_json(path.read_text(encoding="utf-8"))
+            index = validate(ShardIndex, content, LAYOUT, path)
+            if index.checksum not in (None, fingerprint := digest_of(content)):
+                raise ValueError("its checksum does not match its content")
+        except UnreadableFileError:
+            raise
+        except ValueError as error:
             raise UnreadableFileError(
-                f"{folder / INDEX} is damaged ({error}). Write the cohort again."
+                f"{path} is damaged ({error}). Write the cohort again."
             ) from error
-        if cohort is None:
-            raise UnreadableFileError(
-                f"{folder / INDEX} was written by a newer version of PerCDL (layout "
-                f"{content['schema']}, known up to {SCHEMA}). Update percdl."
-            )
+        cohort = cls(folder, index, fingerprint)
         cohort.check()
         return cohort
 
     def check(self) -> None:
-        """Raise where a shard is missing, cut short, or not the one that was written.
+        """Raise where a shard is missing, cut short or has another shape.
 
-        Samples are not read: their checksums are compared when they are.
+        Checksums are compared when samples are read.
         """
-        shared = {name: getattr(self, name) for name in SHARED}
         for shard in self.shards:
-            own = slice(shard.first, shard.first + shard.count)
-            people = {"subjects": self.subjects[own], "groups": self.groups[own]}
-            told = shared | people | {"lengths": self.lengths[own].tolist()}
-            shard.check({k: list(v) if isinstance(v, tuple) else v for k, v in told.items()})
+            shard.check()
 
     @property
     def n_channels(self) -> int:
@@ -167,7 +266,7 @@ class ShardedCohort(Sequence):
 
     def __iter__(self) -> Iterator[Recording]:
         for shard in self.shards:
-            yield from read_shard(shard.path)
+            yield from shard.read()
 
     @overload
     def __getitem__(self, index: int | np.integer | str) -> Recording: ...
@@ -188,16 +287,7 @@ class ShardedCohort(Sequence):
     def _read(self, position: int) -> Recording:
         firsts = [shard.first for shard in self.shards]
         shard = self.shards[int(np.searchsorted(firsts, position, side="right")) - 1]
-        start = int(self.lengths[shard.first : position].sum())
-        return Recording(
-            read_rows(shard.path, start, int(self.lengths[position])),
-            sfreq=self.sfreq,
-            channels=self.channels,
-            units=self.units,
-            subject=self.subjects[position],
-            group=self.groups[position],
-            processing=self.processing,
-        )
+        return shard.read_one(position - shard.first)
 
     def __repr__(self) -> str:
         sizes = np.unique(self.lengths)
@@ -213,21 +303,138 @@ class ShardedCohort(Sequence):
 
 
 def digest_of(content: dict[str, Any]) -> str:
-    """Return the SHA-256 of an index, less the one that it holds itself."""
-    told = {name: value for name, value in content.items() if name != CHECKSUM}
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+    """Return the SHA-256 of an index without its own checksum."""
+    others = {name: value for name, value in content.items() if name != CHECKSUM}
+    return hashlib.sha256(json.dumps(others).encode()).hexdigest()
 
 
-def _check_columns(content: dict[str, Any]) -> None:
-    """Raise where the index does not agree with itself."""
-    if content.get(CHECKSUM, digest := digest_of(content)) != digest:
-        raise ValueError("its checksum does not match its content")
-    table, n_channels = content["recordings"], len(content["channels"])
-    counts = {len(column) for column in table.values()}
-    counts.add(sum(shard["count"] for shard in content["shards"]))
-    if len(counts) > 1 or len(set(table["subject"])) != len(table["subject"]):
-        raise ValueError("not one line of everything for each subject")
-    if len(content["units"]) != n_channels or not set(table["masks"]) <= {0, 1, n_channels}:
-        raise ValueError("units or masks of other channels")
-    if len({shard["file"] for shard in content["shards"]}) != len(content["shards"]):
-        raise ValueError("a shard comes twice")
+def write_shards(
+    recordings: Iterable[Recording],
+    folder: str | PathLike[str],
+    *,
+    recordings_per_shard: int = 1024,
+    megabytes_per_shard: float = 64.0,
+) -> ShardedCohort:
+    """Write recordings to a folder of shards, for fits beyond the memory.
+
+    Recordings are read one by one, so a generator may produce them; memory holds one shard. The
+    index is written last: a folder without an index was not finished, and may be written again.
+    Cost O(S N P).
+
+    Parameters
+    ----------
+    recordings : Cohort or iterable of Recording
+        They share channels, units, sampling rate and processing.
+    folder : path
+        Created if needed; must not hold a cohort.
+    recordings_per_shard : int, default=1024
+        Maximum number of recordings in a shard.
+    megabytes_per_shard : float, default=64
+        Maximum size of a shard, unless it holds a single recording.
+
+    Returns
+    -------
+    ShardedCohort
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> walks = Cohort.from_arrays(np.random.default_rng(0).normal(size=(5, 40)), sfreq=100)
+    >>> write_shards(walks, tempfile.mkdtemp(), recordings_per_shard=2)
+    ShardedCohort(5 recordings in 3 shards, 1 channel (ch0), 100 Hz, 40 samples)
+    """
+    if recordings_per_shard < 1 or not megabytes_per_shard > 0:
+        raise InvalidParameterError(
+            f"`recordings_per_shard={recordings_per_shard}` must be at least 1, and "
+            f"`megabytes_per_shard={megabytes_per_shard}` above 0."
+        )
+    folder = Path(folder).expanduser()
+    folder.mkdir(parents=True, exist_ok=True)
+    if (folder / INDEX).exists():
+        raise InvalidParameterError(
+            f"{folder} holds a cohort already. Write to another folder, or delete this one."
+        )
+    sweep_parts(folder)
+    shards: list[dict[str, Any]] = []
+    table: dict[str, list[Any]] = {}
+    shared, seen = None, set()
+    batches = _batches(recordings, recordings_per_shard, megabytes_per_shard * 2**20)
+    for index, batch in enumerate(batches):
+        shared = _agree(shared, batch)
+        _refuse_repeated(seen, batch)
+        path = folder / f"shard-{index:06d}.npy"
+        for name, column in _write_shard(path, batch).items():
+            table.setdefault(name, []).extend(column)
+        shards.append({"file": path.name, "count": len(batch), "bytes": path.stat().st_size})
+    if shared is None:
+        raise InvalidRecordingError("No recording was given, so there is nothing to write.")
+    content = {"schema": LAYOUT, **shared, "shards": shards, "recordings": table}
+    content[CHECKSUM] = digest_of(content)
+    replace_file(folder / INDEX, json.dumps(content).encode())
+    written = {entry["file"] for entry in shards}
+    for path in folder.glob(f"shard-{'[0-9]' * 6}.np[yz]"):
+        if path.name not in written:
+            path.unlink()  # left by an earlier attempt
+    return ShardedCohort.open(folder)
+
+
+def _batches(
+    recordings: Iterable[Recording], most: int, most_bytes: float
+) -> Iterator[list[Recording]]:
+    """Yield the recordings of each shard."""
+    batch, size = [], 0
+    for recording in recordings:
+        if batch and (len(batch) == most or size + recording.values.nbytes > most_bytes):
+            yield batch
+            batch, size = [], 0
+        batch.append(recording)
+        size += recording.values.nbytes
+    if batch:
+        yield batch
+
+
+def _agree(shared: dict[str, Any] | None, batch: list[Recording]) -> dict[str, Any]:
+    """Return the attributes that all recordings share; raise where those of a batch differ."""
+    cohort = Cohort(batch)
+    own = {name: getattr(cohort, name) for name in SHARED}
+    for name, before in (shared or {}).items():
+        if own[name] != before:
+            raise InvalidRecordingError(
+                f"Recordings from subject {batch[0].subject!r} on have {name} {own[name]!r}, "
+                f"earlier ones {before!r}. All recordings of a cohort share them."
+            )
+    return own
+
+
+def _refuse_repeated(seen: set[str | None], batch: list[Recording]) -> None:
+    """Raise where a subject was written before; add these subjects to ``seen``."""
+    own = {recording.subject for recording in batch}
+    if repeated := sorted(str(subject) for subject in seen & own):
+        raise repeated_subjects(repeated)
+    seen |= own
+
+
+def _write_shard(path: Path, batch: list[Recording]) -> dict[str, list[Any]]:
+    """Write a shard; return the entries of the index about its recordings."""
+    values = np.ascontiguousarray(np.concatenate([recording.values for recording in batch]))
+    lengths = [recording.n_times for recording in batch]
+    with replacing(path, tidy=False) as file:
+        # `np.save` writes by `tofile`, which hides the error of a full disk.
+        npy.write_array_header_1_0(file, npy.header_data_from_array_1_0(values))
+        file.write(values.data.cast("B"))
+    parts = np.split(values, np.cumsum(lengths)[:-1])
+    found = measure(parts)
+    return {
+        "subject": [recording.subject for recording in batch],
+        "group": [recording.group for recording in batch],
+        "length": lengths,
+        "power": found.power.tolist(),
+        "masks": found.masks.tolist(),
+        "empty": found.is_empty.tolist(),
+        "flat": np.asarray(found.is_constant.all(1)).tolist(),
+        "checksum": [_checksum(part) for part in parts],
+    }
+
+
+def _checksum(values: np.ndarray) -> int:
+    return zlib.crc32(np.ascontiguousarray(values).data)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from percdl.exceptions import FederationError
-from percdl.signals.writers.files import PRIVATE, replace_file
+from percdl.signals.files import PRIVATE, replace_file
 
 # Nothing is told to Flower's makers: neither use nor version.
 _SILENT = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}

@@ -1,22 +1,24 @@
-"""Where patterns occur, written for other programs: CSV, BIDS and WFDB annotations.
+"""Events for other programs: CSV, BIDS, WFDB annotations and MNE annotations.
 
-All three take a frame such as ``model.events_`` or ``model.personalize(X).events``: one row per
-event, columns subject, atom, onset_sample (counted from zero), onset_seconds and amplitude.
+All functions take a frame such as ``model.events_`` or ``model.personalize(X).events``: one row
+per event, with columns subject, atom, onset_sample (from zero), onset_seconds and amplitude.
 """
 
 import json
 import re
 from collections.abc import Iterable, Iterator
+from inspect import signature
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from percdl.exceptions import InvalidParameterError
 from percdl.signals.extras import hushed, require
-from percdl.signals.labels import Label
-from percdl.signals.writers.files import replace_file
+from percdl.signals.files import replace_file
+from percdl.signals.recording import Label
 
 COLUMNS = ("subject", "atom", "onset_sample", "onset_seconds", "amplitude")
 _DESCRIPTIONS = {
@@ -33,9 +35,9 @@ _DESCRIPTIONS = {
 
 
 def events_to_csv(events: pd.DataFrame, path: str | PathLike[str]) -> None:
-    """Write events to one CSV file, which ``pandas.read_csv`` gives back.
+    """Write events to one CSV file, which ``pandas.read_csv`` reads back.
 
-    Columns beyond those of ``model.events_``, such as the probability of `judge_events`, follow.
+    Other columns, such as the probability of `judge_events`, follow those of ``model.events_``.
     Cost O(E) for E events.
 
     Parameters
@@ -43,7 +45,7 @@ def events_to_csv(events: pd.DataFrame, path: str | PathLike[str]) -> None:
     events : DataFrame
         Such as ``model.events_``.
     path : path
-        The file; an old one is replaced.
+        The file; it is replaced if it exists.
 
     Examples
     --------
@@ -55,7 +57,7 @@ def events_to_csv(events: pd.DataFrame, path: str | PathLike[str]) -> None:
     ...     len(pd.read_csv(f"{folder}/events.csv"))
     1
     """
-    checked = checked_events(events)
+    checked = _checked(events)
     table = checked[[*COLUMNS, *(name for name in checked if name not in COLUMNS)]]
     _write(Path(path), table.to_csv(index=False, lineterminator="\n"))
 
@@ -69,11 +71,11 @@ def events_to_bids(
     datatype: str = "beh",
     subjects: Iterable[Label] | None = None,
 ) -> list[Path]:
-    """Write events as BIDS: one ``events.tsv`` per subject, and a JSON file on their columns.
+    """Write events as BIDS: one ``events.tsv`` per subject and one JSON file for their columns.
 
-    Files are ``sub-<id>/<datatype>/sub-<id>_task-<task>_events.tsv`` and, once for all,
-    ``task-<task>_events.json``. BIDS allows letters and digits in ids only: others are left out
-    of the names, and the column ``subject`` keeps the id as it was. Cost O(E (S + log E)) for E
+    Files are ``sub-<id>/<datatype>/sub-<id>_task-<task>_events.tsv`` and one
+    ``task-<task>_events.json``. BIDS ids consist of letters and digits: other characters are left
+    out of the file names, and the column ``subject`` keeps the full id. Cost O(E log E) for E
     events.
 
     Parameters
@@ -85,16 +87,16 @@ def events_to_bids(
     duration : float
         Length of an event in seconds, ``model.atom_length_ / model.sfreq_``.
     task : str
-        What subjects did, e.g. ``"walk"``.
+        Name of the task, e.g. ``"walk"``.
     datatype : str, default="beh"
         Folder of the recordings: ``"eeg"``, ``"motion"``, ``"beh"``, ...
     subjects : list, optional
-        Everyone who was looked at: who has no event gets a file with a header only.
+        All subjects; those without events get a file with a header only.
 
     Returns
     -------
     list of Path
-        The files of events written.
+        The event files.
 
     Examples
     --------
@@ -105,16 +107,16 @@ def events_to_bids(
     ...     [path.name for path in events_to_bids(events, folder, duration=0.5, task="walk")]
     ['sub-P01_task-walk_events.tsv']
     """
-    check_duration(duration)
+    _check_duration(duration)
     label = _bids_label(task, "task")
-    checked = checked_events(events)
+    checked = _checked(events)
     everyone = dict.fromkeys([*map(str, subjects or ()), *checked["subject"].astype(str)])
     ids = _bids_ids(everyone)
     root = Path(folder).expanduser()
     written = []
+    own = dict(_by_subject(checked))
     for subject in everyone:
-        own = checked["subject"].astype(str) == subject
-        rows = pd.DataFrame(checked[own]).sort_values(["onset_sample", "atom"])
+        rows = own.get(subject, checked[:0])
         table = pd.DataFrame(
             {
                 "onset": rows["onset_seconds"],
@@ -145,7 +147,7 @@ def events_to_wfdb(
 ) -> list[Path]:
     """Write events as WFDB annotations: one file per subject, ``<subject>.<extension>``.
 
-    Every annotation stands at the onset; its ``num`` is the atom, and its note says atom and
+    Every annotation is at the onset. Its ``num`` is the atom, and its note holds atom and
     amplitude. Needs wfdb (``pip install 'percdl[data]'``). Cost O(E log E) for E events.
 
     Parameters
@@ -153,7 +155,7 @@ def events_to_wfdb(
     events : DataFrame
         Such as ``model.events_``.
     folder : path
-        Where the records are, so that viewers find both.
+        Usually the folder of the records, so that viewers find both.
     sfreq : float
         Samples per second, ``model.sfreq_``.
     extension : str, default="percdl"
@@ -180,12 +182,12 @@ def events_to_wfdb(
         raise InvalidParameterError(
             f"extension={extension!r} must consist of letters, e.g. 'atr'."
         )
-    checked = checked_events(events)
+    checked = _checked(events)
     _check_wfdb(checked, symbol)
     root = Path(folder).expanduser()
     root.mkdir(parents=True, exist_ok=True)
     written = []
-    for subject, rows in by_subject(checked):
+    for subject, rows in _by_subject(checked):
         with hushed():
             wfdb.wrann(
                 subject,
@@ -204,14 +206,66 @@ def events_to_wfdb(
     return written
 
 
-def by_subject(events: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yield each subject's events in order of time, subjects in order of appearance."""
+def events_to_annotations(
+    events: pd.DataFrame,
+    *,
+    duration: float,
+    subjects: Iterable[Label] | None = None,
+) -> dict[str, Any]:
+    """Return events as one ``mne.Annotations`` per subject.
+
+    Descriptions are ``atom0``, ``atom1``, ...; the amplitude is an extra, if the installed MNE
+    supports extras. Onsets count from the first sample of the recording, as
+    ``raw.set_annotations(found)`` expects, for dated and cropped Raws too. To keep existing
+    annotations, add the start time of the Raw:
+    ``raw.annotations.append(found.onset + raw.first_time, found.duration, found.description)``.
+    Needs mne (``pip install 'percdl[interop]'``). Cost O(E log E) for E events.
+
+    Parameters
+    ----------
+    events : DataFrame
+        ``model.events_``, or a frame like it.
+    duration : float
+        Length of an event in seconds, ``model.atom_length_ / model.sfreq_``.
+    subjects : list, optional
+        All subjects; those without events get empty annotations.
+
+    Returns
+    -------
+    dict of str to mne.Annotations
+        One entry per subject, those of ``subjects`` first.
+
+    Examples
+    --------
+    >>> events = pd.DataFrame({"subject": ["P01"], "atom": 0, "onset_sample": 120})
+    >>> events = events.assign(onset_seconds=1.2, amplitude=1.0)
+    >>> found = events_to_annotations(events, duration=0.5)["P01"]
+    >>> found.onset.tolist(), [str(name) for name in found.description]
+    ([1.2], ['atom0'])
+    """
+    mne = require("mne", "Making MNE annotations", "interop")
+    _check_duration(duration)
+    found = {str(subject): mne.Annotations([], [], []) for subject in subjects or ()}
+    has_extras = "extras" in signature(mne.Annotations).parameters
+    for subject, rows in _by_subject(_checked(events)):
+        amplitudes = [{"amplitude": float(amplitude)} for amplitude in rows["amplitude"]]
+        found[subject] = mne.Annotations(
+            onset=rows["onset_seconds"].to_numpy(float),
+            duration=[float(duration)] * len(rows),
+            description=[f"atom{atom}" for atom in rows["atom"]],
+            **({"extras": amplitudes} if has_extras else {}),
+        )
+    return found
+
+
+def _by_subject(events: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield each subject's events, sorted by time, in order of first appearance."""
     for subject, rows in events.groupby(events["subject"].astype(str), sort=False):
         yield str(subject), rows.sort_values(["onset_sample", "atom"])
 
 
-def checked_events(events: pd.DataFrame) -> pd.DataFrame:
-    """Return a frame that has the columns of events, or refuse it."""
+def _checked(events: pd.DataFrame) -> pd.DataFrame:
+    """Return the events; raise where a column is missing."""
     missing = [name for name in COLUMNS if name not in events.columns]
     if missing:
         raise InvalidParameterError(
@@ -221,8 +275,8 @@ def checked_events(events: pd.DataFrame) -> pd.DataFrame:
     return events
 
 
-def check_duration(duration: float) -> None:
-    """Refuse what is no length of an event in seconds."""
+def _check_duration(duration: float) -> None:
+    """Raise where a duration is not a number of seconds."""
     if not (np.isfinite(duration) and duration >= 0):
         raise InvalidParameterError(
             f"duration={duration} must be a number of seconds. Pass "
@@ -231,7 +285,7 @@ def check_duration(duration: float) -> None:
 
 
 def _check_wfdb(events: pd.DataFrame, symbol: str) -> None:
-    """Refuse before anything is written what the format cannot hold."""
+    """Raise before writing where the format cannot hold the events."""
     names = events["subject"].astype(str).unique()
     odd = [name for name in names if not re.fullmatch(r"[-\w]+", name, re.ASCII)]
     if odd:
@@ -246,8 +300,8 @@ def _check_wfdb(events: pd.DataFrame, symbol: str) -> None:
         )
     if symbol == '"' and (onsets == 0).any():
         raise InvalidParameterError(
-            "Comments (symbol='\"') at sample 0 are taken for definitions by whoever reads WFDB "
-            "annotations, and lost. Pass another symbol, e.g. '('."
+            "WFDB readers take comments (symbol='\"') at sample 0 for definitions and drop them. "
+            "Pass another symbol, e.g. '('."
         )
 
 

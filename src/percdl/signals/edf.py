@@ -9,11 +9,11 @@ import numpy as np
 
 from percdl.exceptions import UnreadableFileError
 from percdl.signals.extras import require
-from percdl.signals.readers.table import missing_column
+from percdl.signals.frames import missing_column
 from percdl.signals.recording import Recording, abbreviate
 
 SUFFIXES = (".edf",)
-# Where the fixed part of an EDF header ends, and where it counts data records and signals.
+# Size of the fixed part of an EDF header, and the fields with the numbers of records and signals.
 _HEADER_BYTES = 256
 _N_RECORDS = slice(236, 244)
 _N_SIGNALS = slice(252, 256)
@@ -29,7 +29,7 @@ def read_edf(path: Path, channels: dict[str, str] | None, subject: str) -> Itera
         listed = [f"{s.label} {rate:g} Hz" for s, rate in zip(signals, rates, strict=True)]
         raise UnreadableFileError(
             f"{path}: signals have different sampling rates ({abbreviate(listed, shown=20)}). "
-            "Name those of one rate with channels=[...]."
+            "Choose signals of one rate with channels=[...]."
         )
     names = [signal.label for signal in signals] if channels is None else list(channels.values())
     yield Recording(
@@ -43,18 +43,18 @@ def read_edf(path: Path, channels: dict[str, str] | None, subject: str) -> Itera
 
 def _open(path: Path) -> Any:
     edfio = require("edfio", "Reading EDF files")
-    # At once and not through a memory map: the file may change, and its size is checked here.
+    # Not memory-mapped: the file may change, and its size is checked here.
     content = path.read_bytes()
     try:
         if len(content) < _HEADER_BYTES:
             raise ValueError(f"it has {len(content)} bytes, a header alone has {_HEADER_BYTES}")
         announced = int(content[_N_RECORDS])
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of files cut short, refused below
+            warnings.simplefilter("ignore")  # files cut short are refused below
             edf = edfio.read_edf(content)
         present = edf.num_data_records
         starts = _record_starts(content, present)
-    except Exception as error:  # edfio raises whatever a malformed header leads to
+    except Exception as error:  # edfio raises many types for damaged headers
         raise UnreadableFileError(
             f"{path} is not a whole EDF file: {error}. Export it again."
         ) from error
@@ -65,15 +65,15 @@ def _open(path: Path) -> Any:
         )
     if present > announced:
         raise UnreadableFileError(
-            f"{path}: its header announces {announced} data records (-1 stands for a recording "
-            f"under way), {present} are there. Export it again once the recording is closed."
+            f"{path}: its header announces {announced} data records (-1 means that it is "
+            f"still being recorded), {present} are there. Export it again when it is finished."
         )
     _check_continuous(path, edf, starts)
     return edf
 
 
 def _samples(path: Path, signals: list[Any]) -> tuple[list[float], list[np.ndarray]]:
-    """Return the rates and the samples of signals; one that is not calibrated is refused."""
+    """Return the rates and the samples of signals; raise where one is not calibrated."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
@@ -86,7 +86,7 @@ def _samples(path: Path, signals: list[Any]) -> tuple[list[float], list[np.ndarr
 
 
 def _signals(path: Path, edf: Any, channels: dict[str, str] | None) -> list[Any]:
-    """Return the signals wanted, annotations left out."""
+    """Return the chosen signals, without annotations."""
     labels = [signal.label for signal in edf.signals]
     if not labels:
         raise UnreadableFileError(f"{path} holds annotations but no signal.")
@@ -94,17 +94,17 @@ def _signals(path: Path, edf: Any, channels: dict[str, str] | None) -> list[Any]
         return list(edf.signals)
     for label in channels:
         if label not in labels:
-            raise missing_column(str(path), label, labels, "signal")
+            raise UnreadableFileError(missing_column(str(path), label, labels, "signal"))
         if labels.count(label) > 1:
             raise UnreadableFileError(
-                f"{path}: {labels.count(label)} signals are called {label!r}. Rename them in the "
-                "file, one of them cannot be told from the other."
+                f"{path}: {labels.count(label)} signals are called {label!r}. Give them different "
+                "names in the file."
             )
     return [edf.signals[labels.index(label)] for label in channels]
 
 
 def _check_continuous(path: Path, edf: Any, starts: np.ndarray | None) -> None:
-    """Refuse an interrupted recording (EDF+D): a data record must start where another ends."""
+    """Raise where a recording is interrupted (EDF+D): records must follow each other directly."""
     if starts is None or not edf.signals:
         return
     ends = starts + edf.data_record_duration
@@ -115,12 +115,12 @@ def _check_continuous(path: Path, edf: Any, starts: np.ndarray | None) -> None:
         raise UnreadableFileError(
             f"{path}, data record {at + 2}: the recording is interrupted, record {at + 1} ends at "
             f"{ends[at]:g} s and this one starts at {starts[at + 1]:g} s. Export the parts as "
-            "files of their own."
+            "separate files."
         )
 
 
 def _record_starts(content: bytes, n_records: int) -> np.ndarray | None:
-    """Return when each data record starts, in seconds; None where the file does not say.
+    """Return the start of each data record in seconds; None if the file does not hold them.
 
     EDF+ opens the annotations of each record with its time, followed by the byte 20.
     """
@@ -138,5 +138,5 @@ def _record_starts(content: bytes, n_records: int) -> np.ndarray | None:
 
 
 def _fields(content: bytes, start: int, width: int, count: int) -> list[bytes]:
-    """Return fields of equal width that lie one after the other."""
+    """Return consecutive fields of equal width."""
     return [content[start + width * i : start + width * (i + 1)] for i in range(count)]

@@ -1,9 +1,11 @@
-"""NPZ archives: one recording each, or a whole cohort as `Cohort.to_npz` writes it."""
+"""NPZ archives: one recording each, or a cohort written by `Cohort.to_npz`."""
 
+import io
+import json
 import zipfile
-import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -11,28 +13,27 @@ import numpy as np
 from numpy.lib import format as npy
 
 from percdl.exceptions import UnreadableFileError
-from percdl.signals.contents import read_json
-from percdl.signals.readers.arrays import DEFLATED, check_packing, read_entry
+from percdl.signals.files import replace_file
 from percdl.signals.recording import Recording
 
 SUFFIXES = (".npz",)
-# The entry of a cohort's archive that says what the others are.
-DESCRIPTION = "percdl"
-SCHEMA = 1
+# Name of the entry that describes a cohort.
+HEADER = "percdl"
+LAYOUT = 1
 
 
 @dataclass(frozen=True)
 class Entries:
-    """Where the archive of one recording holds what; given values win over entries.
+    """The entries of an archive of one recording; given values take precedence.
 
     Attributes
     ----------
     values : str
         Name of the entry of the samples, (n_times, n_channels) or (n_times,).
     sfreq : float or None
-        Samples per second; the entry ``sfreq`` where None.
+        Samples per second; the entry ``sfreq`` if None.
     channels, units
-        See `Recording`; the entries ``channels`` and ``units`` where None, if any.
+        See `Recording`; the entries ``channels`` and ``units`` if None and if they exist.
     """
 
     values: str = "values"
@@ -43,42 +44,46 @@ class Entries:
 
 def read_npz(path: Path, entries: Entries, subject: str) -> Iterator[Recording]:
     """Yield the recordings of an archive; see `Cohort.from_npz`."""
-    arrays = _load(path)
-    if DESCRIPTION in arrays:
+    arrays = load_arrays(path)
+    if HEADER in arrays:
         yield from _cohort(path, arrays)
     else:
         yield _single(path, arrays, entries, subject)
 
 
-def _load(path: Path) -> dict[str, np.ndarray]:
-    """Read all entries; a damaged one is named."""
+def write_npz(recordings: Sequence[Recording], path: str | PathLike[str]) -> None:
+    """Write recordings so that `Cohort.from_npz` returns them unchanged; nothing is pickled."""
+    names = ("sfreq", "channels", "units", "subject", "group", "processing")
+    described = [{name: getattr(recording, name) for name in names} for recording in recordings]
+    header = json.dumps({"schema": LAYOUT, "recordings": described})
+    arrays: dict[str, Any] = {HEADER: np.array(header)}
+    arrays |= {_entry_name(i): recording.values for i, recording in enumerate(recordings)}
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
+    replace_file(Path(path).expanduser(), buffer.getvalue())
+
+
+def load_arrays(path: Path) -> dict[str, np.ndarray]:
+    """Return all arrays of an archive; the error names the damaged entry."""
     entry, arrays = None, {}
+    with open(path, "rb") as file:
+        if file.read(len(npy.MAGIC_PREFIX)) == npy.MAGIC_PREFIX:
+            raise UnreadableFileError(
+                f"{path} holds one array without a name. Write it with "
+                "numpy.savez(path, values=...)."
+            )
     try:
-        with open(path, "rb") as file:
-            if file.read(len(npy.MAGIC_PREFIX)) == npy.MAGIC_PREFIX:
-                raise UnreadableFileError(
-                    f"{path} holds one array without a name. Write it with "
-                    "numpy.savez(path, values=...)."
-                )
         with zipfile.ZipFile(path) as archive:
-            check_packing(archive, DEFLATED)
             for info in archive.infolist():
                 if info.filename.endswith(".npy"):
                     entry = info.filename.removesuffix(".npy")
-                    arrays[entry] = read_entry(archive, info)
-    except UnreadableFileError:
-        raise
-    except (
-        ValueError, OSError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error
-    ) as error:  # fmt: skip
+                    with archive.open(info) as file:
+                        arrays[entry] = npy.read_array(file, allow_pickle=False)
+    except Exception as error:  # NumPy and zipfile raise many types for damaged files
         where = "" if entry is None else f", entry {entry!r}"
         raise UnreadableFileError(
             f"{path}{where} is not a whole NPZ archive of plain arrays: {error}. "
             "Write it again, with numpy.savez and without objects."
-        ) from error
-    except MemoryError as error:
-        raise UnreadableFileError(
-            f"{path}, entry {entry!r} does not fit in memory: {error}."
         ) from error
     return arrays
 
@@ -95,22 +100,18 @@ def _single(
                 f"{path}, entry 'sfreq' holds {stored!r}. One number is needed, or pass sfreq=."
             )
         sfreq = float(stored.reshape(()))
-    stored_names = {
+    labels: dict[str, Any] = {
         name: _texts(path, name, arrays[name])
         for name in ("channels", "units", "processing")
         if name in arrays
     }
     given = {"channels": entries.channels, "units": entries.units}
-    return Recording(
-        values,
-        sfreq=sfreq,
-        subject=subject,
-        **{**stored_names, **{k: v for k, v in given.items() if v is not None}},
-    )
+    labels |= {name: value for name, value in given.items() if value is not None}
+    return Recording(values, sfreq=sfreq, subject=subject, **labels)
 
 
 def _texts(path: Path, name: str, entry: np.ndarray) -> list[str]:
-    """Return the texts of an entry; numbers are taken as such."""
+    """Return an entry as texts; numbers are converted."""
     try:
         return entry.astype(str).ravel().tolist()
     except (ValueError, TypeError) as error:
@@ -120,32 +121,22 @@ def _texts(path: Path, name: str, entry: np.ndarray) -> list[str]:
 
 
 def _cohort(path: Path, arrays: dict[str, np.ndarray]) -> Iterator[Recording]:
+    from percdl.signals.headers import CohortHeader, parse_json, validate
+
     try:
-        description = read_json(str(arrays[DESCRIPTION]))
-        schema, about = int(description["schema"]), list(description["recordings"])
-    except (ValueError, KeyError, TypeError, OverflowError) as error:
+        header = validate(CohortHeader, parse_json(str(arrays[HEADER])), LAYOUT, path)
+    except UnreadableFileError:
+        raise
+    except ValueError as error:
         raise UnreadableFileError(
-            f"{path}, entry {DESCRIPTION!r} does not describe a cohort. Write the archive again "
-            "with Cohort.to_npz."
+            f"{path}, entry {HEADER!r} does not describe a cohort ({error}). Write the archive "
+            "again with Cohort.to_npz."
         ) from error
-    if schema > SCHEMA:
-        raise UnreadableFileError(
-            f"{path} was written by a newer version of PerCDL (layout {schema}, known up to "
-            f"{SCHEMA}). Update percdl."
-        )
-    for position, labels in enumerate(about):
-        values = _entry(path, arrays, entry_name(position))
-        try:
-            yield Recording(values, **labels)
-        except TypeError as error:
-            raise UnreadableFileError(
-                f"{path}, entry {DESCRIPTION!r} describes recording {position} in a way that is "
-                f"not known ({error}). Write the archive again with Cohort.to_npz."
-            ) from error
+    for position, labels in enumerate(header.recordings):
+        yield Recording(_entry(path, arrays, _entry_name(position)), **dict(labels))
 
 
-def entry_name(position: int) -> str:
-    """Return the name of the entry of a recording of a cohort."""
+def _entry_name(position: int) -> str:
     return f"recording_{position}"
 
 

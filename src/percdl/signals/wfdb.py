@@ -1,4 +1,4 @@
-"""WFDB records (PhysioNet), read by the package wfdb, from the folder of their header only."""
+"""WFDB records (PhysioNet), read with wfdb from the folder of their header only."""
 
 import os
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import numpy as np
 
 from percdl.exceptions import UnreadableFileError
 from percdl.signals.extras import hushed, require
-from percdl.signals.readers.table import missing_column
+from percdl.signals.frames import missing_column
 from percdl.signals.recording import Recording, abbreviate
 
 SUFFIXES = (".hea",)
@@ -18,14 +18,14 @@ SUFFIXES = (".hea",)
 def read_wfdb(path: Path, channels: dict[str, str] | None, subject: str) -> Iterator[Recording]:
     """Yield the recording of a WFDB header; see `Cohort.from_wfdb`."""
     record, signals, rates = _read(path)
-    # A header need not describe its signals.
+    # Names of signals are optional in a header.
     names = [name or f"signal{index}" for index, name in enumerate(record.sig_name)]
     wanted = _wanted(path, names, channels)
     if len({rates[index] for index in wanted}) > 1:
         listed = [f"{names[index]} {rates[index]:g} Hz" for index in wanted]
         raise UnreadableFileError(
             f"{path}: signals have different sampling rates ({abbreviate(listed, shown=20)}). "
-            "Name those of one rate with channels=[...]."
+            "Choose signals of one rate with channels=[...]."
         )
     yield Recording(
         np.column_stack([signals[index] for index in wanted]),
@@ -41,7 +41,7 @@ def _read(path: Path) -> tuple[Any, list[np.ndarray], list[float]]:
     wfdb = require("wfdb", "Reading WFDB records")
     in_segments = check_header(path)
     try:
-        # Segments can only be joined at the rate of the frames; `_check_segments` sees to it.
+        # Segments can only be joined at the frame rate, see `_check_segments`.
         with hushed():
             record = wfdb.rdrecord(str(path.absolute().with_suffix("")), smooth_frames=in_segments)
         if not record.n_sig:
@@ -52,21 +52,21 @@ def _read(path: Path) -> tuple[Any, list[np.ndarray], list[float]]:
         return record, [np.asarray(signal) for signal in record.e_p_signal], rates
     except UnreadableFileError:
         raise
-    except Exception as error:  # wfdb raises whatever a malformed line or too few bytes lead to
+    except Exception as error:  # wfdb raises many types for damaged records
         raise _explain(path, error) from error
 
 
 def check_header(path: Path, is_segment: bool = False) -> bool:
-    """Raise where a header is malformed, or leads to files outside its folder.
+    """Raise where a header is malformed or names files outside its folder.
 
-    Returns whether the record is in segments, which a segment must not be itself.
+    Returns whether the record is in segments. A segment must not be in segments itself.
     """
     if path.suffix.lower() not in SUFFIXES:
         raise UnreadableFileError(
             f"{path} is not a WFDB header. Pass the .hea file of the record."
         )
     _check_inside(path, path.name)
-    # As the package wfdb reads it: other bytes than ASCII are no part of a name.
+    # wfdb ignores bytes other than ASCII.
     text = path.read_bytes().decode("ascii", "ignore")
     stripped = [line.strip() for line in text.splitlines()]
     lines = [line.split() for line in stripped if line and line[0] != "#"]
@@ -87,8 +87,8 @@ def check_header(path: Path, is_segment: bool = False) -> bool:
     if in_segments:
         _check_segments(path)
         return True
-    told = lines[0][1] if len(lines[0]) > 1 else ""
-    n_signals = float(told) if told.isdecimal() else 0  # of any number of digits
+    number = lines[0][1] if len(lines[0]) > 1 else ""
+    n_signals = float(number) if number.isdecimal() else 0  # int() limits the digits
     if len(names) < n_signals:
         raise UnreadableFileError(
             f"{path}: the first line announces {n_signals:.0f} signal(s), but {len(names)} "
@@ -98,20 +98,20 @@ def check_header(path: Path, is_segment: bool = False) -> bool:
 
 
 def _check_inside(path: Path, name: str) -> None:
-    """Raise where a name in a header leads out of its folder, be it by a symbolic link."""
+    """Raise where a name in a header, or a symbolic link, leads out of its folder."""
     if "\0" in name:
-        return  # no file has such a name, and the package wfdb refuses it
+        return  # wfdb refuses such names
     folder = os.path.realpath(path.parent)
     found = os.path.realpath(os.path.join(folder, name))
     if not Path(found).is_relative_to(folder):
         raise UnreadableFileError(
-            f"{path}: {name!r} is {found}, outside the folder of the record. Copy the file itself "
-            "into that folder: WFDB headers, and links beside them, may not lead elsewhere."
+            f"{path}: {name!r} is {found}, outside the folder of the record. Copy the file "
+            "into that folder; other files are not read."
         )
 
 
 def _check_segments(path: Path) -> None:
-    """Refuse segments that are absent, or that hold a signal more often than others."""
+    """Raise where a segment is missing or has signals of several rates."""
     wfdb = require("wfdb", "Reading WFDB records")
     try:
         segments = wfdb.rdheader(str(path.absolute().with_suffix("")), rd_segments=True).segments
@@ -123,12 +123,12 @@ def _check_segments(path: Path) -> None:
         if segment is not None and set(segment.samps_per_frame or [1]) != {1}:
             raise UnreadableFileError(
                 f"{path}: segment {segment.record_name!r} has signals of several sampling rates, "
-                "which are not read in segments. Pass the segments as files of their own."
+                "which cannot be joined. Pass the segments as separate files."
             )
 
 
 def _explain(path: Path, error: Exception) -> UnreadableFileError:
-    """Say what is wrong with a record that wfdb cannot read."""
+    """Return the error for a record that wfdb cannot read."""
     wfdb = require("wfdb", "Reading WFDB records")
     try:
         header = wfdb.rdheader(str(path.absolute().with_suffix("")))
@@ -143,7 +143,7 @@ def _explain(path: Path, error: Exception) -> UnreadableFileError:
                 f"{path}: its signal file {name!r} is not beside it. Copy it there; a WFDB record "
                 "is a .hea file and the files it names."
             )
-    reason = " ".join(str(error).split())  # of numpy, it may come on several lines
+    reason = " ".join(str(error).split())  # NumPy's messages may have several lines
     sizes = [f"{name} has {(path.parent / name).stat().st_size} bytes" for name in names]
     return UnreadableFileError(
         f"{path}: the header announces {header.sig_len} samples of {header.n_sig} signal(s), "
@@ -153,10 +153,10 @@ def _explain(path: Path, error: Exception) -> UnreadableFileError:
 
 
 def _wanted(path: Path, known: list[str], channels: dict[str, str] | None) -> list[int]:
-    """Return the positions of the signals named."""
+    """Return the positions of the chosen signals."""
     if channels is None:
         return list(range(len(known)))
     for name in channels:
         if name not in known:
-            raise missing_column(str(path), name, known, "signal")
+            raise UnreadableFileError(missing_column(str(path), name, known, "signal"))
     return [known.index(name) for name in channels]

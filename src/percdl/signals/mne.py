@@ -1,4 +1,4 @@
-"""The containers of MNE: Raw, Epochs and Evoked, in SI units."""
+"""Recordings from and to the containers of MNE: Raw, Epochs and Evoked, in SI units."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -6,15 +6,14 @@ from typing import Any
 import numpy as np
 
 from percdl.exceptions import InvalidParameterError
-from percdl.signals.containers.refusal import in_words, refusal
+from percdl.signals.containers import in_words, refusal
 from percdl.signals.extras import require
-from percdl.signals.labels import Label, as_names
-from percdl.signals.recording import Recording
+from percdl.signals.recording import Label, Recording, as_names
 
 Units = str | dict[str, str] | None
 
 NEEDED = "a Raw, Epochs or Evoked, or a list of them"
-# Units by their codes in the FIFF standard. MNE holds samples in these, never in multiples.
+# Units by their FIFF codes. MNE holds samples in these, never in multiples.
 _SI = {
     1: "m", 3: "s", 6: "M", 7: "rad", 107: "V", 110: "S", 112: "T", 114: "°C", 117: "V/m²",
     201: "T/m", 202: "Am",
@@ -95,7 +94,7 @@ def _raw(mne: Any, recording: Recording, types: list[str]) -> Any:
 
 
 def _factor(name: str, unit: str, kind: str, si: str) -> float:
-    """Return what brings samples to the unit that MNE holds such channels in."""
+    """Return the factor that converts samples to the unit MNE uses for this channel type."""
     if si == "" or kind == "stim":
         return 1.0
     known = {prefix + si: size for prefix, size in _PREFIXES.items()}
@@ -115,7 +114,7 @@ def _pick(mne: Any, container: Any, picks: Any) -> Any:
 
 
 def _units(part: Any, asked: Units) -> list[str]:
-    """Return the unit of each channel: those of MNE, or those it was asked to convert to."""
+    """Return the unit of each channel: MNE's own, or the one asked for."""
     units = []
     for channel, kind in zip(part.info["chs"], part.get_channel_types(), strict=True):
         own = "" if kind == "stim" else _SI.get(int(channel["unit"]), "")
@@ -127,7 +126,7 @@ def _units(part: Any, asked: Units) -> list[str]:
 def _signals(
     mne: Any, container: Any, label: Label, options: dict[str, Any], bad_as_nan: bool
 ) -> Iterator[tuple[Label, str | None, np.ndarray]]:
-    """Yield id, condition and samples (n_channels, n_times) of all that a container holds."""
+    """Yield id, condition and samples (n_channels, n_times) of each recording in a container."""
     if isinstance(container, mne.io.BaseRaw):
         rejected = "NaN" if bad_as_nan else None
         values = container.get_data(**options, reject_by_annotation=rejected, verbose="ERROR")
@@ -147,7 +146,7 @@ def _signals(
 def _epochs(
     epochs: Any, label: Label, options: dict[str, Any]
 ) -> Iterator[tuple[Label, str | None, np.ndarray]]:
-    if not epochs.preload:  # which epochs are good is known once they are read
+    if not epochs.preload:  # bad epochs are known only after reading
         epochs = epochs.copy().drop_bad(verbose="ERROR")
     names = {code: name for name, code in epochs.event_id.items()}
     samples = epochs.get_data(**options, verbose="ERROR")
@@ -156,7 +155,7 @@ def _epochs(
 
 
 def _own_ids(containers: Sequence[Any]) -> list[Label]:
-    """Return the ids in the containers, or their positions where one has none."""
+    """Return the ids in the containers, or their positions if one has no id."""
     ids = [(container.info["subject_info"] or {}).get("his_id") for container in containers]
     return [str(name) for name in ids] if all(ids) else list(range(len(containers)))
 

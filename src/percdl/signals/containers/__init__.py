@@ -1,1 +1,0 @@
-"""Recordings in the containers of other libraries: aeon, sktime, tslearn and MNE."""

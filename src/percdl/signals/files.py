@@ -1,0 +1,224 @@
+"""Atomic writes, and the removal of files that killed processes left behind.
+
+A file is written next to its target and then renamed, so that readers see the old file or the new
+one. While a process writes, it holds a lock on the unfinished file; the system releases the lock
+when the process ends. Unfinished files of this machine without a lock are therefore leftovers and
+are deleted. Files of other machines are kept, since not all shared disks share their locks, and so
+is everything on disks without locks.
+
+The locks are `fcntl.flock` on the files themselves. filelock truncates the file it locks, or
+needs a second file that a killed process would leave behind as well.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import platform
+import shutil
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+from uuid import uuid4
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
+# Access modes: as the umask allows, or for this account only.
+COMMON, PRIVATE = 0o666, 0o600
+ENDING = ".percdl-part"
+# Number of characters of a long file name that the name of its unfinished file keeps.
+_LETTERS = 40
+# Errors of file systems that cannot flush, e.g. on a network: writing goes on. A full or broken
+# disk gives other errors.
+_NO_FLUSH = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
+# The same for folders, which may also be closed to this account.
+_NO_FLUSH_OF_FOLDERS = _NO_FLUSH | {errno.EBADF, errno.EACCES, errno.EPERM}
+
+
+def replace_file(path: Path, payload: bytes, mode: int = COMMON) -> None:
+    """Write bytes to a file atomically; see `replacing`."""
+    with replacing(path, mode=mode) as file:
+        file.write(payload)
+
+
+@contextmanager
+def replacing(
+    path: Path, *, flush: bool = True, tidy: bool = True, mode: int = COMMON
+) -> Iterator[BinaryIO]:
+    """Open a file for writing that replaces ``path`` when the block ends without an error.
+
+    A killed process leaves ``.NAME...percdl-part``. The next write to that folder from this
+    machine deletes it if ``tidy`` is set; to write many files to one folder, call `sweep_parts`
+    once instead. Without ``flush``, a power failure may lose the file. ``mode`` is the access
+    mode, reduced by the umask. System errors name ``path``, unless they are about a file that the
+    caller reads in the block.
+    """
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"There is no folder {path.parent} to write {path.name} to.")
+    try:
+        if tidy:
+            sweep_parts(path.parent)
+        # `tempfile` makes files that other accounts cannot read, even after renaming.
+        part, held = make_held(lambda: part_of(path), lambda new: _create(new, mode))
+        try:
+            with open(part, "wb") as file:
+                yield file
+                if flush:
+                    flush_file(file)
+            os.replace(part, path)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
+        finally:
+            release(held)
+        if flush:
+            flush_entries(path.parent)
+    except OSError as error:
+        named = None if error.filename is None else Path(str(error.filename))
+        own = (None, path, path.parent)
+        if error.errno is not None and (named in own or str(named).endswith(ENDING)):
+            error.filename, error.filename2 = os.fspath(path), None
+        raise
+
+
+def append_private(path: Path, line: bytes) -> None:
+    """Append a line to a file that only this account can read, and flush it."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, PRIVATE)
+    with open(descriptor, "ab") as file:
+        file.write(line)
+        flush_file(file)
+
+
+def make_private_folder(folder: Path) -> None:
+    """Make a folder and its parents for this account only; existing folders stay as they are."""
+    for place in reversed([folder, *folder.parents]):
+        if not place.is_dir():
+            place.mkdir(0o700, exist_ok=True)
+
+
+def flush_file(file: BinaryIO) -> None:
+    """Flush a file to disk."""
+    file.flush()
+    with _tolerating(_NO_FLUSH):
+        os.fsync(file.fileno())
+
+
+def flush_entries(folder: Path) -> None:
+    """Flush the names in a folder to disk."""
+    if os.name == "nt":
+        return  # folders cannot be opened there
+    with _tolerating(_NO_FLUSH_OF_FOLDERS):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def machine() -> str:
+    """Return a short name of this machine, part of the names of its unfinished files."""
+    return f"{zlib.crc32(platform.node().encode()):08x}"
+
+
+def unique() -> str:
+    """Return a name that no other process uses."""
+    return f"{machine()}-{uuid4().hex}"
+
+
+def part_of(path: Path) -> Path:
+    """Return a new name next to a file, for its unfinished content."""
+    return path.with_name(f".{path.name[:_LETTERS]}.{unique()}{ENDING}")
+
+
+def sweep_parts(folder: Path) -> None:
+    """Delete the unfinished files of killed processes of this machine in a folder."""
+    sweep(folder.glob(f".*.{machine()}-*{ENDING}"))
+
+
+def hold(path: Path) -> int | None:
+    """Lock a file or folder; return a descriptor for `release`, or None without locks.
+
+    Raises `BlockingIOError` if another process holds the lock.
+    """
+    if fcntl is None:
+        return None
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise
+    except OSError:  # a disk without locks
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def release(descriptor: int | None) -> None:
+    """Release a lock of `hold`."""
+    if descriptor is not None:
+        os.close(descriptor)
+
+
+def make_held(name: Callable[[], Path], make: Callable[[Path], object]) -> tuple[Path, int | None]:
+    """Make a file or folder under a new name and lock it."""
+    while True:
+        path = name()
+        make(path)
+        # Another process may delete it before it is locked; then make another one.
+        with suppress(BlockingIOError, FileNotFoundError):
+            held = hold(path)
+            if path.exists():
+                return path, held
+            release(held)
+
+
+def sweep(paths: Iterable[Path], is_needed: Callable[[Path], bool] = lambda path: False) -> None:
+    """Delete files and folders that no process holds and that are not needed.
+
+    Those that this account cannot lock or read are kept.
+    """
+    for path in list(paths):
+        with suppress(OSError):
+            held = None if is_needed(path) else hold(path)
+            if held is None:
+                continue
+            try:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            finally:
+                release(held)
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder that other accounts cannot read."""
+    folder.mkdir(0o700)
+
+
+@contextmanager
+def scratch_folder(parent: Path, name: str) -> Iterator[Path]:
+    """Yield a private folder that is deleted afterwards; leftovers of others go first."""
+    sweep_parts(parent)
+    path, held = make_held(lambda: part_of(parent / name), make_private)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+        release(held)
+
+
+@contextmanager
+def _tolerating(errors: set[int]) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in errors:
+            raise
+
+
+def _create(path: Path, mode: int) -> None:
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))

@@ -1,0 +1,352 @@
+"""Resampling, filtering and scaling of cohorts; every step is recorded in the recordings."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any, Literal, TypeVar, get_args
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from percdl.exceptions import InvalidParameterError, InvalidRecordingError
+from percdl.signals.recording import Recording
+
+# Run-time type checkers know typing.Self in decorated classes only.
+C = TypeVar("C", bound="Preprocessing")
+Per = Literal["channel", "recording"]
+_RESAMPLED = "resampled from "
+_ZSCORED = {
+    "channel": "z-scored per channel",
+    "recording": "z-scored per recording (one scale for all channels)",
+}
+# The filter of `scipy.signal.resample_poly` reaches this many samples of the slower rate to
+# each side.
+_REACH = 10
+_LARGEST_FACTOR = 10_000
+
+
+class Preprocessing(ABC):
+    """Steps that change the samples of a cohort; each returns a new cohort."""
+
+    @abstractmethod
+    def __init__(self, recordings: Iterable[Recording]) -> None: ...
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[Recording]: ...
+
+    @property
+    def processing(self) -> tuple[str, ...]:
+        """Processing steps of the recordings, in order.
+
+        Recordings differ in resampling only, so the resamplings between two other steps are
+        listed one after the other.
+        """
+        recordings = tuple(self)
+        lasting = lasting_steps(recordings[0].processing)
+        between: list[dict[str, None]] = [{} for _ in range(len(lasting) + 1)]
+        for recording in recordings:
+            place = 0
+            for step in recording.processing:
+                if step.startswith(_RESAMPLED):
+                    between[place][step] = None
+                else:
+                    place += 1
+        steps = list(between[0])
+        for step, resamplings in zip(lasting, between[1:], strict=True):
+            steps += [step, *resamplings]
+        return tuple(steps)
+
+    def resample(self: C, sfreq: float) -> C:
+        """Resample all recordings to one rate, with a low-pass filter against aliasing.
+
+        Polyphase filtering (`scipy.signal.resample_poly`), in O(n_times) per channel.
+        Recordings that already have the rate are returned unchanged. Gaps are never filled: a
+        new sample is missing if its filter touches a missing one (ten samples of the slower
+        rate to each side).
+
+        Parameters
+        ----------
+        sfreq : float
+            Samples per second.
+
+        Examples
+        --------
+        >>> from percdl import Cohort
+        >>> walks = Cohort.from_arrays(np.ones((1, 8)), sfreq=200)
+        >>> walks.resample(100)
+        Cohort(1 recording, 1 channel (ch0), 100 Hz, 4 samples,
+            processed: resampled from 200 to 100 Hz)
+        """
+        return type(self)(_resample(recording, float(sfreq)) for recording in self)
+
+    def bandpass(self: C, low: float | None, high: float | None, *, order: int = 4) -> C:
+        """Keep the frequencies between two edges, without delay.
+
+        A Butterworth filter run forwards and backwards (`scipy.signal.sosfiltfilt`): the gain
+        at an edge is 1/2 (-6 dB), and the phase is zero. Every run of observed samples is
+        filtered separately; missing samples stay missing.
+
+        Parameters
+        ----------
+        low, high : float or None
+            The edges in Hz; None leaves that side open.
+        order : int, default=4
+            Order of the filter that is run twice.
+        """
+        return type(self)(_bandpass(recording, low, high, order) for recording in self)
+
+    def zscore(self: C, per: str = "channel") -> C:
+        """Scale each recording to mean zero and unit standard deviation, ignoring missing samples.
+
+        Parameters
+        ----------
+        per : {"channel", "recording"}, default="channel"
+            Scale each channel by its own standard deviation; or center each channel and
+            divide all by one number, which keeps the proportions between channels.
+        """
+        return type(self)(_zscore(recording, per) for recording in self)
+
+    def apply(
+        self: C,
+        function: Callable[[np.ndarray], np.ndarray],
+        step: str,
+        units: str | Iterable[str] | None = None,
+    ) -> C:
+        """Change the samples by a function of your own, recorded under a name.
+
+        Parameters
+        ----------
+        function : callable
+            Takes the values (n_times, n_channels) of a recording and returns an array of the
+            same shape.
+        step : str
+            Description of the step, e.g. ``"rectified"``.
+        units : str or list of str, optional
+            Units of the new values; empty by default, since a function may change them.
+        """
+        return type(self)(_apply(recording, function, step, units) for recording in self)
+
+
+def lasting_steps(steps: Iterable[str]) -> tuple[str, ...]:
+    """Return the steps that must agree for values to be comparable: all but resampling.
+
+    Sampling rates are compared separately; the rate before resampling does not matter.
+    """
+    return tuple(step for step in steps if not step.startswith(_RESAMPLED))
+
+
+def check_same_processing(recordings: Sequence[Recording]) -> None:
+    """Raise where recordings were processed differently; the error names two subjects."""
+    first = recordings[0]
+    for other in recordings[1:]:
+        if other.processing == first.processing:
+            continue
+        if lasting_steps(other.processing) != lasting_steps(first.processing):
+            raise InvalidRecordingError(
+                f"Subject {first.subject!r} was {in_words(first.processing)} and subject "
+                f"{other.subject!r} was {in_words(other.processing)}. All recordings of a Cohort "
+                "need the same processing; join them first, then process the Cohort."
+            )
+
+
+def in_words(steps: Sequence[str]) -> str:
+    """Return the steps as the end of a sentence.
+
+    >>> in_words(["z-scored per channel"])
+    'processed (z-scored per channel)'
+    """
+    return f"processed ({'; '.join(steps)})" if steps else "not processed"
+
+
+def _resample(recording: Recording, sfreq: float) -> Recording:
+    if not (np.isfinite(sfreq) and sfreq > 0):
+        raise InvalidParameterError(
+            f"`resample(sfreq={sfreq})` must be a number of samples per second, positive and "
+            "finite."
+        )
+    if sfreq == recording.sfreq:
+        return recording
+    ratio = _ratio(recording, sfreq)
+    values = recording.values
+    resampled = np.column_stack([_resample_channel(channel, ratio) for channel in values.T])
+    return replace(
+        recording,
+        values=resampled.astype(values.dtype),
+        sfreq=sfreq,
+        processing=(*recording.processing, f"{_RESAMPLED}{recording.sfreq:g} to {sfreq:g} Hz"),
+    )
+
+
+def _ratio(recording: Recording, sfreq: float) -> Fraction:
+    """Return the ratio of the two rates as a fraction, exact to a tenth of a sample."""
+    exact = sfreq / recording.sfreq
+    ratio = Fraction(exact).limit_denominator(_LARGEST_FACTOR)
+    drift = abs(float(ratio) / exact - 1) * recording.n_times
+    if ratio.numerator > _LARGEST_FACTOR or ratio == 0 or drift > 0.1:
+        raise InvalidParameterError(
+            f"Subject {recording.subject!r} cannot be resampled from {recording.sfreq:.10g} to "
+            f"{sfreq:.10g} Hz: no ratio of integers up to {_LARGEST_FACTOR} is close enough. "
+            "Round one of the rates."
+        )
+    return ratio
+
+
+def _resample_channel(
+    channel: Float[np.ndarray, " n_times"], ratio: Fraction
+) -> Float[np.ndarray, " n_new"]:
+    from scipy.signal import resample_poly
+
+    up, down = ratio.numerator, ratio.denominator
+    missing = np.isnan(channel)
+    if missing.all():
+        return np.full(-(-len(channel) * up // down), np.nan)
+    samples = np.arange(len(channel))
+    # Interpolated values keep the filter finite; every sample they touch is masked below.
+    held = np.interp(samples, samples[~missing], channel[~missing].astype(np.float64))
+    # The line between the ends is resampled exactly. The remainder starts and ends at zero, as
+    # the filter assumes.
+    start, slope = held[0], (held[-1] - held[0]) / max(1, len(held) - 1)
+    resampled = resample_poly(held - (start + slope * samples), up, down)
+    resampled += start + slope * np.arange(len(resampled)) / float(ratio)
+    if missing.any():
+        resampled[_touched(missing, ratio, len(resampled))] = np.nan
+    return resampled
+
+
+def _touched(
+    missing: Bool[np.ndarray, " n_times"], ratio: Fraction, n_new: int
+) -> Bool[np.ndarray, " n_new"]:
+    """Return which new samples are computed from a missing one."""
+    reach = _REACH * max(1.0, float(1 / ratio))
+    center = np.arange(n_new) / float(ratio)
+    n_before = np.concatenate([[0], np.cumsum(missing)])
+    first = np.clip(np.ceil(center - reach), 0, len(missing)).astype(int)
+    last = np.clip(np.floor(center + reach) + 1, 0, len(missing)).astype(int)
+    return n_before[last] > n_before[first]
+
+
+def _bandpass(
+    recording: Recording, low: float | None, high: float | None, order: int
+) -> Recording:
+    from scipy.signal import butter
+
+    _check_band(recording, low, high, order)
+    kind = "highpass" if high is None else "lowpass" if low is None else "bandpass"
+    edges = [edge for edge in (low, high) if edge is not None]
+    band = edges if len(edges) > 1 else edges[0]
+    sections: Any = butter(order, band, kind, fs=recording.sfreq, output="sos")
+    filtered = [
+        _filter_runs(channel, sections, recording, name)
+        for channel, name in zip(recording.values.T, recording.channels, strict=True)
+    ]
+    hertz = " to ".join(f"{edge:g}" for edge in edges)
+    step = f"{kind.replace('pass', '-pass')} {hertz} Hz, Butterworth order {order}, zero phase"
+    return replace(
+        recording,
+        values=np.column_stack(filtered).astype(recording.values.dtype),
+        processing=(*recording.processing, step),
+    )
+
+
+def _check_band(recording: Recording, low: float | None, high: float | None, order: int) -> None:
+    call = f"`bandpass(low={low}, high={high})`"
+    if low is None and high is None:
+        raise InvalidParameterError(f"{call} has no band. Give `low`, `high` or both, in Hz.")
+    if order < 1:
+        raise InvalidParameterError(f"`bandpass(order={order})` must be at least 1.")
+    nyquist = recording.sfreq / 2
+    lower, upper = low or 0.0, nyquist if high is None else high
+    ordered = 0 <= lower < upper and (low is None or low > 0)
+    if not ordered or (high is not None and high >= nyquist) or lower >= nyquist:
+        raise InvalidParameterError(
+            f"{call} must satisfy 0 < low < high < {nyquist:g} Hz, half the sampling rate of "
+            f"subject {recording.subject!r}. Pass low=None or high=None for a filter with one "
+            "edge."
+        )
+
+
+def _filter_runs(
+    channel: Float[np.ndarray, " n_times"],
+    sections: np.ndarray,
+    recording: Recording,
+    name: str,
+) -> Float[np.ndarray, " n_times"]:
+    """Filter each run of observed samples separately."""
+    from scipy.signal import sosfiltfilt
+
+    filtered = np.full(len(channel), np.nan)
+    padding = 3 * (2 * len(sections) + 1)
+    for start, stop in _observed_runs(channel):
+        if stop - start <= padding:
+            raise InvalidRecordingError(
+                f"Subject {recording.subject!r}: channel {name!r} has {stop - start} sample(s) in "
+                f"a row from sample {start} on, but this filter needs more than {padding}. Lower "
+                "`order`, mark such short pieces as missing (NaN), or drop the subject."
+            )
+        run = channel[start:stop].astype(np.float64)
+        filtered[start:stop] = sosfiltfilt(sections, run, padlen=padding)
+    return filtered
+
+
+def _observed_runs(channel: Float[np.ndarray, " n_times"]) -> np.ndarray:
+    """Return the (start, stop) of each run of observed samples.
+
+    >>> _observed_runs(np.array([np.nan, 1.0, 2.0, np.nan, 3.0])).tolist()
+    [[1, 3], [4, 5]]
+    """
+    observed = np.concatenate([[False], ~np.isnan(channel), [False]])
+    return np.flatnonzero(observed[1:] != observed[:-1]).reshape(-1, 2)
+
+
+def _zscore(recording: Recording, per: str) -> Recording:
+    if per not in get_args(Per):
+        raise InvalidParameterError(
+            f"`zscore(per={per!r})` must be one of {', '.join(map(repr, get_args(Per)))}."
+        )
+    for name, observed in zip(recording.channels, recording.mask.T, strict=True):
+        if not observed.any():
+            raise InvalidRecordingError(
+                f"Subject {recording.subject!r}: every sample of channel {name!r} is missing "
+                "(NaN), so it has no z-score. Drop the channel or the subject."
+            )
+    values = recording.values.astype(np.float64)
+    centered = values - np.nanmean(values, axis=0)
+    power = np.nanmean(centered**2, axis=0)
+    _check_not_flat(recording, np.sqrt(power), per)
+    scale = np.sqrt(power if per == "channel" else np.nanmean(centered**2))
+    return replace(
+        recording,
+        values=(centered / scale).astype(recording.values.dtype),
+        units="SD",
+        processing=(*recording.processing, _ZSCORED[per]),
+    )
+
+
+def _check_not_flat(recording: Recording, spread: Float[np.ndarray, " P"], per: str) -> None:
+    precision = 8 * np.finfo(recording.values.dtype).eps
+    flat = spread <= precision * np.nanmax(np.abs(recording.values), axis=0)
+    if flat.any() if per == "channel" else flat.all():
+        first = recording.channels[int(flat.argmax())]
+        raise InvalidRecordingError(
+            f"Subject {recording.subject!r}: channel {first!r} is constant, so it has no z-score. "
+            "Check the sensor, drop the channel or the subject"
+            + (", or use `per='recording'`." if not flat.all() else ".")
+        )
+
+
+def _apply(
+    recording: Recording,
+    function: Callable[[np.ndarray], np.ndarray],
+    step: str,
+    units: str | Iterable[str] | None,
+) -> Recording:
+    values = np.asarray(function(recording.values.copy()))
+    if values.shape != recording.values.shape:
+        raise InvalidParameterError(
+            f"The step {step!r} turned values of shape {recording.values.shape} of subject "
+            f"{recording.subject!r} into {values.shape}. It must return an array of the same "
+            "shape; change rates with `resample`."
+        )
+    steps = (*recording.processing, step)
+    return replace(recording, values=values, units=units, processing=steps)

@@ -1,1 +1,0 @@
-"""Recordings and events out, one module per format."""
