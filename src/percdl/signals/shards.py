@@ -145,8 +145,8 @@ class ShardedCohort(Sequence):
     """Recordings on disk, written by `write_shards`, for fits beyond the memory.
 
     Models accept it like a `Cohort`. One recording is read without the others, iterating reads
-    one shard at a time, and selecting several gives a `Cohort` in memory. Cost O(S) to open, O(N P) to read
-    a recording.
+    one shard at a time, and selecting several gives a `Cohort` in memory. Cost O(S) to open,
+    O(N P) to read a recording.
 
     Parameters
     ----------
