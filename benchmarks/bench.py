@@ -30,7 +30,7 @@ from benchmarks import Absent, cohorts, gpu, history, limit, probe
 from benchmarks.cohorts import Problem
 from benchmarks.history import Figure, Row
 from benchmarks.timing import exponent, fit_seconds, follow, say, warm_seconds
-from percdl.experiments.studies.as_printed import PLAIN
+from percdl.experiments.study import PLAIN
 
 MOST_PLAIN, MOST_DEFAULT, MOST_EXPONENT, MOST_MEMORY = 3.5, 6.0, 1.05, 1.0
 # The README example, in warm fits: with nothing compiled, with an earlier process's programs on

@@ -15,7 +15,7 @@ from benchmarks.claims._claim import is_quick
 from benchmarks.cohorts import Problem, beats, synthetic
 from percdl import Cohort, L1Coder, make_synthetic
 from percdl.estimators.base import BaseCDL
-from percdl.experiments.studies.as_printed import PLAIN
+from percdl.experiments.study import PLAIN
 
 # Samples of this size are counted in another unit, see `percdl.algorithm.magnitude`.
 LARGE = 2.0**40

@@ -31,7 +31,7 @@ from benchmarks.history import Figure
 from benchmarks.roofline import Busy, Work, busy, peaks, work_by_step
 from benchmarks.steps import NOT_COMPILED, shares
 from benchmarks.timing import fit_seconds, say
-from percdl.experiments.studies.as_printed import PLAIN
+from percdl.experiments.study import PLAIN
 from percdl.steps.compilation import forget_programs
 
 REPEATS = 5

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from benchmarks.claims.robust import ALGORITHMS, CLOSED, N_SUBJECTS, ROBUST, measure
-from percdl.experiments.studies.synthetic_fits import confidence
+from percdl.experiments.fits import confidence
 from percdl.plotting.style import COLORS, MARKERS, OBSERVED, SHARED, label, make_axes
 
 FOLDER = Path(__file__).resolve().parent

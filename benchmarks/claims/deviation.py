@@ -27,7 +27,7 @@ from percdl.analysis.features import describe_people
 from percdl.analysis.reference import LEAST_PERSONS, Reference
 from percdl.datasets.gait import GROUPS
 from percdl.estimators.personalization import Personalization
-from percdl.experiments.studies.gait_fits import HEALTHY, LENGTH, build
+from percdl.experiments.gait_fits import HEALTHY, LENGTH, build
 from percdl.signals import Cohort
 
 # What a coin reaches: the interval of a separation has to be above it.

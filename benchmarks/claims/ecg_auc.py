@@ -8,21 +8,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchmarks.claims._claim import Claim, at_least, beside, is_quick
-from percdl.experiments import Study, ecg_classification
-from percdl.experiments.studies.ecg_features import FREE, RICH, SIZED, WARPS
+from percdl.experiments import Study
+from percdl.experiments.ecg_classification import (
+    FREE,
+    PAPER_AUC,
+    RICH,
+    SIZED,
+    WARPS,
+    auc,
+    measure_auc,
+)
 
 N_MEMBERS = 530
-LEAST_AUC = {WARPS: ecg_classification.PAPER_AUC, RICH: 0.880}
+LEAST_AUC = {WARPS: PAPER_AUC, RICH: 0.880}
 
 
 def claims() -> Iterator[Claim]:
-    """Claim the AUC of warps and of richer transforms; tell the others beside them."""
+    """Claim the AUC of warps and of richer transforms; show the others beside them."""
     n_members = 20 if is_quick() else N_MEMBERS
     names = (*LEAST_AUC, SIZED, FREE)
-    table = ecg_classification.measure(Study(), n_members, names)
+    table = measure_auc(Study(), n_members, names)
     for name in names:
         mean, spread, official = (
-            ecg_classification.auc(table, name, column) for column in ("auc", "spread", "official")
+            auc(table, name, column) for column in ("auc", "spread", "official")
         )
         detail = f"+- {spread:.3f}; official folds {official:.3f}"
         if name in LEAST_AUC:

@@ -1,4 +1,4 @@
-"""ECG at the size of the paper: what warps per lead leave of the error of a common beat.
+"""ECG at the size of the paper: the error that warps per lead leave.
 
 2,650 records of PTB-XL at unit power; all models from one first beat, in equally many rounds.
 """
@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchmarks.claims._claim import Claim, at_most, beside, is_quick
-from percdl.experiments import Study, ecg_errors
+from percdl.experiments import Study, ecg_fits
 
 N_MEMBERS = 530
 MOST_RATIO = 0.70
 
 
 def claims() -> Iterator[Claim]:
-    """Claim the ratio of PerCDL to PopCDL, and tell the four errors."""
+    """Claim the ratio of PerCDL to PopCDL, and show the four errors."""
     n_members = 10 if is_quick() else N_MEMBERS
-    numbers = ecg_errors.measure(Study(), n_members)
-    for case in ecg_errors.CASES:
-        errors = (f"{m} {ecg_errors.error(numbers, m, case):.3f}" for m in ecg_errors.PAPER)
+    numbers = ecg_fits.measure_errors(Study(), n_members)
+    for case in ecg_fits.CASES:
+        errors = (f"{m} {ecg_fits.error(numbers, m, case):.3f}" for m in ecg_fits.PAPER)
         detail = f"{5 * n_members} records, {case}"
-        yield at_most("ECG, PerCDL / PopCDL", ecg_errors.ratio(numbers, case), MOST_RATIO, detail)
+        yield at_most("ECG, PerCDL / PopCDL", ecg_fits.ratio(numbers, case), MOST_RATIO, detail)
         yield beside(f"ECG, errors, {case}", ", ".join(errors))

@@ -13,16 +13,16 @@ from benchmarks.claims._claim import Claim, at_least, at_most, beside, is_quick
 from benchmarks.cohorts import present
 from percdl import load_gait
 from percdl.datasets.gait import GROUPS
-from percdl.experiments import Study, gait_errors, tab_personalization
-from percdl.experiments.studies.gait_cycles import PERSONAL
-from percdl.experiments.studies.gait_fits import (
+from percdl.experiments import Study, gait_cycles, gait_fits
+from percdl.experiments.fits import error_of_fit
+from percdl.experiments.gait_cycles import PERSONAL
+from percdl.experiments.gait_fits import (
     FROM_CYCLE,
     FROM_DATA,
     build,
     first_dictionary,
     load_walks,
 )
-from percdl.experiments.studies.residuals import error_of_fit
 
 N_MEMBERS = 50
 MOST_ERROR, MOST_RATIO = 0.075, 1.12
@@ -33,23 +33,20 @@ def claims() -> Iterator[Claim]:
     present(load_gait)
     n_members = 5 if is_quick() else N_MEMBERS
     study = Study()
-    numbers = gait_errors.measure(study, n_members)
+    numbers = gait_fits.measure_errors(study, n_members)
     for start in (FROM_DATA, FROM_CYCLE):
-        case = numbers, start, gait_errors.DEFAULT
-        error = gait_errors.error(numbers, "PerCDL", start, gait_errors.DEFAULT)
+        case = numbers, start, gait_fits.DEFAULT
+        error = gait_fits.error(numbers, "PerCDL", start, gait_fits.DEFAULT)
         detail = f"{3 * n_members} walks, first atom: {start}"
         yield at_most("gait, error of PerCDL", error, MOST_ERROR, detail)
-        yield at_most("gait, PerCDL / IndCDL", gait_errors.ratio(*case), MOST_RATIO, detail)
-        plain = gait_errors.ratio(numbers, start, gait_errors.PRINTED)
+        yield at_most("gait, PerCDL / IndCDL", gait_fits.ratio(*case), MOST_RATIO, detail)
+        plain = gait_fits.ratio(numbers, start, gait_fits.PRINTED)
         yield beside("gait, PerCDL / IndCDL, as printed", f"{plain:.3f} ({start})")
     yield beside("gait, PerCDL / IndCDL, default rounds", f"{_untuned_ratio(n_members):.3f}")
-    kept = gait_errors.ratio(numbers, gait_errors.FROM_POPULATION, gait_errors.KEPT)
+    kept = gait_fits.ratio(numbers, gait_fits.FROM_POPULATION, gait_fits.KEPT)
     yield at_most("gait, PerCDL / IndCDL, windows kept", kept, MOST_RATIO, "from PopCDL's atom")
-    people = tab_personalization.measure(study, n_members)
-    table, shares = (
-        tab_personalization.summarize(people),
-        tab_personalization.share_nearest(people),
-    )
+    people = gait_cycles.measure_distances(study, n_members)
+    table, shares = gait_cycles.summarize(people), gait_cycles.share_nearest(people)
     for group in GROUPS:
         others = table[group].drop(PERSONAL)
         yield at_least(

@@ -15,7 +15,7 @@ from benchmarks.claims._claim import Claim, at_least, at_most, beside, is_quick
 from benchmarks.cohorts import present
 from percdl import load_gait
 from percdl.analysis import score_segmentation, sensitivity_at
-from percdl.experiments.studies.gait_segmentation import (
+from percdl.experiments.gait_segmentation import (
     AMPLITUDE,
     PAPER_LENGTH,
     RHYTHM,

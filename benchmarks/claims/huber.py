@@ -16,7 +16,7 @@ from benchmarks.timing import follow
 from percdl import IndCDL, PerCDL, PopCDL, TimeWarp, make_synthetic
 from percdl.estimators.base import BaseCDL
 from percdl.exceptions import NoActivationWarning
-from percdl.experiments.studies.residuals import error_of_fit
+from percdl.experiments.fits import error_of_fit
 
 RATES, COMPARED = (0.0, 0.05, 0.1, 0.15, 0.2), 0.1
 # Not those on which the default delta was chosen, 0 to 9.

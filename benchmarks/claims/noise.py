@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from benchmarks.claims._claim import Claim, at_most, beside, is_quick
 from benchmarks.timing import follow
-from percdl.experiments import Study, fig_gaussian_noise, fig_noise
+from percdl.experiments import Study, noise
 
 
 def claims() -> Iterator[Claim]:
@@ -23,13 +23,13 @@ def claims() -> Iterator[Claim]:
 
 
 def _impulses() -> Iterator[Claim]:
-    rates, seeds = fig_noise.PAPER_RATES, fig_noise.SEEDS
+    rates, seeds = noise.PAPER_RATES, noise.IMPULSE_SEEDS
     if is_quick():
         rates, seeds = rates[-1:], seeds[:1]
     for rate in follow(rates, "share of impulses"):
-        table = fig_noise.summarize(fig_noise.measure(Study(), [rate], seeds))
-        for loss, name in fig_noise.LOSSES.items():
-            errors = fig_noise.means(table, loss, rate)
+        table = noise.summarize_impulses(noise.measure_impulses(Study(), [rate], seeds))
+        for loss, name in noise.LOSSES.items():
+            errors = noise.impulse_errors(table, loss, rate)
             ours, other = errors["PerCDL"], min(errors["PopCDL"], errors["IndCDL"])
             label = f"{rate:.0%} impulses, {name}: PerCDL's error / the lowest other"
             detail = f"means {ours:.3g} / {other:.3g}, {len(seeds)} seeds"
@@ -38,21 +38,16 @@ def _impulses() -> Iterator[Claim]:
 
 def _gaussian() -> Iterator[Claim]:
     seeds = range(1 if is_quick() else 10)
-    noisy = [
-        level for level in fig_gaussian_noise.PAPER_LEVELS if level < fig_gaussian_noise.NOISY
-    ]
+    noisy = [level for level in noise.PAPER_LEVELS if level < noise.NOISY]
     for level in follow(noisy[-1:] if is_quick() else noisy, "SNR in dB"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a single seed has no confidence limits
-            table = fig_gaussian_noise.summarize(
-                fig_gaussian_noise.measure(Study(), [level], seeds)
-            )
+            table = noise.summarize_gaussian(noise.measure_gaussian(Study(), [level], seeds))
         for quantity in ("euclidean", "dtw", "error_clean"):
             ours, population, rival = (
-                fig_gaussian_noise.mean_by_level(table, quantity, method)[level]
-                for method in fig_gaussian_noise.METHODS
+                noise.mean_by_level(table, quantity, method)[level] for method in noise.METHODS
             )
-            label = f"{level} dB: {fig_gaussian_noise.QUANTITIES[quantity]}"
+            label = f"{level} dB: {noise.QUANTITIES[quantity]}"
             detail = f"means {ours:.3g} / {rival:.3g}, {len(seeds)} seeds"
             yield at_most(f"{label}, PerCDL / IndCDL", ours / rival, 1, detail)
             yield beside(f"{label}, PopCDL / IndCDL", f"{population / rival:.3g}")

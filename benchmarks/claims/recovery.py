@@ -16,8 +16,8 @@ from benchmarks.cohorts import synthetic_options
 from benchmarks.timing import follow
 from percdl import PerCDL, make_synthetic
 from percdl.datasets import onset_accuracy
-from percdl.experiments.studies.as_printed import PLAIN
-from percdl.experiments.studies.residuals import error_of_fit
+from percdl.experiments.fits import error_of_fit
+from percdl.experiments.study import PLAIN
 
 SUBJECTS, COMPARED, N_SEEDS = (16, 64, 256, 1024), 64, 10
 MOST_RATIO, MOST_ERROR, LEAST_ONSETS = 1.45, 5e-4, 0.99

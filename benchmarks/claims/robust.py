@@ -20,8 +20,8 @@ from benchmarks.timing import follow
 from percdl import Cohort, PerCDL, TimeWarp, make_synthetic
 from percdl.algorithm import settings
 from percdl.exceptions import NoActivationWarning
-from percdl.experiments.studies.as_printed import PLAIN
-from percdl.experiments.studies.residuals import error_of_fit
+from percdl.experiments.fits import error_of_fit
+from percdl.experiments.study import PLAIN
 
 N_SUBJECTS, CYCLES, NOISES = 32, (1, 2, 4, 8), (0.0, 0.1, 0.3)
 # Not those on which the number of joint steps was chosen, 0 to 2 and 10 to 14.

@@ -19,7 +19,7 @@ from benchmarks.claims._claim import Claim, at_least, at_most, is_quick
 from benchmarks.timing import follow
 from percdl import Compose, PerCDL, Rotation, TimeWarp
 from percdl.datasets import SyntheticCohort, make_handwriting, match_atoms, onset_accuracy
-from percdl.experiments.studies.residuals import error_of_fit
+from percdl.experiments.fits import error_of_fit
 from percdl.steps.ipu import gauss_newton
 
 N_SUBJECTS, N_SEEDS = 64, 10

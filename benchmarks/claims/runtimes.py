@@ -21,7 +21,7 @@ from benchmarks.claims._claim import Claim, at_least, at_most, beside, is_quick
 from benchmarks.cohorts import beats
 from benchmarks.timing import say, seconds
 from percdl import ShardedCohort, write_shards
-from percdl.experiments.studies.as_printed import PLAIN
+from percdl.experiments.study import PLAIN
 
 # Largest difference of two dictionaries of unit norm, in double precision.
 MOST_DOUBLE, LEAST_SPEED_UP = 1e-9, 1.7

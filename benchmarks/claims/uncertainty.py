@@ -20,7 +20,7 @@ from percdl import Cohort, PerCDL, TimeWarp, make_synthetic
 from percdl.analysis import bootstrap_atoms, estimate_uncertainty
 from percdl.datasets import SyntheticCohort, atom_distance
 from percdl.datasets.warping import personalize
-from percdl.experiments.theorem_convergence import error_given_truth
+from percdl.experiments.growth import error_given_truth
 
 NOISE, PENALTY, N_REPETITIONS = 0.1, 1.0, 3
 # S p runs over two decades, from 30 to 3000.

@@ -12,14 +12,14 @@ from numpy.testing import assert_allclose
 from percdl.datasets.ptbxl import PTBXL, as_leads
 from percdl.datasets.ptbxl_tables import SUPERCLASSES
 from percdl.estimators import PerCDL
-from percdl.experiments import Study, ecg_classification, find
-from percdl.experiments.studies import ecg_features, ecg_fits
-from percdl.experiments.studies.ecg_neighbours import neighbour_auc
+from percdl.experiments import Study, ecg_classification, ecg_fits, find
+from percdl.experiments.ecg_classification import neighbour_auc
 from percdl.transforms import Modulation, TimeWarp
 
 # tslearn says on import that a format it can do without is not installed.
 pytestmark = pytest.mark.filterwarnings("ignore:h5py not installed")
 LEADS, N_TIMES, PERIOD, N_MEMBERS = ("II", "V1"), 600, 90, 12
+FEATURES = ecg_classification.WARPS, ecg_classification.RICH
 LABELS = ["ecg:errors", "ecg:classification", "fig:app:ecg_atoms", "fig:app:ecg_recon"]
 
 
@@ -56,7 +56,9 @@ def few_and_fast(records):
             patch.setitem(module, "n_per_class", lambda study: N_MEMBERS)
         patch.setattr(ecg_fits, "ROUNDS", {"n_init": 1, "n_perso": 1})
         patch.setattr(ecg_fits, "WARP", small)
-        patch.setattr(ecg_features, "FINE", small)
+        patch.setattr(ecg_classification, "FINE", small)
+        few = {name: ecg_classification.FEATURE_SETS[name] for name in FEATURES}
+        patch.setattr(ecg_classification, "FEATURE_SETS", few)
         for cached in caches:
             cached.cache_clear()
         yield
@@ -95,11 +97,10 @@ def test_mean_amplitudes_scale_with_the_records():
 
 
 def test_richer_transforms_have_more_parameters():
-    names = (ecg_features.WARPS, ecg_features.RICH)
-    table = ecg_classification.measure(Study(), N_MEMBERS, names)
+    table = ecg_classification.measure_auc(Study(), N_MEMBERS)
     # The T wave of a lead tells the class, by its size and sign: gains see it, warps do not.
     assert table["auc"].iloc[1] > 0.8
-    assert table["n_features"].tolist() == [4, 4 + 2 * ecg_features.WAVES.knots]
+    assert table["n_features"].tolist() == [4, 4 + 2 * ecg_classification.WAVES.knots]
 
 
 @pytest.mark.parametrize("label", LABELS)
@@ -122,12 +123,3 @@ def test_nearest_atoms_tell_what_can_be_told(metric):
     atoms[0] = np.nan
     for value in neighbour_auc(atoms, rng.permutation(labels), metric).values():
         assert abs(value - 0.5) < 0.2
-
-
-def test_the_classification_is_read_step_by_step():
-    names = list(ecg_features.FEATURE_SETS)
-    numbers = {"n_features": 3, "spread": 0.01, "inner": 0.8, "official": 0.8}
-    table = pd.DataFrame({"features": names, "auc": 0.8 + 0.01 * np.arange(len(names)), **numbers})
-    reading = ecg_classification.read(table)
-    assert reading.count("(+0.010)") == len(names) - 2
-    assert ecg_classification.draw(table).axes

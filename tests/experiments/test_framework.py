@@ -16,7 +16,7 @@ from percdl import experiments
 from percdl.cli import app
 from percdl.exceptions import InvalidParameterError, PerCDLError
 from percdl.experiments import CATALOG, Ledger, Line, Result, Scale, Study, archive, find
-from percdl.experiments.results_page import write_page
+from percdl.experiments.archive import write_page
 
 ENTRY, OTHER = CATALOG[0], CATALOG[1]
 WIDE = {"COLUMNS": "200", "TERM": "dumb", "NO_COLOR": "1"}
@@ -49,9 +49,9 @@ def reproduce(*arguments):
     return CliRunner().invoke(app, ["reproduce", *map(str, arguments)], env=WIDE)
 
 
-def test_labels_and_modules_are_unique():
+def test_labels_and_names_are_unique():
     assert len({entry.label for entry in CATALOG}) == len(CATALOG)
-    assert len({entry.module for entry in CATALOG}) == len(CATALOG)
+    assert len({entry.name for entry in CATALOG}) == len(CATALOG)
 
 
 def test_an_unknown_label_is_answered_with_the_known_ones():
@@ -70,21 +70,21 @@ def test_the_scale_decides_the_setting():
 
 def test_a_result_is_written_whole_and_read_back(tmp_path):
     stored = archive.write(ENTRY, Scale.PAPER, a_result(), tmp_path)
-    folder = tmp_path / ENTRY.module
+    folder = tmp_path / ENTRY.name
     assert {p.name for p in folder.iterdir()} == {
-        "picture.png", "picture.svg", "numbers.csv", f"{ENTRY.module}.json"
+        "picture.png", "picture.svg", "numbers.csv", f"{ENTRY.name}.json"
     }  # fmt: skip
     assert stored == archive.read(ENTRY, tmp_path)
     assert (stored.scale, stored.lines) == (Scale.PAPER, a_result().lines)
-    assert pd.read_csv(stored.tables[0]).equals(a_result().tables["numbers"])
-    summary = json.loads((folder / f"{ENTRY.module}.json").read_text())
+    assert pd.read_csv(folder / "numbers.csv").equals(a_result().tables["numbers"])
+    summary = json.loads((folder / f"{ENTRY.name}.json").read_text())
     assert summary["tables"]["numbers.csv"][1] == {"x": 2, "y": None}
 
 
 def test_the_same_result_gives_the_same_files(tmp_path):
     for home in ("one", "two"):
         archive.write(ENTRY, Scale.PAPER, a_result(), tmp_path / home)
-    one, two = (tmp_path / home / ENTRY.module for home in ("one", "two"))
+    one, two = (tmp_path / home / ENTRY.name for home in ("one", "two"))
     assert all(path.read_bytes() == (two / path.name).read_bytes() for path in one.iterdir())
 
 
@@ -107,11 +107,11 @@ def test_the_page_holds_all_results_and_needs_nothing_else(tmp_path):
     text = (tmp_path / "README.md").read_text()
     assert "| distance | 0.5 | 0.25 |\n" in text
     assert "Settings: S = 3 | N = 4." in text
-    assert (tmp_path / f"{ENTRY.module}/picture.png").is_file()
-    assert f"]({ENTRY.module}/picture.png)" in text
+    assert (tmp_path / f"{ENTRY.name}/picture.png").is_file()
+    assert f"]({ENTRY.name}/picture.png)" in text
 
 
-def test_settings_that_differ_are_told_line_by_line(tmp_path):
+def test_settings_that_differ_are_written_line_by_line(tmp_path):
     result = a_result()
     result.lines.append(Line("error", "-", "1", "S = 5 | N = 4"))
     archive.write(ENTRY, Scale.SMALL, result, tmp_path)
@@ -181,6 +181,11 @@ def test_the_page_says_what_is_missing(tmp_path):
     for text in (page, (tmp_path / "README.md").read_text()):
         assert f"1 of {len(CATALOG)} figures" in text
         assert OTHER.label in text
+
+
+@pytest.mark.parametrize("entry", CATALOG, ids=lambda entry: entry.label)
+def test_every_label_has_its_function(entry):
+    assert callable(entry.load())
 
 
 @pytest.mark.parametrize("typed", ["FIG:CONV", "fig_conv", "conv"])

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 from percdl.datasets import load_gait
-from percdl.experiments import Study, find, gait_errors, tab_group_popcdl
-from percdl.experiments.studies import gait_fits
-from percdl.experiments.studies.gait_cycles import OFFSETS, place_atom
-from percdl.experiments.studies.gait_phases import find_humps, judge, name_place, paper_statements
+from percdl.datasets.gait import GROUPS
+from percdl.experiments import Study, find, gait_cycles, gait_fits, gait_groups
+from percdl.experiments.gait_cycles import COHORT, OFFSETS, PERSONAL, place_atom
+from percdl.experiments.gait_groups import find_humps, judge, name_place, paper_statements
 from percdl.signals import Cohort
 
 PHASES = {"heel off": 20.0, "toe off": 31.0, "heel on": 79.0, "foot flat": 92.0}
@@ -88,6 +88,15 @@ def test_a_statement_holds_where_the_excess_is():
     assert str(swing).startswith("no: no hump")
 
 
+def test_a_person_without_an_atom_is_excluded_everywhere():
+    columns = {kind: 0.2 if kind == PERSONAL else 0.1 for kind in gait_cycles.PAPER}
+    people = pd.DataFrame({"subject": range(6), "group": [*GROUPS, *GROUPS], **columns})
+    people.loc[0, PERSONAL] = np.nan
+    people.loc[0, COHORT] = 100.0
+    assert set(gait_cycles.share_nearest(people).values()) == {0.0}
+    assert gait_cycles.summarize(people).loc[COHORT, GROUPS[0]] == pytest.approx(0.1)
+
+
 def load_short_walks(data_home=None):
     """Load the walks, cut to one short length: a single shape compiles soon."""
     data = load_gait(data_home)
@@ -110,10 +119,8 @@ def few_walks(shared_data):
         patch.setitem(gait_fits.ROUNDS, "n_perso", 2)
         patch.setattr(Study, "pick", lambda self, small, paper: 3)
         # Time warping has tests of its own, and takes long to compile.
-        euclidean = tab_group_popcdl.atom_distance
-        patch.setattr(
-            tab_group_popcdl, "atom_distance", lambda one, other, _: euclidean(one, other)
-        )
+        euclidean = gait_groups.atom_distance
+        patch.setattr(gait_groups, "atom_distance", lambda one, other, _: euclidean(one, other))
         for function in cached:
             function.cache_clear()
         yield
@@ -143,7 +150,7 @@ def test_a_label_says_what_was_found(few_walks, label):
 
 
 def test_free_atoms_explain_most_at_given_onsets(few_walks):
-    numbers = gait_errors.measure(Study(), 3)
+    numbers = gait_fits.measure_errors(Study(), 3)
     table = numbers.pivot(index=["start", "algorithm"], columns="model", values="error")
     assert (table["best free atoms"] < table["PerCDL"]).all()
     assert (table["PerCDL"] < table["PopCDL"]).all()

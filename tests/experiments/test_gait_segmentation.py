@@ -10,14 +10,14 @@ import numpy as np
 import pandas as pd
 
 from percdl.analysis import score_segmentation
-from percdl.experiments import Study, tab_gait_segmentation
-from percdl.experiments.studies import gait_fits, gait_segmentation
-from percdl.experiments.studies.gait_segmentation import (
+from percdl.experiments import Study, gait_fits, gait_segmentation
+from percdl.experiments.gait_segmentation import (
     AMPLITUDE,
     RHYTHM,
     TOLERANCE,
     choose_on_halves,
     count,
+    find_missed,
     keep_certain,
     rates,
     resample,
@@ -111,14 +111,23 @@ def test_numbers_chosen_on_a_half_serve_the_other(walks, cycles):
 
 
 def test_the_label_says_what_was_found(walks, monkeypatch):
-    monkeypatch.setattr(tab_gait_segmentation, "load_walks", lambda n_members: walks[0])
+    monkeypatch.setattr(gait_segmentation, "load_walks", lambda n_members: walks[0])
     model = SimpleNamespace(events_=walks[1])
-    monkeypatch.setattr(tab_gait_segmentation, "find_cycles", lambda cohort, length: model)
-    result = tab_gait_segmentation.run(Study())
+    monkeypatch.setattr(gait_segmentation, "find_cycles", lambda cohort, length: model)
+    result = gait_segmentation.tab_gait_segmentation(Study())
     ours = {line.quantity: line.ours for line in result.lines}
     assert ours["sensitivity"] == "1.0000"
     assert ours["false positives per cycle"] == "0.0000"
     assert ours["timing error"].startswith(f"{-LAG:.1f} samples; 0.0")
     assert set(result.figures) == {"tab_gait_segmentation", "tab_gait_segmentation_walk"}
     assert all(ax.get_legend_handles_labels()[1] for f in result.figures.values() for ax in f.axes)
-    assert "0 are missed and 0 detections are false" in result.reading
+    assert ours["cycles missed"].startswith(f"0 of {N_WALKS * N_STEPS}, 0 of them")
+
+
+@pytest.mark.parametrize("lost", [[0, 2], [1, 4], [], range(6)])
+def test_missed_cycles_and_edges_are_located(lost):
+    onsets = 120 * np.array([1, 2, 3, 6, 7, 8])
+    kept = np.delete(onsets, lost)
+    found = find_missed(pd.DataFrame({"subject": "A", "onset_sample": kept}), {"A": onsets})
+    assert found["at_edge"].tolist() == [True, False, True, True, False, True]
+    assert np.flatnonzero(found["missed"]).tolist() == list(lost)

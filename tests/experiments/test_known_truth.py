@@ -8,14 +8,16 @@ import numpy as np
 import pandas as pd
 
 from percdl import make_synthetic
-from percdl.experiments import (
-    Study,
-    fig_activations,
+from percdl.experiments import Study, warps
+from percdl.experiments.known_truth import (
     fig_perso,
-    fig_sensitivity,
-    fig_validation_common,
+    find_params,
+    rebuild,
+    score_activations,
+    score_atoms,
+    score_warps,
+    true_codes,
 )
-from percdl.experiments.studies.known_truth import find_params, rebuild, true_codes
 from percdl.transforms import TimeWarp
 
 SEEDS = (0, 1)
@@ -28,49 +30,54 @@ def test_truth_rebuilds_the_recordings():
 
 
 def test_activations_are_found_exactly():
-    rows = fig_activations.measure(Study(), SEEDS)
+    rows = Study().sweep(score_activations, seed=SEEDS)
     assert (rows["onsets_exact"] == 1).all()
     assert (rows["n_extra"] == 0).all()
     assert (rows["amplitude_error"] < 1e-9).all()
 
 
 def test_common_atoms_are_found():
-    rows = fig_validation_common.measure(Study(), SEEDS)
+    rows = Study().sweep(score_atoms, seed=SEEDS)
     assert (rows["distance"] < 1e-6).all()
     assert (rows["start_distance"] > 0.1).all()
     assert (rows["error"] < 1e-12).all()
 
 
 def test_warps_are_found():
-    rows = fig_perso.measure(Study(), SEEDS)
+    rows = Study().sweep(score_warps, seed=SEEDS)
     assert (rows["warps_recovered"] == 1).all()
     assert (rows["atom_distance"] < 0.05).all()
 
 
 def test_a_warp_of_the_true_shape_does_better_than_a_poor_one():
-    rows = fig_sensitivity.measure(Study(), (1, 3), (10,), (0,))
+    rows = warps.measure_sensitivity(Study(), (1, 3), (10,), (0,))
     error = rows.set_index("depth")["error"]
     assert error[3] < 0.1 * error[1]
     assert error[3] < 0.1
 
 
-@pytest.mark.parametrize(
-    ("errors", "said"),
-    [
-        ([3, 1, 2, 1.5], "falls at every step as D grows, from 1.000 at D = 1 to 0.250 at D = 3"),
-        ([2, 1.5, 3, 1], "does not agree with"),
-    ],
-)
-def test_the_reading_of_sensitivity_follows_the_numbers(errors, said):
-    table = pd.DataFrame({"depth": [1, 1, 3, 3], "width": [5, 10, 5, 10], "error": errors})
-    assert said in fig_sensitivity._read(table, fig_sensitivity.spread_over_widths(table))
-    assert fig_sensitivity.draw(table, 1).axes
+def test_the_spread_of_the_error_is_over_widths():
+    table = pd.DataFrame({"depth": [1, 1, 3, 3], "width": [5, 10, 5, 10], "error": [3, 1, 2, 1.5]})
+    spread = warps.spread_over_widths(table)
+    assert spread["sd"].tolist() == [1, 0.25]
+    assert spread["mean"].tolist() == [2, 1.75]
+    assert warps.draw_sensitivity(table, 1).axes
 
 
 def test_pictures_are_drawn_of_what_was_found():
-    result = fig_perso.run(Study())
+    result = fig_perso(Study())
     assert set(result.figures) == {"fig_perso", "fig_perso_reconstruction"}
-    assert "recovered" in result.reading
+    assert result.lines[0].ours.startswith("100.0%")
+
+
+def test_random_warps_increase_and_keep_their_ends(monkeypatch):
+    monkeypatch.setattr(warps, "SHAPES", ((3, 10),))
+    numbers = warps.draw_random_warps()
+    for _, warp in numbers.groupby(["depth", "width", "draw"])["warp"]:
+        assert (np.diff(warp) > 0).all()
+        np.testing.assert_allclose(warp.iloc[[0, -1]], [0, 1], atol=1e-6)
+    low, high = warps.slope_range(numbers, 3, 10)
+    assert 0 < low < 1 < high
 
 
 def test_recovered_parameters_stay_in_theta():

@@ -9,31 +9,18 @@ import pandas as pd
 from numpy.testing import assert_allclose
 
 from percdl import make_synthetic
-from percdl.experiments import (
-    CATALOG,
-    Study,
-    computation_time,
-    fig_conv,
-    fig_synth_conv,
-    fig_transfo_illustration,
-    theorem_convergence,
-)
-from percdl.experiments.studies.synthetic_fits import MODELS, confidence, loglog_slope
+from percdl.experiments import Study, computation_time, growth
+from percdl.experiments.fits import FLOOR, LOOKS, MODELS, confidence, loglog_slope
 
 
 @pytest.fixture(scope="module")
 def rows():
-    return fig_conv.measure(Study(), (2, 4), (0,))
-
-
-@pytest.mark.parametrize("entry", CATALOG, ids=lambda entry: entry.label)
-def test_every_label_has_its_file(entry):
-    assert callable(entry.load())
+    return growth.measure_distances(Study(), (2, 4), (0,))
 
 
 def test_all_methods_are_measured_on_the_same_cohorts(rows):
     assert len(rows) == 2 * (len(MODELS) + 1)
-    assert set(rows["method"]) == {*MODELS, fig_conv.FLOOR}
+    assert set(rows["method"]) == {*MODELS, FLOOR}
     assert rows["distance"].between(0, 2).all()
     floor = rows.query("S == 4 and method == 'gauge floor'")["distance"].item()
     assert floor == make_synthetic(4, random_state=0).gauge_floor()
@@ -44,25 +31,24 @@ def test_a_power_law_is_told_by_its_exponent():
     table = pd.DataFrame({"method": "PerCDL", "S": sizes, "mean": 3 / np.sqrt(sizes)})
     # The point at S = 1 is off the law; it does not count.
     table.loc[0, "mean"] = 100
-    assert_allclose(fig_conv.slope(table, "PerCDL"), -0.5)
+    assert_allclose(growth.slope(table, "PerCDL"), -0.5)
     assert np.isnan(loglog_slope([1], [1]))
 
 
 def test_the_picture_names_every_curve(rows):
     table = confidence(rows, ["method", "S"], "distance")
-    ax = fig_conv.draw(table, 1).axes[0]
-    assert {text.get_text() for text in ax.get_legend().get_texts()} == set(fig_conv.LOOKS)
+    ax = growth.draw_distances(table, 1).axes[0]
+    assert {text.get_text() for text in ax.get_legend().get_texts()} == set(LOOKS)
 
 
 def test_atoms_are_shown_in_the_order_of_the_truth(monkeypatch):
-    monkeypatch.setattr(fig_synth_conv, "METHODS", ("PopCDL",))
-    monkeypatch.setattr(fig_synth_conv, "fit", lambda method, data: Reversed(data))
-    atoms = fig_synth_conv.measure_atoms(Study(), (2,))
-    truth = make_synthetic(2, fig_synth_conv.N_TIMES, random_state=0).dictionary
+    monkeypatch.setattr(growth, "fit", lambda method, data: Reversed(data))
+    atoms = growth.measure_atoms(Study(), (2,), ("PopCDL",))
+    truth = make_synthetic(2, 1000, random_state=0).dictionary
     for k, pattern in enumerate(truth[..., 0]):
         shown = atoms.query(f"atom == {k}")["value"].to_numpy()
         assert_allclose(shown, pattern / np.linalg.norm(pattern), atol=1e-12)
-    assert len(fig_synth_conv.draw(atoms, (2,)).axes) == 2
+    assert len(growth.draw_atoms(atoms, (2,)).axes) == 2
 
 
 class Reversed:
@@ -74,21 +60,14 @@ class Reversed:
 
 def test_without_noise_the_estimate_of_the_theorem_is_the_truth():
     data = make_synthetic(5, random_state=0)
-    assert theorem_convergence.error_given_truth(data) < 1e-5
+    assert growth.error_given_truth(data) < 1e-5
 
 
 def test_the_error_of_the_theorem_falls_with_the_root_of_the_repetitions():
-    rows = theorem_convergence.measure(Study(), (20, 180), (1, 4), range(3))
+    rows = growth.measure_theorem(Study(), (20, 180), (1, 4), range(3))
     error = rows.groupby(["S", "p"])["error"].mean()
     assert_allclose(error[20, 1] / error[180, 1], 3, rtol=0.25)
     assert_allclose(error[20, 1] / error[20, 4], 2, rtol=0.25)
-
-
-def test_warps_of_all_shapes_increase_and_keep_their_ends():
-    numbers = fig_transfo_illustration.measure()
-    for _, warp in numbers.groupby(["depth", "width", "draw"])["warp"]:
-        assert (np.diff(warp) > 0).all()
-        assert_allclose(warp.iloc[[0, -1]], [0, 1], atol=1e-6)
 
 
 def test_times_stand_beside_those_of_the_paper(monkeypatch):
@@ -96,16 +75,7 @@ def test_times_stand_beside_those_of_the_paper(monkeypatch):
         return type("Fitted", (), {"subjects_": ["a", "b"]})()
 
     monkeypatch.setattr(computation_time, "_cases", lambda study: {"gait": fit})
-    result = computation_time.run(Study())
+    result = computation_time.computation_time(Study())
     expected = [f"{seconds} (150 recordings)" for seconds in ("26.86", "5.94", "48.37")]
     assert [line.paper for line in result.lines] == expected
     assert (result.tables["computation_time"]["subjects"] == 2).all()
-
-
-def test_times_are_compared_per_recording():
-    one = {"case": "ECG", "method": "PerCDL", "paper": 100.0, "paper_subjects": 50}
-    text = computation_time._read(pd.DataFrame([{**one, "again": 1.0, "subjects": 5}]))
-    assert "10 times less" in text
-    assert "Slower here" not in text
-    slow = computation_time._read(pd.DataFrame([{**one, "again": 100.0, "subjects": 5}]))
-    assert "Slower here: ECG, PerCDL" in slow

@@ -11,7 +11,7 @@ import typer
 from percdl.cli.errors import fail, prepare_folder, require_packages
 from percdl.exceptions import PerCDLError
 from percdl.experiments.catalog import CATALOG, find
-from percdl.experiments.result import Scale
+from percdl.experiments.study import Scale
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -46,7 +46,7 @@ def reproduce(
     """
     from rich.console import Console
 
-    from percdl.experiments.results_page import write_page
+    from percdl.experiments.archive import write_page
 
     entries = list(CATALOG) if "all" in labels else [find(label) for label in labels]
     prepare_folder(out, "--out")
@@ -66,8 +66,7 @@ def reproduce(
 def _one(entry: Entry, scale: Scale, out: Path, fresh: bool, console: Console) -> bool:
     """Reproduce one label and show its lines; False where it could not be done."""
     from percdl.experiments.archive import forget, is_finished, partial_file, read, write
-    from percdl.experiments.ledger import Ledger
-    from percdl.experiments.result import Study
+    from percdl.experiments.study import Ledger, Study
 
     console.print(f"[bold]{entry.label}[/bold]  {entry.title}", highlight=False)
     if fresh:

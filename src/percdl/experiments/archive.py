@@ -1,15 +1,17 @@
-"""Results in a folder: figures, numbers, and what the paper says beside them."""
+"""Results in a folder: figures, numbers, a summary of each label, and a page of all."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import BaseModel
+
 from percdl import __version__
 from percdl.experiments.catalog import CATALOG, Entry
-from percdl.experiments.result import Line, Result, Scale
+from percdl.experiments.study import Line, Result, Scale
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -17,45 +19,28 @@ if TYPE_CHECKING:
 DPI = 120
 
 
-@dataclass(frozen=True)
-class Stored:
-    """A result read back from its folder.
+class Summary(BaseModel):
+    """Contents of the JSON file of a label: lines, file names, and the tables as records."""
 
-    Attributes
-    ----------
-    entry : Entry
-        The label.
-    scale : Scale
-        How large the experiment was.
-    version : str
-        The version of percdl that made it.
-    lines : list of Line
-        The paper's values beside ours.
-    reading : str
-        What is to be seen.
-    figures : list of Path
-        The PNG files.
-    tables : list of Path
-        The CSV files.
-    """
-
-    entry: Entry
+    label: str
+    title: str
     scale: Scale
-    version: str
-    lines: list[Line]
+    percdl: str
     reading: str
-    figures: list[Path]
-    tables: list[Path]
+    lines: list[Line]
+    figures: list[str]
+    tables: dict[str, list[dict[str, Any]]]
+
+    @property
+    def shared_settings(self) -> str | None:
+        """Settings of all lines, where they are the same."""
+        settings = {line.settings for line in self.lines}
+        return settings.pop() if len(settings) == 1 else None
 
 
-def folder_of(entry: Entry, out: Path) -> Path:
-    """Return the folder of a label."""
-    return out / entry.module
-
-
-def write(entry: Entry, scale: Scale, result: Result, out: Path) -> Stored:
-    """Write figures (PNG and SVG), numbers (CSV) and, when all are there, the summary (JSON)."""
-    folder = folder_of(entry, out)
+def write(entry: Entry, scale: Scale, result: Result, out: Path) -> Summary:
+    """Write figures (PNG and SVG), tables (CSV) and, last, the summary (JSON)."""
+    folder = out / entry.name
     folder.mkdir(parents=True, exist_ok=True)
     for name, figure in result.figures.items():
         _draw(figure, folder / name)
@@ -74,56 +59,59 @@ def write(entry: Entry, scale: Scale, result: Result, out: Path) -> Stored:
             for name, table in result.tables.items()
         },
     }
-    _summary(entry, out).write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+    _path(entry, out).write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
     return read(entry, out)
 
 
-def partial_file(entry: Entry, scale: Scale, out: Path) -> Path:
-    """Return the file of what is measured so far, at this scale and by this version."""
-    return folder_of(entry, out) / f"{scale.value}-{__version__}.partial.jsonl"
-
-
-def forget(entry: Entry, scale: Scale, out: Path) -> None:
-    """Let a label count as not yet begun."""
-    _summary(entry, out).unlink(missing_ok=True)
-    partial_file(entry, scale, out).unlink(missing_ok=True)
+def read(entry: Entry, out: Path) -> Summary:
+    """Read the summary of a label."""
+    return Summary.model_validate_json(_path(entry, out).read_text(encoding="utf-8"))
 
 
 def is_finished(entry: Entry, scale: Scale, out: Path) -> bool:
-    """Whether the label was reproduced there, at this scale and by this version."""
-    path = _summary(entry, out)
-    if not path.is_file():
+    """Whether the folder has a result of the label at this scale, made by this version."""
+    if not _path(entry, out).is_file():
         return False
-    summary = json.loads(path.read_text(encoding="utf-8"))
-    return (summary["scale"], summary["percdl"]) == (scale.value, __version__)
+    summary = read(entry, out)
+    return (summary.scale, summary.percdl) == (scale, __version__)
 
 
-def read(entry: Entry, out: Path) -> Stored:
-    """Read a result back."""
-    folder = folder_of(entry, out)
-    summary: dict[str, Any] = json.loads(_summary(entry, out).read_text(encoding="utf-8"))
-    return Stored(
-        entry=entry,
-        scale=Scale(summary["scale"]),
-        version=summary["percdl"],
-        lines=[Line(**line) for line in summary["lines"]],
-        reading=summary["reading"],
-        figures=[folder / name for name in summary["figures"]],
-        tables=[folder / name for name in summary["tables"]],
-    )
+def partial_file(entry: Entry, scale: Scale, out: Path) -> Path:
+    """Return the ledger's file for a label at this scale and version."""
+    return out / entry.name / f"{scale.value}-{__version__}.partial.jsonl"
 
 
-def read_all(out: Path) -> list[Stored]:
-    """Read all results of a folder, in the order of the paper."""
-    return [read(entry, out) for entry in CATALOG if _summary(entry, out).is_file()]
+def forget(entry: Entry, scale: Scale, out: Path) -> None:
+    """Delete the summary and the ledger of a label, so that it is measured again."""
+    _path(entry, out).unlink(missing_ok=True)
+    partial_file(entry, scale, out).unlink(missing_ok=True)
 
 
-def _summary(entry: Entry, out: Path) -> Path:
-    return folder_of(entry, out) / f"{entry.module}.json"
+def write_page(out: Path) -> Path:
+    """Write index.html and README.md of all results in a folder; return the former."""
+    from percdl.report.pages import as_data_uri, render
+
+    done = {e.name: read(e, out) for e in CATALOG if _path(e, out).is_file()}
+    values = {
+        "results": done,
+        "missing": [entry.label for entry in CATALOG if entry.name not in done],
+        "pictures": {
+            name: [as_data_uri((out / name / file).read_bytes()) for file in summary.figures]
+            for name, summary in done.items()
+        },
+    }
+    page = out / "index.html"
+    page.write_text(render("results.html.j2", **values), encoding="utf-8")
+    (out / "README.md").write_text(render("results.md.j2", **values), encoding="utf-8")
+    return page
+
+
+def _path(entry: Entry, out: Path) -> Path:
+    return out / entry.name / f"{entry.name}.json"
 
 
 def _draw(figure: Figure, path: Path) -> None:
-    """Write a picture twice; the same numbers give the same files, without dates and chance."""
+    """Write a picture as PNG and SVG, without dates or random identifiers."""
     import matplotlib as mpl
 
     figure.savefig(path.with_suffix(".png"), dpi=DPI)

@@ -15,10 +15,9 @@ from matplotlib.figure import Figure
 from percdl.datasets import make_synthetic
 from percdl.estimators import IndCDL, PopCDL
 from percdl.estimators.base import BaseCDL
-from percdl.experiments.progress import follow
-from percdl.experiments.result import Line, Result, Study
-from percdl.experiments.studies import ecg_fits, gait_fits, synthetic_fits
-from percdl.plotting.style import OBSERVED, SHARED, color, make_axes
+from percdl.experiments import ecg_fits, fits, gait_fits
+from percdl.experiments.study import Line, Result, Study
+from percdl.plotting.style import OBSERVED, SHARED, color
 
 METHODS = ("IndCDL", "PopCDL", "PerCDL")
 # Recordings, and seconds in the order of `METHODS`, in the paper's appendix.
@@ -32,44 +31,45 @@ PAPER: Mapping[str, tuple[int, tuple[float, float, float]]] = {
 }
 
 
-def run(study: Study) -> Result:
+def computation_time(study: Study) -> Result:
     """Time every fit twice; the first may have to compile."""
-    rows = measure(study)
-    where = f"{os.cpu_count()} CPU cores, {jax.devices()[0].device_kind}"
+    rows = measure_times(study, _cases(study))
     return Result(
         lines=[
             Line(
                 f"{row['case']}, {row['method']}: seconds",
                 f"{row['paper']:g} ({row['paper_subjects']} recordings)",
                 f"{row['again']:.2f} ({row['subjects']} recordings; first {row['first']:.1f})",
-                where,
+                f"{os.cpu_count()} CPU cores, {jax.devices()[0].device_kind}",
             )
             for row in rows.to_dict("records")
         ],
         tables={"computation_time": rows},
-        figures={"computation_time": draw(rows)},
-        reading=_read(rows),
+        figures={"computation_time": _draw(rows)},
+        reading="Compare times per recording. The machines differ, so that the factors say "
+        "little about the algorithms.",
     )
 
 
-def measure(study: Study) -> pd.DataFrame:
-    """Return seconds of each case and method."""
-    rows = []
-    for case, fit in follow(list(_cases(study).items()), "timing"):
-        n_subjects, seconds = PAPER[case]
-        for method, paper in zip(METHODS, seconds, strict=True):
-            key = {"case": case, "method": method}
-            row = study.ledger.row(key, lambda f=fit, m=method: _time(f, m))
-            rows.append({**row, "paper": paper, "paper_subjects": n_subjects})
-    return pd.DataFrame(rows)
+def measure_times(study: Study, cases: Mapping[str, Callable[[str], BaseCDL]]) -> pd.DataFrame:
+    """Return the seconds of each case and method, beside the paper's."""
+
+    def measure(case: str, method: str) -> dict[str, float]:
+        return _time(cases[case], method)
+
+    rows = study.sweep(measure, case=list(cases), method=METHODS)
+    paper = [
+        PAPER[c][1][METHODS.index(m)] for c, m in zip(rows["case"], rows["method"], strict=True)
+    ]
+    return rows.assign(paper=paper, paper_subjects=[PAPER[case][0] for case in rows["case"]])
 
 
 def _cases(study: Study) -> dict[str, Callable[[str], BaseCDL]]:
-    """Return, for each case, a function that fits the method of a name; data are loaded."""
+    """Return a function for each case that fits a method; the data are loaded."""
     cases: dict[str, Callable[[str], BaseCDL]] = {}
     for size in study.pick((2, 16), (2, 16, 128, 1024)):
         data = make_synthetic(size, random_state=0)
-        cases[f"synthetic, S = {size}"] = partial(synthetic_fits.fit, data=data)
+        cases[f"synthetic, S = {size}"] = partial(fits.fit, data=data)
     n_walks, n_ecgs = gait_fits.n_per_group(study), ecg_fits.n_per_class(study)
     start = gait_fits.first_dictionary(n_walks, gait_fits.FROM_DATA)
     walks = gait_fits.load_walks(n_walks).cohort
@@ -80,7 +80,7 @@ def _cases(study: Study) -> dict[str, Callable[[str], BaseCDL]]:
 
 
 def _fit_ecg(n_members: int, name: str) -> BaseCDL:
-    """Fit as the study does, past its cache."""
+    """Fit as the ECG study does, without its cache."""
     others = {"IndCDL": IndCDL, "PopCDL": PopCDL}
     if name in others:
         return ecg_fits.fit_other.__wrapped__(others[name], n_members, ecg_fits.RAW)
@@ -97,14 +97,12 @@ def _time(fit: Callable[[str], BaseCDL], method: str) -> dict[str, float]:
     return {"subjects": len(model.subjects_), "first": seconds[0], "again": seconds[1]}
 
 
-def draw(rows: pd.DataFrame) -> Figure:
+def _draw(rows: pd.DataFrame) -> Figure:
     """Draw the seconds of both machines, on a logarithmic axis."""
-    figure = Figure(figsize=(9, 4.2), layout="constrained")
-    axes = figure.subplots(1, len(METHODS), sharey=True)
-    for ax, method in zip(axes, METHODS, strict=True):
+    figure, axes = fits.panels((9, 4.2), 1, len(METHODS), sharey=True)
+    for ax, method in zip(axes[0], METHODS, strict=True):
         part = rows[rows["method"] == method]
         place = np.arange(len(part))
-        make_axes(ax)
         ours, theirs = 1000 / part["subjects"], 1000 / part["paper_subjects"]
         ax.barh(place + 0.2, part["paper"] * theirs, 0.38, color=OBSERVED, label="paper, M3 Max")
         ax.barh(place - 0.2, part["again"] * ours, 0.38, color=color(0), label="here")
@@ -114,21 +112,6 @@ def draw(rows: pd.DataFrame) -> Figure:
         ax.set_yticks(place, part["case"])
         ax.set_title(method)
         ax.set_xlabel("milliseconds per recording")
-    axes[0].invert_yaxis()
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    axes[0, 0].invert_yaxis()
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
-
-
-def _read(rows: pd.DataFrame) -> str:
-    ours, theirs = rows["again"] / rows["subjects"], rows["paper"] / rows["paper_subjects"]
-    faster = (theirs / ours).to_numpy()
-    slower = rows[faster < 1]
-    text = (
-        f"Once compiled, a recording takes {np.median(faster):.0f} times less than the paper's "
-        f"on the median, {faster.min():.1f} to {faster.max():.0f} times. The machines differ, so "
-        "that factors say little about algorithms."
-    )
-    if len(slower):
-        cases = (f"{case}, {m}" for case, m in zip(slower["case"], slower["method"], strict=True))
-        text += f" Slower here: {'; '.join(cases)}."
-    return text

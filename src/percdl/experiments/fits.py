@@ -1,0 +1,151 @@
+"""The models that all experiments compare: synthetic fits, errors, statistics and pictures."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from scipy import stats
+
+from percdl.datasets import SyntheticCohort
+from percdl.estimators import IndCDL, PerCDL, PopCDL
+from percdl.estimators.base import BaseCDL
+from percdl.exceptions import NoActivationWarning
+from percdl.experiments.study import PLAIN
+from percdl.plotting.style import COLORS, OBSERVED, SHARED, make_axes
+from percdl.signals import Cohort
+from percdl.signals.reconstruction import normalized_reconstruction_error, rebuild
+
+METHODS = ("PerCDL", "PopCDL", "IndCDL")
+PENALTY = 1e-2
+ROUNDS = {"n_init": 5, "n_perso": 5}
+MODELS: dict[str, tuple[type[BaseCDL], dict[str, Any]]] = {
+    "PerCDL": (PerCDL, {}),
+    "PerCDL, as printed": (PerCDL, PLAIN),
+    "PopCDL": (PopCDL, {}),
+    "IndCDL": (IndCDL, {}),
+}
+FLOOR = "gauge floor"
+LOOKS: dict[str, dict[str, Any]] = {
+    "PerCDL": {"color": COLORS[0], "marker": "o"},
+    "PerCDL, as printed": {"color": COLORS[5], "marker": "v", "linestyle": "--"},
+    "PopCDL": {"color": COLORS[1], "marker": "s"},
+    "IndCDL": {"color": COLORS[2], "marker": "^"},
+    FLOOR: {"color": OBSERVED, "linestyle": ":"},
+}
+SETTINGS = "K = 2, L = 50, r = 3, D = 3, W = 10, lambda = 0.01, rounds 5 + 5"
+
+
+def fit(name: str, data: SyntheticCohort, **changes: Any) -> BaseCDL:
+    """Fit one of `MODELS` with the paper's settings, from the atoms of the first subject.
+
+    ``changes`` override the arguments of the model.
+    """
+    kind, options = MODELS[name]
+    start = data.personal_dictionary[0]
+    options = {
+        "n_atoms": len(start), "atom_length": start.shape[1], "penalty": PENALTY, "init": start,
+        "progress": False, **options,
+    }  # fmt: skip
+    if kind is PerCDL:
+        options |= {"transform": data.transform, **ROUNDS}
+    with warnings.catch_warnings():
+        # A subject that loses an atom is part of what is measured.
+        warnings.simplefilter("ignore", NoActivationWarning)
+        return kind(**{**options, **changes}).fit(data.cohort)
+
+
+def rebuild_fit(model: BaseCDL, cohort: Cohort) -> list[np.ndarray]:
+    """Rebuild the recordings of a fit from its events and personal atoms."""
+    return rebuild(cohort, model.events_, model.personal_dictionary_)
+
+
+def error_of_fit(model: BaseCDL, cohort: Cohort, truth: Cohort | None = None) -> float:
+    """Return the normalized reconstruction error of a fit (decision 12).
+
+    ``truth`` holds the recordings to compare with, those of the fit by default.
+    """
+    return normalized_reconstruction_error(truth or cohort, rebuild_fit(model, cohort))
+
+
+def unit(curves: Float[np.ndarray, "... L"]) -> Float[np.ndarray, "... L"]:
+    """Return curves at unit norm; a zero curve stays zero.
+
+    >>> unit(np.array([3.0, 4.0]))
+    array([0.6, 0.8])
+    """
+    norms = np.linalg.norm(curves, axis=-1, keepdims=True)
+    return curves / np.where(norms > 0, norms, 1)
+
+
+def confidence(rows: pd.DataFrame, by: list[str], value: str) -> pd.DataFrame:
+    """Return mean and 95 % confidence limits (Student) of a value over the seeds of each group.
+
+    >>> rows = pd.DataFrame({"S": [1, 1], "seed": [0, 1], "distance": [1.0, 3.0]})
+    >>> confidence(rows, ["S"], "distance")["mean"].tolist()
+    [2.0]
+    """
+    groups = rows.groupby(by, sort=False)[value]
+    table = groups.agg(["mean", "sem", "count"]).reset_index()
+    reach = table["sem"] * stats.t.ppf(0.975, np.maximum(table["count"] - 1, 1))
+    return table.assign(low=table["mean"] - reach, high=table["mean"] + reach)
+
+
+def loglog_slope(x: Sequence[float], y: Sequence[float]) -> float:
+    """Return the exponent of the power law fitted to the points; NaN for a single point.
+
+    >>> round(loglog_slope([1, 4, 16], [1, 0.5, 0.25]), 3)
+    -0.5
+    """
+    if len(x) < 2:
+        return float("nan")
+    return float(np.polyfit(np.log(x), np.log(y), 1)[0])
+
+
+def stack_errors(wide: pd.DataFrame) -> pd.DataFrame:
+    """Return errors with one column per model as one row per model, in columns model, error."""
+    frame = wide.rename_axis(columns="model").stack().to_frame("error")
+    return frame.reset_index()
+
+
+def panels(
+    size: tuple[float, float], rows: int = 1, columns: int = 1, **options: Any
+) -> tuple[Figure, np.ndarray]:
+    """Return a new figure and its axes (rows, columns); ``options`` go to `Figure.subplots`."""
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False, **options)
+    for ax in axes.flat:
+        make_axes(ax)
+    return figure, axes
+
+
+def draw_band(ax: Axes, part: pd.DataFrame, x: str, color: str, alpha: float) -> None:
+    """Fill the confidence limits of a curve; a logarithmic axis cannot show zero."""
+    low = np.maximum(part["low"], part["mean"] / 10)
+    ax.fill_between(part[x], low, part["high"], color=color, alpha=alpha, lw=0)
+
+
+def draw_errors(
+    ax: Axes, paper: Mapping[str, float], cases: Iterable[tuple[Sequence[float], dict[str, Any]]],
+    first: float, step: float,
+) -> None:  # fmt: skip
+    """Draw reconstruction errors as points, one row per model: the paper's and those of cases.
+
+    A case is its errors, in the order of ``paper``, and how to draw them. ``first`` and ``step``
+    move cases apart vertically.
+    """
+    places = np.arange(len(paper))
+    ax.plot(list(paper.values()), places, "D", color=SHARED, ms=7, label="paper")
+    for index, (errors, look) in enumerate(cases):
+        ax.plot(errors, places + first + step * index, ls="", **look)
+    ax.set_yticks(places, list(paper))
+    ax.invert_yaxis()
+    ax.set_xlim(left=0)
+    ax.grid(axis="x", color="0.9")
+    ax.set_xlabel("normalized reconstruction error (share of the signals' energy)")

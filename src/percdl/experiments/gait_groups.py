@@ -1,0 +1,445 @@
+"""Groups of walkers: phases of the gait cycle, and where groups differ from Healthy.
+
+fig:gait, fig:IndCDL_PopCDL, fig:app:gait_comp_indcdl and tab:app:group_popcdl.
+
+Two of the four phases come from the annotation: its intervals start when the foot begins to turn
+(the heel rises) and end when it is at rest again (the foot is flat). Two come from the curve, as
+is usual for a gyroscope on a foot: the toes leave the ground at the deepest dip before the peak
+of the swing, and the heel touches it at the deepest dip after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from scipy.ndimage import gaussian_filter1d
+from scipy.signal import find_peaks
+
+from percdl.analysis.groups import GroupCurve, relative_variability, summarize_groups
+from percdl.datasets import atom_distance
+from percdl.datasets.gait import GROUPS
+from percdl.estimators.base import BaseCDL
+from percdl.experiments.fits import panels, unit
+from percdl.experiments.gait_fits import (
+    GROUP_COLORS,
+    HEALTHY,
+    IN_PLACE,
+    SFREQ,
+    TIME,
+    VELOCITY,
+    WINDOW,
+    Walks,
+    fit_in_place,
+    load_walks,
+    n_per_group,
+    personal_atoms,
+)
+from percdl.experiments.study import Line, Result, Study
+from percdl.plotting.groups import mark_moments, plot_group_band, plot_relative_variability
+from percdl.plotting.style import COLORS, SHARED, add_legend, label
+
+HEEL_OFF, TOE_OFF, HEEL_ON, FOOT_FLAT = "heel off", "toe off", "heel on", "foot flat"
+PATIENTS = GROUPS[1:]
+# An onset farther than this from an annotated start does not belong to it, in samples.
+FARTHEST = 50
+# "At" a moment means within this number of samples.
+NEAR = 5
+# Lower peaks, relative to the highest, are ripples.
+LEAST_PROMINENCE = 0.2
+# Standard deviation of the Gaussian that smooths curves before peaks are searched, in samples.
+SMOOTHING = 2.0
+# Samples at each end of the atom that count as its ends.
+N_ENDS = 5
+PAIRS = tuple(combinations(GROUPS, 2))
+PAPER_DISTANCES = dict(zip(PAIRS, (0.0531, 0.0542, 0.0367), strict=True))
+
+Phases = Mapping[str, float]
+
+
+@dataclass(frozen=True, eq=False)
+class GroupStudy:
+    """Groups as a model sees them.
+
+    ``curves`` hold mean and standard deviation of the unit-norm personal atoms, ``variability``
+    (L,) is that of the patients relative to Healthy, ``phases`` are in samples of the window.
+    """
+
+    curves: dict[str, GroupCurve]
+    variability: dict[str, np.ndarray]
+    phases: dict[str, Phases]
+
+    def moments(self, group: str) -> dict[str, float]:
+        """Return the phases of a group in seconds."""
+        return {name: at / SFREQ for name, at in self.phases[group].items()}
+
+    def mean(self, group: str) -> np.ndarray:
+        """Return the mean atom (L,) of a group."""
+        return self.curves[group].mean[:, 0]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a group varies more than Healthy in a stretch of the cycle.
+
+    ``excess`` is the share of the variability beyond Healthy's that lies in the stretch, ``time``
+    the share of the window that the stretch covers.
+    """
+
+    has_hump: bool
+    has_highest: bool
+    excess: float
+    time: float
+
+    @property
+    def agrees(self) -> bool:
+        """Whether there is a hump, and more than the stretch's share of the excess."""
+        return self.has_hump and self.excess > self.time
+
+    def __str__(self) -> str:
+        hump = "the highest hump" if self.has_highest else "a hump" if self.has_hump else "no hump"
+        return (
+            f"{'yes' if self.agrees else 'no'}: {hump}, {self.excess:.0%} of the excess in "
+            f"{self.time:.0%} of the window"
+        )
+
+
+def study_groups(name: str, n_members: int) -> GroupStudy:
+    """Fit a model and summarize its personal atoms by group."""
+    model, walks = fit_in_place(name, n_members), load_walks(n_members)
+    curves = summarize_groups(personal_atoms(model)[..., None], list(walks.groups))
+    annotated = annotated_window(model, walks)
+    return GroupStudy(
+        curves,
+        {g: relative_variability(curves[g], curves[HEALTHY])[:, 0] for g in PATIENTS},
+        {g: find_phases(curves[g].mean[:, 0], annotated[walks.groups == g]) for g in GROUPS},
+    )
+
+
+def annotated_window(model: BaseCDL, walks: Walks) -> Float[np.ndarray, "S 2"]:
+    """Return each person's median annotated start and end, in samples after the model's onsets."""
+    onsets = dict(iter(model.events_.groupby("subject")["onset_sample"]))
+    windows = np.full((len(walks.cohort), 2), np.nan)
+    for row, subject in enumerate(walks.cohort.subjects):
+        if subject in onsets:
+            found, swings = onsets[subject].to_numpy(), walks.swings[subject]
+            nearest = found[np.abs(np.subtract.outer(swings[:, 0], found)).argmin(axis=1)]
+            relative = swings - nearest[:, None]
+            close = np.abs(relative[:, 0]) <= FARTHEST
+            if close.any():
+                windows[row] = np.median(relative[close], axis=0)
+    return windows
+
+
+def find_phases(curve: Float[np.ndarray, " L"], annotated: Float[np.ndarray, "S 2"]) -> Phases:
+    """Return the moments on a curve that lie in its window, in samples.
+
+    ``annotated`` are starts and ends in the same window, one row per person.
+    """
+    start, end = np.nanmean(annotated, axis=0)
+    top = int(np.argmax(curve))
+    moments = {
+        HEEL_OFF: float(start),
+        TOE_OFF: float(np.argmin(curve[:top])) if top else np.nan,
+        HEEL_ON: float(top + np.argmin(curve[top:])),
+        FOOT_FLAT: float(end),
+    }
+    return {name: at for name, at in moments.items() if 0 <= at < len(curve)}
+
+
+def find_humps(variability: Float[np.ndarray, " L"]) -> list[int]:
+    """Return the samples where a group varies most beyond the reference, highest first.
+
+    >>> find_humps(np.repeat([0.0, 1.0, 0.0, 0.5, 0.0], 20))
+    [29, 69]
+    """
+    smooth = np.pad(gaussian_filter1d(variability, SMOOTHING, mode="nearest"), 1)
+    if smooth.max() <= 0:
+        return []
+    peaks, _ = find_peaks(smooth, height=0, prominence=LEAST_PROMINENCE * smooth.max())
+    return sorted((int(p) - 1 for p in peaks), key=lambda p: -smooth[p + 1])
+
+
+def name_place(sample: int, phases: Phases) -> str:
+    """Describe the place of a sample in the gait cycle.
+
+    >>> name_place(12, {"heel off": 20.0, "toe off": 30.0})
+    'before heel off'
+    >>> name_place(28, {"heel off": 20.0, "toe off": 30.0})
+    'at toe off'
+    """
+    nearest = min(phases, key=lambda name: abs(phases[name] - sample))
+    if abs(phases[nearest] - sample) <= NEAR:
+        return f"at {nearest}"
+    passed = [name for name in phases if phases[name] < sample]
+    ahead = [name for name in phases if phases[name] > sample]
+    if not passed:
+        return f"before {ahead[0]}"
+    return f"between {passed[-1]} and {ahead[0]}" if ahead else f"after {passed[-1]}"
+
+
+def paper_statements(phases: Phases) -> dict[tuple[str, str], tuple[float, float]]:
+    """Return the paper's statements: (group, words) to the samples that they refer to.
+
+    The beginning of the swing is its first quarter, and right before its end is the last.
+    """
+    toe, heel = phases[TOE_OFF], phases[HEEL_ON]
+    quarter = (heel - toe) / 4
+    return {
+        ("Orthopedic", "beginning of the swing (toe off)"): (toe - NEAR, toe + quarter),
+        ("Neurological", "end of the stance (heel off to toe off)"): (
+            phases.get(HEEL_OFF, 0.0) - NEAR, toe + NEAR
+        ),
+        ("Neurological", "right before the end of the swing (heel on)"): (
+            heel - quarter, heel + NEAR
+        ),
+    }  # fmt: skip
+
+
+def judge(variability: Float[np.ndarray, " L"], stretch: tuple[float, float]) -> Verdict:
+    """Compare the variability of a group with a stretch of samples that the paper names."""
+    humps, samples = find_humps(variability), np.arange(len(variability))
+    inside = (samples >= stretch[0]) & (samples <= stretch[1])
+    excess = np.maximum(variability, 0)
+    return Verdict(
+        any(inside[hump] for hump in humps),
+        bool(humps) and bool(inside[humps[0]]),
+        float(excess[inside].sum() / max(excess.sum(), np.finfo(float).tiny)),
+        float(inside.mean()),
+    )
+
+
+def compare_with_paper(study: GroupStudy) -> pd.DataFrame:
+    """Return one row per statement of the paper: whether ours varies there, and where it does."""
+    rows = []
+    for group in PATIENTS:
+        phases, variability = study.phases[group], study.variability[group]
+        humps = find_humps(variability)
+        where = "; ".join(f"{name_place(hump, phases)} ({hump / SFREQ:.2f} s)" for hump in humps)
+        rows += [
+            {
+                "group": group,
+                "paper": words,
+                "from_s": stretch[0] / SFREQ,
+                "to_s": stretch[1] / SFREQ,
+                "agrees": judge(variability, stretch).agrees,
+                "ours": str(judge(variability, stretch)),
+                "ours_varies": where or "nowhere more than Healthy",
+            }
+            for (of, words), stretch in paper_statements(phases).items()
+            if of == group
+        ]
+    return pd.DataFrame(rows)
+
+
+def tabulate(study: GroupStudy, **more: np.ndarray) -> pd.DataFrame:
+    """Return means, standard deviations and relative variability, one row per sample."""
+    columns: dict[str, np.ndarray] = {"time_s": TIME}
+    for group, curve in study.curves.items():
+        columns[f"{group}_mean"], columns[f"{group}_sd"] = curve.mean[:, 0], curve.sd[:, 0]
+    for group, variability in study.variability.items():
+        columns[f"{group}_relative_variability"] = variability
+    return pd.DataFrame({**columns, **more})
+
+
+def draw_group(
+    top: Axes, study: GroupStudy, group: str, name: str, bottom: Axes | None = None
+) -> None:
+    """Draw a group's mean and band, and mark its phases, also on the panel below."""
+    curve = study.curves[group]
+    plot_group_band(
+        curve.mean[:, 0], curve.sd[:, 0], f"{group}, {name}", color=GROUP_COLORS[group],
+        sfreq=SFREQ, ax=top,
+    )  # fmt: skip
+    mark_moments(study.moments(group), top)
+    label(top, "" if bottom else WINDOW, VELOCITY)
+    if bottom:
+        mark_moments(study.moments(group), bottom, named=False)
+
+
+def draw_patients(top: Axes, bottom: Axes, study: GroupStudy, group: str, name: str) -> None:
+    """Draw a group of patients above, and its variability against Healthy below."""
+    draw_group(top, study, group, name, bottom)
+    top.plot(TIME, study.mean(HEALTHY), "--", color=GROUP_COLORS[HEALTHY], lw=1.2, label=HEALTHY)
+    plot_relative_variability(
+        study.variability[group], "sd beyond Healthy's", color=COLORS[1], sfreq=SFREQ, ax=bottom
+    )
+    label(bottom, WINDOW, "relative\nvariability")
+
+
+def fig_gait(study: Study) -> Result:
+    """fig:gait: the common atom, the groups, and where patients vary more than Healthy."""
+    n_members = n_per_group(study)
+    common = fit_in_place("PerCDL", n_members).dictionary_[0, :, 0]
+    groups = study_groups("PerCDL", n_members)
+    judged = compare_with_paper(groups)
+    apart = float(np.linalg.norm(unit(common) - unit(groups.mean(HEALTHY))))
+    phases = pd.DataFrame(groups.phases).T / SFREQ
+    settings = f"{3 * n_members} walks, {IN_PLACE}; atoms at unit norm"
+    return Result(
+        lines=[
+            *(
+                Line(
+                    f"{group} varies more than its share of time at: {words}",
+                    "differs mainly there",
+                    ours,
+                    settings,
+                )
+                for group, words, ours in judged[["group", "paper", "ours"]].to_numpy()
+            ),
+            Line("common atom to Healthy mean", "similar (picture)", f"{apart:.3f}", settings),
+        ],
+        tables={
+            "fig_gait": tabulate(groups, common_atom=common),
+            "fig_gait_reading": judged,
+            "fig_gait_phases": phases.rename_axis("group").reset_index(),
+        },
+        figures={"fig_gait": _draw_gait(common, groups)},
+        reading="A place agrees with the paper where the group has a hump of variability and more "
+        "than the place's share of the variability beyond Healthy's.",
+    )
+
+
+def _draw_gait(common: np.ndarray, groups: GroupStudy) -> Figure:
+    """Draw the common atom with Healthy on the left, the patients on the right.
+
+    Below: Healthy's standard deviation, and how much the patients' exceeds it, in one unit.
+    """
+    figure, axes = panels((12, 5), 2, 3, sharex=True, sharey="row", height_ratios=(2.4, 1))
+    top, bottom = axes[:, 0]
+    draw_group(top, groups, HEALTHY, "mean personalized atom", bottom)
+    top.plot(TIME, unit(common), color=SHARED, lw=1.5, label="common atom")
+    sd = groups.curves[HEALTHY].sd[:, 0]
+    bottom.plot(TIME, sd / sd.max(), color=GROUP_COLORS[HEALTHY], label="Healthy's own sd")
+    label(bottom, WINDOW, "sd of Healthy\n(of its max.)")
+    for (top, bottom), group in zip(axes.T[1:], PATIENTS, strict=True):
+        draw_patients(top, bottom, groups, group, "mean personalized atom")
+    for ax in axes[0]:
+        add_legend(ax, headroom=0.4)
+    return figure
+
+
+def fig_gait_indcdl(study: Study) -> Result:
+    """fig:app:gait_comp_indcdl: the analysis of fig:gait with IndCDL; the ends of its atoms."""
+    n_members = n_per_group(study)
+    individual, personal = (study_groups(name, n_members) for name in ("IndCDL", "PerCDL"))
+    ends = pd.DataFrame(
+        {
+            "group": group,
+            "IndCDL": ends_share(individual.curves[group]),
+            "PerCDL": ends_share(personal.curves[group]),
+        }
+        for group in GROUPS
+    )
+    figure, axes = panels(
+        (8.5, 4.6), 2, len(PATIENTS), sharex=True, sharey="row", height_ratios=(2.2, 1)
+    )
+    for (top, bottom), group in zip(axes.T, PATIENTS, strict=True):
+        draw_patients(top, bottom, individual, group, "mean IndCDL atom")
+        add_legend(top)
+    return Result(
+        lines=[
+            Line(
+                f"{group}: sd at the ends over sd elsewhere",
+                "IndCDL's ends vary more (picture)",
+                f"IndCDL {individuals:.2f}, PerCDL {persons:.2f}",
+                f"{3 * n_members} walks, {IN_PLACE}; first and last {N_ENDS / SFREQ:g} s",
+            )
+            for group, individuals, persons in ends.to_numpy()
+        ],
+        tables={"fig_gait_indcdl": tabulate(individual), "fig_gait_indcdl_ends": ends},
+        figures={"fig_gait_indcdl": figure},
+        reading="The paper calls the ends of IndCDL's atoms parasitic: an atom without shared "
+        "structure includes what precedes or follows the cycle, while a warp keeps the ends of "
+        "the common atom in place.",
+    )
+
+
+def ends_share(curve: GroupCurve) -> float:
+    """Return the mean standard deviation at the ends of the atom over that of the rest."""
+    sd = curve.sd[:, 0]
+    ends = np.concatenate([sd[:N_ENDS], sd[-N_ENDS:]])
+    return float(ends.mean() / sd[N_ENDS:-N_ENDS].mean())
+
+
+def _group_atoms(n_members: int) -> dict[str, np.ndarray]:
+    """Return the atom that PopCDL finds in each group alone."""
+    return {g: fit_in_place("PopCDL", n_members, g).dictionary_[0, :, 0] for g in GROUPS}
+
+
+def fig_indcdl_popcdl(study: Study) -> Result:
+    """fig:IndCDL_PopCDL: in each group, the mean of IndCDL's atoms and PopCDL's atom."""
+    n_members = n_per_group(study)
+    groups, atoms = study_groups("IndCDL", n_members), _group_atoms(n_members)
+    distances = pd.DataFrame(
+        {
+            "group": group,
+            "distance": float(np.linalg.norm(unit(groups.mean(group)) - unit(atom))),
+        }
+        for group, atom in atoms.items()
+    )
+    figure, axes = panels((12, 3.8), 1, len(GROUPS), sharex=True, sharey=True)
+    for ax, (group, atom) in zip(axes[0], atoms.items(), strict=True):
+        draw_group(ax, groups, group, "IndCDL mean")
+        ax.plot(TIME, atom, "--", color=SHARED, lw=1.5, label="PopCDL of the group")
+        ax.label_outer()
+        add_legend(ax, headroom=0.25)
+    return Result(
+        lines=[
+            Line(
+                f"{group}: IndCDL mean to PopCDL atom",
+                "similar (picture)",
+                f"{distance:.3f}",
+                f"{n_members} walks a group, {IN_PLACE}; unit norms",
+            )
+            for group, distance in distances.to_numpy()
+        ],
+        tables={
+            "fig_indcdl_popcdl": tabulate(
+                groups, **{f"{g}_PopCDL": atom for g, atom in atoms.items()}
+            ),
+            "fig_indcdl_popcdl_distances": distances,
+        },
+        figures={"fig_indcdl_popcdl": figure},
+        reading="Orthogonal shapes of unit norm are 1.41 apart. The band shows how much the "
+        "walkers of a group differ.",
+    )
+
+
+def tab_group_popcdl(study: Study) -> Result:
+    """tab:app:group_popcdl: distances between the atoms that PopCDL finds in each group."""
+    n_members = n_per_group(study)
+    keys = [{"n_members": n_members, "a": a, "b": b} for a, b in PAIRS]
+    numbers = study.rows(_pair_distances, keys).drop(columns="n_members")
+    atoms = pd.DataFrame(_group_atoms(n_members))
+    figure, axes = panels((6.5, 3.6))
+    for group in GROUPS:
+        look = {"color": GROUP_COLORS[group], "lw": 2, "label": f"{group} alone"}
+        axes[0, 0].plot(TIME, atoms[group], **look)
+    label(axes[0, 0], WINDOW, VELOCITY)
+    add_legend(axes[0, 0])
+    return Result(
+        lines=[
+            Line(
+                f"{a} - {b}",
+                f"{PAPER_DISTANCES[a, b]}",
+                f"{found:.4f}",
+                f"{n_members} walks a group, {IN_PLACE}; unit-norm atoms, DTW without window",
+            )
+            for (a, b), found in zip(PAIRS, numbers["dtw"], strict=True)
+        ],
+        tables={"tab_group_popcdl": numbers, "tab_group_popcdl_atoms": atoms},
+        figures={"tab_group_popcdl": figure},
+        reading="The paper does not say how it scaled the atoms: compare the order of the pairs.",
+    )
+
+
+def _pair_distances(n_members: int, a: str, b: str) -> dict[str, float]:
+    one, other = (fit_in_place("PopCDL", n_members, group).dictionary_ for group in (a, b))
+    return {metric: atom_distance(one, other, metric) for metric in ("dtw", "euclidean")}

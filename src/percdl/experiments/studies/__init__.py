@@ -1,1 +1,0 @@
-"""What several labels share: the fits of a study, its looks and its measurements."""
