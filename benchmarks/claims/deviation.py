@@ -22,8 +22,7 @@ from benchmarks.claims._claim import Claim, at_least, beside, is_quick
 from benchmarks.cohorts import present
 from percdl import load_gait
 from percdl.analysis import judge_events, measure_deviation, measure_regularity
-from percdl.analysis.deviation import local_speed
-from percdl.analysis.features import describe_people
+from percdl.analysis.deviation import describe_people, local_speed
 from percdl.analysis.reference import LEAST_PERSONS, Reference
 from percdl.datasets.gait import GROUPS
 from percdl.estimators.personalization import Personalization

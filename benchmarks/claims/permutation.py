@@ -35,8 +35,7 @@ from percdl.analysis import (
     regress,
     separate_effects,
 )
-from percdl.analysis.clusters import permute_clusters
-from percdl.analysis.contrasts import critical_value
+from percdl.analysis.permutation import critical_value, permute_clusters
 
 LEAST, MOST, N_NULL, N_COMPARED = 0.03, 0.07, 1000, 400
 HALVES = ["a"] * 20 + ["b"] * 20

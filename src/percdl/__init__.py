@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from percdl.estimators import IndCDL, PerCDL, PopCDL
     from percdl.estimators.persistence import load
     from percdl.federated.front import FederatedPerCDL
-    from percdl.report.path import selection_path
+    from percdl.plotting.choosing import selection_path
     from percdl.runtimes.dask import DaskRuntime, local_cluster
     from percdl.runtimes.out_of_core import OutOfCore
     from percdl.signals import (
@@ -110,7 +110,7 @@ _HOME = {
     "load_gait": "percdl.datasets",
     "load_ptbxl": "percdl.datasets",
     "select": "percdl.analysis",
-    "selection_path": "percdl.report.path",
+    "selection_path": "percdl.plotting.choosing",
     "suggest_atom_length": "percdl.analysis",
 }
 

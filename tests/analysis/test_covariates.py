@@ -188,7 +188,7 @@ def test_bad_covariates_are_refused_in_words():
         regress(values, people, reference={"group": "c"})
     with pytest.raises(InvalidParameterError, match="6 subjects have all values"):
         regress(values[:6], people.iloc[:6][["age", "sensor", "group"]])
-    with pytest.raises(InvalidParameterError, match="takes curves"):
+    with pytest.raises(InvalidParameterError, match="needs curves"):
         regress(values[:, 0], people, along_cycle=True)
     with pytest.raises(InvalidParameterError, match="no term 'sex'; there are intercept"):
         regress(values, people, n_permutations=20).coefficient_of("sex")

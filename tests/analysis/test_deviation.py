@@ -282,7 +282,7 @@ def test_unknown_group_and_small_reference_are_refused_in_words():
         measure_deviation(people, ["healthy"] * 3, "healthy")
     with pytest.raises(InvalidParameterError, match="'a' has 2 person"):
         measure_deviation(people, ["a", "a", *["b"] * 38], "a")
-    with pytest.raises(InvalidParameterError, match="which group is the reference"):
+    with pytest.raises(InvalidParameterError, match="needs the reference group"):
         measure_deviation(people, GROUPS)
     with pytest.raises(InvalidParameterError, match=r"Recordings.*model.personalize\(cohort\)"):
         measure_deviation(Cohort.from_arrays([np.zeros(9)]), GROUPS, "healthy")

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import percdl.analysis
 from percdl.analysis import Comparison, average_persons
-from percdl.analysis.contrasts import compare_means
+from percdl.analysis.permutation import compare_means
 from percdl.exceptions import InvalidParameterError
 
 pytest.importorskip("mne", reason="cluster permutation tests need MNE-Python: percdl[stats]")
@@ -237,8 +237,8 @@ def test_nothing_found_is_no_warning():
     ("arguments", "message"),
     [
         ((GROUPS, "b", "c"), "no group 'c'; known groups: 'b', 'a'"),
-        ((GROUPS, "b"), "takes two different groups or more"),
-        ((GROUPS, "b", "b"), "takes two different groups or more"),
+        ((GROUPS, "b"), "needs two different groups or more"),
+        ((GROUPS, "b", "b"), "needs two different groups or more"),
         ((GROUPS[:3],), "20 rows of values and 3 groups"),
         ((["b"] * 19 + ["a"],), "'a' has 1 member"),
     ],

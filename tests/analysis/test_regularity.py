@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 from percdl import Cohort
 from percdl.analysis import atom_prevalence, measure_regularity
-from percdl.analysis.regularity import describe_intervals
+from percdl.analysis.rhythm import describe_intervals
 from percdl.estimators.personalization import Personalization
 from percdl.exceptions import InvalidParameterError
 from percdl.transforms import Identity

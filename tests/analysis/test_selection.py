@@ -14,7 +14,7 @@ from percdl import (
     select,
     selection_path,
 )
-from percdl.analysis import selection
+from percdl.analysis.choosing import _model, _size
 from percdl.exceptions import InvalidParameterError
 from percdl.plotting import plot_selection
 
@@ -101,12 +101,12 @@ def test_one_call_gives_table_and_picture(cohort):
 
 def test_smaller_transforms_come_first_and_others_keep_theirs():
     warp, both = TimeWarp(2, 3), Compose(TimeWarp(2, 3), Rotation())
-    base = PerCDL(atom_length=20)
-    sizes = [selection._size({"transform": t}, base, 3) for t in (Identity(), warp, both)]
+    models = [PerCDL(atom_length=20, transform=t) for t in (Identity(), warp, both)]
+    sizes = [_size(model, 3) for model in models]
     assert sizes == sorted(sizes)
     assert len(set(sizes)) == 3
     rough = PerCDL(atom_length=20, transform=TimeWarp(2, 3, roughness=0.5))
-    varied = selection._arguments({"depth": 4}, rough)["transform"]
+    varied = _model(rough, {"depth": 4}).get_params()["transform"]
     assert varied == TimeWarp(4, 3, roughness=0.5)
     with pytest.raises(InvalidParameterError, match="Vary `transform` instead"):
-        selection._arguments({"depth": 4}, PerCDL(atom_length=20, transform=both))
+        _model(models[2], {"depth": 4})

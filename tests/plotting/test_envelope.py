@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from percdl.plotting import plot_activations, plot_reconstruction
-from percdl.plotting.envelope import N_BINS, envelope_samples
+from percdl.plotting.recordings import N_BINS, envelope_samples
 
 signals = arrays(float, st.integers(1, 300), elements=st.floats(-1e6, 1e6, width=32))
 

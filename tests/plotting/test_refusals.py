@@ -61,7 +61,7 @@ REFUSED = {
     ),
     "a name among the nameless": (
         lambda: plotting.plot_speed(WARPS, "a"),
-        "asked for by name. Pass `subjects`",
+        "given by name. Pass `subjects`",
     ),
     "a position beyond the last": (
         lambda: plotting.plot_embedding(FEATURES, highlight=[6]),
@@ -98,7 +98,7 @@ REFUSED = {
     ),
     "a reference that nobody is in": (
         lambda: plotting.plot_deviation_ranking(DEVIATION, GROUPS, reference="norm"),
-        "Nobody is in group 'norm'. The groups are: healthy, stroke",
+        "No subject is in group 'norm'. The groups are: healthy, stroke",
     ),
     "nobody to rank": (lambda: plotting.plot_deviation_ranking(np.full(3, np.nan)), "NaN for all"),
     "a profile of NaN": (

@@ -2,7 +2,7 @@ import pytest
 
 pytest.importorskip("jinja2")
 
-from percdl.report.demo_page import Comparison, Outcome, render_page
+from percdl.report.demo import Comparison, Outcome, render_page
 
 
 def comparison(name="PerCDL"):

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from percdl.report.envelopes import draw_recordings, envelope
-from percdl.report.packing import MISSING, N_LEVELS, pack
+from percdl.report.packing import MISSING, N_LEVELS, draw_recordings, envelope, pack
 
 NUMBERS = st.floats(-1e6, 1e6, width=32) | st.just(np.nan)
 CURVES = array_shapes(min_dims=1, max_dims=3, max_side=9).flatmap(

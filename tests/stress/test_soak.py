@@ -12,7 +12,7 @@ import small_models as small
 
 from percdl import Cohort
 from percdl.algorithm import programs
-from percdl.analysis.linearization import Linearization
+from percdl.analysis.uncertainty import Linearization
 from percdl.estimators import personalization
 from percdl.transforms import TimeWarp
 
@@ -58,8 +58,9 @@ def test_errors_of_people_in_any_number_meet_few_programs():
             dictionary_=np.ones((1, 20, 1)),
             events_=events.assign(subject=cohort.subjects[0], amplitude=1.0),
         )
-        seen_as = SimpleNamespace(model=model, cohort=cohort)
-        for _, _, chunk in Linearization._chunks(seen_as):
+        local = object.__new__(Linearization)
+        local.model, local.cohort = model, cohort
+        for _, _, chunk in local._chunks():
             assert np.count_nonzero(chunk.amplitude) == n
             shapes.add(chunk.seen.shape[:2])
     assert len({rows for rows, _ in shapes}) <= 3

@@ -1,22 +1,32 @@
-"""What to choose before a fit, and what to make of it afterwards."""
+"""Choose settings before a fit, and analyse the results afterwards."""
 
-from percdl.analysis.atom_length import AtomLength, suggest_atom_length
 from percdl.analysis.bootstrap import Bootstrap, bootstrap_atoms
+from percdl.analysis.choosing import AtomLength, Selection, select, suggest_atom_length
 from percdl.analysis.classification import FeatureAUC, feature_auc, paper_classifier
-from percdl.analysis.clusters import Cluster
-from percdl.analysis.covariates import regress
+from percdl.analysis.comparison import (
+    Comparison,
+    ParameterComparison,
+    compare_groups,
+    compare_parameters,
+)
+from percdl.analysis.covariates import CovariateTest, Regression, regress
 from percdl.analysis.deviation import Deviation, measure_deviation
 from percdl.analysis.effects import Effects, separate_effects
-from percdl.analysis.groups import GroupCurve, relative_variability, summarize_groups
-from percdl.analysis.parameter_tests import ParameterComparison, compare_parameters
-from percdl.analysis.permutation import Comparison, compare_groups
-from percdl.analysis.regression import CovariateTest, Regression
-from percdl.analysis.regularity import atom_prevalence, measure_regularity
-from percdl.analysis.rhythm import judge_events
-from percdl.analysis.samples import average_persons
-from percdl.analysis.segmentation import Segmentation, score_segmentation
-from percdl.analysis.selection import Selection, select
-from percdl.analysis.trade_off import relative_amplitude, sensitivity_at, trace_trade_off
+from percdl.analysis.groups import (
+    GroupCurve,
+    average_persons,
+    relative_variability,
+    summarize_groups,
+)
+from percdl.analysis.permutation import Cluster
+from percdl.analysis.rhythm import atom_prevalence, judge_events, measure_regularity
+from percdl.analysis.segmentation import (
+    Segmentation,
+    relative_amplitude,
+    score_segmentation,
+    sensitivity_at,
+    trace_trade_off,
+)
 from percdl.analysis.uncertainty import Uncertainty, estimate_uncertainty
 from percdl.signals.reconstruction import normalized_reconstruction_error
 

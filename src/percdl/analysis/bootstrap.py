@@ -1,7 +1,8 @@
-"""Bootstrap over subjects: a second opinion on the common atoms that trusts no formula."""
+"""Bootstrap over subjects: errors of the common atoms without a formula."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from percdl.analysis.fitted import check_fitted_on, check_level
+from percdl.analysis.checks import check_fitted_on, check_level
 from percdl.exceptions import InvalidParameterError
 from percdl.signals import Cohort
 
@@ -36,7 +37,6 @@ class Bootstrap:
     draws: Float[np.ndarray, "B K L P"]
 
     def __repr__(self) -> str:
-        """Say how large the errors are: the arrays are long."""
         return (
             f"Bootstrap({len(self.draws)} draws, {len(self.dictionary)} atoms, "
             f"mean standard error {self.atom_se.mean():.2g} of the common atoms)"
@@ -44,11 +44,11 @@ class Bootstrap:
 
     @cached_property
     def atom_se(self) -> Float[np.ndarray, "K L P"]:
-        """Standard errors of the common atoms: how much they vary between draws."""
+        """Standard errors of the common atoms: their standard deviation over the draws."""
         return self.draws.std(0, ddof=1)
 
     def atom_band(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """Return the lower and the upper ends (K, L, P) of percentile bands."""
+        """Return the lower and upper ends (K, L, P) of percentile bands."""
         check_level(level)
         lower, upper = np.quantile(self.draws, [0.5 - level / 2, 0.5 + level / 2], axis=0)
         return lower, upper
@@ -57,11 +57,11 @@ class Bootstrap:
 def bootstrap_atoms(
     model: BaseCDL, X: Any, n_draws: int = 100, random_state: Any = None
 ) -> Bootstrap:
-    """Fit the model again to subjects drawn with replacement, as many as there are.
+    """Fit the model again to subjects drawn with replacement.
 
-    Every fit starts from the dictionary of the model and has its settings. What varies between
-    fits is all that varies between subjects: noise, warps, amplitudes, errors of coding and
-    what the model cannot express. Cost: ``n_draws`` fits.
+    Every fit starts from the dictionary of the model and uses its settings. The draws vary by
+    everything that varies between subjects: noise, warps, amplitudes, coding errors, misfit. Cost:
+    ``n_draws`` fits.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def bootstrap_atoms(
     n_draws : int
         Number of resampled cohorts; 50 are enough for standard errors, bands need hundreds.
     random_state : int, RandomState or None
-        Decides the draws.
+        Seed of the draws.
 
     Returns
     -------
@@ -108,20 +108,18 @@ def bootstrap_atoms(
 
 
 def resample_subjects(cohort: Cohort, drawn: Int[np.ndarray, " S"]) -> Cohort:
-    """Return the subjects drawn; every copy has an id of its own, such as ``"Ada (2)"``."""
-    copies: dict[int, int] = {}
+    """Return the subjects drawn, with distinct ids such as ``"Ada (2)"``."""
+    copies: Counter[int] = Counter()
     recordings = []
     for s in map(int, drawn):
-        copies[s] = copies.get(s, 0) + 1
-        record = cohort[s]
-        recordings.append(replace(record, subject=f"{record.subject} ({copies[s]})"))
+        copies[s] += 1
+        recordings.append(replace(cohort[s], subject=f"{cohort[s].subject} ({copies[s]})"))
     return Cohort(recordings)
 
 
 def match_to(dictionary: np.ndarray, reference: np.ndarray, signed: bool = False) -> np.ndarray:
     """Return atoms of unit norm in the order, and with ``signed`` the signs, of a reference."""
     likeness = np.einsum("klp,jlp->kj", reference, dictionary)
-    strength = np.abs(likeness) if signed else likeness
-    rows, order = linear_sum_assignment(strength, maximize=True)
+    rows, order = linear_sum_assignment(np.abs(likeness) if signed else likeness, maximize=True)
     sign = np.where(signed & (likeness[rows, order] < 0), -1, 1)
     return dictionary[order] * sign[:, None, None]

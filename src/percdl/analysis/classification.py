@@ -1,4 +1,4 @@
-"""What the parameters of persons say about their diagnosis: the paper's AUC protocol."""
+"""The paper's AUC protocol: classify subjects by their parameters."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
+from sklearn.base import clone
 
 from percdl.exceptions import InvalidParameterError
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureAUC:
-    """Area under the ROC curve, for each split of the persons into training and test.
+    """Area under the ROC curve of each split into training and test subjects.
 
     Attributes
     ----------
@@ -33,7 +34,7 @@ class FeatureAUC:
 
     @property
     def spread(self) -> float:
-        """Standard deviation over the splits; not known from one split."""
+        """Standard deviation over the splits; NaN for a single split."""
         return float(np.std(self.scores, ddof=1)) if len(self.scores) > 1 else np.nan
 
 
@@ -47,26 +48,26 @@ def feature_auc(
     random_state: int = 0,
     classifier: Any = None,
 ) -> FeatureAUC:
-    """Classify persons by their features, several times, and measure each time by the AUC.
+    """Return the AUC of a classifier on several splits of the subjects.
 
     The paper's protocol: a support vector machine (C=1, Gaussian kernel, gamma="scale") on
-    standardized features, 70 % of the persons for training and 30 % for test, stratified by
-    class, macro one-vs-one AUC of the class probabilities. Means, scales and missing features
-    (filled with the mean) are learned from the training part alone. Cost: ``n_splits`` fits of the
-    classifier; one of the paper's takes O(S^2 F) to O(S^3 F).
+    standardized features, stratified splits of 70 % training and 30 % test subjects, macro
+    one-vs-one AUC of the class probabilities. Means, scales and missing features (filled with the
+    mean) are learned from the training part only. Cost: ``n_splits`` fits of the classifier, each
+    O(S^2 F) to O(S^3 F) for the paper's.
 
     Parameters
     ----------
     features : array (S, F)
-        One row per person, such as ``model.transform(cohort)``; NaN where nothing was found.
+        One row per subject, such as ``model.transform(cohort)``; NaN marks missing features.
     labels : array (S,)
-        The class of each person.
+        Class of each subject.
     splits : iterable of (train, test), optional
-        Positions or masks, such as official folds, in place of random splits.
+        Positions or masks, such as official folds, instead of random splits.
     n_splits, test_size, random_state
         Number, test share and seed of the random splits.
     classifier : scikit-learn classifier, optional
-        In place of `paper_classifier`; needs ``predict_proba``.
+        Used instead of `paper_classifier`; needs ``predict_proba``.
 
     Returns
     -------
@@ -81,30 +82,35 @@ def feature_auc(
     """
     from sklearn.model_selection import StratifiedShuffleSplit
 
-    x, y = _check(features, labels)
+    x, y = np.asarray(features, float), np.asarray(labels)
+    if x.ndim != 2 or y.shape != x.shape[:1]:
+        raise InvalidParameterError(
+            f"`features` has shape {x.shape} and `labels` {y.shape}. Pass one row of features "
+            "and one label per subject."
+        )
+    if len(np.unique(y)) < 2:
+        raise InvalidParameterError("`labels` holds one class only. Pass at least two classes.")
     if splits is None:
         draw = StratifiedShuffleSplit(n_splits, test_size=test_size, random_state=random_state)
         splits = draw.split(x, y)
-    # Not `classifier or ...`: ensembles have a length, and none before they are fitted.
+    # Not `classifier or ...`: an unfitted ensemble has length 0.
     machine = paper_classifier() if classifier is None else classifier
-    scores = []
-    for train, test in splits:
-        model = _fit(machine, x[train], y[train])
-        scores.append(_auc(y[test], model.predict_proba(x[test]), model.classes_))
-    return FeatureAUC(np.array(scores))
+    return FeatureAUC(
+        np.array([_auc(machine, x[train], y[train], x[test], y[test]) for train, test in splits])
+    )
 
 
 def paper_classifier() -> Any:
     """Return the paper's support vector machine, behind standardization.
 
-    Its class probabilities couple those of the pairs of classes. Other ways to get them from the
-    same machine give other figures (on five classes of ECGs, sigmoids of one class against the
-    rest 0.02 less, decisions of each pair by itself 0.04 more), so do not compare across them.
+    Its class probabilities couple those of the pairs of classes. Other ways to compute them from
+    the same machine give other figures (on five classes of ECGs, one-vs-rest sigmoids give 0.02
+    less, the decisions of each pair 0.04 more), so do not compare across them.
 
     Returns
     -------
     Pipeline of scikit-learn
-        Filling in, standardization, a support vector machine; not fitted.
+        Imputation, standardization and a support vector machine; not fitted.
 
     Examples
     --------
@@ -121,33 +127,15 @@ def paper_classifier() -> Any:
     return make_pipeline(SimpleImputer(keep_empty_features=True), StandardScaler(), machine)
 
 
-def _fit(classifier: Any, features: np.ndarray, labels: np.ndarray) -> Any:
-    from sklearn.base import clone
-
-    with warnings.catch_warnings():
-        # scikit-learn announces the end of the paper's protocol for its version 1.11.
-        warnings.filterwarnings("ignore", "The `probability` parameter", FutureWarning)
-        model: Any = clone(classifier)
-        return model.fit(features, labels)
-
-
-def _check(features: ArrayLike, labels: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    x, y = np.asarray(features, float), np.asarray(labels)
-    if x.ndim != 2 or y.shape != x.shape[:1]:
-        raise InvalidParameterError(
-            f"`features` has shape {x.shape} and `labels` {y.shape}. Pass one row of features "
-            "and one label per person."
-        )
-    if len(np.unique(y)) < 2:
-        raise InvalidParameterError("`labels` holds one class only: there is nothing to tell.")
-    return x, y
-
-
-def _auc(truth: np.ndarray, probability: np.ndarray, classes: np.ndarray) -> float:
+def _auc(classifier: Any, x: np.ndarray, y: np.ndarray, x_test: np.ndarray, truth: np.ndarray):
     from sklearn.metrics import roc_auc_score
 
+    model: Any = clone(classifier)
+    with warnings.catch_warnings():
+        # scikit-learn announces the end of the paper's protocol for version 1.11.
+        warnings.filterwarnings("ignore", "The `probability` parameter", FutureWarning)
+        model.fit(x, y)
+    probability, classes = model.predict_proba(x_test), model.classes_
     if len(classes) == 2:
-        return float(roc_auc_score(truth == classes[1], probability[:, 1]))
-    return float(
-        roc_auc_score(truth, probability, multi_class="ovo", average="macro", labels=classes)
-    )
+        return roc_auc_score(truth == classes[1], probability[:, 1])
+    return roc_auc_score(truth, probability, multi_class="ovo", average="macro", labels=classes)

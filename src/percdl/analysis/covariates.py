@@ -1,8 +1,7 @@
-"""Age, speed, sex: how values of people go with what else is known of them."""
+"""Regression on covariates such as age, speed or sex, with permutation tests."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,25 +9,112 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import scipy.stats
-from jaxtyping import Bool
+from jaxtyping import Float
 from numpy.typing import ArrayLike
-from scipy.stats import permutation_test
 
-from percdl.analysis.clusters import Cluster, check_permutations, permute_clusters
-from percdl.analysis.contrasts import (
-    as_generator,
-    chance_of,
+from percdl.analysis.groups import canonical_order, center
+from percdl.analysis.permutation import (
+    Cluster,
+    check_permutations,
     critical_value,
+    permute,
+    permute_clusters,
     regression_contrast,
-    steady,
+    tabulate_clusters,
 )
-from percdl.analysis.design import Design, build_design
-from percdl.analysis.regression import CovariateTest, Regression
-from percdl.analysis.samples import canonical_order
 from percdl.exceptions import InvalidParameterError
 
-# How many permuted values are held at a time.
-BATCH_SIZE = 2**22
+
+@dataclass(frozen=True, eq=False)
+class CovariateTest:
+    """Test of one covariate beside the others, by Freedman and Lane.
+
+    Attributes
+    ----------
+    statistic : array (...)
+        t of its coefficient, or F if it has several (a category of three or more levels).
+    p_adjusted : array (...)
+        Corrected for the number of values. Along a cycle, all samples of a cluster have the p
+        value of the cluster, and samples outside of clusters have 1.
+    clusters : tuple of Cluster
+        Along a cycle; otherwise empty.
+    """
+
+    statistic: np.ndarray
+    p_adjusted: np.ndarray
+    clusters: tuple[Cluster, ...]
+
+    @property
+    def p_value(self) -> float:
+        """P value of the covariate as a whole: the smallest of all values."""
+        return float(self.p_adjusted.min())
+
+    def significant(self, level: float = 0.05) -> tuple[Cluster, ...]:
+        """Return the clusters with a p value of at most ``level``."""
+        return tuple(cluster for cluster in self.clusters if cluster.p_value <= level)
+
+
+@dataclass(frozen=True, eq=False)
+class Regression:
+    """A linear regression of values of people on covariates.
+
+    Attributes
+    ----------
+    terms : tuple of str
+        The T terms, such as ``"intercept"``, ``"age"``, ``"group[Parkinson]"``.
+    coefficient, standard_error, t, p_value : array (T, ...)
+        Of each term, the others held fixed. p values are those of Student's t, per value.
+    r_squared, adjusted_r_squared : array (...)
+        Share of the variance explained.
+    tests : dict of str to CovariateTest
+        Test of each covariate, corrected for the number of values.
+    n_subjects, n_left_out, dof : int
+        Subjects used, subjects with missing values, degrees of freedom.
+    """
+
+    terms: tuple[str, ...]
+    coefficient: Float[np.ndarray, "T ..."]
+    standard_error: Float[np.ndarray, "T ..."]
+    t: Float[np.ndarray, "T ..."]
+    p_value: Float[np.ndarray, "T ..."]
+    r_squared: np.ndarray
+    adjusted_r_squared: np.ndarray
+    tests: dict[str, CovariateTest]
+    n_subjects: int
+    n_left_out: int
+    dof: int
+
+    def __repr__(self) -> str:
+        found = ", ".join(f"{name} p = {test.p_value:.3g}" for name, test in self.tests.items())
+        return f"Regression({self.n_subjects} subjects, {self.n_left_out} left out; {found})"
+
+    def coefficient_of(self, term: str) -> np.ndarray:
+        """Return the coefficients of one term, for all values."""
+        if term not in self.terms:
+            raise InvalidParameterError(
+                f"There is no term {term!r}; there are {', '.join(self.terms)}."
+            )
+        return np.asarray(self.coefficient[self.terms.index(term)])
+
+    def table(self) -> pd.DataFrame:
+        """Return one row per term and value."""
+        n_values = self.coefficient[0].size
+        columns = {
+            "term": np.repeat(self.terms, n_values),
+            "value": np.tile(np.arange(n_values), len(self.terms)),
+        }
+        for name in ("coefficient", "standard_error", "t", "p_value"):
+            columns[name] = getattr(self, name).ravel()
+        return pd.DataFrame(columns)
+
+    def cluster_table(self, sfreq: float | None = None) -> pd.DataFrame:
+        """Return one row per covariate and cluster; with a sampling rate, in seconds too."""
+        parts = {
+            n: tabulate_clusters(test.clusters, None, sfreq) for n, test in self.tests.items()
+        }
+        some = {name: part for name, part in parts.items() if len(part)}
+        table = pd.concat(some or dict(list(parts.items())[:1]), names=["covariate", None])
+        return table.reset_index("covariate").reset_index(drop=True)
 
 
 def regress(
@@ -41,7 +127,7 @@ def regress(
     n_permutations: int = 1000,
     random_state: Any = 0,
 ) -> Regression:
-    """Regress parameters or curves of people on covariates, all of them together.
+    """Regress parameters or curves of people on covariates.
 
     ``value = intercept + sum of coefficient x covariate``, by least squares for each value. A
     coefficient is a partial effect: with ``covariates[["group", "age", "speed"]]``, that of the
@@ -50,20 +136,21 @@ def regress(
     Parameters
     ----------
     values : array (S,), (S, F), (S, L) or (S, L, P)
-        One row per person: parameters, or curves such as ``effects.timing[:, k, 0]``.
+        One row per person: parameters, or curves such as ``effects.timing[:, k, 0]``. Average
+        several recordings of one person first, see `average_persons`.
     covariates : DataFrame of S rows
-        In the same order. Numbers are centred, text, categories and truth values compared with a
-        reference level, so that the intercept is the average person of the reference. People with
-        anything missing are left out, and counted.
+        In the same order. Numbers are centred; text, categories and booleans are compared with a
+        reference level, so the intercept is the average person of the reference. People with
+        missing values are left out, and counted.
     along_cycle : bool
         Whether values are curves: neighbouring samples then form clusters, as in
-        `compare_groups`. Else every value is tested by itself, the largest statistic of each
-        permutation correcting for their number.
+        `compare_groups`. Otherwise every value is tested alone, corrected by the largest statistic
+        of each permutation.
     reference : dict, optional
         Level that others are compared with, such as ``{"group": "Healthy"}``; by default the
-        first category, or the first in the alphabet.
+        first category, or the first in alphabetical order.
     pointwise_level, n_permutations, random_state
-        As in `compare_groups`.
+        See `compare_groups`.
 
     Returns
     -------
@@ -72,21 +159,13 @@ def regress(
 
     Notes
     -----
-    The tests permute the residuals of the regression on all other covariates (Freedman and
-    Lane, 1983; Winkler et al., 2014, https://doi.org/10.1016/j.neuroimage.2014.01.060): with
-    other covariates in the model they are approximate, without them exact. They assume that
-    residuals are alike in all people, unlike `compare_groups`, which lets groups differ in
-    spread.
+    The tests permute the residuals of the regression on all other covariates (Freedman and Lane,
+    1983; Winkler et al., 2014, https://doi.org/10.1016/j.neuroimage.2014.01.060). They are exact
+    for a single covariate and approximate otherwise, and assume the same residual variance for
+    all people. Adjusting cannot separate a group from a covariate that only it has; a covariate
+    that follows from others raises an error. See docs/groups.md.
 
-    Adjusting is no cure for a group that has its covariate to itself: where all patients are old
-    and all others young, or recorded with another sensor, nothing can tell the two apart. A
-    covariate that follows from others raises an error; one that nearly does has large standard
-    errors. Whether to adjust at all is a question about causes: if a disease slows people
-    down, a difference adjusted for speed is only what is left of its effect.
-
-    People with several recordings: average them first, see `average_persons`.
-
-    Cost O(n_permutations S F T) for each covariate, with F values of each person and T terms.
+    Cost O(n_permutations S F T) for each covariate, with F values per person and T terms.
 
     Examples
     --------
@@ -100,25 +179,102 @@ def regress(
     check_permutations("regress", n_permutations, pointwise_level)
     everyone = np.asarray(values, float)
     _check(everyone, covariates, along_cycle)
-    known = _complete(everyone, covariates)
-    rows = np.flatnonzero(known)[canonical_order(everyone[known])]
+    finite = np.isfinite(everyone.reshape(len(everyone), -1)).all(1)
+    known = covariates.notna() & ~covariates.isin([np.inf, -np.inf])
+    complete = finite & known.all(axis=1).to_numpy()
+    rows = np.flatnonzero(complete)[canonical_order(everyone[complete])]
     kept = everyone[rows]
     # Samples of a cycle share a unit, parameters and channels do not.
     in_units = kept if kept.ndim > 1 + along_cycle else kept[..., None]
-    centred = steady(in_units).reshape(kept.shape)
+    centred = center(in_units).reshape(kept.shape)
     design = build_design(covariates.iloc[rows], dict(reference or {}))
-    rule = _Rule(along_cycle, pointwise_level, n_permutations, random_state)
+    tester = _Tester(along_cycle, pointwise_level, n_permutations, random_state)
     return Regression(
         terms=design.terms,
-        tests={name: rule.test(design, name, centred) for name in design.columns_of},
+        tests={name: tester.test(design, name, centred) for name in design.columns_of},
         n_subjects=len(kept),
         n_left_out=len(everyone) - len(kept),
         **_least_squares(design, centred, np.mean(kept, axis=0, keepdims=True)),
     )
 
 
+@dataclass(frozen=True, eq=False)
+class Design:
+    """Terms, columns (S, T) and the columns of each covariate in a regression."""
+
+    terms: tuple[str, ...]
+    matrix: Float[np.ndarray, "S T"]
+    columns_of: dict[str, list[int]]
+
+    def split(self, covariate: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return the columns of a covariate, and all others."""
+        own = self.columns_of[covariate]
+        return self.matrix[:, own], np.delete(self.matrix, own, axis=1)
+
+
+def build_design(covariates: pd.DataFrame, reference: Mapping[str, Any]) -> Design:
+    """Return the columns of complete covariates: numbers centred, categories as indicators."""
+    columns: dict[str, np.ndarray] = {"intercept": np.ones(len(covariates))}
+    columns_of = {}
+    for name, column in covariates.items():
+        own = _encode(str(name), column, reference.get(str(name)))
+        columns_of[str(name)] = list(range(len(columns), len(columns) + len(own)))
+        columns |= own
+    design = Design(tuple(columns), np.stack(list(columns.values()), 1), columns_of)
+    _check_rank(design)
+    return design
+
+
+def _encode(name: str, column: pd.Series, reference: Any) -> dict[str, np.ndarray]:
+    """Return a centred number, or one indicator per level except the reference."""
+    numeric = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        levels = [str(x) for x in column.cat.remove_unused_categories().cat.categories]
+    else:
+        levels = sorted(set(column.astype(str)))
+    if len(levels) < 2:
+        raise InvalidParameterError(
+            f"Covariate {name!r} is the same for all subjects without missing values. Leave it "
+            "out."
+        )
+    if numeric:
+        values = column.to_numpy(float)
+        return {name: values - values.mean()}
+    first = levels[0] if reference is None else str(reference)
+    if first not in levels:
+        raise InvalidParameterError(
+            f"`reference={{{name!r}: {reference!r}}}`: no subject has it; {name} is one of "
+            f"{', '.join(levels)}."
+        )
+    of = column.astype(str).to_numpy()
+    return {f"{name}[{x}]": (of == x).astype(float) for x in levels if x != first}
+
+
+def _check_rank(design: Design) -> None:
+    """Raise if there are too few subjects, or covariates are linearly dependent."""
+    n_subjects, n_terms = design.matrix.shape
+    if n_subjects <= n_terms + 1:
+        raise InvalidParameterError(
+            f"{n_subjects} subjects have all values and covariates; the {n_terms} terms "
+            f"({', '.join(design.terms)}) need at least {n_terms + 2}."
+        )
+    scaled = design.matrix / np.linalg.norm(design.matrix, axis=0)
+    rank = np.linalg.matrix_rank(scaled)
+    if rank == n_terms:
+        return
+    redundant = [
+        repr(name)
+        for name, own in design.columns_of.items()
+        if rank - np.linalg.matrix_rank(np.delete(scaled, own, axis=1)) < len(own)
+    ]
+    raise InvalidParameterError(
+        f"Covariates {', '.join(redundant)} cannot be told apart in these subjects: one follows "
+        "from the others (such as a sensor used in one group only). Leave one out."
+    )
+
+
 @dataclass(frozen=True)
-class _Rule:
+class _Tester:
     """How covariates are tested."""
 
     along_cycle: bool
@@ -127,24 +283,29 @@ class _Rule:
     random_state: Any
 
     def test(self, design: Design, covariate: str, values: np.ndarray) -> CovariateTest:
-        """Permute what the other covariates leave of the values (Freedman and Lane)."""
+        """Permute the residuals of the values on the other covariates (Freedman and Lane)."""
         tested, others = design.split(covariate)
         contrast = regression_contrast(tested, others)
         flat = values.reshape(len(values), -1)
         rest = flat - others @ np.linalg.lstsq(others, flat, rcond=None)[0]
-        statistic = contrast(rest, axis=0).reshape(values.shape[1:])
+        statistic, shape = contrast(rest, axis=0), values.shape[1:]
+        clusters: tuple[Cluster, ...] = ()
         if self.along_cycle:
             curves = rest.reshape(*values.shape[:2], -1)
-            clusters = self._clusters(curves, contrast, tested.shape[1], design)
-            return CovariateTest(statistic, _spread(clusters, curves, values.shape[1:]), clusters)
-        adjusted = self._adjust(rest, contrast).reshape(values.shape[1:])
-        return CovariateTest(statistic, adjusted, ())
+            dof = len(rest) - len(design.terms)
+            clusters = self._clusters(curves, contrast, tested.shape[1], dof)
+            p_value = np.ones(curves.shape[1:])
+            for cluster in clusters:
+                p_value[cluster.start : cluster.stop, cluster.channel] = cluster.p_value
+        else:
+            done = permute((rest,), contrast, "pairings", self.n_permutations, self.random_state)
+            largest = np.abs(done.null).max(1, keepdims=True)
+            p_value = done.p_value(np.abs(done.statistic), largest)
+        return CovariateTest(statistic.reshape(shape), p_value.reshape(shape), clusters)
 
-    def _clusters(self, rest, contrast, n_tested: int, design: Design) -> tuple[Cluster, ...]:
-        dof = len(rest) - len(design.terms)
+    def _clusters(self, rest, contrast, n_tested: int, dof: int) -> tuple[Cluster, ...]:
         return permute_clusters(
-            # MNE permutes the rows of two samples; here they are one.
-            [rest[:1], rest[1:]],
+            [rest[:1], rest[1:]],  # MNE permutes the rows of two samples; here they are one
             lambda *parts: contrast(np.concatenate(parts, axis=-1)),
             critical_value(self.pointwise_level, n_tested, dof),
             two_sided=n_tested == 1,
@@ -152,25 +313,9 @@ class _Rule:
             random_state=self.random_state,
         )
 
-    def _adjust(self, rest: np.ndarray, contrast) -> np.ndarray:
-        found: Any = permutation_test(
-            (rest,),
-            contrast,
-            permutation_type="pairings",
-            vectorized=True,
-            axis=0,
-            n_resamples=self.n_permutations - 1,
-            batch=max(1, BATCH_SIZE // rest.size),
-            # `rng` is unknown to SciPy before 1.15.
-            random_state=as_generator(self.random_state),  # pyright: ignore[reportCallIssue]
-        )
-        null = np.abs(found.null_distribution).max(1, keepdims=True)
-        drawn = math.factorial(len(rest)) > self.n_permutations - 1
-        return chance_of(np.abs(found.statistic), null, drawn)
-
 
 def _least_squares(design: Design, values: np.ndarray, mean: np.ndarray) -> dict[str, Any]:
-    """Return coefficients and what goes with them, for all values (less their mean) together."""
+    """Return coefficients and their statistics, for all values (less their mean) at once."""
     x, flat = design.matrix, values.reshape(len(values), -1)
     dof = len(x) - x.shape[1]
     coefficient = np.linalg.lstsq(x, flat, rcond=None)[0]
@@ -188,30 +333,15 @@ def _least_squares(design: Design, values: np.ndarray, mean: np.ndarray) -> dict
     return shaped | {name: array.reshape(shape) for name, array in of_all.items()} | {"dof": dof}
 
 
-def _spread(clusters: tuple[Cluster, ...], curves: np.ndarray, shape: tuple[int, ...]):
-    """Return the p value of the cluster that each sample is in, 1 outside."""
-    p_value = np.ones(curves.shape[1:])
-    for cluster in clusters:
-        p_value[cluster.start : cluster.stop, cluster.channel] = cluster.p_value
-    return p_value.reshape(shape)
-
-
-def _complete(values: np.ndarray, covariates: pd.DataFrame) -> Bool[np.ndarray, " S"]:
-    """Say who has all values and all covariates."""
-    finite = np.isfinite(values.reshape(len(values), -1)).all(1)
-    known = covariates.notna() & ~covariates.isin([np.inf, -np.inf])
-    return finite & known.all(axis=1).to_numpy()
-
-
 def _check(values: np.ndarray, covariates: pd.DataFrame, along_cycle: bool) -> None:
-    if len(values) != len(covariates) or values.ndim == 0:
+    if values.ndim == 0 or len(values) != len(covariates):
         raise InvalidParameterError(
-            f"There are {len(values)} rows of values and {len(covariates)} rows of covariates. "
-            "Pass one row of each per person, in the same order."
+            f"There are {len(np.atleast_1d(values))} rows of values and {len(covariates)} rows of "
+            "covariates. Pass one row of each per person, in the same order."
         )
     if not len(covariates.columns):
-        raise InvalidParameterError("`covariates` has no column: there is nothing to regress on.")
+        raise InvalidParameterError("`covariates` has no column. Pass at least one.")
     if along_cycle and values.ndim not in (2, 3):
         raise InvalidParameterError(
-            f"`along_cycle=True` takes curves (S, L) or (S, L, P), not shape {values.shape}."
+            f"`along_cycle=True` needs curves (S, L) or (S, L, P), not shape {values.shape}."
         )

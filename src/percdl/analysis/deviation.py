@@ -1,60 +1,55 @@
-"""How far a person is from a reference population, and where in the cycle."""
+"""How far a subject is from a reference population, and where in the cycle."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int, Shaped
 from numpy.typing import ArrayLike
+from scipy.fft import dst
 
+from percdl.analysis.checks import as_personalization
 from percdl.analysis.effects import SLOWEST
-from percdl.analysis.features import describe_people
-from percdl.analysis.fitted import as_personalization
-from percdl.analysis.members import (
-    Groups,
-    Persons,
-    check_same_model,
-    check_size,
-    find_members,
-    name_persons,
-)
-from percdl.analysis.reference import Reference
+from percdl.analysis.reference import LEAST_PERSONS, Reference
 from percdl.exceptions import InvalidParameterError
+from percdl.transforms import TimeWarp
 
 if TYPE_CHECKING:
     from percdl.estimators.base import BaseCDL
     from percdl.estimators.personalization import Personalization
 
+Groups = Sequence[str | None] | np.ndarray | None
+Persons = Sequence[object] | np.ndarray | Mapping[str, object] | None
+
 
 @dataclass(frozen=True, eq=False)
 class Deviation:
-    """How far each subject is from a reference population that it is no part of.
+    """Distance of each subject from a reference population without that subject.
 
     Attributes
     ----------
     subjects : tuple of str
-        Who is judged, in the order of the fit.
+        Subject ids, in the order of the fit.
     groups : tuple of str or None
         Their groups.
     is_reference : array (S,)
-        Who of them is a member of the reference population.
+        Members of the reference population.
     index : array (S,)
-        The deviation index: the Mahalanobis distance over the median one of the reference's
-        own members. 1 is a typical member, 2 twice as far from the norm; NaN for subjects
-        without any atom.
+        The deviation index: the Mahalanobis distance over its median in the reference. 1 is a
+        typical member, 2 twice as far from the norm; NaN for subjects without any atom.
     atom_index : array (S, K)
-        The same of each atom alone; NaN for subjects without the atom.
+        The same for each atom alone; NaN for subjects without the atom.
     percentile : array (S,)
-        Percentage of the other members of the reference, each left out of it in turn, whose
-        index is smaller: 0 to 100.
+        Percentage (0 to 100) of the other members of the reference with a smaller index.
     profile : array (S, K, L, P)
         z-scores of the personal atoms, sample by sample: where the cycle is higher or lower.
     timing_profile : array (S, K, C, L)
-        z-scores of the logarithm of local speed psi': above 0 where the subject runs faster
-        through its cycle than the reference. C = 0 where the transform warps no time.
+        z-scores of the logarithm of the local speed psi': above 0 where the subject is faster than
+        the reference. C = 0 if the transform has no time warp.
     """
 
     subjects: tuple[str, ...]
@@ -67,7 +62,6 @@ class Deviation:
     timing_profile: Float[np.ndarray, "S K C L"]
 
     def __repr__(self) -> str:
-        """Say who is far away: the arrays are long."""
         known = self.table().dropna(subset="index")
         if not len(known):
             return f"Deviation({len(self.subjects)} subjects, no index)"
@@ -78,7 +72,7 @@ class Deviation:
         )
 
     def table(self) -> pd.DataFrame:
-        """Return one row per subject, the largest index first, unknown ones last.
+        """Return one row per subject, the largest index first and NaN last.
 
         Columns subject, group, is_reference, index, percentile, and atom_0, ... with the index
         of each atom.
@@ -106,50 +100,50 @@ def measure_deviation(
     space: str = "parameters",
     shrinkage: float | None = None,
 ) -> Deviation:
-    r"""Judge every subject by a reference population from which it is left out.
+    r"""Measure the distance of every subject from a reference population.
 
-    The index is a Mahalanobis distance with shrinkage, over its median in the reference, each
-    member left out in turn:
+    The index is a Mahalanobis distance with shrinkage, over its median in the reference, with
+    each member left out in turn:
 
     .. math:: \sqrt{y^\top C^{-1} y}, \qquad C = (1 - \alpha) S + \alpha I.
 
     y is the difference of a subject's features from the mean of the reference and S the
     covariance there, in units of the spread of each kind of feature; :math:`\alpha` is the
     shrinkage of scikit-learn's ``OAS``. All four are those of the other members, exactly.
-    Features that do not vary in the reference are not judged.
+    Features that do not vary in the reference are ignored.
 
     Parameters
     ----------
     fitted : PerCDL, IndCDL or Personalization
-        Who is judged: the subjects of a fit, or people met afterwards, ``model.personalize(new)``.
+        The subjects to judge: those of a fit, or new ones, ``model.personalize(new)``.
     groups : list of str, optional
-        Group of each subject, such as ``cohort.groups``; of those of ``reference_from`` where
-        that is given.
+        Group of each subject, such as ``cohort.groups``; of the subjects of ``reference_from`` if
+        that is passed.
     reference : str or array of bool, optional
-        The group that is the reference, or whether each subject belongs to it. By default
-        everyone, where there are no groups.
+        The reference group, or whether each subject belongs to it. By default everyone, if there
+        are no groups.
     reference_from : PerCDL, IndCDL or Personalization, optional
-        Where the reference is, if it is not among those who are judged.
+        The subjects that contain the reference, if they are not those to judge.
     persons : list or dict, optional
-        Who each subject is, where several recordings are of one person: all of them are left
-        out together. One per subject, as ``groups``, or a dict of subject to person. By default
-        subjects with the same id are the same person, and all others differ.
+        Person of each subject, if people have several recordings: they are left out together.
+        One per subject, as ``groups``, or a dict of subject to person. By default subjects with
+        the same id are the same person.
     space : {"parameters", "atoms"}
-        What people are compared by: the parameters, a time warp by its displacement, since its
-        layers are redundant; or the personal atoms. See `features.describe_people`.
+        The features: the parameters (a time warp by the sine coefficients of its displacement,
+        since its layers are redundant) or the personal atoms.
     shrinkage : float, optional
-        Fixed share of the shrinkage, 0 to 1, instead of that of OAS.
+        Fixed shrinkage, 0 to 1, instead of that of OAS.
 
     Returns
     -------
     Deviation
-        The index of everyone, its percentile, and profiles along the cycle.
+        The index of every subject, its percentile, and profiles along the cycle.
 
     Notes
     -----
-    With several atoms the features of all count together; for a subject without some atom
-    those of the others do, against the members who have them. Cost O(n F^3) for n members and
-    F features: seconds for 2,000 members and 200 features.
+    The features of all atoms count together; a subject without some atom is judged by the others,
+    against the members who have them. Cost O(n F^3) for n members and F features: seconds for
+    2,000 members and 200 features.
 
     Examples
     --------
@@ -167,15 +161,15 @@ def measure_deviation(
     """
     judged = as_personalization(fitted)
     home = judged if reference_from is None else as_personalization(reference_from)
-    check_same_model(judged, home)
+    _check_same_model(judged, home)
     if shrinkage is not None and not 0 <= shrinkage <= 1:
         raise InvalidParameterError(
             f"`measure_deviation(shrinkage={shrinkage!r})` must be between 0 and 1, or None."
         )
-    members = find_members(groups, reference, len(home.subjects))
+    members = _find_members(groups, reference, len(home.subjects))
     everyone = [home] if judged is home else [home, judged]
-    who = name_persons(persons, everyone)
-    check_size(who[: len(members)][members], reference)
+    who = _name_persons(persons, everyone)
+    _check_size(who[: len(members)][members], reference)
     members = np.concatenate([members, np.zeros(len(who) - len(members), bool)])
 
     described = [describe_people(part, space) for part in everyone]
@@ -197,10 +191,36 @@ def measure_deviation(
     )
 
 
-def local_speed(warps: Float[np.ndarray, "*batch L"]) -> Float[np.ndarray, "*batch L"]:
-    """Return psi', population samples per sample of the subject: above 1 where it is faster.
+def describe_people(
+    found: Personalization, space: str = "parameters"
+) -> tuple[Float[np.ndarray, "S K F"], Int[np.ndarray, " F"]]:
+    """Return the features of all atoms, and the kind of each feature (kinds share a unit).
 
-    By central differences, of warps such as ``model.warps_``.
+    NaN for subjects without the atom. In the space ``"atoms"`` the features are the samples of
+    the personal atoms. In ``"parameters"`` every parameter is a kind of its own, except those of a
+    time warp: different parameters can make the same warp, so it is described by the first sine
+    coefficients of its displacement ``psi(t) - t`` in samples, one-to-one for a single layer.
+    """
+    if space not in ("parameters", "atoms"):
+        raise InvalidParameterError(f"`space={space!r}` must be one of 'parameters', 'atoms'.")
+    if space == "atoms":
+        atoms = found.personal_dictionary
+        values = atoms.reshape(*atoms.shape[:2], -1)
+        return values, np.zeros(values.shape[2], int)
+    warp, where = found.transform.warp_part(*found.dictionary.shape[1:]) or (None, slice(0))
+    if not isinstance(warp, TimeWarp):
+        return found.params, np.arange(found.params.shape[2])
+    length = found.dictionary.shape[1]
+    inside = (found.warps - np.arange(length))[..., 1:-1]
+    sines = np.asarray(dst(inside, type=1))[..., : warp.width] / (length - 1)
+    sines = sines.reshape(*found.params.shape[:2], -1)
+    others = np.delete(found.params, where, axis=2)
+    kinds = np.concatenate([np.zeros(sines.shape[2], int), 1 + np.arange(others.shape[2])])
+    return np.concatenate([sines, others], axis=2), kinds
+
+
+def local_speed(warps: Float[np.ndarray, "*batch L"]) -> Float[np.ndarray, "*batch L"]:
+    """Return psi' by central differences: above 1 where the subject is faster.
 
     >>> local_speed(np.array([[0.0, 1.0, 3.0, 5.0]]))
     array([[1. , 1.5, 2. , 2. ]])
@@ -216,7 +236,7 @@ def _measure(values, kinds, who, members, shrinkage) -> tuple[np.ndarray, np.nda
     for k in range(n_atoms):
         rows, comparable = known[:, k], members & known[:, k]
         atom_index[rows, k] = _judge(values[:, [k]], kinds, rows, who, comparable, shrinkage)
-    # Whoever has the same atoms is judged by those, against the members who have them too.
+    # Subjects with the same atoms are judged by those, against the members who have them too.
     for atoms in np.unique(known[known.any(1)], axis=0):
         rows, comparable = (known == atoms).all(1), members & known[:, atoms].all(1)
         index[rows] = _judge(values[:, atoms], kinds, rows, who, comparable, shrinkage)
@@ -224,7 +244,7 @@ def _measure(values, kinds, who, members, shrinkage) -> tuple[np.ndarray, np.nda
 
 
 def _judge(values, kinds, rows, who, members, shrinkage) -> np.ndarray | float:
-    """Return the index of some subjects; NaN where the reference has too few members."""
+    """Return the index of some subjects; NaN if the reference has too few members."""
     n_subjects, n_atoms, _ = values.shape
     kinds = (kinds + np.arange(n_atoms)[:, None] * (kinds.max(initial=0) + 1)).ravel()
     values = values.reshape(n_subjects, -1)
@@ -234,8 +254,8 @@ def _judge(values, kinds, rows, who, members, shrinkage) -> np.ndarray | float:
     varies = norm.varies
     if not varies.any():
         raise InvalidParameterError(
-            "The parameters do not vary in the reference, so nobody can be compared with it. Fit "
-            "a model with a transform, such as `PerCDL(transform=TimeWarp())`."
+            "The parameters do not vary in the reference, so no subject can be compared with it. "
+            "Fit a model with a transform, such as `PerCDL(transform=TimeWarp())`."
         )
     values, kinds = values[:, varies], kinds[varies]
     norm = Reference(values[members], who[members], kinds)
@@ -268,3 +288,73 @@ def _rank(index, who, members) -> np.ndarray:
         below[s] -= (own < index[s]).sum()
         total[s] -= len(own)
     return np.where(np.isnan(index), np.nan, 100 * below / np.maximum(total, 1))
+
+
+def _find_members(
+    groups: Groups, reference: str | ArrayLike | None, n_subjects: int
+) -> Bool[np.ndarray, " S"]:
+    """Return which subjects belong to the reference."""
+    if groups is not None and len(groups) != n_subjects:
+        raise InvalidParameterError(
+            f"There are {n_subjects} subjects and {len(groups)} groups. Pass the group of each "
+            "subject of the fit, such as `cohort.groups`."
+        )
+    labels = [] if groups is None else list(groups)
+    names = ", ".join(repr(name) for name in dict.fromkeys(labels) if name is not None)
+    if isinstance(reference, str):
+        if reference not in labels:
+            raise InvalidParameterError(
+                f"`measure_deviation(reference={reference!r})` is none of the groups: "
+                f"{names or 'there are none; pass `groups`'}."
+            )
+        return np.array([name == reference for name in labels])
+    if reference is None:
+        if groups is not None:
+            raise InvalidParameterError(
+                "`measure_deviation` needs the reference group: pass `reference=`, one of "
+                f"{names}."
+            )
+        return np.ones(n_subjects, bool)
+    mask = np.asarray(reference)
+    if mask.shape != (n_subjects,) or mask.dtype != bool:
+        raise InvalidParameterError(
+            f"`reference` must be a group or {n_subjects} booleans, one per subject; it is an "
+            f"array of {mask.dtype} of shape {mask.shape}."
+        )
+    return mask
+
+
+def _name_persons(
+    persons: Persons, everyone: Sequence[Personalization]
+) -> Shaped[np.ndarray, " S"]:
+    """Return the person of each subject: those of the reference, then those to judge."""
+    home = everyone[0].subjects
+    if persons is not None and not isinstance(persons, Mapping):
+        if len(persons) != len(home):
+            raise InvalidParameterError(
+                f"There are {len(home)} subjects and {len(persons)} persons. Pass one per "
+                "subject, as `groups`, or a dict of subject to person."
+            )
+        persons = dict(zip(home, persons, strict=True))
+    names = {} if persons is None else persons
+    return np.array([str(names.get(s, s)) for part in everyone for s in part.subjects])
+
+
+def _check_same_model(judged: Personalization, home: Personalization) -> None:
+    same = judged.transform == home.transform
+    if not same or not np.array_equal(judged.dictionary, home.dictionary):
+        raise InvalidParameterError(
+            "`measure_deviation` compares subjects of one model, but these have other atoms or "
+            "transforms than the reference. Pass `model.personalize(new)` of the model that is "
+            "`reference_from`."
+        )
+
+
+def _check_size(persons: np.ndarray, reference: object) -> None:
+    n_persons = len(np.unique(persons))
+    if n_persons < LEAST_PERSONS:
+        name = f" {reference!r}" if isinstance(reference, str) else ""
+        raise InvalidParameterError(
+            f"The reference{name} has {n_persons} person(s); it needs at least {LEAST_PERSONS}, "
+            "and many more for a good estimate."
+        )

@@ -1,13 +1,13 @@
-"""What segments tell about the common atom and about each subject's parameters.
+"""Information of the segments about the common atom and the parameters of each subject.
 
-Around a fit, a segment is linear in all that is unknown,
+Around a fit, a segment is linear in all unknowns,
 ``y_j = z_j g + g dz_j + z_j (J da + T dphi) + noise``, with ``g = f(phi, a)``, J its
 derivative in a and T in phi. The amplitudes are profiled out segment by segment and the
-parameters subject by subject (a Schur complement); what is left is the information about phi,
-a sum over subjects.
+parameters subject by subject (a Schur complement). The rest is the information about phi, a sum
+over subjects.
 
-Parameters are written ``da = root u``, where u has unit variance if the segments say nothing:
-what they leave open is bounded by how far parameters can be off at all.
+Parameters are written ``da = root u``, where u has unit variance without data, so their errors
+stay bounded.
 """
 
 from __future__ import annotations
@@ -24,12 +24,15 @@ from percdl.steps.compilation import program
 from percdl.transforms.base import Transform, WarpTransform
 from percdl.transforms.division import divide
 
-# Compiled programs take NumPy arrays as they take JAX arrays.
+# Compiled programs accept NumPy arrays as well as JAX arrays.
 Values = Array | np.ndarray
 
 
 class Chunk(NamedTuple):
-    """B subjects: parameters, segments, and which samples of these were observed."""
+    """Parameters and segments of one atom in B subjects, E slots each.
+
+    Empty slots have amplitude 0. Channels are flattened behind time.
+    """
 
     params: Float[Values, "B M"]
     values: Float[Values, "B E LP"]
@@ -38,7 +41,7 @@ class Chunk(NamedTuple):
 
 
 class Information(NamedTuple):
-    """Sums over subjects that decide how well a common atom is known.
+    """Sums over subjects that determine the error of a common atom.
 
     Attributes
     ----------
@@ -56,11 +59,11 @@ class Information(NamedTuple):
 
 
 class Tangent(NamedTuple):
-    """A subject's personal atom, the derivatives of it and of the warp, and their weight.
+    """A subject's personal atom and its derivatives.
 
     ``by_params`` (L P, M) and ``warp`` (C L, M) are derivatives in u, ``by_atom`` (L P, L P) is
-    T; ``weight`` Q (L P, L P) is ``sum_j z_j^2`` over the observed samples, less what the
-    amplitudes absorb.
+    T; ``weight`` Q (L P, L P) is ``sum_j z_j^2`` over the observed samples, less the share that
+    the amplitudes absorb.
     """
 
     value: Float[Array, " LP"]
@@ -71,7 +74,7 @@ class Tangent(NamedTuple):
 
 
 class Model(NamedTuple):
-    """One atom, seen as a linear model: phi, root, sigma^2."""
+    """Linear model of one atom: phi, root, sigma^2."""
 
     atom: Float[Values, "L P"]
     root: Float[Values, "M M"]
@@ -80,10 +83,10 @@ class Model(NamedTuple):
 
 @partial(program, static_argnames=("transform", "profile"))
 def measure_fit(transform: Transform, profile: bool, model: Model, chunk: Chunk):
-    """Return, for each subject, the squared residual and how well its parameters are seen.
+    """Return the squared residual of each subject, and eigenvalues (B, M) of its information.
 
-    The latter are the eigenvalues (B, M) of ``root^T J^T Q J root``: a direction with
-    eigenvalue e takes ``e / (e + sigma^2)`` degrees of freedom.
+    These are the eigenvalues of ``root^T J^T Q J root``: a direction with eigenvalue e takes
+    ``e / (e + sigma^2)`` degrees of freedom.
     """
 
     def one(subject: Chunk):
@@ -100,7 +103,7 @@ def measure_fit(transform: Transform, profile: bool, model: Model, chunk: Chunk)
 def sum_information(
     transform: Transform, profile: bool, model: Model, chunk: Chunk
 ) -> Information:
-    """Add up what the subjects tell about the common atom.
+    """Sum the information of the subjects about the common atom.
 
     With neither parameters nor amplitudes unknown (root zero, no profile), ``atom`` is
     ``Sigma / sigma^2`` of Theorem 1.
@@ -130,9 +133,9 @@ def spread_errors(
     covariance: Float[Array, "LP LP"],
     chunk: Chunk,
 ) -> tuple[Float[Array, "B LP"], Float[Array, "B CL"]]:
-    """Return the variances of personal atoms and of warps that the noise causes.
+    """Return the variances of personal atoms and of warps due to the noise.
 
-    A subject's parameters err by themselves, and by following the errors of the common atom.
+    A subject's parameters have errors of their own, and follow those of the common atom.
     """
 
     def one(subject: Chunk):

@@ -1,180 +1,239 @@
-"""Where along the cycle groups differ beyond chance."""
+"""Permutation tests: statistics to permute, and clusters of samples that differ.
+
+Every statistic works along the last axis (or ``axis``), for all samples of a cycle or all
+parameters at once, and is zero where nobody varies.
+"""
 
 from __future__ import annotations
 
+import math
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
+import scipy.stats
 from jaxtyping import Float
-from numpy.typing import ArrayLike
+from sklearn.utils import check_random_state
 
-from percdl.analysis.clusters import (
-    Cluster,
-    check_permutations,
-    permute_clusters,
-    tabulate_clusters,
-)
-from percdl.analysis.contrasts import compare_means, critical_value
-from percdl.analysis.samples import Labels, gather
+from percdl.analysis.groups import ROUNDING
 from percdl.exceptions import InvalidParameterError
+from percdl.signals.extras import require
+
+Statistic = Callable[..., np.ndarray]
+# Variances within a group are at least this share of the mean variance.
+LEAST_SHARE = 1e-12
+# Permuted values held in memory at a time.
+BATCH_SIZE = 2**22
 
 
-@dataclass(frozen=True, eq=False)
-class Comparison:
-    """The curves of some groups compared, sample by sample.
+def compare_means(*samples: np.ndarray, axis: int = -1) -> np.ndarray:
+    """Return Welch's t of two samples, or Welch's F (1951) of more.
+
+    Unlike Student's, they allow groups to differ in spread: permutation tests of means then keep
+    their level approximately (Chung and Romano, 2013, https://doi.org/10.1214/13-AOS1090). The F
+    is that of https://doi.org/10.1093/biomet/38.3-4.330.
+
+    >>> a, b = np.array([[1.0, 2.0, 3.0]]), np.array([[2.0, 3.0, 4.0]])
+    >>> compare_means(a, b)
+    array([-1.2247449])
+    """
+    sizes = np.array([sample.shape[axis] for sample in samples])
+    means = np.stack([sample.mean(axis) for sample in samples], -1)
+    spreads = np.stack([sample.var(axis, ddof=1) for sample in samples], -1)
+    total = spreads.mean(-1, keepdims=True)
+    errors = np.maximum(spreads, np.where(total > 0, LEAST_SHARE * total, 1)) / sizes
+    if len(samples) == 2:
+        return (means[..., 0] - means[..., 1]) / np.sqrt(errors.sum(-1))
+    count, weights = len(sizes), 1 / errors
+    share = weights / weights.sum(-1, keepdims=True)
+    centre = (share * means).sum(-1, keepdims=True)
+    between = (weights * (means - centre) ** 2).sum(-1) / (count - 1)
+    loss = ((1 - share) ** 2 / (sizes - 1)).sum(-1)
+    return between / (1 + 2 * (count - 2) / (count**2 - 1) * loss)
+
+
+def regression_contrast(
+    tested: Float[np.ndarray, "S q"], others: Float[np.ndarray, "S r"]
+) -> Statistic:
+    """Return the t (one column) or F (several) of the tested columns of a regression.
+
+    The statistic is a function of values (..., S): residuals of the regression on the other
+    columns, in any order.
+    """
+    beside = np.linalg.qr(others)[0]
+    own = tested - beside @ (beside.T @ tested)
+    # QR may flip a direction; keep the sign of a single coefficient.
+    direction = own / np.linalg.norm(own) if own.shape[1] == 1 else np.linalg.qr(own)[0]
+    rank = direction.shape[1]
+    dof = len(tested) - rank - beside.shape[1]
+
+    def contrast(values: np.ndarray, axis: int = -1) -> np.ndarray:
+        values = np.moveaxis(values, axis, -1)
+        along = values @ direction
+        explained = np.sum(along**2, -1)
+        total = np.sum(values**2, -1) - np.sum((values @ beside) ** 2, -1)
+        left = np.maximum(total - explained, np.where(total > 0, LEAST_SHARE * total, 1)) / dof
+        return along[..., 0] / np.sqrt(left) if rank == 1 else explained / rank / left
+
+    return contrast
+
+
+def critical_value(level: float, n_tested: int, dof: float) -> float:
+    """Return the two-sided critical value of t (one tested direction), or that of F."""
+    if n_tested == 1:
+        return float(scipy.stats.t.isf(level / 2, dof))
+    return float(scipy.stats.f.isf(level, n_tested, dof))
+
+
+class Permuted(NamedTuple):
+    """A statistic (F,), its permutation distribution (B, F), and whether that is a sample."""
+
+    statistic: np.ndarray
+    null: np.ndarray
+    is_sampled: bool
+
+    def p_value(self, observed: Any, null: np.ndarray) -> np.ndarray:
+        """Return how often a null distribution reaches the observed values.
+
+        The observed grouping counts as one more permutation, unless all of them were listed.
+        """
+        # Permuted sums differ from observed ones by rounding, so ties need a margin.
+        count = (null >= np.asarray(observed) * (1 - ROUNDING)).sum(0)
+        return np.asarray((count + self.is_sampled) / (len(null) + self.is_sampled))
+
+
+def permute(
+    samples: Sequence[np.ndarray],
+    statistic: Statistic,
+    kind: Literal["independent", "pairings"],
+    n_permutations: int,
+    random_state: Any,
+) -> Permuted:
+    """Permute the rows of samples (n, F), all ways if there are fewer than ``n_permutations``."""
+    found: Any = scipy.stats.permutation_test(
+        samples,
+        statistic,
+        permutation_type=kind,
+        vectorized=True,
+        axis=0,
+        n_resamples=n_permutations - 1,
+        batch=max(1, BATCH_SIZE // sum(sample.size for sample in samples)),
+        # `rng` is unknown to SciPy before 1.15.
+        random_state=np.random.default_rng(  # pyright: ignore[reportCallIssue]
+            check_random_state(random_state).randint(2**31)
+        ),
+    )
+    sizes = [len(sample) for sample in samples]
+    n_ways = math.factorial(sum(sizes))
+    if kind == "independent":
+        n_ways //= math.prod(map(math.factorial, sizes))
+    return Permuted(
+        np.asarray(found.statistic), found.null_distribution, n_ways > n_permutations - 1
+    )
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Neighbouring samples of one channel whose statistic exceeds the threshold on one side.
 
     Attributes
     ----------
-    names : tuple of str
-        The G groups.
-    sizes : tuple of int
-        Members of each who have the curve.
-    means : array (G, L, P)
-        Mean curve of each group.
-    statistic : array (L, P)
-        Welch's t of two groups (positive where the first is above the second), his F of more.
-    threshold : float
-        Beyond it a sample belongs to a cluster.
-    clusters : tuple of Cluster
-        The least probable first.
+    channel, start, stop : int
+        Samples ``start`` to ``stop - 1`` of a channel.
+    mass : float
+        Sum of the statistic over the samples; negative if the first group is below the second, or
+        the slope is negative.
+    p_value : float
+        Share of the permutations whose largest cluster, in any channel, has at least this mass.
     """
 
-    names: tuple[str, ...]
-    sizes: tuple[int, ...]
-    means: Float[np.ndarray, "G L P"]
-    statistic: Float[np.ndarray, "L P"]
-    threshold: float
-    clusters: tuple[Cluster, ...]
-
-    def __repr__(self) -> str:
-        """Say who was compared, and what was found."""
-        who = " and ".join(f"{name} ({n})" for name, n in zip(self.names, self.sizes, strict=True))
-        return f"Comparison({who}; {len(self.clusters)} clusters, p = {self.p_value:.3g})"
-
-    @property
-    def difference(self) -> Float[np.ndarray, "L P"]:
-        """Mean of the first group less that of the second; of two groups only."""
-        if len(self.names) != 2:
-            raise InvalidParameterError(
-                f"{len(self.names)} groups have no single difference; use `means`, or compare "
-                "two of them."
-            )
-        return self.means[0] - self.means[1]
-
-    @property
-    def p_value(self) -> float:
-        """Of the whole comparison: that the groups have the same curves everywhere."""
-        return min((cluster.p_value for cluster in self.clusters), default=1.0)
-
-    def significant(self, level: float = 0.05) -> tuple[Cluster, ...]:
-        """Return the clusters with a p value of at most ``level``."""
-        return tuple(cluster for cluster in self.clusters if cluster.p_value <= level)
-
-    def table(self, sfreq: float | None = None) -> pd.DataFrame:
-        """Return one row per cluster: where it is, the mean difference in it, its p value.
-
-        With a sampling rate, its ends in seconds too.
-        """
-        differences = self.difference if len(self.names) == 2 else None
-        return tabulate_clusters(self.clusters, differences, sfreq)
+    channel: int
+    start: int
+    stop: int
+    mass: float
+    p_value: float
 
 
-def compare_groups(
-    curves: ArrayLike,
-    groups: Labels,
-    *names: str,
-    persons: Labels | None = None,
-    pointwise_level: float = 0.05,
-    n_permutations: int = 1000,
-    random_state: Any = 0,
-) -> Comparison:
-    """Test along the whole cycle whether groups have different curves.
+def permute_clusters(
+    samples: Sequence[np.ndarray],
+    statistic: Statistic,
+    threshold: float,
+    *,
+    two_sided: bool,
+    n_permutations: int,
+    random_state: Any,
+) -> tuple[Cluster, ...]:
+    """Return the clusters (Maris and Oostenveld, 2007), smallest p value first.
 
-    A t (two groups) or F statistic is computed at every sample. Neighbouring samples of one
-    channel beyond a threshold form a cluster; its mass is the sum of their statistics. People
-    are then exchanged between the groups at random, and the largest mass of each permutation,
-    over all samples and channels, is what chance brings. (Maris and Oostenveld, 2007,
-    https://doi.org/10.1016/j.jneumeth.2007.03.024; the permutations are those of MNE-Python.)
-
-    Parameters
-    ----------
-    curves : array (S, L) or (S, L, P)
-        One curve per person, such as ``effects.timing[:, k, 0]`` or
-        ``effects.amplitude[:, k]`` of `separate_effects`, or
-        ``model.personal_dictionary_[:, k]``. People whose curve holds NaN are left out.
-    groups : list of str
-        Everyone's group; None leaves a person out.
-    *names : str
-        The groups to compare, such as ``"Parkinson", "Healthy"``: the first less the second.
-        Three or more are tested for any difference among them. By default all groups.
-    persons : list, optional
-        Who each curve belongs to, where people have several: they are averaged first, since
-        curves of one person must not be exchanged as if they came from different people. See
-        `average_persons`.
-    pointwise_level : float
-        Samples whose own p value (of Student's t or F) is below it form clusters. A high one
-        finds weak long differences, a low one strong short ones. Choose it before looking.
-    n_permutations : int
-        The grouping of the data counts as one; the smallest p value is 1 / n_permutations.
-    random_state : int, RandomState or None
-        Decides the permutations, and so everything. The order of people plays no part, nor
-        does the unit of the curves, and exchanging two groups turns the signs alone.
-
-    Returns
-    -------
-    Comparison
-        ``significant()`` gives the clusters, ``table()`` all of them as a frame.
-
-    Notes
-    -----
-    *What a p value says*: were people exchangeable between the groups, the largest cluster of
-    the whole cycle would be as large as this one with that probability. So the chance of
-    calling anything significant where groups are alike is at most the level, whatever L and P.
-
-    *What it does not say*: a cluster is significant as a whole. That a given sample in it
-    differs is not shown, nor do its first and last sample bound the difference: they move with
-    the threshold and the noise. (Sassenhagen and Draschkow, 2019,
-    https://doi.org/10.1111/psyp.13335.) No cluster is no proof of equality. Groups that differ
-    in age or speed differ by way of those, too: see `regress`. And strictly, what is tested is
-    that curves of both groups are distributed alike; that a mere difference in spread is not
-    taken for one of means holds approximately.
-
-    Cost O(n_permutations S L P).
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> curves = rng.normal(size=(40, 30))
-    >>> curves[:20, 10:18] += 2
-    >>> found = compare_groups(curves, ["A"] * 20 + ["B"] * 20, "A", "B")
-    >>> [(c.start, c.stop, c.p_value) for c in found.significant()]
-    [(10, 18, 0.001)]
+    ``samples`` are arrays (n, L, P) of curves that are exchangeable under the null hypothesis.
+    Samples beyond the threshold form clusters: neighbours in time, of one channel and one sign.
     """
-    check_permutations("compare_groups", n_permutations, pointwise_level)
-    samples = gather(as_curves(curves), groups, names, persons)
-    n_tested = len(samples.names) - 1
-    threshold = critical_value(pointwise_level, n_tested, sum(samples.sizes) - n_tested - 1)
-    parts = samples.exchangeable
-    clusters = permute_clusters(
-        parts,
-        compare_means,
-        threshold,
-        two_sided=n_tested == 1,
-        n_permutations=n_permutations,
-        random_state=random_state,
-    )
-    statistic = compare_means(*parts, axis=0)
-    return Comparison(samples.names, samples.sizes, samples.means, statistic, threshold, clusters)
-
-
-def as_curves(curves: ArrayLike) -> Float[np.ndarray, "S L P"]:
-    """Return curves with an axis of channels; raise where there is no axis of time."""
-    found = np.asarray(curves, float)
-    if found.ndim not in (2, 3) or 0 in found.shape:
-        raise InvalidParameterError(
-            f"`curves` has shape {found.shape}; pass one curve per person, array (S, L) or "
-            "(S, L, P), such as `effects.amplitude[:, 0]`."
+    mne = require("mne", "A cluster permutation test", "stats")
+    length, n_channels = samples[0].shape[1:]
+    lines = [_line_up(sample, two_sided) for sample in samples]
+    with warnings.catch_warnings(), mne.use_log_level("ERROR"):
+        warnings.filterwarnings("ignore", "No clusters found", RuntimeWarning)
+        _, runs, p_values, _ = mne.stats.permutation_cluster_test(
+            lines,
+            threshold=threshold,
+            n_permutations=n_permutations,
+            tail=1,
+            stat_fun=lambda *parts: statistic(*(part.T for part in parts)),
+            out_type="mask",
+            buffer_size=None,
+            seed=check_random_state(random_state),
         )
-    return found if found.ndim == 3 else found[..., None]
+    observed = statistic(*(line.T for line in lines))
+    found = []
+    for (run,), p_value in zip(runs, p_values, strict=True):
+        line, start = divmod(run.start, length + 1)
+        side, channel = divmod(line, n_channels)
+        mass = float(observed[run].sum()) * (-1) ** side
+        stop = start + run.stop - run.start
+        found.append(Cluster(channel, start, stop, mass, float(p_value)))
+    return tuple(sorted(found, key=lambda c: (c.p_value, -abs(c.mass))))
+
+
+def _line_up(curves: np.ndarray, two_sided: bool) -> np.ndarray:
+    """Return curves (n, L, P) as lines: channel after channel, each followed by a zero sample.
+
+    The zero samples separate the channels: clusters are runs of a line. If two-sided, the negative
+    curves follow. (With ``tail=0``, MNE 1.13 compares the largest cluster of either sign with the
+    largest positive one of each permutation, if there is one. In rough curves, where clusters of
+    both signs are common, this can double the rate of false alarms.)
+    """
+    parted = np.pad(np.moveaxis(curves, 2, 1), ((0, 0), (0, 0), (0, 1)))
+    lines = parted.reshape(len(curves), -1)
+    return np.hstack([lines, -lines]) if two_sided else lines
+
+
+def tabulate_clusters(
+    clusters: Sequence[Cluster], differences: np.ndarray | None, sfreq: float | None
+) -> pd.DataFrame:
+    """Return one row per cluster; with a sampling rate, its ends in seconds too."""
+    fields = [(c.channel, c.start, c.stop, c.mass, c.p_value) for c in clusters]
+    names = ["channel", "start_sample", "stop_sample", "mass", "p_value"]
+    table = pd.DataFrame(fields, columns=names)
+    if differences is not None:
+        means = [float(differences[c.start : c.stop, c.channel].mean()) for c in clusters]
+        table.insert(3, "difference", means)
+    if sfreq is not None:
+        table.insert(3, "start_seconds", table["start_sample"] / sfreq)
+        table.insert(4, "stop_seconds", table["stop_sample"] / sfreq)
+    return table
+
+
+def check_permutations(name: str, n_permutations: int, level: float = 0.05) -> None:
+    """Raise if the settings of a permutation test are out of range."""
+    if not isinstance(n_permutations, (int, np.integer)) or n_permutations < 20:
+        raise InvalidParameterError(
+            f"`{name}(n_permutations={n_permutations!r})` must be an integer of at least 20: "
+            "with fewer no p value can be as small as 0.05."
+        )
+    if not 0 < level < 1:
+        raise InvalidParameterError(
+            f"`{name}(pointwise_level={level!r})` must be between 0 and 1, such as 0.05."
+        )

@@ -1,4 +1,4 @@
-"""A reference population, from which the person who is judged can be left out."""
+"""A reference population, with the judged person left out of its mean and covariance."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from percdl.exceptions import InvalidParameterError
 
 # Standard deviations are at least this share of the largest value of a kind: below is rounding.
 ROUNDING = 1e-6
-# With one person left out, two at least must remain to have a spread.
+# With one person left out, two must remain to have a spread.
 LEAST_PERSONS = 3
 
 
 @dataclass(frozen=True)
 class _Rest:
-    """Mean, standard deviation and number of those who are not left out, and who is."""
+    """Mean, standard deviation and number of the remaining rows, and the rows left out."""
 
     mean: Float[np.ndarray, " F"]
     sd: Float[np.ndarray, " F"]
@@ -30,10 +30,10 @@ class _Rest:
 
 
 class Reference:
-    """Measurements of a reference population: one row per recording, some of one person.
+    """Measurements of a reference population: one row per recording.
 
-    Sums over all members are made once. To leave a person out is to subtract the rows of that
-    person, which is exact and costs O(F) for z-scores, O(F^3) for distances, whatever the
+    Sums over all members are computed once. Leaving a person out subtracts the rows of that
+    person. This is exact and costs O(F) for z-scores and O(F^3) for distances, independent of the
     number of members.
 
     Parameters
@@ -41,9 +41,9 @@ class Reference:
     values : array (n, F)
         Without NaN.
     persons : array (n,)
-        Who each row is of.
+        Person of each row.
     kinds : array (F,), optional
-        Measurements of one kind, 0, 1, ..., share a unit; by default all do.
+        Kind (0, 1, ...) of each measurement; those of one kind share a unit. By default all do.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Reference:
             scores[judged] = (values[judged] - self.centre - rest.mean) / rest.sd
         return scores
 
-    # The systems are small: threads would only wait for each other.
+    # The systems are small, so threads would only wait for each other.
     @threadpool_limits.wrap(limits=1)
     def distances(
         self,
@@ -92,14 +92,8 @@ class Reference:
 
         ``sqrt(y^T C^-1 y)``, with y the difference from the mean and S the covariance of the
         others, both in units of the spread of each kind (the root mean square of its standard
-        deviations), and ``C = (1 - shrinkage) S + shrinkage I``.
-
-        Parameters
-        ----------
-        values, persons
-            Who is judged.
-        shrinkage : float, optional
-            0 for the plain distance; by default that of scikit-learn's ``OAS`` on the others.
+        deviations), and ``C = (1 - shrinkage) S + shrinkage I``. By default the shrinkage is that
+        of scikit-learn's ``OAS`` on the others; 0 gives the plain distance.
         """
         n_of_kind = np.maximum(np.bincount(self.kinds), 1)
         scatter = self.rows.T @ self.rows
@@ -112,7 +106,7 @@ class Reference:
             share = shrink_by_oas(covariance, rest.n) if shrinkage is None else shrinkage
             if share == 0 and rest.n <= len(covariance):
                 raise InvalidParameterError(
-                    f"`shrinkage=0` takes more recordings in the reference than measurements; "
+                    f"`shrinkage=0` needs more recordings in the reference than measurements; "
                     f"there are {rest.n}, of {len(covariance)} measurements. Leave it out."
                 )
             covariance *= 1 - share
@@ -125,7 +119,7 @@ class Reference:
     def _leave_out(
         self, persons: Shaped[np.ndarray, " m"]
     ) -> Iterator[tuple[_Rest, Int[np.ndarray, " j"]]]:
-        """Yield the moments without each person, and which rows are judged by them."""
+        """Yield the moments without each person, and the rows judged by them."""
         members = pd.Series(self.persons).groupby(self.persons).indices
         judged = pd.Series(persons).groupby(persons).indices
         strangers = np.flatnonzero(~np.isin(persons, self.persons))
@@ -137,7 +131,7 @@ class Reference:
     def _moments(self, absent: np.ndarray) -> _Rest:
         rows = self.rows[absent]
         n = len(self.rows) - len(rows)
-        # Rows are centred: what remains sums to minus what is absent.
+        # The rows are centred, so the remaining ones sum to minus the absent ones.
         mean = -rows.sum(0) / n
         squares = self.squares - (rows**2).sum(0) - n * mean**2
         sd = np.sqrt(np.maximum(squares, 0) / (n - 1))
@@ -145,9 +139,9 @@ class Reference:
 
 
 def shrink_by_oas(covariance: Float[np.ndarray, "F F"], n: int) -> float:
-    """Return how far a covariance of n rows is to be shrunk to a ball (Chen et al., 2010).
+    """Return the shrinkage of scikit-learn's ``OAS`` for the covariance of n rows.
 
-    The oracle approximating shrinkage, as in scikit-learn's ``OAS``.
+    scikit-learn computes it from the rows, which would cost O(n F^2) for each person left out.
 
     >>> shrink_by_oas(np.eye(3), 50)
     1.0

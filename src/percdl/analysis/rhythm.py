@@ -1,24 +1,35 @@
-"""Which activations are events: strong ones, and weaker ones that keep the rhythm."""
+"""Events and their rhythm: which activations are events, how often and how regularly they come."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
 from scipy.special import expit
+from scipy.stats import median_abs_deviation
 
-from percdl.analysis.segmentation import check_columns
-from percdl.analysis.trade_off import relative_amplitude
+from percdl.analysis.checks import as_personalization, check_columns
+from percdl.analysis.segmentation import relative_amplitude
 from percdl.exceptions import InvalidParameterError
+from percdl.signals import Recording, as_cohort
+from percdl.signals.recording import abbreviate
 
-# An activation at least this share of its subject's median amplitude is typical: the rhythm is
-# read off those.
+if TYPE_CHECKING:
+    from percdl.estimators.base import BaseCDL
+    from percdl.estimators.personalization import Personalization
+
+# Activations of at least this share of the subject's median amplitude define the rhythm. Set by
+# hand together with the defaults of `judge_events` (docs/segmentation.md).
 TYPICAL_SHARE = 0.5
-# The median distance from the median of a normal variable, in standard deviations.
+# Median absolute deviation of a standard normal variable.
 NORMAL_MAD = 0.6745
-# An amplitude of zero has a logarithm too.
+# Keeps the logarithm of a zero amplitude finite.
 LEAST_SHARE = np.finfo(float).tiny
-# Rhythm says nothing beyond so many spreads: all intervals there count as breaks.
+# Intervals further than this many spreads from the period count as breaks; a Gaussian weight is
+# then below exp(-32), far below any break rate.
 REACH = 8.0
 
 
@@ -29,23 +40,21 @@ def judge_events(
     spread: float = 0.3,
     break_rate: float = 0.02,
 ) -> pd.DataFrame:
-    """Give each activation the probability that it is an event, by its strength and the rhythm.
+    """Return the probability that each activation is an event, from its strength and the rhythm.
 
-    A steady pace is evidence: a step that continues it may be weak (a turn, a stop), and one
-    that is close to another, or far from all, must be strong. Among the activations of one
-    subject and atom, every subset is a possible set of events; its weight is
+    An activation that keeps a steady pace may be weak (a turn, a stop); one that is close to
+    another, or far from all, must be strong. Among the activations of one subject and atom, every
+    subset is a possible set of events, with weight
 
     ``prod_i (r_i / even_share)^2  prod_j ((1 - break_rate) exp(-log(g_j)^2 / (2 spread^2)) +
     break_rate)``
 
-    with ``r_i`` the amplitude over the median of the subject's, ``r_i^2`` thus the energy it
-    explains, and ``g_j`` the intervals between consecutive events over the median interval of
-    the subject's typical activations (those of at least half the median amplitude). The
-    probability of an activation is the share of the weight of the subsets that hold it; it is
-    exact, by the forward-backward recursion. No annotation is used, and the units of the
-    signals cancel. The three default values were chosen on 150 annotated gait recordings
-    (docs/segmentation.md); for other movements check them. Cost O(n m) for n activations, m of
-    them within a few intervals of each.
+    where ``r_i`` is the amplitude over the subject's median and ``g_j`` the interval between
+    consecutive events over the median interval of the typical activations (at least half the
+    median amplitude). The probability of an activation is the share of the weight of the subsets
+    that contain it, computed exactly by the forward-backward recursion. No annotation is used.
+    The defaults were chosen on 150 annotated gait recordings (docs/segmentation.md); check them
+    for other movements. Cost O(n m) for n activations, m of them within a few intervals of each.
 
     Parameters
     ----------
@@ -53,20 +62,19 @@ def judge_events(
         Such as ``model.events_``: columns subject, atom, onset_sample, amplitude.
     even_share : float
         Share of the typical amplitude at which an activation that neither keeps nor breaks a
-        rhythm is as likely an event as not.
+        rhythm has probability one half.
     spread : float
-        Standard deviation of the logarithm of an interval. A subject whose own intervals
-        spread more is judged by that, so that irregular events are not punished.
+        Standard deviation of the logarithm of an interval. The subject's own spread is used if it
+        is larger, so that irregular events are not penalized.
     break_rate : float
-        How common it is that the rhythm breaks: pauses, turns. An activation out of all
-        rhythm is an event, more likely than not, from a share of about
-        ``even_share / sqrt(break_rate)`` on. With 1 there is no rhythm: the probability is
-        ``r^2 / (r^2 + even_share^2)``.
+        How common breaks of the rhythm are (pauses, turns). An activation without any rhythm is
+        more likely than not an event above a share of ``even_share / sqrt(break_rate)``. With 1
+        the rhythm is ignored: the probability is ``r^2 / (r^2 + even_share^2)``.
 
     Returns
     -------
     DataFrame
-        The events, with a column ``probability``. Keep, say,
+        The events, with a column ``probability``. Keep, for example,
         ``judged[judged["probability"] > 0.5]``.
 
     Examples
@@ -77,7 +85,11 @@ def judge_events(
     [1.0, 1.0, 1.0, 1.0, 0.03, 1.0]
     """
     check_columns(events, {"subject", "atom", "onset_sample", "amplitude"})
-    _check_options(even_share=even_share, spread=spread, break_rate=break_rate)
+    if not (even_share > 0 and spread > 0 and 0 < break_rate <= 1):
+        raise InvalidParameterError(
+            f"`judge_events(even_share={even_share!r}, spread={spread!r}, break_rate="
+            f"{break_rate!r})`: all must be above 0, and `break_rate` at most 1."
+        )
     shares = relative_amplitude(events).to_numpy()
     onsets = events["onset_sample"].to_numpy()
     probability = np.zeros(len(events))
@@ -86,7 +98,7 @@ def judge_events(
         onset, share = onsets[rows], shares[rows]
         period, own_spread = measure_rhythm(onset[share >= TYPICAL_SHARE])
         strength = 2 * np.log(np.maximum(share, LEAST_SHARE) / even_share)
-        # Without two typical activations there is no rhythm to keep.
+        # With fewer than two typical activations there is no rhythm.
         breaks = break_rate if np.isfinite(period) else 1.0
         odds = chain_log_odds(strength, onset / period, max(spread, own_spread), breaks)
         probability[rows] = expit(odds)
@@ -94,10 +106,7 @@ def judge_events(
 
 
 def measure_rhythm(onset: Int[np.ndarray, " n"]) -> tuple[float, float]:
-    """Return the median interval and the spread of the logarithms of the intervals, robustly.
-
-    Infinity and zero where there is no interval.
-    """
+    """Return the median interval and the robust spread of its logarithm (infinity, 0 if none)."""
     intervals = np.diff(np.unique(onset))
     if not len(intervals):
         return np.inf, 0.0
@@ -114,8 +123,8 @@ def chain_log_odds(
 ) -> Float[np.ndarray, " n"]:
     """Return the log odds that each point belongs to a chain.
 
-    A chain is a subset; its log weight is the sum of the strengths of its points and of the
-    links between consecutive ones, see `judge_events`. ``time`` increases, in periods.
+    A chain is a subset of the points. Its log weight is the sum of the strengths of its points and
+    of the links between consecutive ones, see `judge_events`. ``time`` increases, in periods.
     """
     before = _sum_chains(strength, time, spread, break_rate)
     after = _sum_chains(strength[::-1], -time[::-1], spread, break_rate)[::-1]
@@ -132,7 +141,7 @@ def _sum_chains(strength, time, spread, break_rate) -> np.ndarray:
     with np.errstate(over="ignore"):
         reach = np.exp(REACH * spread)
     n_far = np.searchsorted(time, time - reach)
-    # Links beyond the reach are breaks, all of one price: one running sum holds their chains,
+    # Links beyond the reach all have the weight of a break, so one running sum holds their chains
     # and the empty chain, to which a first point adds no link.
     far, counted = 0.0, 0
     for i, value in enumerate(strength):
@@ -145,11 +154,192 @@ def _sum_chains(strength, time, spread, break_rate) -> np.ndarray:
     return sums
 
 
-def _check_options(**options: float) -> None:
-    for name, value in options.items():
-        most = 1 if name == "break_rate" else np.inf
-        if not 0 < value <= most:
-            raise InvalidParameterError(
-                f"`judge_events({name}={value!r})` must be above 0"
-                + (" and at most 1." if most == 1 else ".")
+def measure_regularity(
+    events: pd.DataFrame,
+    X: Any,
+    *,
+    atom_length: int | None = None,
+    n_atoms: int | None = None,
+    pause_ratio: float = 1.5,
+) -> pd.DataFrame:
+    """Return how often and how regularly each atom occurs, per subject.
+
+    An interval is the time between consecutive onsets of one atom. An interval much longer than
+    the subject's median is a *pause*: a turn, a stop, a missed cycle. Pauses are counted, and left
+    out of the mean and the variability. Cost O(S K N P + E (L + log E)) for E events.
+
+    Parameters
+    ----------
+    events : DataFrame
+        Such as ``model.events_``, or the rows kept from `judge_events`: columns subject, atom,
+        onset_sample.
+    X : Cohort or arrays
+        The recordings, for their durations and sampling rates.
+    atom_length : int, optional
+        L, such as ``model.atom_length_``; without it ``time_share`` is NaN.
+    n_atoms : int, optional
+        K; by default all atoms that occur.
+    pause_ratio : float
+        An interval above this many median intervals is a pause; ``inf`` for no pauses.
+
+    Returns
+    -------
+    DataFrame
+        One row per subject and atom, times in seconds:
+
+        - subject, group, atom, n_activations;
+        - rate: activations per minute of recording, pauses included, missing samples left out;
+        - activation_share: of all activations of the subject;
+        - time_share: of the recording that the atom covers, overlaps counted once;
+        - cadence: per minute, from the median interval: the pace while it lasts;
+        - interval_median, of all intervals; interval_mean, interval_sd and interval_cv (sd over
+          mean), without pauses;
+        - interval_robust_cv: 1.4826 times the median absolute deviation over the median, of all
+          intervals; equals the coefficient of variation of normal intervals;
+        - rmssd: root mean square of the differences of successive intervals, without pauses;
+        - n_pauses, longest_pause (0 without).
+
+        NaN if there is too little data: intervals need two activations, variability two intervals.
+
+    Examples
+    --------
+    >>> steps = pd.DataFrame({"subject": "0", "atom": 0, "onset_sample": [0, 50, 100, 300, 350]})
+    >>> found = measure_regularity(steps, np.zeros((1, 600))).iloc[0]
+    >>> float(found["cadence"]), float(found["interval_cv"]), float(found["longest_pause"])
+    (1.2, 0.0, 200.0)
+    """
+    check_columns(events, {"subject", "atom", "onset_sample"})
+    if not pause_ratio > 1:
+        raise InvalidParameterError(
+            f"`measure_regularity(pause_ratio={pause_ratio!r})` must be above 1: pauses are "
+            "longer than the usual interval."
+        )
+    cohort, subjects = as_cohort(X), events["subject"].astype(str)
+    if unknown := sorted(set(subjects) - set(cohort.subjects)):
+        raise InvalidParameterError(
+            f"`events` has {len(unknown)} subject(s) that `X` does not have: "
+            f"{abbreviate(unknown)}. Pass the recordings that the events were found in."
+        )
+    atoms = events["atom"].astype(int)
+    n_atoms = int(atoms.max()) + 1 if n_atoms is None and len(atoms) else n_atoms or 1
+    parts = {key: np.sort(x) for key, x in events.groupby([subjects, atoms])["onset_sample"]}
+    rows = []
+    for record in cohort:
+        own = [parts.get((record.subject, k), np.empty(0)) for k in range(n_atoms)]
+        total = sum(map(len, own))
+        for k, onsets in enumerate(own):
+            about = {"subject": record.subject, "group": record.group, "atom": k,
+                     "n_activations": len(onsets)}  # fmt: skip
+            presence = _presence(onsets, record, total, atom_length)
+            rows.append(
+                about | presence | describe_intervals(np.diff(onsets) / record.sfreq, pause_ratio)
             )
+    return pd.DataFrame(rows)
+
+
+def _presence(
+    onsets: np.ndarray, record: Recording, total: int, atom_length: int | None
+) -> dict[str, float]:
+    """Return how much of a recording an atom takes."""
+    observed = ~np.isnan(record.values).all(1)
+    n_observed = int(observed.sum())
+    time_share = np.nan
+    if atom_length is not None and n_observed:
+        covered = np.zeros(record.n_times, bool)
+        for onset in onsets.astype(int):
+            covered[onset : onset + atom_length] = True
+        time_share = (covered & observed).sum() / n_observed
+    return {
+        "rate": 60 * len(onsets) * record.sfreq / n_observed if n_observed else np.nan,
+        "activation_share": len(onsets) / total if total else np.nan,
+        "time_share": time_share,
+    }
+
+
+def describe_intervals(
+    intervals: Float[np.ndarray, " n"], pause_ratio: float = 1.5
+) -> dict[str, float]:
+    """Return the statistics of one subject's intervals, in order; see `measure_regularity`."""
+    if not len(intervals):
+        names = ("cadence", "interval_median", "interval_mean", "interval_sd", "interval_cv",
+                 "interval_robust_cv", "rmssd", "n_pauses", "longest_pause")  # fmt: skip
+        return {**dict.fromkeys(names, np.nan), "n_pauses": 0}
+    median = float(np.median(intervals))
+    is_pause = intervals > pause_ratio * median
+    steady = intervals[~is_pause]
+    mean = float(steady.mean())
+    sd = float(steady.std(ddof=1)) if len(steady) > 1 else np.nan
+    changes = np.diff(intervals)[~is_pause[1:] & ~is_pause[:-1]]
+    spread = float(median_abs_deviation(intervals)) / NORMAL_MAD
+    return {
+        "cadence": 60 / median if median else np.nan,
+        "interval_median": median,
+        "interval_mean": mean,
+        "interval_sd": sd,
+        "interval_cv": sd / mean if mean else np.nan,
+        "interval_robust_cv": spread / median if median and len(intervals) > 1 else np.nan,
+        "rmssd": float(np.sqrt(np.mean(changes**2))) if len(changes) else np.nan,
+        "n_pauses": int(is_pause.sum()),
+        "longest_pause": float(intervals[is_pause].max(initial=0.0)),
+    }
+
+
+def atom_prevalence(
+    fitted: BaseCDL | Personalization, groups: Sequence[str | None] | np.ndarray | None = None
+) -> pd.DataFrame:
+    """Return how common each atom is among the subjects.
+
+    Cost O(S (K + G)) for G groups.
+
+    Parameters
+    ----------
+    fitted : estimator or Personalization
+        The subjects and their activations.
+    groups : list of str, optional
+        Group of each subject, for one row per group and atom. Subjects of group None are left
+        out.
+
+    Returns
+    -------
+    DataFrame
+        Columns (group,) atom, n_subjects, n_showing (subjects with an activation of the atom),
+        prevalence (their share), n_activations, activation_share (of all activations) and
+        median_activations (per subject with the atom).
+
+    Examples
+    --------
+    >>> from percdl import PopCDL, make_synthetic
+    >>> cohort = make_synthetic(4, random_state=0).cohort
+    >>> model = PopCDL(2, 50, penalty=1.0, random_state=0).fit(cohort)
+    >>> atom_prevalence(model)["prevalence"].tolist()
+    [1.0, 1.0]
+    """
+    counts = as_personalization(fitted).n_activations
+    if groups is None:
+        return _prevalence(counts)
+    if len(groups) != len(counts):
+        raise InvalidParameterError(
+            f"There are {len(counts)} subjects and {len(groups)} groups. Pass the group of each "
+            "subject."
+        )
+    names = [name for name in dict.fromkeys(groups) if name is not None]
+    if not names:
+        raise InvalidParameterError("`groups` names no group: all are None.")
+    tables = {name: _prevalence(counts[[g == name for g in groups]]) for name in names}
+    return pd.concat(tables, names=["group"]).reset_index("group").reset_index(drop=True)
+
+
+def _prevalence(counts: np.ndarray) -> pd.DataFrame:
+    shown, total = counts > 0, counts.sum(0)
+    medians = [np.median(own[own > 0]) if own.any() else np.nan for own in counts.T]
+    return pd.DataFrame(
+        {
+            "atom": range(counts.shape[1]),
+            "n_subjects": len(counts),
+            "n_showing": shown.sum(0),
+            "prevalence": shown.mean(0),
+            "n_activations": total,
+            "activation_share": total / total.sum() if total.any() else np.nan,
+            "median_activations": medians,
+        }
+    )

@@ -1,9 +1,9 @@
-"""How well activations find annotated cycles, and how well they time them."""
+"""How well activations find annotated cycles, and the trade-off with false detections."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,21 +11,24 @@ import pandas as pd
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
+from percdl.analysis.checks import check_columns
 from percdl.exceptions import InvalidParameterError, MissingEventsWarning
 from percdl.signals.reconstruction import match_onsets
 from percdl.signals.recording import abbreviate
 
+N_THRESHOLDS = 51
+
 
 @dataclass(frozen=True, eq=False)
 class Segmentation:
-    """Detections held against annotated cycles, all subjects together.
+    """Detections matched with annotated cycles, over all subjects.
 
     Attributes
     ----------
     timing_errors : array (n_found,)
         Detected minus annotated onset of each cycle that was found, in samples.
     n_cycles, n_detections : int
-        Annotated cycles and detections in all.
+        Number of annotated cycles and of detections.
     """
 
     timing_errors: Float[np.ndarray, " n_found"]
@@ -50,32 +53,30 @@ class Segmentation:
     @property
     def timing_bias(self) -> float:
         """Mean of detected minus annotated onset, in samples."""
-        return float(np.mean(self.timing_errors)) if self.n_found else np.nan
+        return _of_any(np.mean, self.timing_errors)
 
     @property
     def timing_lag(self) -> float:
-        """Median of detected minus annotated onset, in samples: a lag common to all."""
-        return float(np.median(self.timing_errors)) if self.n_found else np.nan
+        """Median of detected minus annotated onset, in samples: the lag common to all."""
+        return _of_any(np.median, self.timing_errors)
 
     @property
     def timing_error(self) -> float:
         """Mean distance of matched onsets, in samples."""
-        return float(np.mean(np.abs(self.timing_errors))) if self.n_found else np.nan
+        return _of_any(np.mean, np.abs(self.timing_errors))
 
     @property
     def median_timing_error(self) -> float:
         """Median distance of matched onsets, in samples."""
-        return float(np.median(np.abs(self.timing_errors))) if self.n_found else np.nan
+        return _of_any(np.median, np.abs(self.timing_errors))
 
     @property
     def timing_spread(self) -> float:
-        """Mean distance of matched onsets once ``timing_lag`` is removed, in samples.
+        """Mean distance of matched onsets after removing ``timing_lag``, in samples.
 
-        An atom may start anywhere in the cycle; that lag says nothing about the detections.
+        An atom may start anywhere in the cycle, so a common lag is not an error.
         """
-        if not self.n_found:
-            return np.nan
-        return float(np.mean(np.abs(self.timing_errors - self.timing_lag)))
+        return _of_any(np.mean, np.abs(self.timing_errors - self.timing_lag))
 
     def __repr__(self) -> str:
         return (
@@ -85,28 +86,32 @@ class Segmentation:
         )
 
 
+def _of_any(statistic: Callable[[np.ndarray], np.floating], values: np.ndarray) -> float:
+    """Return a statistic of the values, NaN if there are none."""
+    return float(statistic(values)) if len(values) else np.nan
+
+
 def score_segmentation(
     events: pd.DataFrame,
     cycles: Mapping[str, ArrayLike],
     tolerance: float,
     least_amplitude: float = 0.0,
 ) -> Segmentation:
-    """Match detected onsets with annotated ones, one to one, as many as possible.
+    """Match detected with annotated onsets one to one: as many as possible, as close as possible.
 
-    Among the ways to match as many, the one with the least timing errors counts. Cost O(S n^3) at
-    worst, for n onsets of each subject.
+    Cost O(S n^3) at worst, for n onsets per subject.
 
     Parameters
     ----------
     events : DataFrame
         Such as ``model.events_``: columns subject, onset_sample, amplitude.
     cycles : mapping of subject to onsets
-        The first sample of each annotated cycle. Events of other subjects are not looked at;
-        cycles of subjects without any event count as missed, with a `MissingEventsWarning`.
+        The first sample of each annotated cycle. Events of other subjects are ignored; cycles of
+        subjects without events count as missed, with a `MissingEventsWarning`.
     tolerance : float
         Largest distance of two onsets that match, in samples.
     least_amplitude : float
-        Detections below this share of the mean magnitude of all amplitudes are left out.
+        Detections below this share of the mean magnitude of all amplitudes are ignored.
 
     Returns
     -------
@@ -123,30 +128,29 @@ def score_segmentation(
     check_columns(events, {"subject", "onset_sample", "amplitude"})
     magnitude = events["amplitude"].abs()
     kept = events[magnitude >= least_amplitude * magnitude.mean()] if len(events) else events
-    warn_of_missing_events(events, cycles)
-    return hold_against(pd.DataFrame(kept), cycles, tolerance)
+    _warn_of_missing_events(events, cycles)
+    return _match(pd.DataFrame(kept), cycles, tolerance)
 
 
-def hold_against(
+def _match(
     events: pd.DataFrame, cycles: Mapping[str, ArrayLike], tolerance: float
 ) -> Segmentation:
-    """Match all detections with annotated cycles; see `score_segmentation`."""
-    onsets = {str(s): x.to_numpy() for s, x in events.groupby("subject")["onset_sample"]}
+    onsets = {str(s): x.to_numpy(float) for s, x in events.groupby("subject")["onset_sample"]}
     errors, n_cycles, n_detections = [], 0, 0
     for subject, annotated in cycles.items():
         true = np.asarray(annotated, float)
-        detected = np.asarray(onsets.get(str(subject), ()), float)
+        detected = onsets.get(str(subject), np.empty(0))
         pairs = match_onsets(detected, true, tolerance)
         errors.append(detected[pairs[:, 0]] - true[pairs[:, 1]])
         n_cycles += len(true)
         n_detections += len(detected)
     if not n_cycles:
-        raise InvalidParameterError("`cycles` holds no annotated cycle: there is nothing to find.")
+        raise InvalidParameterError("`cycles` holds no annotated cycle. Pass at least one.")
     return Segmentation(np.concatenate(errors), n_cycles, n_detections)
 
 
-def warn_of_missing_events(events: pd.DataFrame, cycles: Mapping[str, ArrayLike]) -> None:
-    """Warn of annotated subjects without an event, unless nobody has one."""
+def _warn_of_missing_events(events: pd.DataFrame, cycles: Mapping[str, ArrayLike]) -> None:
+    """Warn of annotated subjects without events, unless no subject has any."""
     seen = set(events["subject"].astype(str))
     unseen = [str(s) for s, onsets in cycles.items() if str(s) not in seen and np.size(onsets)]
     if seen and unseen:
@@ -159,11 +163,104 @@ def warn_of_missing_events(events: pd.DataFrame, cycles: Mapping[str, ArrayLike]
         )
 
 
-def check_columns(events: pd.DataFrame, needed: set[str]) -> None:
-    """Raise where a frame of events lacks a column."""
-    missing = needed - set(events.columns)
-    if missing:
-        raise InvalidParameterError(
-            f"`events` has no column {', '.join(sorted(missing))}; it has "
-            f"{', '.join(map(str, events.columns))}. Pass a frame such as `model.events_`."
-        )
+def relative_amplitude(events: pd.DataFrame) -> pd.Series:
+    """Return each amplitude over the median magnitude of its subject and atom.
+
+    Cost O(E log E) for E events.
+
+    Parameters
+    ----------
+    events : DataFrame
+        Columns subject, atom, amplitude.
+
+    Returns
+    -------
+    Series
+        One value per event; 1 is typical.
+
+    Examples
+    --------
+    >>> events = pd.DataFrame({"subject": "A", "atom": 0, "amplitude": [2.0, 4.0, 6.0]})
+    >>> relative_amplitude(events).tolist()
+    [0.5, 1.0, 1.5]
+    """
+    check_columns(events, {"subject", "atom", "amplitude"})
+    magnitude = events["amplitude"].abs()
+    typical = magnitude.groupby([events["subject"], events["atom"]]).transform("median")
+    return pd.Series(magnitude / typical)
+
+
+def trace_trade_off(
+    events: pd.DataFrame,
+    cycles: Mapping[str, ArrayLike],
+    tolerance: float,
+    *,
+    thresholds: ArrayLike | None = None,
+    score: ArrayLike | None = None,
+) -> pd.DataFrame:
+    """Score a segmentation at several thresholds on the certainty of its detections.
+
+    Sensitivity and false positives both fall as the threshold rises. Cost: one
+    `score_segmentation` per threshold.
+
+    Parameters
+    ----------
+    events, cycles, tolerance
+        See `score_segmentation`.
+    thresholds : array, optional
+        Detections with a lower score are ignored; by default quantiles of the scores.
+    score : array, one value per event, optional
+        Certainty of each detection, by default its `relative_amplitude`.
+
+    Returns
+    -------
+    DataFrame
+        One row per threshold, increasing: threshold, sensitivity, false_positives (per true
+        cycle), timing_bias, timing_error (mean distance) and timing_spread, in samples.
+
+    Examples
+    --------
+    >>> events = pd.DataFrame(
+    ...     {"subject": "A", "atom": 0, "onset_sample": [9, 55, 111], "amplitude": [1.0, 0.2, 1.0]}
+    ... )
+    >>> curve = trace_trade_off(events, {"A": [10, 110]}, tolerance=5, thresholds=[0, 0.5])
+    >>> curve["false_positives"].tolist()
+    [0.5, 0.0]
+    """
+    check_columns(events, {"subject", "onset_sample", "amplitude"})
+    _warn_of_missing_events(events, cycles)
+    scores = np.asarray(relative_amplitude(events) if score is None else score, float)
+    if thresholds is None:
+        thresholds = np.quantile(scores, np.linspace(0, 1, N_THRESHOLDS)) if len(scores) else [0]
+    found = {
+        threshold: _match(events.loc[scores >= threshold], cycles, tolerance)
+        for threshold in np.unique(np.asarray(thresholds, float))
+    }
+    names = ("sensitivity", "false_positives", "timing_bias", "timing_error", "timing_spread")
+    columns = {name: [getattr(quality, name) for quality in found.values()] for name in names}
+    return pd.DataFrame({"threshold": list(found), **columns})
+
+
+def sensitivity_at(curve: pd.DataFrame, false_positives: float) -> float:
+    """Return the best sensitivity of a trade-off curve with at most these false positives.
+
+    Parameters
+    ----------
+    curve : DataFrame
+        Result of `trace_trade_off`.
+    false_positives : float
+        Per true cycle.
+
+    Returns
+    -------
+    float
+        0 if the curve has no such point.
+
+    Examples
+    --------
+    >>> curve = pd.DataFrame({"sensitivity": [0.9, 0.8], "false_positives": [0.1, 0.01]})
+    >>> sensitivity_at(curve, 0.05)
+    0.8
+    """
+    reached = curve.loc[curve["false_positives"] <= false_positives, "sensitivity"]
+    return float(reached.max()) if len(reached) else 0.0

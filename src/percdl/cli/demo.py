@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from percdl.datasets import SyntheticCohort
-    from percdl.report.demo_page import Comparison, Outcome
+    from percdl.report.demo import Comparison, Outcome
 
 N_TIMES, DEPTH, WIDTH, PENALTY = 500, 3, 10, 1e-2
 
@@ -61,7 +61,7 @@ def _compare(n_subjects: int, seed: int, console: Console) -> Comparison:
     """Make the cohort, fit the three models, measure them."""
     from percdl.datasets import make_synthetic
     from percdl.estimators import IndCDL, PerCDL, PopCDL
-    from percdl.report.demo_page import Comparison
+    from percdl.report.demo import Comparison
     from percdl.transforms import TimeWarp
 
     data = make_synthetic(n_subjects, N_TIMES, depth=DEPTH, width=WIDTH, random_state=seed)
@@ -96,8 +96,8 @@ def _measure(model: Any, data: SyntheticCohort) -> Outcome:
     """Fit one model and hold it against the truth."""
     from percdl.analysis import normalized_reconstruction_error
     from percdl.datasets import onset_accuracy
-    from percdl.report.demo_page import Outcome
-    from percdl.report.demo_pictures import draw_model
+    from percdl.report.demo import Outcome
+    from percdl.report.demo import draw_model
 
     model.set_params(progress=False)
     started = time.perf_counter()
@@ -116,7 +116,7 @@ def _measure(model: Any, data: SyntheticCohort) -> Outcome:
 
 def _write(comparison: Comparison, out: Path) -> Path:
     """Write one picture per model and the page that holds them all; return the page's path."""
-    from percdl.report.demo_page import render_page
+    from percdl.report.demo import render_page
 
     page = out / "index.html"
     try:

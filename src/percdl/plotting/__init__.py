@@ -1,15 +1,26 @@
 """Matplotlib functions: they take data and an optional Axes, and return the Axes."""
 
-from percdl.plotting.atoms import plot_atoms, plot_personal_atoms
-from percdl.plotting.bands import plot_atom_band
 from percdl.plotting.choosing import plot_atom_length, plot_selection
-from percdl.plotting.comparison import plot_group_comparison
-from percdl.plotting.deviation import plot_deviation_profile, plot_deviation_ranking
-from percdl.plotting.embedding import plot_embedding
-from percdl.plotting.groups import mark_moments, plot_group_band, plot_relative_variability
-from percdl.plotting.history import plot_history
+from percdl.plotting.groups import (
+    mark_moments,
+    plot_group_band,
+    plot_group_comparison,
+    plot_relative_variability,
+)
+from percdl.plotting.model import (
+    plot_atom_band,
+    plot_atoms,
+    plot_history,
+    plot_personal_atoms,
+    plot_speed,
+    plot_warps,
+)
+from percdl.plotting.people import (
+    plot_deviation_profile,
+    plot_deviation_ranking,
+    plot_embedding,
+)
 from percdl.plotting.recordings import plot_activations, plot_reconstruction
-from percdl.plotting.warps import plot_speed, plot_warps
 
 __all__ = [
     "mark_moments",

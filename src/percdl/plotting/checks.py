@@ -1,4 +1,4 @@
-"""What a plot is given: shapes, channels, subjects and groups, checked before drawing."""
+"""Checks of the arguments of plots: shapes, channels, subjects, groups and events."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pandas as pd
 from percdl.exceptions import InvalidParameterError
 from percdl.signals.cohort import unknown_subject
 
-# Names of subjects, groups or channels, in any of the forms they come in.
+# Names of subjects, groups or channels.
 Labels: TypeAlias = Sequence[Any] | np.ndarray | pd.Series | pd.Index
 
 
 def as_shape(values: Any, name: str, *shapes: str, such_as: str | None = None) -> np.ndarray:
-    """Return an array of numbers that has one of the shapes, such as ``"S L"``."""
+    """Return an array of numbers; raise unless it has one of the shapes, such as ``"S L"``."""
     array = np.asarray(values)
     allowed = [shape.split() for shape in shapes]
     numeric = np.issubdtype(array.dtype, np.number) or array.dtype == bool
@@ -31,7 +31,7 @@ def as_shape(values: Any, name: str, *shapes: str, such_as: str | None = None) -
 
 
 def same_shape(values: Any, other: np.ndarray, name: str, other_name: str) -> np.ndarray:
-    """Return an array that has the shape of another."""
+    """Return an array; raise unless it has the shape of another."""
     array = np.asarray(values, float)
     if array.shape != other.shape:
         raise InvalidParameterError(
@@ -41,7 +41,7 @@ def same_shape(values: Any, other: np.ndarray, name: str, other_name: str) -> np
 
 
 def check_position(position: int, count: int, what: str) -> None:
-    """Raise where an atom or a channel is asked for that is not there."""
+    """Raise if an atom, channel or subject does not exist."""
     if not -count <= position < count:
         raise InvalidParameterError(
             f"`{what}={position}` is out of range: there are {count}, numbered from 0 to "
@@ -60,28 +60,23 @@ def names_of(given: Labels | None, count: int, what: str) -> list[str]:
     return [str(name) for name in given]
 
 
-def find_subjects(wanted: Labels, subjects: Labels | None, count: int) -> list[int]:
-    """Return the positions of subjects asked for by position or by name."""
-    return [find_subject(one, subjects, count) for one in wanted]
-
-
 def find_subject(wanted: int | str, subjects: Labels | None, count: int) -> int:
-    """Return the position of a subject asked for by position or by name."""
-    if isinstance(wanted, str):
-        if subjects is None:
-            raise InvalidParameterError(
-                f"Subject {wanted!r} is asked for by name. Pass `subjects`, the names of all."
-            )
-        names = names_of(subjects, count, "subject")
-        if wanted not in names:
-            raise InvalidParameterError(unknown_subject(wanted, names))
-        return names.index(wanted)
-    check_position(int(wanted), count, "subject")
-    return int(wanted) % count
+    """Return the position of a subject given by position or name."""
+    if not isinstance(wanted, str):
+        check_position(int(wanted), count, "subject")
+        return int(wanted) % count
+    if subjects is None:
+        raise InvalidParameterError(
+            f"Subject {wanted!r} is given by name. Pass `subjects`, the names of all."
+        )
+    names = names_of(subjects, count, "subject")
+    if wanted not in names:
+        raise InvalidParameterError(unknown_subject(wanted, names))
+    return names.index(wanted)
 
 
 def groups_of(groups: Labels | None, count: int) -> list[str | None]:
-    """Return the group of each subject as text; None where it is None or NaN."""
+    """Return the group of each subject as text; None for None or NaN."""
     if groups is None:
         return ["all"] * count
     if len(groups) != count:
@@ -91,21 +86,19 @@ def groups_of(groups: Labels | None, count: int) -> list[str | None]:
     return [None if pd.isna(group) else str(group) for group in groups]
 
 
-def check_group(group: str, groups: Sequence[str | None]) -> None:
-    """Raise where nobody is in a group."""
-    if group not in groups:
-        known = ", ".join(dict.fromkeys(str(name) for name in groups if name is not None))
-        raise InvalidParameterError(f"Nobody is in group {group!r}. The groups are: {known}.")
+def check_columns(table: pd.DataFrame, name: str, needed: Sequence[str]) -> None:
+    """Raise if a table of a model lacks a column."""
+    missing = [column for column in needed if column not in table.columns]
+    if missing:
+        raise InvalidParameterError(
+            f"`{name}` has no column {', '.join(missing)}; it has "
+            f"{', '.join(map(str, table.columns))}. Pass rows of `model.{name}_`."
+        )
 
 
 def check_events(events: pd.DataFrame, needed: Sequence[str]) -> None:
-    """Raise where a table of events lacks a column, or mixes subjects."""
-    missing = [column for column in needed if column not in events.columns]
-    if missing:
-        raise InvalidParameterError(
-            f"`events` has no column {', '.join(missing)}; it has "
-            f"{', '.join(map(str, events.columns))}. Pass rows of `model.events_`."
-        )
+    """Raise if a table of events lacks a column, or has several subjects."""
+    check_columns(events, "events", needed)
     n_subjects = len(set(events["subject"])) if "subject" in events.columns else 1
     if n_subjects > 1:
         raise InvalidParameterError(

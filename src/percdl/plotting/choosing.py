@@ -1,16 +1,19 @@
-"""Pictures behind a choice: periods of the subjects, held-out scores along a path."""
+"""Plots behind a choice: periods of the subjects, held-out scores of models."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 
 from percdl.plotting import style
 
 if TYPE_CHECKING:
     from percdl.analysis import AtomLength, Selection
+    from percdl.estimators.base import BaseCDL
 
 
 def plot_atom_length(suggestion: AtomLength, ax: Axes | None = None) -> Axes:
@@ -26,7 +29,7 @@ def plot_atom_length(suggestion: AtomLength, ax: Axes | None = None) -> Axes:
     Returns
     -------
     Axes
-        Where it was drawn.
+        The axes drawn on.
 
     Examples
     --------
@@ -38,29 +41,20 @@ def plot_atom_length(suggestion: AtomLength, ax: Axes | None = None) -> Axes:
     """
     ax = style.make_axes(ax)
     periods = suggestion.periods[np.isfinite(suggestion.periods)] / suggestion.sfreq
+    median, length = suggestion.period / suggestion.sfreq, suggestion.seconds
     ax.hist(periods, bins="auto", color=style.FAINT, edgecolor="white", label="period")
-    ax.axvline(
-        suggestion.period / suggestion.sfreq,
-        color=style.OBSERVED,
-        linestyle="--",
-        label=f"median period, {suggestion.period / suggestion.sfreq:.3g} s",
-    )
-    ax.axvline(
-        suggestion.seconds,
-        color=style.color(1),
-        linewidth=2,
-        label=f"atom length, {suggestion.seconds:.3g} s ({suggestion.length} samples)",
-    )
-    style.label(ax, "period (s)", "subjects")
-    style.add_legend(ax)
-    return ax
+    name = f"median period, {median:.3g} s"
+    ax.axvline(median, color=style.OBSERVED, linestyle="--", label=name)
+    name = f"atom length, {length:.3g} s ({suggestion.length} samples)"
+    ax.axvline(length, color=style.color(1), linewidth=2, label=name)
+    return style.finish(ax, "period (s)", "subjects")
 
 
 def plot_selection(selection: Selection, ax: Axes | None = None) -> Axes:
-    """Draw held-out scores along the path of models, with the one that is chosen.
+    """Draw the held-out scores of models, and the chosen one.
 
     The parameter with most values runs along the axis; combinations of the others are lines.
-    Bars are standard errors; the dotted line lies one below the best score.
+    Bars are standard errors; the dotted line lies one standard error below the best score.
 
     Parameters
     ----------
@@ -72,7 +66,7 @@ def plot_selection(selection: Selection, ax: Axes | None = None) -> Axes:
     Returns
     -------
     Axes
-        Where it was drawn.
+        The axes drawn on.
 
     Examples
     --------
@@ -96,31 +90,56 @@ def plot_selection(selection: Selection, ax: Axes | None = None) -> Axes:
     for index, (label, rows) in enumerate(groups):
         x = [order.index(value) for value in rows[along]]
         place = np.argsort(x)
-        ax.errorbar(
-            np.take(x, place),
-            rows["score"].to_numpy()[place],
-            rows["error"].to_numpy()[place],
-            color=style.color(index),
-            marker="o",
-            markersize=4,
-            capsize=3,
-            label=None if label is None else f"{', '.join(others)}: {label}",
-        )
+        score, error = (rows[name].to_numpy()[place] for name in ("score", "error"))
+        name = None if label is None else f"{', '.join(others)}: {label}"
+        looks = {"color": style.color(index), "marker": "o", "markersize": 4, "capsize": 3}
+        ax.errorbar(np.take(x, place), score, error, label=name, **looks)
     best = table.loc[table["score"].idxmax()]
-    ax.axhline(
-        best["score"] - best["error"], color=style.OBSERVED, linestyle=":", label="best - 1 s.e."
-    )
+    limit = best["score"] - best["error"]
+    ax.axhline(limit, color=style.OBSERVED, linestyle=":", label="best - 1 s.e.")
     chosen = table[table["chosen"]].iloc[0]
-    ax.plot(
-        order.index(chosen[along]),
-        chosen["score"],
-        "o",
-        markersize=12,
-        fillstyle="none",
-        color=style.SHARED,
-        label="chosen",
-    )
+    point, looks = order.index(chosen[along]), {"markersize": 12, "fillstyle": "none"}
+    ax.plot(point, chosen["score"], "o", color=style.SHARED, label="chosen", **looks)
     ax.set_xticks(range(len(order)), [f"{v:g}" if numeric else str(v) for v in order])
-    style.label(ax, along, "held-out score (share explained)")
-    style.add_legend(ax)
-    return ax
+    return style.finish(ax, along, "held-out score (share explained)")
+
+
+def selection_path(
+    cohort: Any,
+    grid: Mapping[str, Sequence[Any]],
+    model: BaseCDL | None = None,
+    ax: Axes | None = None,
+    **options: Any,
+) -> tuple[pd.DataFrame, Axes]:
+    """Return the held-out scores of a grid of models, as a table and as a plot.
+
+    Cost: that of `percdl.select`, ``n_folds`` fits of each model.
+
+    Parameters
+    ----------
+    cohort, grid, model, **options
+        See `percdl.select`.
+    ax : Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    table : DataFrame
+        One row per model, see `percdl.analysis.Selection`.
+    ax : Axes
+        The axes drawn on.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from percdl import PopCDL
+    >>> waves = np.sin(np.arange(400).reshape(4, 100) / 3)
+    >>> model = PopCDL(1, 19, init=waves[:1, :19, None], n_init=1, n_perso=0)
+    >>> table, ax = selection_path(waves, {"penalty": [0.1, 5.0]}, model, n_folds=2)
+    >>> table["chosen"].tolist(), ax.get_xlabel()
+    ([True, False], 'penalty')
+    """
+    from percdl.analysis import select  # here, because it loads JAX
+
+    found = select(cohort, grid, model, **options)
+    return found.table, plot_selection(found, ax)

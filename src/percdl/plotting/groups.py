@@ -1,14 +1,145 @@
-"""Groups of people: their mean curves with bands, and where one varies more than another."""
+"""Plots of groups: mean curves with bands, where groups differ, who varies more."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
+from scipy import stats
 
+from percdl.exceptions import InvalidParameterError
 from percdl.plotting import style
+from percdl.plotting.checks import Labels, as_shape, check_position, groups_of
+
+BANDS = {"ci": "95% confidence of the mean", "sd": "± 1 sd"}
+
+
+def plot_group_comparison(
+    curves: np.ndarray,
+    groups: Labels,
+    clusters: Sequence[Any] = (),
+    *,
+    channel: int = 0,
+    band: str = "ci",
+    alpha: float = 0.05,
+    units: str | None = None,
+    sfreq: float | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the mean curve of each group with a band, and where a test says they differ.
+
+    Parameters
+    ----------
+    curves : array (S, L) or (S, L, P)
+        One curve per subject, such as ``model.personal_dictionary_[:, 0]``; subjects with NaN
+        are left out.
+    groups : list of str
+        Group of each subject; subjects of group None are left out.
+    clusters : list of Cluster or of (start, stop, p), optional
+        Runs of samples ``start`` to ``stop - 1`` where the groups differ, with their p value, such
+        as ``compare_groups(...).clusters``. Those with ``p <= alpha`` are shaded over the whole
+        height; the others are an empty bar.
+    channel : int
+        Which channel to draw.
+    band : {"ci", "sd"}
+        The 95% confidence interval of the mean (Student), or one standard deviation.
+    alpha : float
+        Level of significance of the clusters.
+    units, sfreq, ax : optional
+        See `plot_atoms`.
+
+    Returns
+    -------
+    Axes
+        The axes drawn on.
+
+    Examples
+    --------
+    >>> curves = np.random.default_rng(0).normal(size=(20, 50))
+    >>> curves[:10, 20:30] += 2
+    >>> groups = ["patients"] * 10 + ["controls"] * 10
+    >>> plot_group_comparison(curves, groups, [(20, 30, 0.001)], sfreq=100).get_xlabel()
+    'time (s)'
+    """
+    from percdl.analysis.groups import summarize_groups  # here, because it loads JAX
+
+    curves = as_shape(curves, "curves", "S L", "S L P", such_as="model.personal_dictionary_[:, 0]")
+    curves = curves if curves.ndim == 3 else curves[:, :, None]
+    check_position(channel, curves.shape[2], "channel")
+    if band not in BANDS:
+        raise InvalidParameterError(f"`band={band!r}` must be one of {', '.join(BANDS)}.")
+    runs = _check_clusters(clusters, channel % curves.shape[2], curves.shape[1])
+    summaries = summarize_groups(curves[:, :, [channel]], groups_of(groups, len(curves)))
+    ax = style.make_axes(ax)
+    time, unit = style.time_axis(curves.shape[1], sfreq)
+    for index, (name, group) in enumerate(summaries.items()):
+        tint, line, _ = style.look(index)
+        mean, half, n = group.mean[:, 0], group.sd[:, 0], group.n_members
+        if band == "ci":
+            half = stats.t.ppf(0.975, n - 1) * half / np.sqrt(n)
+        style.fill_band(ax, time, mean - half, mean + half, tint)
+        ax.plot(time, mean, line, color=tint, linewidth=1.8, label=f"{name} (n = {n})")
+    ax.fill_between([], [], color=style.OBSERVED, alpha=0.4, linewidth=0, label=BANDS[band])
+    _mark_clusters(ax, runs, alpha, 1.0 if sfreq is None else sfreq)
+    ax.margins(x=0.02)
+    return style.finish(ax, f"time ({unit})", style.with_units("amplitude", units), 2)
+
+
+def _check_clusters(
+    clusters: Sequence[Any], channel: int, n_times: int
+) -> list[tuple[int, int, float]]:
+    """Return start, stop and p value of the clusters of a channel."""
+    from percdl.analysis.permutation import Cluster
+
+    checked = []
+    for cluster in clusters:
+        if isinstance(cluster, Cluster):
+            if cluster.channel == channel:
+                checked.append((cluster.start, cluster.stop, cluster.p_value))
+            continue
+        if np.shape(cluster) != (3,):
+            raise InvalidParameterError(
+                f"`clusters` holds {cluster!r}. Pass those of `compare_groups`, or a list of "
+                "(start, stop, p)."
+            )
+        start, stop, p = cluster
+        if not (0 <= start < stop <= n_times and 0 <= p <= 1):
+            raise InvalidParameterError(
+                f"`clusters` holds ({start}, {stop}, {p}): start and stop must be samples of the "
+                f"cycle, 0 <= start < stop <= {n_times}, and p between 0 and 1."
+            )
+        checked.append((int(start), int(stop), float(p)))
+    return sorted(checked)
+
+
+def _mark_clusters(
+    ax: Axes, clusters: list[tuple[int, int, float]], alpha: float, rate: float
+) -> None:
+    """Draw a bar under the curves for each cluster, with its p value under the bar."""
+    if not clusters:
+        return
+    low, high = ax.dataLim.intervaly
+    height = (high - low) or 1.0
+    names = {True: f"cluster, p ≤ {alpha:g}", False: "cluster, not significant"}
+    for index, (start, stop, p) in enumerate(clusters):
+        begin, width = (start - 0.5) / rate, (stop - start) / rate
+        face = style.SHARED if p <= alpha else "none"
+        ax.broken_barh(
+            [(begin, width)], (low - 0.1 * height, 0.03 * height), facecolor=face,
+            edgecolor=style.SHARED, label=names.pop(p <= alpha, None),
+        )  # fmt: skip
+        if p <= alpha:
+            ax.broken_barh(
+                [(begin, width)], (low - 0.07 * height, high - low + 0.07 * height),
+                facecolor=style.FAINT, alpha=0.45, linewidth=0, zorder=0,
+            )  # fmt: skip
+        level = low - (0.12 + 0.09 * (index % 2)) * height  # neighbours on two levels
+        text = "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
+        ax.text(begin + width / 2, level, text, ha="center", va="top", fontsize="x-small")
+    ax.update_datalim([(ax.dataLim.x0, low - (0.2 + 0.09 * (len(clusters) > 1)) * height)])
 
 
 def plot_group_band(
@@ -33,15 +164,13 @@ def plot_group_band(
         Half the height of the band, in standard deviations.
     color : str, optional
         The first colour by default.
-    sfreq : float, optional
-        Samples per second; without it the time axis counts samples.
-    ax : Axes, optional
-        Where to draw; a new figure by default.
+    sfreq, ax : optional
+        See `plot_atoms`.
 
     Returns
     -------
     Axes
-        Where it was drawn.
+        The axes drawn on.
 
     Examples
     --------
@@ -52,8 +181,8 @@ def plot_group_band(
     ax = style.make_axes(ax)
     time, unit = style.time_axis(len(mean), sfreq)
     tint = color or style.color(0)
-    band = mean - width * sd, mean + width * sd
-    ax.fill_between(time, *band, color=tint, alpha=0.2, lw=0, label=f"± {width:g} sd")
+    low, high = mean - width * sd, mean + width * sd
+    style.fill_band(ax, time, low, high, tint, label=f"± {width:g} sd")
     ax.plot(time, mean, color=tint, lw=1.8, label=name)
     style.label(ax, f"time ({unit})", "amplitude")
     return ax
@@ -77,15 +206,13 @@ def plot_relative_variability(
         For the legend.
     color : str, optional
         The second colour by default.
-    sfreq : float, optional
-        Samples per second; without it the time axis counts samples.
-    ax : Axes, optional
-        Where to draw; a new figure by default.
+    sfreq, ax : optional
+        See `plot_atoms`.
 
     Returns
     -------
     Axes
-        Where it was drawn.
+        The axes drawn on.
 
     Examples
     --------
@@ -97,7 +224,7 @@ def plot_relative_variability(
     time, unit = style.time_axis(len(variability), sfreq)
     tint = color or style.color(1)
     ax.axhline(0, color=style.OBSERVED, lw=0.8)
-    ax.fill_between(time, 0, np.maximum(variability, 0), color=tint, alpha=0.25, lw=0)
+    style.fill_band(ax, time, 0, np.maximum(variability, 0), tint, alpha=0.25)
     ax.plot(time, variability, color=tint, lw=1.5, label=name)
     style.label(ax, f"time ({unit})", "relative variability")
     return ax
@@ -106,21 +233,19 @@ def plot_relative_variability(
 def mark_moments(moments: Mapping[str, float], ax: Axes, *, named: bool = True) -> Axes:
     """Draw vertical lines at named moments, in units of the time axis.
 
-    ``named=False`` draws the lines alone, for panels below one that names them.
-
     Parameters
     ----------
     moments : dict of name to time
-        Where the lines stand.
+        Positions of the lines.
     ax : Axes
         Where to draw.
     named : bool
-        Whether to write the names.
+        Whether to write the names; False for panels below one that has them.
 
     Returns
     -------
     Axes
-        Where it was drawn.
+        The axes drawn on.
 
     Examples
     --------
@@ -132,15 +257,10 @@ def mark_moments(moments: Mapping[str, float], ax: Axes, *, named: bool = True) 
         look = style.LINE_STYLES[1 + index % (len(style.LINE_STYLES) - 1)]
         ax.axvline(moment, color=style.OBSERVED, lw=1, ls=look, zorder=0)
         if named:
+            height = 2 + 9 * (index % 2)  # neighbours on two levels
             ax.annotate(
-                name,
-                (moment, 1),
-                xycoords=("data", "axes fraction"),
-                xytext=(0, 2 + 9 * (index % 2)),  # neighbours on two levels
-                textcoords="offset points",
-                ha="center",
-                va="bottom",
-                fontsize="x-small",
+                name, (moment, 1), xycoords=("data", "axes fraction"), xytext=(0, height),
+                textcoords="offset points", ha="center", va="bottom", fontsize="x-small",
                 color="0.3",
-            )
+            )  # fmt: skip
     return ax

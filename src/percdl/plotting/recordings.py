@@ -1,18 +1,18 @@
-"""A recording, and where something happens in it."""
+"""Plots of one recording: its reconstruction, and the activations in it."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from matplotlib.axes import Axes
 
 from percdl.plotting import style
 from percdl.plotting.checks import as_shape, check_events, check_position, same_shape
-from percdl.plotting.envelope import envelope_samples
 
 SIZE = (9.0, 3.0)
-STEMS = 0.3  # the lower part of a panel, where activations stand
+STEMS = 0.3  # share of the panel for the activations, at the bottom
+N_BINS = 2000  # more than the pixels of a figure's width
 
 
 def plot_reconstruction(
@@ -32,27 +32,25 @@ def plot_reconstruction(
     Parameters
     ----------
     values : array (N, P)
-        The recording. Long ones are drawn by the least and largest sample of every bin.
+        The recording. Long ones are drawn by the smallest and largest sample of every bin.
     reconstruction : array (N, P), optional
-        What the model makes of it, an item of ``model.reconstruct(cohort)``.
+        An item of ``model.reconstruct(cohort)``.
     events : DataFrame, optional
         The rows of ``model.events_`` that belong to this subject: columns ``atom`` and
-        ``onset_sample``. Each onset is a vertical line, in the look of its atom.
+        ``onset_sample``. Each onset is a vertical line in the style of its atom.
     atom_length : int, optional
         L; shades the samples that each activation covers.
     channel : int
         Which channel to draw.
     name : str
-        What the vertical axis shows.
-    units : str, optional
-        Its unit, e.g. ``"mV"``, or the whole label, e.g. ``"angular velocity (deg/s)"``.
-    sfreq, ax : optional
+        Label of the vertical axis.
+    units, sfreq, ax : optional
         See `plot_atoms`.
 
     Returns
     -------
     Axes
-        Where it was drawn.
+        The axes drawn on.
 
     Examples
     --------
@@ -70,9 +68,7 @@ def plot_reconstruction(
         check_events(events, ("atom", "onset_sample"))
         _mark_onsets(ax, events, 1.0 if sfreq is None else sfreq, atom_length)
     ax.margins(x=0)
-    style.label(ax, f"time ({unit})", style.with_units(name, units))
-    style.add_legend(ax, headroom=0.1, n_columns=6)
-    return ax
+    return style.finish(ax, f"time ({unit})", style.with_units(name, units), 6)
 
 
 def plot_activations(
@@ -85,12 +81,12 @@ def plot_activations(
     sfreq: float | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw one channel of a recording, and under it when each atom occurs and how strongly.
+    """Draw one channel of a recording, and the onset and amplitude of each activation below.
 
     Parameters
     ----------
     values : array (N, P)
-        The recording. Long ones are drawn by the least and largest sample of every bin.
+        The recording, see `plot_reconstruction`.
     events : DataFrame
         The rows of ``model.events_`` that belong to this subject: columns ``atom``,
         ``onset_sample`` and ``amplitude``. Each activation is a stem at its onset, as high as
@@ -101,7 +97,7 @@ def plot_activations(
     Returns
     -------
     Axes
-        Where it was drawn.
+        The axes drawn on.
 
     Examples
     --------
@@ -147,13 +143,13 @@ def _draw_signal(
     """Draw a signal and return the unit of its time."""
     at = envelope_samples(signal)
     time, unit = style.time_axis(len(signal), sfreq)
-    thinner = 1.0 if len(at) == len(signal) else 0.4  # an envelope is an area, not a line
+    thinner = 1.0 if len(at) == len(signal) else 0.4  # an envelope looks like an area
     ax.plot(time[at], signal[at], color=color, linewidth=thinner * width, label=name)
     return unit
 
 
 def _mark_onsets(ax: Axes, events: pd.DataFrame, rate: float, atom_length: int | None) -> None:
-    """Draw lines and shades no higher than the data: the legend has its room above them."""
+    """Draw lines and shades up to the height of the data, below the legend."""
     low, high = ax.dataLim.intervaly
     low, high = low - 0.05 * (high - low), high + 0.05 * (high - low)
     for atom in sorted(events["atom"].unique().tolist()):
@@ -175,7 +171,7 @@ def _draw_stems(stems: Axes, events: Float[np.ndarray, "E 2"], atom: int, rate: 
 
 
 def _share_height(ax: Axes, stems: Axes, amplitudes: np.ndarray) -> None:
-    """Give the stems the lower part of the panel, and the signal what is above."""
+    """Give the stems the lower part of the panel, and the signal the rest."""
     low, high = amplitudes.min(initial=0.0), amplitudes.max(initial=0.0)
     span = (high - low) or 1.0
     stems.set_ylim(low - 0.15 * span, low - 0.15 * span + 1.3 * span / STEMS)
@@ -184,13 +180,37 @@ def _share_height(ax: Axes, stems: Axes, amplitudes: np.ndarray) -> None:
     ticks = sorted({low, 0.0, high})
     stems.set_yticks(ticks, [f"{tick:.3g}" for tick in ticks])
     bottom, top = ax.dataLim.intervaly
-    # A share of what is left above, and of the room for the legend that comes on top of it.
+    # A share of the rest, and of the space that the legend will add above.
     below = 1.6 * STEMS / (1 - STEMS) * ((top - bottom) or 1.0)
     ax.update_datalim([(ax.dataLim.x0, bottom - below)])
     ax.autoscale_view()
 
 
 def _end_axis(ax: Axes, low: float, high: float) -> None:
-    """Leave the left axis where the signal is: beside the stems its ticks would mislead."""
+    """Limit the left axis to the range of the signal, not beside the stems."""
     ax.spines["left"].set_bounds(low, high)
     ax.set_yticks([tick for tick in ax.get_yticks() if low <= tick <= high])
+
+
+def envelope_samples(
+    values: Float[np.ndarray, " N"], n_bins: int = N_BINS
+) -> Int[np.ndarray, " kept"]:
+    """Return the samples to draw: the first and last, and the extremes of each bin.
+
+    The line through them fills the same pixels as the line through all samples. A recording of at
+    most two samples per bin is kept whole. Bins without observed samples keep one NaN.
+
+    >>> envelope_samples(np.array([0.0, 3.0, 1.0, 2.0, 2.0, -1.0, 0.5, 0.2]), n_bins=2)
+    array([0, 1, 4, 5, 7])
+    """
+    n_times = len(values)
+    if n_times <= 2 * n_bins:
+        return np.arange(n_times)
+    size = -(-n_times // n_bins)
+    padded = np.full(-(-n_times // size) * size, np.nan)
+    padded[:n_times] = values
+    bins = padded.reshape(-1, size)
+    missing, first = np.isnan(bins), size * np.arange(len(bins))
+    lowest = first + np.where(missing, np.inf, bins).argmin(1)
+    largest = first + np.where(missing, -np.inf, bins).argmax(1)
+    return np.unique(np.concatenate([[0], lowest, largest, [n_times - 1]]))

@@ -1,7 +1,6 @@
-"""One look for all figures: colours that colour-blind readers can tell apart, quiet axes.
+"""The style of all figures: colour-blind safe colours, axes, labels, legends.
 
-Figures are made without pyplot, so no window opens and no figure is kept alive behind the
-caller's back.
+Figures are made without pyplot, so no window opens and no figure is kept alive.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 
-# Okabe and Ito (2008), most distinct first; black and grey stand for what is shared or observed.
+# Okabe and Ito (2008), most distinct first; black for shared curves, grey for observed ones.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
 SHARED, OBSERVED, FAINT = "#000000", "#8A8A8A", "#C8C8C8"
 LINE_STYLES: tuple[Any, ...] = ("-", "--", ":", "-.")
@@ -26,7 +25,7 @@ Place = Literal["best", "upper left", "upper center", "lower right"]
 
 
 class Look(NamedTuple):
-    """How to draw one of several things; no two share all three."""
+    """How to draw one of several curves or groups; no two share all three."""
 
     color: str
     line: Any
@@ -62,9 +61,21 @@ def time_axis(n_times: int, sfreq: float | None) -> tuple[Float[np.ndarray, " n"
 
 
 def label(ax: Axes, x: str, y: str) -> None:
-    """Name both axes, units included."""
+    """Set the labels of both axes, units included."""
     ax.set_xlabel(x)
     ax.set_ylabel(y)
+
+
+def finish(ax: Axes, x: str, y: str, n_columns: int | None = None) -> Axes:
+    """Label both axes and add the legend: above the data if it has a number of columns."""
+    label(ax, x, y)
+    add_legend(ax, headroom=0.1 if n_columns else 0.0, n_columns=n_columns or 1)
+    return ax
+
+
+def fill_band(ax: Axes, x: np.ndarray, low: Any, high: Any, color: str, **options: Any) -> None:
+    """Fill between two curves, lightly and without edges."""
+    ax.fill_between(x, low, high, color=color, linewidth=0, **{"alpha": 0.2, **options})
 
 
 def with_units(name: str, units: str | None) -> str:
@@ -85,31 +96,30 @@ def add_legend(
     place: Place = "best",
     handles: Sequence[Any] | None = None,
 ) -> None:
-    """Add a legend, on a light ground so that lines behind it do not disturb.
+    """Add a legend on a light background.
 
-    With ``headroom``, it stands above the data in a room of at least this share of their
-    height, and of more where it needs more; it then has fewer columns in a narrow panel.
-    Without, ``place`` says where. ``handles`` are the things to name, by default all that have
-    a label.
+    With ``headroom`` it stands above the data, in at least this share of their height, with fewer
+    columns in a narrow panel; without, at ``place``. ``handles`` are the entries, by default all
+    artists with a label.
     """
-    things = ax.get_legend_handles_labels()[0] if handles is None else list(handles)
-    if not things:
+    entries = ax.get_legend_handles_labels()[0] if handles is None else list(handles)
+    if not entries:
         return
     if not headroom:
-        _write_legend(ax, things, place, n_columns)
+        _write_legend(ax, entries, place, n_columns)
         return
-    columns = min(n_columns, len(things))
-    legend = _write_legend(ax, things, "upper center", columns)
-    # Until the layout is settled, a panel among others is a fifth narrower than it will be.
+    columns = min(n_columns, len(entries))
+    legend = _write_legend(ax, entries, "upper center", columns)
+    # Before the layout is final, a panel among others is up to a fifth narrower.
     while columns > 1 and legend.get_window_extent().width > 1.2 * ax.bbox.width:
         columns -= 1
-        legend = _write_legend(ax, things, "upper center", columns)
+        legend = _write_legend(ax, entries, "upper center", columns)
     _make_room(ax, legend, headroom)
 
 
-def _write_legend(ax: Axes, things: Sequence[Any], place: Place, n_columns: int) -> Legend:
+def _write_legend(ax: Axes, entries: Sequence[Any], place: Place, n_columns: int) -> Legend:
     legend = ax.legend(
-        handles=things,
+        handles=entries,
         loc=place,
         ncols=n_columns,
         fontsize="small",
@@ -118,7 +128,7 @@ def _write_legend(ax: Axes, things: Sequence[Any], place: Place, n_columns: int)
         handlelength=2.0,
         columnspacing=1.0,
     )
-    for handle in legend.legend_handles:  # lines and points of a crowd would hardly be seen
+    for handle in legend.legend_handles:  # thin lines and faint points would be invisible
         if isinstance(handle, (Line2D, LineCollection)):
             handle.set_linewidth(max(1.0, float(np.max(handle.get_linewidth()))))
         if isinstance(handle, Line2D):
@@ -128,7 +138,7 @@ def _write_legend(ax: Axes, things: Sequence[Any], place: Place, n_columns: int)
 
 def _make_room(ax: Axes, legend: Legend, least: float) -> None:
     """Raise the upper end of the axis until the data lie below the legend."""
-    # Layout may still shrink the panel a little, and the frame keeps a distance: a fifth more.
+    # A fifth more, because the layout may still shrink the panel and the frame has a margin.
     share = min(0.6, 1.2 * legend.get_window_extent().height / ax.bbox.height)
     room = max(least, share / (1 - share))
     data = ax.dataLim

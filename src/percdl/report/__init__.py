@@ -1,1 +1,1 @@
-"""Self-contained HTML pages: pictures inside, nothing fetched from elsewhere."""
+"""Self-contained HTML pages: pictures included, nothing fetched from elsewhere."""

@@ -1,4 +1,4 @@
-"""The groups of a report: mean curves, where they differ from the reference, all in one plane."""
+"""The groups of a report: mean curves, where they differ, and all people in one plane."""
 
 from __future__ import annotations
 
@@ -9,32 +9,34 @@ from typing import Any
 
 import numpy as np
 
-from percdl.analysis.deviation import Deviation
-from percdl.analysis.effects import Effects, separate_effects
-from percdl.analysis.groups import summarize_groups
-from percdl.analysis.permutation import compare_groups
+from percdl.analysis import (
+    Deviation,
+    Effects,
+    compare_groups,
+    separate_effects,
+    summarize_groups,
+)
 from percdl.exceptions import InvalidParameterError, MissingPackageError
-from percdl.plotting.embedding import embed
+from percdl.plotting.people import embed
 from percdl.report.packing import pack
 from percdl.report.people import People, write_median
 
 LEVEL = 0.05
-# At least so many; more where many tests share the level.
+# At least this many; more if many tests share the level.
 N_PERMUTATIONS = 1000
-#: What is compared: personal atoms at one size, timing, and the observed cycle, timing undone.
-PARTS = ("atoms", "timing", "amplitude")
-PART_NAMES = {"atoms": "cycle", "timing": "timing", "amplitude": "amplitude"}
+# Compared are personal atoms of one size, timing, and the observed cycle with timing undone.
+PARTS = {"atoms": "cycle", "timing": "timing", "amplitude": "amplitude"}
 
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """The people of a report by group; groups of fewer than two people are not compared."""
+    """The people of a report by group; only groups of two or more people are compared."""
 
     people: People
 
     @cached_property
     def names(self) -> list[str]:
-        """The groups that can be compared: two people of each have all curves."""
+        """The groups to compare: at least two people have all curves."""
         atoms = range(len(self.people.found.dictionary))
         finite = [np.isfinite(self.curves(part, k)) for part in self.parts for k in atoms]
         known = np.all([curve.all((1, 2)) for curve in finite], axis=0)
@@ -48,16 +50,16 @@ class Groups:
 
     @property
     def labels(self) -> list[str | None]:
-        """Everyone's group, None for those who are not compared."""
+        """Group of each recording, None for those that are not compared."""
         return [name if name in self.names else None for name in self.people.cohort.groups]
 
     @cached_property
     def effects(self) -> Effects:
-        """Timing and amplitude of everyone."""
+        """Timing and amplitude of all people."""
         return separate_effects(self.people.found, self.people.cohort)
 
     def curves(self, part: str, k: int) -> np.ndarray:
-        """Return everyone's curves (S, L, channels) of one atom."""
+        """Return the curves (S, L, channels) of one atom."""
         if part == "atoms":
             return self.people.sizes[k] * self.people.found.personal_dictionary[:, k]
         if part == "timing":
@@ -66,20 +68,17 @@ class Groups:
 
     @property
     def parts(self) -> list[str]:
-        """The parts that there are: without a warp there is no timing."""
+        """The parts to compare; without a warp there is no timing."""
         return [part for part in PARTS if part != "timing" or self.effects.timing.shape[2]]
 
     @cached_property
     def clusters(self) -> list[dict[str, Any]] | str:
-        """Where groups differ from the reference, or why that is not known.
-
-        One entry for each cluster that stays significant when the level is shared by all tests.
-        """
+        """Significant clusters, with the level shared by all tests, or why there are none."""
         base, n_atoms = self.base, len(self.people.found.dictionary)
         others = [name for name in self.names if name != base]
         tests = [(p, k, name) for p in self.parts for k in range(n_atoms) for name in others]
         level = LEVEL / self.n_tests
-        # The smallest p value is 1 / n_permutations: it must lie well below the level.
+        # The smallest p value, 1 / n_permutations, must lie well below the level.
         n_permutations = max(N_PERMUTATIONS, math.ceil(2 / level))
         found = []
         for part, k, name in tests:
@@ -103,38 +102,28 @@ class Groups:
 
     @property
     def n_tests(self) -> int:
-        """Comparisons that share the level."""
+        """Number of tests that share the level."""
         return len(self.parts) * len(self.people.found.dictionary) * (len(self.names) - 1)
 
 
 def describe_groups(groups: Groups) -> dict[str, Any] | None:
-    """Return what the page draws of the groups; None where there are fewer than two."""
+    """Return the curves and clusters of the groups; None for fewer than two groups."""
     if len(groups.names) < 2:
         return None
-    curves = {part: _summaries(groups, part) for part in groups.parts}
-    described = [
-        {"name": name, **{part: _pack(curves[part], name) for part in groups.parts}}
-        for name in groups.names
-    ]
+    atoms = range(len(groups.people.found.dictionary))
+    described: list[dict[str, Any]] = [{"name": name} for name in groups.names]
+    for part in groups.parts:
+        by_atom = [summarize_groups(groups.curves(part, k), groups.labels) for k in atoms]
+        for group in described:
+            own = [atom[group["name"]] for atom in by_atom]
+            mean, sd = (np.stack([getattr(x, name).T for x in own]) for name in ("mean", "sd"))
+            group[part] = [pack(mean), pack(sd)]  # arrays (K, channels, L)
     clusters = groups.clusters
     return {"groups": described, "clusters": [] if isinstance(clusters, str) else clusters}
 
 
-def _summaries(groups: Groups, part: str) -> list[Any]:
-    n_atoms = len(groups.people.found.dictionary)
-    return [summarize_groups(groups.curves(part, k), groups.labels) for k in range(n_atoms)]
-
-
-def _pack(by_atom: list[Any], name: str) -> list[Any]:
-    """Return mean and standard deviation of a group, arrays (K, channels, L)."""
-    return [
-        pack(np.stack([getattr(atom[name], what).T for atom in by_atom]))
-        for what in ("mean", "sd")
-    ]
-
-
 def tabulate_groups(groups: Groups) -> tuple[list[str], list[list[str]]]:
-    """Return the header and the rows of the table of groups: medians over people."""
+    """Return the header and rows of the table of groups: medians over people."""
     people, deviation = groups.people, groups.people.deviation
     columns = {
         "Cycles": (people.found.n_activations.sum(1), ".0f"),
@@ -154,7 +143,7 @@ def tabulate_groups(groups: Groups) -> tuple[list[str], list[list[str]]]:
 
 
 def tabulate_differences(groups: Groups) -> tuple[list[str], list[list[str]]]:
-    """Return the header and the rows of the table of clusters."""
+    """Return the header and rows of the table of clusters."""
     header = ["Group", "What", "Atom", "Channel", "From (s)", "To (s)", "Direction", "p"]
     clusters = groups.clusters if len(groups.names) > 1 else []
     if isinstance(clusters, str):
@@ -163,7 +152,7 @@ def tabulate_differences(groups: Groups) -> tuple[list[str], list[list[str]]]:
     n_warps = groups.effects.timing.shape[2] if clusters else 0
     return header, [
         [
-            c["group"], PART_NAMES[c["part"]], str(c["atom"]),
+            c["group"], PARTS[c["part"]], str(c["atom"]),
             "all" if c["part"] == "timing" and n_warps == 1 else channels[c["channel"]],
             f"{c['from']:.2f}", f"{c['to']:.2f}", _direction(c), f"{c['p']:.4f}",
         ]
@@ -177,7 +166,7 @@ def _direction(cluster: dict[str, Any]) -> str:
 
 
 def place_people(people: People) -> dict[str, Any] | None:
-    """Return everyone's place in the plane of the first two principal components."""
+    """Return the first two principal components of the parameters of all people."""
     features = people.found.params.reshape(len(people.cohort), -1)
     known = np.isfinite(features.sum(1))
     if features.shape[1] < 2 or known.sum() < 3 or not features[known].std(0).any():

@@ -1,4 +1,4 @@
-"""How a page is made: one look, pictures inside, nothing fetched from elsewhere."""
+"""Render the HTML templates of the package."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from percdl import __version__
 
 
 def render(template: str, **values: Any) -> str:
-    """Return a page as HTML; a value the template needs and does not get is an error."""
+    """Return a page as HTML; raise if the template needs a value that is missing."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("percdl", "report"),
         autoescape=True,
@@ -23,5 +23,5 @@ def render(template: str, **values: Any) -> str:
 
 
 def as_data_uri(picture: bytes) -> str:
-    """Return a PNG image as text that stands in for its address."""
+    """Return a PNG image as a data URI."""
     return "data:image/png;base64," + base64.b64encode(picture).decode("ascii")

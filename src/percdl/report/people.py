@@ -1,4 +1,4 @@
-"""Who a report is about: the recordings, and what the model says of each person."""
+"""The people of a report: recordings, results of the model, and the table of people."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from percdl.analysis.deviation import Deviation, measure_deviation
-from percdl.analysis.regularity import measure_regularity
+from percdl.analysis import Deviation, measure_deviation, measure_regularity
 from percdl.estimators.suspects import find_suspects
 from percdl.exceptions import InvalidParameterError
 from percdl.signals import Cohort
@@ -22,15 +21,15 @@ if TYPE_CHECKING:
     from percdl.estimators.base import BaseCDL
     from percdl.estimators.personalization import Personalization
 
-# Groups that studies compare others with; the first that a cohort has is taken.
+# Usual names of reference groups; the first that a cohort has is used.
 USUAL_REFERENCES = ("healthy", "control", "controls", "normal", "norm", "reference")
-# Columns of the metadata that fit beside the numbers.
+# Most columns of the metadata in the table.
 MOST_COLUMNS = 8
 
 
 @dataclass(frozen=True, eq=False)
 class People:
-    """The recordings of a report and what the model found in them.
+    """The recordings of a report and the results of the model.
 
     Attributes
     ----------
@@ -39,13 +38,13 @@ class People:
     cohort : Cohort
         The recordings.
     found : Personalization
-        Parameters, events and personal atoms of everyone.
+        Parameters, events and personal atoms.
     reference : str or None
-        The group that others are compared with; None: everyone.
+        The group that others are compared with; None for everyone.
     metadata : DataFrame or None
-        More about each recording, one row each, in order.
+        One row per recording, in order.
     persons : list of str
-        Who each recording is of.
+        Person of each recording.
     """
 
     model: BaseCDL
@@ -57,7 +56,7 @@ class People:
 
     @property
     def norm(self) -> str:
-        """What people are judged by, in words."""
+        """Name of the reference in a sentence."""
         return self.reference or "everyone else"
 
     @cached_property
@@ -68,13 +67,13 @@ class People:
 
     @cached_property
     def sizes(self) -> np.ndarray:
-        """Median amplitude of each atom: what turns an atom into signal units."""
+        """Median amplitude of each atom, which turns it into signal units."""
         amplitudes = self.found.events.groupby("atom")["amplitude"].median()
         return amplitudes.reindex(range(len(self.found.dictionary))).fillna(1.0).to_numpy()
 
     @cached_property
     def errors(self) -> np.ndarray:
-        """Normalized reconstruction error of each recording; NaN where it is silent."""
+        """Normalized reconstruction error of each recording; NaN if it is all zero."""
         rebuilt = rebuild(self.cohort, self.found.events, self.found.personal_dictionary)
         return np.array(
             [
@@ -87,7 +86,7 @@ class People:
 
     @cached_property
     def suspects(self) -> pd.DataFrame:
-        """Whose results are doubtful and why; model files do not tell, so it is found here."""
+        """Doubtful recordings and reasons; model files do not store them."""
         events, model = self.found.events, self.model
         return find_suspects(
             self.cohort,
@@ -108,7 +107,7 @@ class People:
 
     @cached_property
     def deviation(self) -> Deviation | str:
-        """The deviation index of everyone, or why there is none."""
+        """The deviation index of all people, or why there is none."""
         groups = None if self.reference is None else list(self.cohort.groups)
         try:
             return measure_deviation(self.found, groups, self.reference, persons=self.persons)
@@ -123,7 +122,7 @@ def gather_people(
     metadata: pd.DataFrame | Mapping[str, Any] | None = None,
     person: str | None = None,
 ) -> People:
-    """See who the recordings are of: the people of the fit, or others to be personalized."""
+    """Collect the people of the fit, or personalize the model to others."""
     table = None if metadata is None else _in_order(pd.DataFrame(metadata), cohort.subjects)
     persons = _name_persons(cohort.subjects, table, person)
     asked = _find_reference(cohort, reference)
@@ -132,10 +131,10 @@ def gather_people(
 
 
 def _is_of_fit(cohort: Cohort, model: BaseCDL) -> bool:
-    """Return whether these are the recordings of the fit, not others by the same names.
+    """Return whether these are the recordings of the fit, not others with the same names.
 
-    A model from a file does not have them: it is then asked whether the events of the fit lie
-    within the recordings, and explain any of them, which elsewhere in time they would not.
+    A model from a file does not hold its recordings. Then the events of the fit must lie within
+    these recordings, and explain part of them.
     """
     about = (cohort.subjects, cohort.n_channels, cohort.sfreq)
     if about != (tuple(model.subjects_), model.n_channels_, model.sfreq_):
@@ -160,7 +159,7 @@ def _find_reference(cohort: Cohort, asked: str | None) -> str | None:
         if asked not in names:
             known = ", ".join(map(repr, names)) or "none"
             raise InvalidParameterError(
-                f"`reference={asked!r}` is no group of the recordings. Groups: {known}."
+                f"`reference={asked!r}` is not a group of the recordings. Groups: {known}."
             )
         return asked
     usual = {name.lower(): name for name in reversed(names)}
@@ -174,7 +173,7 @@ def _in_order(metadata: pd.DataFrame, subjects: tuple[str, ...]) -> pd.DataFrame
     if not table.columns.is_unique:
         twice = table.columns[table.columns.duplicated()][0]
         raise InvalidParameterError(
-            f"`metadata` has several columns {twice!r}. Give each a name of its own."
+            f"`metadata` has several columns {twice!r}. Give them different names."
         )
     missing = [subject for subject in subjects if subject not in table.index]
     if missing or not table.index.is_unique:
@@ -189,7 +188,7 @@ def _in_order(metadata: pd.DataFrame, subjects: tuple[str, ...]) -> pd.DataFrame
 def _name_persons(
     subjects: tuple[str, ...], metadata: pd.DataFrame | None, column: str | None
 ) -> list[str]:
-    """Return who each recording is of: a column of the metadata, else one person each."""
+    """Return the person of each recording: a column of the metadata, or one person each."""
     if column is None:
         return list(subjects)
     if metadata is None or column not in metadata:
@@ -201,13 +200,13 @@ def _name_persons(
     for subject, value in zip(subjects, persons, strict=True):
         if pd.isna(value):
             raise InvalidParameterError(
-                f"`person={column!r}`: the metadata do not say who {subject!r} is of."
+                f"`person={column!r}`: the metadata have no person for {subject!r}."
             )
     return [str(value) for value in persons]
 
 
 def write_median(values: Any, style: str) -> str:
-    """Return the median of the values that are known, as text.
+    """Return the median of the finite values as text.
 
     >>> write_median([1.0, np.nan, 2.0], ".2f"), write_median([np.nan], ".2f")
     ('1.50', 'unknown')

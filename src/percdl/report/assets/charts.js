@@ -1,6 +1,6 @@
-// One look for all pictures, in light, in dark and on paper.
+// The style of all charts, in light and dark mode and in print.
 
-// Okabe and Ito, most distinct first; dashes and markers say the same without colour.
+// Okabe and Ito, most distinct first; dashes and markers repeat the distinction without colour.
 const COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6BB1"];
 const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
 const MARKERS = ["circle", "square", "diamond", "triangle-up", "x", "cross", "triangle-down"];
@@ -17,8 +17,8 @@ function pick(list, index) {
 
 function theme() {
   return dark.matches && !paper.matches
-    ? { text: "#e8e8e8", soft: "#9aa0a6", line: "#3a3f45", shared: "#ffffff", ground: "#1d2024" }
-    : { text: "#1c1c1c", soft: "#8a8a8a", line: "#e3e3e3", shared: "#000000", ground: "#ffffff" };
+    ? { text: "#e8e8e8", soft: "#9aa0a6", line: "#3a3f45", shared: "#ffffff", model: "#F0E442", ground: "#1d2024" }
+    : { text: "#1c1c1c", soft: "#8a8a8a", line: "#e3e3e3", shared: "#000000", model: "#000000", ground: "#ffffff" };
 }
 
 function faded(color, share) {
@@ -26,7 +26,7 @@ function faded(color, share) {
   return `rgba(${r},${g},${b},${share})`;
 }
 
-// The drawing library reads tags in its texts: names from the recordings must not become any.
+// The plotting library interprets tags in texts, so names of the recordings are escaped.
 function plain(text) {
   return String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 }
@@ -61,13 +61,13 @@ function draw(id, traces, layout = {}, config = {}) {
     displaylogo: false,
     responsive: true,
     displayModeBar: touch.matches ? false : "hover",
-    // Named one by one: no button may lead out of the page.
+    // An explicit list, because other buttons lead out of the page.
     modeBarButtons: [["toImage", "zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]],
     ...config,
   });
 }
 
-// Between two curves: a line nobody sees, and one filled down to it.
+// A band between two curves: an invisible line, and one filled down to it.
 function band(x, low, high, name, color, share = 0.25, options = {}) {
   const edge = { x, mode: "lines", line: { width: 0 }, hoverinfo: "skip", ...options };
   return [

@@ -33,7 +33,7 @@ const nAtoms = report.n_atoms;
 const nChannels = report.channels.length;
 const times = Float64Array.from({ length: report.length }, (_, i) => i / report.sfreq);
 
-// What the reader looks at; every picture is drawn from it.
+// The current selection; every chart is drawn from it.
 const view = { subject: 0, atom: 0, channel: 0 };
 
 function subjectId(s) {
@@ -56,7 +56,7 @@ function median(values) {
   return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
-// "mV", or "RRY (deg/s)" where the channel has a name worth showing.
+// Such as "RRY (deg/s)".
 function signalLabel(channel) {
   const unit = report.units[channel];
   return report.channels[channel] + (unit ? ` (${unit})` : "");

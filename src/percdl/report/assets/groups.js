@@ -1,4 +1,4 @@
-// Groups against each other: shape, timing, how far from the reference, all people in one plane.
+// Groups: shape, timing, deviation from the reference, and all people in one plane.
 
 const comparison = {};
 
@@ -27,7 +27,7 @@ function groupTraces(part, index) {
   });
 }
 
-// A bar under the curves where a group differs from the base, by cluster permutation.
+// A bar under the curves for each cluster where a group differs from the base.
 function clusterBars(part, channel) {
   const found = report.comparison.clusters.filter(
     (c) => c.part === part && c.atom === view.atom && c.channel === channel,
@@ -74,7 +74,7 @@ function drawGroups() {
   drawDeviations();
 }
 
-// The people of a group; of group -1, those who have none.
+// The people of a group; -1 for those without a group.
 function members(g) {
   return report.groups.of.flatMap((of, s) => (of === g ? [s] : []));
 }
@@ -104,7 +104,7 @@ function drawDeviations() {
   });
 }
 
-// Everybody's parameters in the plane in which they differ most.
+// The parameters of all people in the plane of their first two principal components.
 function drawPlane() {
   document.getElementById("plane-figure").hidden = !report.plane;
   if (!report.plane) return;
@@ -133,7 +133,7 @@ function drawPlane() {
   draw("plane", traces, { xaxis: axis(labels[0]), yaxis: axis(labels[1]) });
 }
 
-// A point of a group's picture opens the person behind it.
+// A click on a point selects the person.
 function listenToGroups() {
   for (const id of ["deviations", "plane"]) {
     const place = document.getElementById(id);

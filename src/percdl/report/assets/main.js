@@ -1,4 +1,4 @@
-// From the content to the page.
+// Build the page from its content.
 
 function fillChoice(id, names, key) {
   const select = document.getElementById(id);
@@ -17,7 +17,7 @@ function drawAll() {
   drawHistory();
 }
 
-// Who the address asks for; -1 where it names nobody: most addresses are parts of the page.
+// The person in the address, or -1: most addresses are sections of the page.
 function asked() {
   const wish = new URLSearchParams(location.hash.slice(1)).get("subject");
   return report.columns[0].values.indexOf(wish);

@@ -1,4 +1,4 @@
-// What the population shares: the common atom, how well it is known, how much people differ.
+// The common atom with its confidence band and the range of personal atoms.
 
 const shared = {};
 
@@ -8,7 +8,7 @@ async function readShared() {
   shared.band = report.band && (await Promise.all(report.band.map(unpack)));
 }
 
-// The curve of the atom and channel in view, of a list ordered by atom, then channel.
+// The curve of the atom and channel in view, from a list ordered by atom, then channel.
 function inView(curves) {
   return curves[view.atom * nChannels + view.channel];
 }

@@ -1,12 +1,12 @@
-// The recording of the chosen one: whole at first, every sample when looked at closely.
+// The recording of the selected person: whole at first, every sample when zoomed in.
 
-// More points than this in view are drawn as the range of each of so many bins.
+// More points than this in view are drawn as the ranges of this number of bins.
 const MOST_POINTS = 4000;
 const N_BINS = 1500;
-// Pixels of one channel, alone or above others.
+// Height of one channel in pixels, alone or stacked.
 const HEIGHT = 300;
 const ROW_HEIGHT = 90;
-// Shading more cycles than this would be a blot.
+// More cycles than this are not shaded.
 const MOST_SHADES = 250;
 
 const signal = { curves: [], rebuilt: [], events: [], duration: 0, from: 0, to: 0 };
@@ -32,7 +32,7 @@ function rebuild(nTimes, events, personal) {
   });
 }
 
-// The part of a curve in view; run: samples that a pair of numbers stands for, or 1.
+// The part of a curve in view; `run` is the number of samples per pair of extremes, or 1.
 function visible(curve, run) {
   const each = run === 1 ? 1 : run / 2;
   const first = Math.max(0, Math.floor((signal.from * report.sfreq) / each) - 2);
@@ -86,10 +86,10 @@ function drawSignal() {
     const seen = visible(signal.curves[p], report.run);
     const made = visible(signal.rebuilt[p], 1);
     traces.push(line(seen.x, seen.y, "recording", theme().soft, { width: 2, ...once, hoverinfo: "x+y" }));
-    traces.push(line(made.x, made.y, "reconstruction", theme().shared, { width: 1, ...once, hoverinfo: "skip" }));
+    traces.push(line(made.x, made.y, "reconstruction", theme().model, { width: 1, ...once, hoverinfo: "skip" }));
   });
   traces.push(...onsetMarks(inside, channels));
-  // We hear double clicks ourselves: the library would return to the range drawn first.
+  // Double clicks are handled here: the library would return to the first range.
   draw("signal", traces, layout, { doubleClick: false });
   const whole = signal.duration;
   document.getElementById("range").textContent =

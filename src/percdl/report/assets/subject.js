@@ -1,10 +1,10 @@
-// The chosen one: numbers, atom, warp, departure from the norm, events.
+// The selected person: numbers, atom, warp, departure from the reference, events.
 
 const person = {};
 
-// Local speeds in view: at the ends of a cycle, where little happens, they may run away.
+// Range of local speeds in view: they can be extreme at the ends of a cycle.
 const SPEEDS = [0.23, 4.3];
-// Standard deviations in view: where the reference hardly varies, one sample may be hundreds away.
+// Range of z-scores in view: they can be huge where the reference hardly varies.
 const FAR = 10;
 
 async function choose(s) {
@@ -12,10 +12,11 @@ async function choose(s) {
   const turn = (person.turn = Symbol("turn"));
   const personal = await unpack(report.personal[s]);
   const warps = await unpack(report.warps[s]);
+  const speeds = (await unpack(report.speeds[s])).map((curve) => curve.map(Math.exp));
   const departure = report.departures ? await unpack(report.departures[s]) : null;
   const curves = await unpack(report.recordings[s]);
-  if (person.turn !== turn) return; // another one was chosen meanwhile
-  Object.assign(person, { personal, warps, departure });
+  if (person.turn !== turn) return; // another person was selected meanwhile
+  Object.assign(person, { personal, warps, speeds, departure });
   setSignal(s, curves, personal);
   history.replaceState(null, "", `#subject=${encodeURIComponent(subjectId(s))}`);
   markChosen();
@@ -52,7 +53,7 @@ function writeNumbers() {
   );
 }
 
-// Onsets of the atom in view; without any, nothing is known of this person's version of it.
+// Onsets of the atom in view; without any, the person has no version of it.
 function ownEvents() {
   return signal.events.filter(({ atom }) => atom === view.atom);
 }
@@ -75,7 +76,7 @@ function drawAtom() {
   );
 }
 
-// Slow and fast phases of one curve, apart: a value outside a phase is a gap.
+// The slow and the fast phases of a curve; values outside of a phase are gaps.
 function phases(speed, curve) {
   const near = (test) => Float64Array.from(curve, (value, i) => {
     const here = [i - 1, i, i + 1].some((j) => j >= 0 && j < speed.length && test(speed[j]));
@@ -87,24 +88,16 @@ function phases(speed, curve) {
   };
 }
 
-function slope(curve) {
-  const last = curve.length - 1;
-  return Float64Array.from(curve, (_, i) => {
-    const [a, b] = [Math.max(i - 1, 0), Math.min(i + 1, last)];
-    return (curve[b] - curve[a]) / (b - a);
-  });
-}
-
-// The warp that acts on the channel in view.
-function ownWarp() {
-  return person.warps[view.atom * report.n_warps + (report.n_warps > 1 ? view.channel : 0)];
+// The curve, among one per atom and warp, that acts on the channel in view.
+function ofWarp(curves) {
+  return curves[view.atom * report.n_warps + (report.n_warps > 1 ? view.channel : 0)];
 }
 
 function drawWarp() {
   for (const figure of document.querySelectorAll(".warp")) figure.hidden = !report.n_warps;
   if (!report.n_warps) return;
-  const psi = scaled(ownWarp(), 1 / report.sfreq);
-  const speed = slope(ownWarp());
+  const psi = scaled(ofWarp(person.warps), 1 / report.sfreq);
+  const speed = ofWarp(person.speeds);
   const shapes = phases(speed, psi);
   const percent = Math.round(100 * (report.tolerance - 1));
   draw(
@@ -142,7 +135,7 @@ function drawWarp() {
   );
 }
 
-// How many standard deviations of the reference away, along the cycle.
+// z-scores along the cycle.
 function drawDeparture() {
   const figure = document.getElementById("departure-figure");
   figure.hidden = !person.departure;
@@ -180,7 +173,7 @@ function download(name, text) {
   link.href = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
   link.download = name;
   link.click();
-  // Not at once: some browsers read the text a little later.
+  // Later, because some browsers read the text with a delay.
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 

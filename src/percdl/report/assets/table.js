@@ -1,4 +1,4 @@
-// The people: search, filter, sort, choose. Texts are set as text, never as markup.
+// The table of people: search, filter, sort, select. Texts are set as text, never as markup.
 
 const rows = [];
 const sorting = { column: 0, down: false };
@@ -59,7 +59,7 @@ function buildRow(s) {
 }
 
 function sortBy(index) {
-  // Numbers are most telling from the top; a second press turns the order round.
+  // Numbers start with the largest; a second click reverses the order.
   const first = report.columns[index].kind === "number";
   sorting.down = sorting.column === index ? !sorting.down : first;
   sorting.column = index;
@@ -78,7 +78,7 @@ function compare(a, b) {
 function wanted(s) {
   if (filter.value && report.groups.names[report.groups.of[s]] !== filter.value) return false;
   const words = search.value.trim().toLowerCase();
-  // Cell by cell: across their border "67" and "35" would read 73.
+  // Cell by cell, so that "67" next to "35" does not match 73.
   return !words || [...rows[s].cells].some((cell) => cell.textContent.toLowerCase().includes(words));
 }
 
@@ -105,7 +105,7 @@ function markChosen() {
     row.setAttribute("aria-selected", chosen);
     row.tabIndex = chosen ? 0 : -1;
   }
-  // Somebody can always be reached by the tab key.
+  // One row is always reachable with the tab key.
   if (body.rows.length && !body.querySelector("tr[tabindex='0']")) body.rows[0].tabIndex = 0;
 }
 
@@ -122,7 +122,7 @@ function walkRows(event) {
   next.focus();
 }
 
-// The neighbour of the chosen one, in the order of the table.
+// Select the next or previous person in the order of the table.
 function step(by) {
   const all = [...body.rows];
   if (!all.length) return;

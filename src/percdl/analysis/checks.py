@@ -1,0 +1,76 @@
+"""Checks that several analyses share: fitted models, recordings, tables of events, levels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Sized
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from percdl.estimators.personalization import Personalization
+from percdl.exceptions import InvalidParameterError
+from percdl.signals import Cohort, as_cohort
+
+if TYPE_CHECKING:
+    from percdl.estimators.base import BaseCDL
+
+#: One label per row.
+Labels = Sequence[Any] | np.ndarray | pd.Series
+
+
+def as_personalization(fitted: BaseCDL | Personalization) -> Personalization:
+    """Return the parameters and events of the subjects of a fit or of ``personalize``."""
+    if isinstance(fitted, Cohort):
+        raise InvalidParameterError(
+            "Recordings were passed instead of a fitted model. Pass `model`, or "
+            "`model.personalize(cohort)` for new subjects."
+        )
+    return fitted if isinstance(fitted, Personalization) else fitted.personalization_
+
+
+def check_fitted_on(fitted: BaseCDL | Personalization, X: Any) -> Cohort:
+    """Return the recordings as a cohort; raise unless they can be those of the events."""
+    found, cohort = as_personalization(fitted), as_cohort(X)
+    length, n_channels = found.dictionary.shape[1:]
+    if cohort.subjects != found.subjects or cohort.n_channels != n_channels:
+        raise InvalidParameterError(
+            f"The events are of {len(found.subjects)} recording(s) of {n_channels} channel(s), "
+            f"first subject {found.subjects[0]!r}; X has {len(cohort)} of {cohort.n_channels}, "
+            f"first subject {cohort.subjects[0]!r}. Pass the recordings of the fit (or those that "
+            "were personalized), in the same order."
+        )
+    for subject, onset in found.events.groupby("subject")["onset_sample"].max().items():
+        end, n_times = onset + length, cohort[str(subject)].n_times
+        if end > n_times:
+            raise InvalidParameterError(
+                f"Subject {subject!r} has an event up to sample {end}, but the recording passed "
+                f"has {n_times} samples. Pass the recordings of the fit (or those that were "
+                "personalized)."
+            )
+    return cohort
+
+
+def check_columns(events: pd.DataFrame, needed: set[str]) -> None:
+    """Raise if a table of events lacks a column."""
+    if missing := needed - set(events.columns):
+        raise InvalidParameterError(
+            f"`events` has no column {', '.join(sorted(missing))}; it has "
+            f"{', '.join(map(str, events.columns))}. Pass a table such as `model.events_`."
+        )
+
+
+def check_lengths(n_rows: int, labels: Sized, name: str) -> None:
+    """Raise unless there is one label per row."""
+    if n_rows != len(labels):
+        raise InvalidParameterError(
+            f"There are {n_rows} rows of values and {len(labels)} {name}. Pass one for each row."
+        )
+
+
+def check_level(level: float) -> None:
+    """Raise unless a confidence level is between 0 and 1."""
+    if not 0 < level < 1:
+        raise InvalidParameterError(
+            f"`level={level!r}` must be between 0 and 1, such as 0.95 for 95% bands."
+        )

@@ -1,0 +1,254 @@
+"""What to choose before a fit: the atom length, and other settings by held-out scores."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import clone
+from sklearn.model_selection import KFold, ParameterGrid, cross_val_score
+
+from percdl.estimators import PerCDL
+from percdl.estimators.base import BaseCDL
+from percdl.exceptions import InvalidParameterError, InvalidRecordingError, UnclearPeriodWarning
+from percdl.signals import as_cohort
+from percdl.steps.period import agree_on_length, estimate_periods
+from percdl.transforms import TimeWarp
+
+# Warn if the median autocorrelation at the period is below this. Set by hand: white noise (8
+# recordings of 400 samples) gives at most 0.14, a perfectly periodic signal 1.
+UNCLEAR = 0.4
+WARP = ("depth", "width")
+
+
+@dataclass(frozen=True)
+class AtomLength:
+    """A suggested atom length, and the periods it comes from.
+
+    Attributes
+    ----------
+    length : int
+        The suggestion in samples, a low quantile of the periods. Atoms do not overlap, so a cycle
+        shorter than the atom would be lost.
+    seconds : float
+        The same in seconds.
+    periods : array (S,)
+        Period of each subject in samples; NaN if the recording has none.
+    strengths : array (S,)
+        Autocorrelation at the period; 1 if all cycles of a subject are alike.
+    subjects : tuple of str
+        Subject ids.
+    sfreq : float
+        Sampling rate in Hz.
+    """
+
+    length: int
+    seconds: float
+    periods: np.ndarray
+    strengths: np.ndarray
+    subjects: tuple[str, ...]
+    sfreq: float
+
+    @property
+    def period(self) -> float:
+        """The median period, in samples."""
+        return float(np.nanmedian(self.periods))
+
+    @property
+    def confidence(self) -> float:
+        """Median strength, 0 to 1: how clearly the recordings are periodic."""
+        return float(np.median(self.strengths))
+
+    def __repr__(self) -> str:
+        known = int(np.isfinite(self.periods).sum())
+        return (
+            f"AtomLength({self.length} samples, {self.seconds:.3g} s; median period "
+            f"{self.period:g} samples in {known} of {len(self.periods)} subjects, "
+            f"confidence {self.confidence:.2f})"
+        )
+
+
+def suggest_atom_length(cohort: Any) -> AtomLength:
+    """Suggest an atom length from the periods of the recordings.
+
+    The period of a subject is the first high peak of the autocorrelation, in the range that the
+    subjects agree on. The length is the longest that fits nearly all cycles. Cost O(S P N log N).
+
+    Parameters
+    ----------
+    cohort : Cohort, list of arrays (n_times, n_channels), array (S, N, P) or (S, N)
+        The recordings; NaN marks missing samples.
+
+    Returns
+    -------
+    AtomLength
+        ``length`` is the suggestion; `percdl.plotting.plot_atom_length` draws it.
+
+    Examples
+    --------
+    >>> time = np.arange(500)
+    >>> walks = [np.sin(2 * np.pi * time / period) ** 3 for period in (38, 40, 42)]
+    >>> suggest_atom_length(walks)
+    AtomLength(38 samples, 38 s; median period 40 samples in 3 of 3 subjects, confidence 1.00)
+    """
+    cohort = as_cohort(cohort)
+    found = estimate_periods([record.values for record in cohort])
+    length = agree_on_length(found.period)
+    if length is None:
+        raise InvalidRecordingError(
+            f"None of the {len(cohort)} recordings repeats itself: their autocorrelations have no "
+            "peak at up to half their durations. Record for longer, or choose `atom_length` by "
+            "eye: as long as the pattern you look for."
+        )
+    chosen = AtomLength(
+        length, length / cohort.sfreq, found.period, found.strength, cohort.subjects, cohort.sfreq
+    )
+    if chosen.confidence < UNCLEAR:
+        warnings.warn(
+            f"The recordings are hardly periodic: {chosen!r}. Check the length by eye, or "
+            "choose `atom_length` yourself: as long as the pattern you look for.",
+            UnclearPeriodWarning,
+            stacklevel=2,
+        )
+    return chosen
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Held-out scores of several models, and the chosen one.
+
+    Attributes
+    ----------
+    table : DataFrame
+        One row per model, simplest first: the parameters of the grid, ``score`` (mean over
+        folds), ``error`` (its standard error), ``chosen``.
+    chosen : dict
+        Parameters of the simplest model whose score is within one standard error of the best.
+    model : estimator
+        The model with these parameters, not fitted.
+    """
+
+    table: pd.DataFrame
+    chosen: dict[str, Any]
+    model: BaseCDL
+
+    @property
+    def names(self) -> list[str]:
+        """The parameters of the grid."""
+        return list(self.chosen)
+
+    def __repr__(self) -> str:
+        row = self.table[self.table["chosen"]].iloc[0]
+        given = ", ".join(f"{name}={value!r}" for name, value in self.chosen.items())
+        return (
+            f"Selection({given}; held-out score {row['score']:.3f} +- {row['error']:.3f}, "
+            f"best of {len(self.table)} {self.table['score'].max():.3f})"
+        )
+
+
+def select(
+    cohort: Any,
+    grid: Mapping[str, Sequence[Any]],
+    model: BaseCDL | None = None,
+    *,
+    n_folds: int = 3,
+    random_state: int | None = 0,
+) -> Selection:
+    """Choose a model from a grid by cross-validation over subjects.
+
+    The score is the share of energy explained in held-out subjects (`PerCDL.score`). It rarely
+    falls as a model grows, so the simplest model within one standard error of the best is chosen:
+    fewest atoms, then fewest parameters, then the highest penalty. Cost: ``n_folds`` fits of each
+    model.
+
+    Parameters
+    ----------
+    cohort : Cohort, list of arrays (n_times, n_channels), array (S, N, P) or (S, N)
+        The recordings.
+    grid : dict of name to list of values
+        Arguments of the model, such as ``n_atoms``, ``penalty`` or ``transform``; ``depth`` and
+        ``width`` stand for ``transform=TimeWarp(depth, width)``.
+    model : estimator, optional
+        All other arguments; ``PerCDL(random_state=0)`` by default.
+    n_folds : int
+        Number of folds.
+    random_state : int, optional
+        Seed of the folds.
+
+    Returns
+    -------
+    Selection
+        `percdl.plotting.plot_selection` draws it.
+
+    Examples
+    --------
+    >>> from percdl import PopCDL
+    >>> waves = np.sin(np.arange(600).reshape(6, 100) / 3)
+    >>> found = select(waves, {"penalty": [0.1, 5.0]}, PopCDL(atom_length=19, random_state=0))
+    >>> found.chosen
+    {'penalty': 5.0}
+    """
+    base = PerCDL(random_state=0, progress=False) if model is None else model
+    cohort = as_cohort(cohort)
+    points = _points(grid, base)
+    if not 2 <= n_folds <= len(cohort):
+        raise InvalidParameterError(
+            f"`select(n_folds={n_folds})` must be at least 2 and at most the number of "
+            f"recordings, {len(cohort)}."
+        )
+    models = [_model(base, point) for point in points]
+    order = sorted(range(len(points)), key=lambda i: _size(models[i], cohort.n_channels))
+    folds = list(KFold(n_folds, shuffle=True, random_state=random_state).split(cohort.subjects))
+    raises: Any = "raise"
+    scores = [cross_val_score(models[i], cohort, cv=folds, error_score=raises) for i in order]
+    table = pd.DataFrame([points[i] for i in order])
+    table["score"] = np.mean(scores, axis=1)
+    table["error"] = np.std(scores, axis=1) / np.sqrt(n_folds - 1)
+    best = table.loc[table["score"].idxmax()]
+    first = int((table["score"] >= best["score"] - best["error"]).to_numpy().argmax())
+    table["chosen"] = table.index == first
+    return Selection(table, points[order[first]], models[order[first]])
+
+
+def _points(grid: Mapping[str, Sequence[Any]], base: BaseCDL) -> list[dict[str, Any]]:
+    """Return all combinations, with the names in the order of the grid."""
+    allowed = {*base.get_params(deep=False), *(WARP if isinstance(base, PerCDL) else ())}
+    unknown = [name for name in grid if name not in allowed]
+    if unknown or not grid:
+        raise InvalidParameterError(
+            f"`select(grid={dict(grid)!r})` needs arguments of {type(base).__name__}"
+            f"{f', which {unknown[0]!r} is not' if unknown else ''}: "
+            f"{', '.join(sorted(allowed))}."
+        )
+    return [{name: point[name] for name in grid} for point in ParameterGrid(dict(grid))]
+
+
+def _model(base: BaseCDL, point: dict[str, Any]) -> BaseCDL:
+    """Return the model of a point, not fitted; depth and width make a transform."""
+    arguments = {name: value for name, value in point.items() if name not in WARP}
+    if len(arguments) < len(point):
+        now = base._get_transform()
+        if not isinstance(now, TimeWarp):
+            raise InvalidParameterError(
+                f"`select` varies `depth` and `width` of a TimeWarp, but the transform is "
+                f"{now!r}. Vary `transform` instead, with a list of transforms."
+            )
+        changes = {name: point[name] for name in WARP if name in point}
+        arguments["transform"] = replace(now, **changes)
+    model: Any = clone(base)
+    return model.set_params(**arguments)
+
+
+def _size(model: BaseCDL, n_channels: int) -> tuple[float, float, float]:
+    """Return the sort key of a model: atoms, free parameters, and minus the penalty."""
+    length = 0 if model.atom_length == "auto" else int(model.atom_length)
+    price = model.penalty if model.penalty_ratio is None else model.penalty_ratio
+    return (
+        0.0 if model.n_atoms == "auto" else float(model.n_atoms),
+        float(model._get_transform().n_moves(length, n_channels)),
+        0.0 if price == "auto" else -float(price),
+    )

@@ -1,0 +1,388 @@
+"""Plots of a fitted model: atoms, bands, personal atoms, warps, speed, history."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+
+from percdl.exceptions import InvalidParameterError
+from percdl.plotting import style
+from percdl.plotting.checks import (
+    Labels,
+    as_shape,
+    check_columns,
+    check_position,
+    find_subject,
+    names_of,
+    same_shape,
+)
+
+# Atoms use the first colours; subjects, which may be drawn beside them, start at this one.
+FIRST_COLOR = 2
+WARPS = "model.warps_[:, 0, 0]"
+
+
+def plot_atoms(
+    dictionary: np.ndarray,
+    truth: np.ndarray | None = None,
+    *,
+    units: str | None = None,
+    sfreq: float | None = None,
+    channels: Labels | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the atoms of a dictionary over time.
+
+    One colour per atom and one line style per channel; for a single atom, one colour per channel.
+
+    Parameters
+    ----------
+    dictionary : array (K, L, P)
+        Such as ``model.dictionary_``.
+    truth : array (K, L, P), optional
+        The true atoms in the same order, drawn dashed in black at the norm of the atoms.
+    units : str, optional
+        Unit of the amplitude, e.g. ``"mV"``, or the whole label of the axis with its unit in
+        brackets, e.g. ``"angular velocity (deg/s)"``.
+    sfreq : float, optional
+        Sampling rate in Hz; without it the time axis is in samples.
+    channels : list of str, optional
+        Names of the channels.
+    ax : Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    Axes
+        The axes drawn on.
+
+    Examples
+    --------
+    >>> dictionary = np.sin(np.linspace(0, 6, 50)).reshape(1, 50, 1)
+    >>> plot_atoms(dictionary, sfreq=100).get_xlabel()
+    'time (s)'
+    """
+    dictionary = as_shape(dictionary, "dictionary", "K L P", such_as="model.dictionary_")
+    ax = style.make_axes(ax)
+    n_atoms, n_times, n_channels = dictionary.shape
+    time, unit = style.time_axis(n_times, sfreq)
+    channel_names = names_of(channels, n_channels, "channel")
+    for k, p in np.ndindex(n_atoms, n_channels):
+        parts = [f"atom {k}"] * (n_atoms > 1) + [channel_names[p]] * (n_channels > 1)
+        tint = style.color(p if n_atoms == 1 else k)
+        name = ", ".join(parts) or "common atom"
+        ax.plot(time, dictionary[k, :, p], style.look(p).line, color=tint, lw=2, label=name)
+    if truth is not None:
+        truth = same_shape(truth, dictionary, "truth", "dictionary")
+        norms = [np.sqrt((x**2).sum((1, 2), keepdims=True)) for x in (dictionary, truth)]
+        curves = np.moveaxis(truth * (norms[0] / norms[1]), 1, 0).reshape(n_times, -1)
+        _draw_truth(ax, time, curves)
+    return style.finish(ax, f"time ({unit})", style.with_units("amplitude", units), 3)
+
+
+def plot_atom_band(
+    atom: np.ndarray,
+    band: Sequence[np.ndarray],
+    truth: np.ndarray | None = None,
+    *,
+    level: float = 0.95,
+    units: str | None = None,
+    sfreq: float | None = None,
+    channels: Labels | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw one atom, common or personal, with its confidence band.
+
+    Parameters
+    ----------
+    atom : array (L, P)
+        Such as ``model.dictionary_[0]``.
+    band : pair of arrays (L, P)
+        Lower and upper ends, such as ``[end[0] for end in uncertainty.atom_band(0.95)]``.
+    truth : array (L, P), optional
+        The true atom, drawn dashed in black.
+    level : float
+        The level of the band, for the legend.
+    units, sfreq, channels, ax : optional
+        See `plot_atoms`.
+
+    Returns
+    -------
+    Axes
+        The axes drawn on.
+
+    Examples
+    --------
+    >>> atom = np.sin(np.linspace(0, 6, 50))[:, None]
+    >>> plot_atom_band(atom, (atom - 0.1, atom + 0.1), sfreq=100).get_xlabel()
+    'time (s)'
+    """
+    atom = as_shape(atom, "atom", "L P", such_as="model.dictionary_[0]")
+    if len(band) != 2:
+        raise InvalidParameterError(f"`band` has {len(band)} parts. Pass its two ends.")
+    low, high = (same_shape(end, atom, "band", "atom") for end in band)
+    ax = style.make_axes(ax)
+    time, unit = style.time_axis(len(atom), sfreq)
+    n_channels = atom.shape[1]
+    names = names_of(channels, n_channels, "channel") if n_channels > 1 else ["atom"]
+    for p, name in enumerate(names):
+        tint = style.color(p)
+        label = f"{level:.0%} band" if p == 0 else None
+        style.fill_band(ax, time, low[:, p], high[:, p], tint, alpha=0.25, label=label)
+        ax.plot(time, atom[:, p], style.look(p).line, color=tint, lw=1.5, label=name)
+    if truth is not None:
+        _draw_truth(ax, time, same_shape(truth, atom, "truth", "atom"))
+    return style.finish(ax, f"time ({unit})", style.with_units("amplitude", units), 3)
+
+
+def plot_personal_atoms(
+    personal_dictionary: np.ndarray,
+    dictionary: np.ndarray | None = None,
+    *,
+    atom: int = 0,
+    channel: int = 0,
+    highlight: Labels = (),
+    subjects: Labels | None = None,
+    units: str | None = None,
+    sfreq: float | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the personal versions of one atom, and the common atom over them.
+
+    Parameters
+    ----------
+    personal_dictionary : array (S, K, L, P)
+        Such as ``model.personal_dictionary_``; subjects without the atom (NaN) are left out.
+    dictionary : array (K, L, P), optional
+        The common atoms.
+    atom, channel : int
+        Which atom and channel to draw.
+    highlight : list of int or str, optional
+        Positions or names of the subjects to draw in colour, with their names.
+    subjects : list of str, optional
+        Names of all subjects.
+    units, sfreq, ax : optional
+        See `plot_atoms`.
+
+    Returns
+    -------
+    Axes
+        The axes drawn on.
+
+    Examples
+    --------
+    >>> personal = np.sin(np.linspace(0, 6, 50) + np.arange(5)[:, None]).reshape(5, 1, 50, 1)
+    >>> ax = plot_personal_atoms(personal, personal.mean(0), highlight=[2], sfreq=100)
+    >>> ax.get_xlabel()
+    'time (s)'
+    """
+    name = "personal_dictionary"
+    personal = as_shape(personal_dictionary, name, "S K L P", such_as=f"model.{name}_")
+    check_position(atom, personal.shape[1], "atom")
+    check_position(channel, personal.shape[3], "channel")
+    ax = style.make_axes(ax)
+    curves = personal[:, atom, :, channel]
+    time, unit = style.time_axis(curves.shape[1], sfreq)
+    _draw_crowd(ax, time, curves, highlight, subjects)
+    if dictionary is not None:
+        dictionary = same_shape(dictionary, personal[0], "dictionary", f"{name}[0]")
+        common = dictionary[atom, :, channel]
+        ax.plot(time, common, color=style.SHARED, linewidth=2.5, label="common atom")
+    return style.finish(ax, f"time ({unit})", style.with_units("amplitude", units), 3)
+
+
+def plot_warps(
+    warps: np.ndarray,
+    *,
+    highlight: Labels = (),
+    subjects: Labels | None = None,
+    sfreq: float | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw psi, the time of the common atom against the time of the subject.
+
+    Above the identity the subject is ahead of the population, below it is behind. A slope above
+    one means that the subject is faster.
+
+    Parameters
+    ----------
+    warps : array (S, L)
+        psi of each subject at samples 0 to L-1, in samples, such as ``model.warps_[:, 0, 0]``;
+        subjects without the atom (NaN) are left out.
+    highlight, subjects : optional
+        See `plot_personal_atoms`.
+    sfreq, ax : optional
+        See `plot_atoms`.
+
+    Returns
+    -------
+    Axes
+        The axes drawn on.
+
+    Examples
+    --------
+    >>> time = np.arange(50.0)
+    >>> warps = time + np.array([[-2], [2]]) * np.sin(np.pi * time / 49)
+    >>> plot_warps(warps, highlight=[0], sfreq=100).get_xlabel()
+    "subject's time (s)"
+    """
+    warps = as_shape(warps, "warps", "S L", such_as=WARPS)
+    ax = style.make_axes(ax, size=(4.0, 4.0))
+    time, unit = style.time_axis(warps.shape[1], sfreq)
+    curves = warps if sfreq is None else warps / sfreq
+    _draw_crowd(ax, time, curves, highlight, subjects)
+    ax.plot(time, time, "--", color=style.SHARED, linewidth=1, label="identity")
+    ax.set_aspect("equal")
+    style.label(ax, f"subject's time ({unit})", f"common time ({unit})")
+    # The corner with more room: warps lie near the diagonal.
+    ahead, behind = (np.nanmax(lead, initial=0) for lead in (curves - time, time - curves))
+    style.add_legend(ax, place="upper left" if ahead < behind else "lower right")
+    return ax
+
+
+def plot_speed(
+    warps: np.ndarray,
+    subject: int | str | None = None,
+    *,
+    subjects: Labels | None = None,
+    sfreq: float | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw psi', the local speed of each subject along the cycle.
+
+    One is the pace of the population. The slow and fast phases of one subject are coloured.
+
+    Parameters
+    ----------
+    warps : array (S, L)
+        See `plot_warps`.
+    subject : int or str, optional
+        Position or name of the subject with coloured phases.
+    subjects : list of str, optional
+        Names of all subjects.
+    sfreq, ax : optional
+        See `plot_atoms`.
+
+    Returns
+    -------
+    Axes
+        The axes drawn on.
+
+    Examples
+    --------
+    >>> time = np.arange(50.0)
+    >>> warps = time + np.array([[-2], [2]]) * np.sin(np.pi * time / 49)
+    >>> plot_speed(warps, 0, sfreq=100).get_xlabel()
+    "subject's time (s)"
+    """
+    warps = as_shape(warps, "warps", "S L", such_as=WARPS)
+    ax = style.make_axes(ax)
+    time, unit = style.time_axis(warps.shape[1], sfreq)
+    speeds = np.gradient(warps, axis=-1)
+    _draw_crowd(ax, time, speeds, (), subjects)
+    ax.axhline(1, color=style.SHARED, linestyle="--", linewidth=1, label="common pace")
+    if subject is not None:
+        at = find_subject(subject, subjects, len(speeds))
+        name = names_of(subjects, len(speeds), "subject")[at]
+        if np.isnan(speeds[at]).any():
+            raise InvalidParameterError(
+                f"{name!r} has no warp: it never uses this atom. Choose another subject."
+            )
+        _color_phases(ax, time, speeds[at], name)
+    ax.margins(x=0.02)
+    return style.finish(ax, f"subject's time ({unit})", "local speed ψ' (common pace = 1)", 3)
+
+
+def plot_history(
+    history: pd.DataFrame,
+    *,
+    against: Literal["half-step", "seconds"] = "half-step",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the objective after each half-step, on a logarithmic scale.
+
+    Parameters
+    ----------
+    history : DataFrame
+        Such as ``model.history_``: columns phase, round, step, objective, seconds.
+    against : {"half-step", "seconds"}
+        The horizontal axis: number of the half-step, or time since the start.
+    ax : Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    Axes
+        The axes drawn on.
+
+    Examples
+    --------
+    >>> history = pd.DataFrame(
+    ...     {"phase": "population", "round": 0, "step": ["CSC", "CDU"], "objective": [2.0, 1.0],
+    ...      "seconds": [0.1, 0.2]}
+    ... )
+    >>> plot_history(history).get_ylabel()
+    'objective'
+    """
+    check_columns(history, "history", ("phase", "step", "objective", "seconds"))
+    ax = style.make_axes(ax)
+    x = history["seconds"].to_numpy() if against == "seconds" else np.arange(len(history))
+    objective = history["objective"].to_numpy()
+    ax.plot(x, objective, color=style.FAINT, linewidth=1, zorder=1)
+    for index, phase in enumerate(history["phase"].unique()):
+        at = (history["phase"] == phase).to_numpy()
+        tint, _, marker = style.look(index)
+        ax.plot(x[at], objective[at], color=tint, marker=marker, markersize=4, label=phase)
+    ax.set_yscale("log")
+    return style.finish(ax, "time (s)" if against == "seconds" else "half-step", "objective")
+
+
+def _draw_truth(ax: Axes, time: np.ndarray, curves: np.ndarray) -> None:
+    lines = ax.plot(time, curves, "--", color=style.SHARED, linewidth=1)
+    lines[0].set_label("truth")
+
+
+def _draw_crowd(
+    ax: Axes,
+    time: Float[np.ndarray, " L"],
+    curves: Float[np.ndarray, "S L"],
+    highlight: Labels,
+    subjects: Labels | None,
+) -> None:
+    """Draw one curve per subject in grey, and the highlighted ones in colour; NaN are left out."""
+    chosen = [find_subject(one, subjects, len(curves)) for one in highlight]
+    labels = names_of(subjects, len(curves), "subject")
+    known = np.asarray(~np.isnan(curves).any(1))
+    crowd = curves[known & ~np.isin(np.arange(len(curves)), chosen)]
+    if len(crowd):
+        width = np.clip(6.4 / np.sqrt(len(curves)), 0.2, 0.8)  # thinner for a larger crowd
+        lines = np.stack([np.broadcast_to(time, crowd.shape), crowd], axis=-1)
+        name = f"all {known.sum()} subjects"
+        looks = {"colors": style.FAINT, "linewidths": width, "zorder": 1}
+        ax.add_collection(LineCollection(list(lines), label=name, **looks))
+    for index, s in enumerate(chosen):
+        if known[s]:
+            tint, line = style.color(FIRST_COLOR + index), style.look(index).line
+            ax.plot(time, curves[s], line, color=tint, linewidth=1.8, label=labels[s])
+    ax.autoscale_view()
+
+
+def _color_phases(
+    ax: Axes, time: Float[np.ndarray, " L"], speed: Float[np.ndarray, " L"], name: str
+) -> None:
+    """Fill between the speed and one; hatches distinguish fast from slow without colour."""
+    fast, slow = ("faster", 1, "///", speed > 1), ("slower", 0, "\\\\\\", speed < 1)
+    for phase, index, hatch, where in (fast, slow):
+        if where.any():
+            tint = style.color(index)
+            ax.fill_between(
+                time, 1, speed, where=where, interpolate=True, facecolor=(tint, 0.5),
+                edgecolor=tint, hatch=hatch, linewidth=0, zorder=1.5, label=phase,
+            )  # fmt: skip
+    ax.plot(time, speed, color=style.SHARED, linewidth=1.8, label=name)

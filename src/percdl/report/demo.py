@@ -1,0 +1,133 @@
+"""The page of ``percdl demo``: one picture and one row of numbers per model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from percdl.report.pages import as_data_uri, render
+
+if TYPE_CHECKING:
+    from percdl.datasets import SyntheticCohort
+
+MODELS = {
+    "PopCDL": "One dictionary for all subjects. It cannot follow individual timing, so the atom is "
+    "blurred and onsets drift.",
+    "IndCDL": "One dictionary per subject. It follows the signals, but shares nothing: the common "
+    "atom is only the average of the individual ones.",
+    "PerCDL": "Common atoms, and a time warp per subject that turns them into personal ones.",
+}
+# Subject 0 lent its atoms to the start, so the next one is a fairer example.
+EXAMPLE = 1
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Results of one model.
+
+    Attributes
+    ----------
+    name : str
+        The model.
+    distance : float
+        Mean distance of its unit-norm atoms to the true ones.
+    error : float
+        Squared relative reconstruction error.
+    onsets : float
+        Share of the true onsets found within one sample.
+    seconds : float
+        Time to fit.
+    picture : bytes
+        A PNG image.
+    """
+
+    name: str
+    distance: float
+    error: float
+    onsets: float
+    seconds: float
+    picture: bytes
+
+    def cells(self) -> tuple[str, str, str, str, str]:
+        """Return the numbers as text, in the order of a table row."""
+        return (
+            self.name,
+            f"{self.distance:.3f}",
+            f"{self.error:.1e}",
+            f"{self.onsets:.1%}",
+            f"{self.seconds:.1f}",
+        )
+
+    @property
+    def inline_picture(self) -> str:
+        """The picture as a data URI."""
+        return as_data_uri(self.picture)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The synthetic cohort of the demo, and the results of the models.
+
+    Attributes
+    ----------
+    n_subjects, n_times, seed : int
+        The synthetic cohort.
+    start_distance : float
+        Distance to the truth of the dictionary that all models start from.
+    gauge_floor : float
+        Distance to the truth with perfect warps.
+    outcomes : tuple of Outcome
+        One per model.
+    """
+
+    n_subjects: int
+    n_times: int
+    seed: int
+    start_distance: float
+    gauge_floor: float
+    outcomes: tuple[Outcome, ...]
+
+
+def render_page(comparison: Comparison) -> str:
+    """Return the page as HTML, pictures included; it needs no network."""
+    return render("demo.html.j2", comparison=comparison, models=MODELS)
+
+
+def draw_model(model: Any, data: SyntheticCohort, rebuilt: list[np.ndarray]) -> bytes:
+    """Return a PNG of a fitted model beside the truth, given all reconstructions."""
+    from matplotlib.figure import Figure
+
+    from percdl.datasets import match_atoms
+    from percdl.plotting import plot_atoms, plot_personal_atoms, plot_reconstruction
+
+    sfreq = data.cohort.sfreq
+    # Atoms in the order of the truth, so that colours mean the same in all pictures.
+    order = match_atoms(model.dictionary_, data.dictionary)
+    dictionary, personal = model.dictionary_[order], model.personal_dictionary_[:, order]
+    figure = Figure(figsize=(11, 6), layout="constrained")
+    grid = figure.add_gridspec(2, 3, height_ratios=(1.2, 1))
+    first = figure.add_subplot(grid[0, 0])
+    plot_atoms(dictionary, data.dictionary, sfreq=sfreq, ax=first).set_title("Common atoms")
+    for k in range(2):
+        ax = figure.add_subplot(grid[0, 1 + k], sharey=first)
+        plot_personal_atoms(personal, dictionary, atom=k, sfreq=sfreq, ax=ax)
+        ax.set_title(f"Personal versions of atom {k}")
+    recording = data.cohort[EXAMPLE]
+    events = model.events_[model.events_["subject"] == recording.subject]
+    ranks = dict(zip(order.tolist(), range(len(order)), strict=True))
+    plot_reconstruction(
+        recording.values,
+        rebuilt[EXAMPLE],
+        events.assign(atom=events["atom"].map(ranks)),
+        atom_length=dictionary.shape[1],
+        name="amplitude (a.u.)",
+        sfreq=sfreq,
+        ax=figure.add_subplot(grid[1, :]),
+    ).set_title(f"Recording of subject {recording.subject}")
+    figure.suptitle(type(model).__name__)
+    buffer = BytesIO()
+    figure.savefig(buffer, format="png", dpi=110)
+    return buffer.getvalue()
