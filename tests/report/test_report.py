@@ -51,7 +51,9 @@ def test_errors_add_up_to_that_of_the_model(model150, cohort150):
 def test_the_reference_is_found_by_its_usual_names(model150, cohort150):
     assert gather_people(model150, cohort150).reference == "healthy"
     assert gather_people(model150, cohort150, "patient").groups[0] == "patient"
-    with pytest.raises(InvalidParameterError, match=r"'sick'. is no group.*'patient', 'healthy'"):
+    with pytest.raises(
+        InvalidParameterError, match=r"'sick'. is not a group.*'patient', 'healthy'"
+    ):
         gather_people(model150, cohort150, "sick")
 
 
@@ -145,7 +147,7 @@ def test_a_model_that_found_nothing_has_a_page_that_says_so(cohort150, tmp_path)
         model = PerCDL(1, 50, penalty=1e9, init=np.ones((1, 50, 1)), **options).fit(cohort150[:4])
     page = model.report(tmp_path / "page.html").read_text("utf-8")
     assert "No cycle was found in 4 recording(s)" in page
-    assert "Nobody uses atom 0" in page
+    assert "No subject uses atom 0" in page
 
 
 def test_a_model_from_a_file_needs_its_recordings(model150, cohort150, tmp_path):
@@ -184,7 +186,7 @@ def test_who_a_recording_is_of_must_be_known(model150, cohort150):
     table = pd.DataFrame({"who": ["A", None]}, index=list(few.subjects))
     with pytest.raises(InvalidParameterError, match="must be a column of the metadata; there are"):
         gather_people(model150, few, person="who")
-    with pytest.raises(InvalidParameterError, match="do not say who 'S0001' is of"):
+    with pytest.raises(InvalidParameterError, match="have no person for 'S0001'"):
         gather_people(model150, few, metadata=table, person="who")
 
 

@@ -40,8 +40,8 @@ def check_fitted_on(fitted: BaseCDL | Personalization, X: Any) -> Cohort:
             f"first subject {cohort.subjects[0]!r}. Pass the recordings of the fit (or those that "
             "were personalized), in the same order."
         )
-    for subject, onset in found.events.groupby("subject")["onset_sample"].max().items():
-        end, n_times = onset + length, cohort[str(subject)].n_times
+    for subject, onsets in found.events.groupby("subject")["onset_sample"]:
+        end, n_times = onsets.max() + length, cohort[str(subject)].n_times
         if end > n_times:
             raise InvalidParameterError(
                 f"Subject {subject!r} has an event up to sample {end}, but the recording passed "

@@ -109,12 +109,12 @@ class Regression:
 
     def cluster_table(self, sfreq: float | None = None) -> pd.DataFrame:
         """Return one row per covariate and cluster; with a sampling rate, in seconds too."""
-        parts = {
-            n: tabulate_clusters(test.clusters, None, sfreq) for n, test in self.tests.items()
-        }
-        some = {name: part for name, part in parts.items() if len(part)}
-        table = pd.concat(some or dict(list(parts.items())[:1]), names=["covariate", None])
-        return table.reset_index("covariate").reset_index(drop=True)
+        parts = []
+        for name, test in self.tests.items():
+            part = tabulate_clusters(test.clusters, None, sfreq)
+            part.insert(0, "covariate", name)
+            parts.append(part)
+        return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
 
 
 def regress(

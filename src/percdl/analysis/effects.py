@@ -160,8 +160,9 @@ def mean_cycles(found: Personalization, cohort: Cohort) -> Float[np.ndarray, "S 
     rebuilt = rebuild(cohort, found.events, atoms)
     position = {subject: s for s, subject in enumerate(cohort.subjects)}
     cycles = np.full(atoms.shape, np.nan)
-    for (subject, k), own in found.events.groupby(["subject", "atom"]):
-        s = position[subject]
+    for key, rows in found.events.groupby(["subject", "atom"]).indices.items():
+        subject, k = key  # pyright: ignore[reportGeneralTypeIssues]
+        s, own = position[subject], found.events.iloc[rows]
         onset, amplitude = own["onset_sample"].to_numpy(), own["amplitude"].to_numpy(float)
         rest = cohort[s].values - rebuilt[s]
         cycles[s, k] = _average(onset, amplitude, atoms[s, k], rest)

@@ -220,8 +220,8 @@ def measure_regularity(
             f"`events` has {len(unknown)} subject(s) that `X` does not have: "
             f"{abbreviate(unknown)}. Pass the recordings that the events were found in."
         )
-    atoms = events["atom"].astype(int)
-    n_atoms = int(atoms.max()) + 1 if n_atoms is None and len(atoms) else n_atoms or 1
+    atoms = events["atom"].to_numpy(int)
+    n_atoms = int(atoms.max(initial=0)) + 1 if n_atoms is None else n_atoms
     parts = {key: np.sort(x) for key, x in events.groupby([subjects, atoms])["onset_sample"]}
     rows = []
     for record in cohort:

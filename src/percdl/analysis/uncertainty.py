@@ -331,7 +331,7 @@ class Linearization:
         return ROOM * vectors * np.sqrt(np.maximum(values, 0))
 
     def _chunks(self) -> Iterator[tuple[int, slice, Chunk]]:
-        """Yield the atom, the subjects and their chunk, padded to few sizes and so few programs."""
+        """Yield the atom, the subjects and their chunk, padded to one of few sizes."""
         n_atoms, length, n_channels = self.model.dictionary_.shape
         few = bucket_rows(len(self.cohort), MAX_ROWS)
         rows = min(few, max(1, CHUNK_SIZE // (length * n_channels) ** 2))

@@ -96,8 +96,7 @@ def _measure(model: Any, data: SyntheticCohort) -> Outcome:
     """Fit one model and hold it against the truth."""
     from percdl.analysis import normalized_reconstruction_error
     from percdl.datasets import onset_accuracy
-    from percdl.report.demo import Outcome
-    from percdl.report.demo import draw_model
+    from percdl.report.demo import Outcome, draw_model
 
     model.set_params(progress=False)
     started = time.perf_counter()

@@ -26,8 +26,8 @@ from percdl.report.pages import render
 from percdl.report.people import MOST_COLUMNS, People, gather_people, write_median
 from percdl.signals import as_cohort
 from percdl.signals.extras import require
-from percdl.signals.recording import abbreviate
 from percdl.signals.files import replace_file
+from percdl.signals.recording import abbreviate
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from percdl.datasets import SyntheticCohort
 
 MODELS = {
-    "PopCDL": "One dictionary for all subjects. It cannot follow individual timing, so the atom is "
-    "blurred and onsets drift.",
-    "IndCDL": "One dictionary per subject. It follows the signals, but shares nothing: the common "
-    "atom is only the average of the individual ones.",
+    "PopCDL": "One dictionary for all subjects. It cannot follow individual timing, so the atom "
+    "is blurred and onsets drift.",
+    "IndCDL": "One dictionary per subject. It follows the signals, but shares nothing: the "
+    "common atom is only the average of the individual ones.",
     "PerCDL": "Common atoms, and a time warp per subject that turns them into personal ones.",
 }
 # Subject 0 lent its atoms to the start, so the next one is a fairer example.
