@@ -50,11 +50,14 @@ class Forecast:
         What to solve and how.
     n_masks : int
         Masks per recording, see `Measured.n_masks`.
+    keeps_spectrum : bool
+        Whether the Fourier transforms of the recordings are kept between rounds.
     """
 
-    def __init__(self, settings: Settings, n_masks: int):
+    def __init__(self, settings: Settings, n_masks: int, keeps_spectrum: bool = False):
         self._settings = settings
         self._n_masks = n_masks
+        self._keeps_spectrum = keeps_spectrum
         self._is_double = settings.dtype == "float64"
 
     def of_chunk(self, rows: int, n_times: int) -> Iterator[Call]:
@@ -67,6 +70,11 @@ class Forecast:
         values = self._real(rows, n_times, settings.n_channels)
         observed = self._real(*masks) if self._n_masks else None
         signals = Signals(values, _whole(rows), observed)
+        if self._keeps_spectrum:
+            yield Call(coding.keep_spectrum, (signals,), self._is_double)
+            kind = "complex128" if self._is_double else "complex64"
+            size = (rows, settings.n_channels, n_times // 2 + 1)
+            signals = signals._replace(spectrum=jax.ShapeDtypeStruct(size, kind))
         delta = None if settings.delta is None else self._real()
         yield Call(coding.measure_energy, (signals,), self._is_double)
         for atoms in (common, personal) if settings.schedule[1] else (common,):

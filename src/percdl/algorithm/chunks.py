@@ -182,7 +182,7 @@ def _join(pieces: list[jax.Array], widths: tuple[tuple[int, int], ...]) -> jax.A
 @partial(program, static_argnames=("n_masks",))
 def mask_missing(signals: Signals, n_masks: int) -> Signals:
     """Return signals whose missing samples are zeros, with ``n_masks`` masks that say where."""
-    values, lengths, _ = signals
+    values, lengths = signals.values, signals.lengths
     missing = jnp.isnan(values)
     inside = (jnp.arange(values.shape[1]) < lengths[:, None])[..., None]
     observed = (inside & ~missing[..., :n_masks]).astype(values.dtype)
@@ -192,7 +192,7 @@ def mask_missing(signals: Signals, n_masks: int) -> Signals:
 @program
 def measure_chunk(signals: Signals) -> Measures:
     """Measure the recordings of a chunk on the device, in double precision."""
-    values, lengths, _ = signals
+    values, lengths = signals.values, signals.lengths
     inside = (jnp.arange(values.shape[1]) < lengths[:, None])[..., None]
     seen = inside & ~jnp.isnan(values)
     samples = jnp.where(seen, values, 0).astype(float)

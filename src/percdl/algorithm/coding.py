@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float
 
 from percdl.algorithm.programs import Fitted, Prepared
 from percdl.steps.compilation import program
-from percdl.steps.csc import L0Coder, encode
+from percdl.steps.csc import L0Coder, encode, find_spectrum
 from percdl.steps.csc_l1 import L1Coder, encode_l1
 from percdl.steps.overlap import overlap_statistics, overlapping_statistics
 from percdl.steps.robust import encode_robustly
@@ -41,6 +41,12 @@ class Coded(NamedTuple):
 def measure_energy(signals: Signals) -> Array:
     """Sum the squared samples of each recording."""
     return jnp.einsum("snp,snp->s", signals.values, signals.values)
+
+
+@program
+def keep_spectrum(signals: Signals) -> Signals:
+    """Return signals with their Fourier transforms, which every round needs."""
+    return signals._replace(spectrum=find_spectrum(signals.values))
 
 
 @partial(program, static_argnames=("rules", "margin"))

@@ -75,7 +75,7 @@ class Site:
         self.settings = settings.in_unit(self.unit)
         if n_masks is None and not resident:
             n_masks = cohort.n_masks
-        known = Forecast(self.settings, n_masks or 0)
+        known = Forecast(self.settings, n_masks or 0, resident)
         self.chunks = plan_chunks(
             cohort.lengths, cohort.n_channels, shape, known.is_chunk_compiled
         )
@@ -87,9 +87,11 @@ class Site:
         self.n_masks = cohort.n_masks if n_masks is None else n_masks
         if self._on_device is not None and self.n_masks:
             self._on_device = [mask_missing(chunk, self.n_masks) for chunk in self._on_device]
+        if self._on_device is not None and not self.settings.overlaps:
+            self._on_device = [coding.keep_spectrum(chunk) for chunk in self._on_device]
         self._energy: list[jax.Array | None] = [None] * len(self.chunks)
         self.coded: Shelf | dict[int, Coded] = {} if resident else Shelf(self.chunks)
-        forecast = Forecast(self.settings, self.n_masks)
+        forecast = Forecast(self.settings, self.n_masks, resident)
         rows = choose_rows(len(cohort), shape.block_sizes(), forecast.is_block_compiled)
         self.blocks = plan_blocks(self.chunks, rows)
         self._n_together = shape.searched_rows

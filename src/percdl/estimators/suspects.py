@@ -172,9 +172,10 @@ def _wrong_rates(
     if not doubtful.any():
         return
     order = np.lexsort((-error, ~rhythm.back_to_back, ~doubtful))
+    examined = order[: min(doubtful.sum(), MOST_EXAMINED)].tolist()
     usual = _usual_cycles(cohort, rhythm.interval, np.flatnonzero(known))
-    for s in order[: min(doubtful.sum(), MOST_EXAMINED)].tolist():
-        interval, period = rhythm.interval[s], _period(cohort, s)
+    for s, period in zip(examined, _periods(cohort, examined), strict=True):
+        interval = rhythm.interval[s]
         n_cycles = max(1, np.round(interval / period)) if period > 0 else np.nan
         meets = abs(interval - n_cycles * period) <= max(SLACK, MEETS * period)
         if meets and n_cycles <= usual:
@@ -212,21 +213,19 @@ def _usual_cycles(cohort: AnyCohort, interval: np.ndarray, known: np.ndarray) ->
     if len(known) < FEWEST_PEOPLE:
         return 1.0
     some = known[np.linspace(0, len(known) - 1, min(len(known), N_ORDINARY)).astype(int)]
-    ratios = interval[some] / [_period(cohort, s) for s in some.tolist()]
+    ratios = interval[some] / _periods(cohort, some.tolist())
     ratios = ratios[np.isfinite(ratios)]
     return max(1.0, np.round(np.median(ratios))) if len(ratios) else 1.0
 
 
-def _period(cohort: AnyCohort, position: int) -> float:
-    """Return the period of one recording, in samples, by the channel that varies most."""
+def _periods(cohort: AnyCohort, positions: list[int]) -> Float[np.ndarray, " n"]:
+    """Return the periods of some recordings, in samples, by the channel that varies most."""
     from percdl.steps.period import estimate_periods
 
-    values = np.asarray(cohort[position].values, float)
-    seen = ~np.isnan(values)
-    count = np.maximum(seen.sum(0), 1)
-    mean, square = (np.where(seen, x, 0).sum(0) / count for x in (values, values**2))
-    loudest = int(np.argmax(square - mean**2))
-    return float(estimate_periods([values[:, [loudest]]]).period[0])
+    recordings = [cohort[s].values for s in positions]
+    loudest = [int(np.argmax(np.nan_to_num(np.nanvar(x, axis=0)))) for x in recordings]
+    chosen = [np.asarray(x[:, [p]], float) for x, p in zip(recordings, loudest, strict=True)]
+    return np.array([estimate_periods([x]).period[0] for x in chosen])
 
 
 def _fence(error: Float[np.ndarray, " S"], width: float) -> float:

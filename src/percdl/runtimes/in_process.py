@@ -97,5 +97,5 @@ def _fits(cohort: Cohort, settings: Settings) -> bool:
     """Whether the recordings take a small enough share of the devices' memory."""
     stats = jax.devices()[0].memory_stats() or {}
     limit = stats.get("bytes_limit", 0) * jax.device_count() * RESIDENT_SHARE
-    item = 8 if settings.dtype == "float64" else 4
+    item = 16 if settings.dtype == "float64" else 8  # of a sample and of its Fourier transform
     return int(cohort.lengths.sum()) * cohort.n_channels * item <= limit

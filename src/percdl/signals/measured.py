@@ -55,6 +55,10 @@ class Measures(NamedTuple):
     def is_offset(self, most: float) -> Bool[np.ndarray, " S"]:
         """Whether some mean is more than ``most`` times the largest standard deviation."""
         with np.errstate(invalid="ignore", over="ignore"):
+            # Only channels whose own mean is that large, or not a number, are looked at closely.
+            ordinary = self.total**2 * (1 + most**2) <= most**2 * self.count * self.square
+            if ordinary.all():
+                return np.zeros(len(self.length), bool)
             mean = self.total / self.count
             variance = np.maximum(self.square / self.count - mean**2, 0)
         largest = np.sqrt(np.nan_to_num(variance).max(1))

@@ -39,21 +39,21 @@ def align(
     price = SPEED_COST * energy[:, None] * (jnp.arange(n_steps) / refinement - 1) ** 2
     n_knots = fine.shape[0]
     power = fine**2 if trust.shape[2] > 1 else jnp.sum(fine**2, axis=1, keepdims=True)
+    # trust (segment - fine)^2 up to a constant, at all samples and knots.
+    cost = jnp.einsum("blq,kq->lbk", trust, power)
+    cost = cost - 2 * jnp.einsum("blp,kp->lbk", trust * segment, fine)
 
-    def advance(before, sample):
-        value, worth = sample
+    def advance(before, mismatch):
         reach, speed = before + price[:, :1], jnp.zeros(before.shape, jnp.int8)
         for step in range(1, min(n_steps, n_knots)):
             slower = jnp.pad(before[:, :-step], ((0, 0), (step, 0)), constant_values=jnp.inf)
             faster = slower + price[:, step : step + 1]
             speed = jnp.where(faster < reach, jnp.int8(step), speed)
             reach = jnp.minimum(faster, reach)
-        # worth (value - fine)^2 up to a constant, at all knots by products of matrices.
-        return reach + worth @ power.T - 2 * (worth * value) @ fine.T, speed
+        return reach + mismatch, speed
 
     start = jnp.full((moment.shape[0], n_knots), jnp.inf, moment.dtype).at[:, 0].set(0)
-    samples = (jnp.moveaxis(segment, 1, 0)[1:], jnp.moveaxis(trust, 1, 0)[1:])
-    _, speeds = jax.lax.scan(advance, start, samples)
+    _, speeds = jax.lax.scan(advance, start, cost[1:])
 
     def retreat(knot, speed):
         before = knot - jnp.squeeze(jnp.take_along_axis(speed, knot[:, None], axis=1), 1)

@@ -6,7 +6,7 @@ import math
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Complex, Float, Int
 
 from percdl.steps.coders import L0Coder
 from percdl.steps.types import Events, Signals
@@ -48,28 +48,35 @@ def encode(
 def correlate(signals: Signals, atoms: Float[Array, "S_or_1 K L P"]):
     """Return ``<x[t:t+L], phi_k>`` and the norm of the observed part of the atom, (S, K, V)."""
     length = atoms.shape[2]
-    projection = _cross_correlation(signals.values, atoms)
+    n = signals.values.shape[1]
+    spectrum = find_spectrum(signals.values) if signals.spectrum is None else signals.spectrum
+    projection = _cross_correlation(spectrum, atoms, n)
     if signals.observed is None:
         norm = jnp.sum(atoms**2, axis=(2, 3))[..., None]
         return projection, jnp.broadcast_to(norm, projection.shape)
     groups = signals.observed.shape[2]
     power = atoms**2 if groups > 1 else jnp.sum(atoms**2, axis=3, keepdims=True)
-    norm = _cross_correlation(signals.observed, power)
+    norm = _cross_correlation(find_spectrum(signals.observed), power, n)
     # Rounding of the FFT leaves small values where the true norm is zero.
     floor = 1e-4 * jnp.sum(atoms**2, axis=(2, 3))[..., None] * (1 / length)
     return projection, jnp.where(norm > floor, norm, 0)
 
 
-def _cross_correlation(x: Float[Array, "S N P"], atoms: Float[Array, "S_or_1 K L P"]):
+def find_spectrum(values: Float[Array, "S N P"]) -> Complex[Array, "S P F"]:
+    """Return the Fourier transforms of signals."""
+    return jnp.fft.rfft(jnp.swapaxes(values, 1, 2))
+
+
+def _cross_correlation(
+    spectrum: Complex[Array, "S P F"], atoms: Float[Array, "S_or_1 K L P"], n: int
+):
     """Correlate along time and sum over channels; valid positions only, V = N - L + 1.
 
     Circular wrap-around touches only positions beyond N - L, so the FFT needs no padding.
     """
-    n, length = x.shape[1], atoms.shape[2]
-    signal_hat = jnp.fft.rfft(jnp.swapaxes(x, 1, 2), n)
     atoms_hat = jnp.fft.rfft(jnp.swapaxes(atoms, 2, 3), n)
-    product = jnp.sum(signal_hat[:, None] * jnp.conj(atoms_hat), axis=2)
-    return jnp.fft.irfft(product, n)[..., : n - length + 1]
+    product = jnp.sum(spectrum[:, None] * jnp.conj(atoms_hat), axis=2)
+    return jnp.fft.irfft(product, n)[..., : n - atoms.shape[2] + 1]
 
 
 def select_disjoint(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Complex, Float, Int
 
 
 class Signals(NamedTuple):
@@ -19,11 +19,14 @@ class Signals(NamedTuple):
     observed : array (S, N, Q) or None
         One where observed, zero where missing, with Q = 1 (all channels alike) or Q = P.
         None when nothing is missing.
+    spectrum : array (S, P, N // 2 + 1), optional
+        Fourier transforms of the values, where there is room to keep them between rounds.
     """
 
     values: Float[Array, "S N P"]
     lengths: Int[Array, " S"]
     observed: Float[Array, "S N Q"] | None
+    spectrum: Complex[Array, "S P F"] | None = None
 
 
 class Events(NamedTuple):
