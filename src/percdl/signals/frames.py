@@ -42,28 +42,12 @@ _CLOCK_NAMES = {
 
 @dataclass(frozen=True)
 class Table:
-    """A table with one row per sample, or per subject.
-
-    Attributes
-    ----------
-    name : str
-        Name of the file, used in errors.
-    frame : DataFrame
-        The rows; text columns where the file is text.
-    unit : {"line", "row"}
-        Name of a place in errors.
-    places : sequence, optional
-        Line number or label of each row; by default rows are counted from 1.
-    decimal : str
-        Decimal sign of numbers in text columns.
-    error : exception type
-        Raised where the table cannot be used.
-    """
+    """A table with one row per sample, or per subject."""
 
     name: str
-    frame: pd.DataFrame
-    unit: str = "row"
-    places: Sequence[Any] | np.ndarray | pd.Index | None = None
+    frame: pd.DataFrame  # text columns where the file is text
+    unit: str = "row"  # or "line"
+    places: Sequence[Any] | np.ndarray | pd.Index | None = None  # line or label of each row
     decimal: str = "."
     error: type[PerCDLError] = UnreadableFileError
 
@@ -141,29 +125,15 @@ class Table:
 
 @dataclass(frozen=True)
 class Columns:
-    """The meaning of the columns of a table of samples.
+    """The meaning of the columns of a table of samples."""
 
-    Attributes
-    ----------
-    channels : dict or None
-        Column -> channel name; None takes all columns not named below.
-    subject, group, time : str or None
-        Columns of the subject ids, of the groups and of the time.
-    sfreq : float or None
-        Samples per second; read from the time column if None.
-    units : str, tuple of str or None
-        See `Recording`.
-    is_sorted : bool
-        Whether rows must be in order of time; they are sorted otherwise.
-    """
-
-    channels: dict[str, str] | None
+    channels: dict[str, str] | None  # column -> channel; None for all columns not named below
     subject: str | None = None
     group: str | None = None
     time: str | None = None
-    sfreq: float | None = None
+    sfreq: float | None = None  # read from the time column if None
     units: str | tuple[str, ...] | None = None
-    is_sorted: bool = True
+    is_sorted: bool = True  # rows must be in order of time; otherwise they are sorted
 
     @classmethod
     def of(

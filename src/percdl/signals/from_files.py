@@ -130,8 +130,8 @@ class FromFiles(ABC):
             table = read_text_table(path, written, columns.needed, texts=columns.labels)
             return recordings_in(table, columns, label)
 
-        people = _metadata(metadata, metadata_subject, group)
-        return cls(read_all(find_files(paths, TEXT_SUFFIXES), read, subject_of, people))
+        people = {"group": group, "metadata": metadata, "metadata_subject": metadata_subject}
+        return cls(read_all(find_files(paths, TEXT_SUFFIXES), read, subject_of, **people))
 
     @classmethod
     def from_parquet(
@@ -142,23 +142,19 @@ class FromFiles(ABC):
         sfreq: float | None = None,
         time: str | None = None,
         subject: str | None = None,
-        group: str | None = None,
         units: str | Iterable[str] | None = None,
-        metadata: MetadataSource = None,
-        metadata_subject: str | None = None,
-        subject_of: SubjectOf | None = None,
+        **people: Any,
     ) -> C:
         """Read Parquet tables, one row per sample; arguments as in `from_csv`."""
+        group = people.get("group") if people.get("metadata") is None else None
         columns = Columns.of(
-            channels, sfreq=sfreq, time=time, units=units, subject=subject,
-            group=group if metadata is None else None,
-        )  # fmt: skip
+            channels, sfreq=sfreq, time=time, units=units, subject=subject, group=group
+        )
 
         def read(path: Path, label: str) -> Iterable[Recording]:
             return recordings_in(read_parquet_table(path, columns.needed), columns, label)
 
-        people = _metadata(metadata, metadata_subject, group)
-        return cls(read_all(find_files(paths, PARQUET_SUFFIXES), read, subject_of, people))
+        return cls(read_all(find_files(paths, PARQUET_SUFFIXES), read, **people))
 
     @classmethod
     def from_npz(
@@ -169,10 +165,7 @@ class FromFiles(ABC):
         sfreq: float | None = None,
         channels: str | Iterable[str] | None = None,
         units: str | Iterable[str] | None = None,
-        group: str | None = None,
-        metadata: MetadataSource = None,
-        metadata_subject: str | None = None,
-        subject_of: SubjectOf | None = None,
+        **people: Any,
     ) -> C:
         """Read NPZ archives: cohorts written by `Cohort.to_npz`, or one recording per file.
 
@@ -184,32 +177,23 @@ class FromFiles(ABC):
             recording.
         sfreq, channels, units : optional
             As in `Recording`; by default the entries of these names.
-        group, metadata, metadata_subject, subject_of
-            See `FromFiles`. Archives of cohorts hold their own subjects and groups.
+        **people
+            ``group``, ``metadata``, ``metadata_subject`` and ``subject_of``, see `FromFiles`.
+            Archives of cohorts hold their own subjects and groups.
         """
         entries = npz.Entries(values, sfreq, _listed(channels), _listed(units))
 
         def read(path: Path, label: str) -> Iterable[Recording]:
             return npz.read_npz(path, entries, label)
 
-        people = _metadata(metadata, metadata_subject, group)
-        return cls(read_all(find_files(paths, npz.SUFFIXES), read, subject_of, people))
+        return cls(read_all(find_files(paths, npz.SUFFIXES), read, **people))
 
     def to_npz(self, path: str | PathLike[str]) -> None:
         """Write all recordings to one NPZ archive, which `Cohort.from_npz` reads back."""
         npz.write_npz(tuple(self), path)
 
     @classmethod
-    def from_edf(
-        cls: type[C],
-        paths: Paths,
-        *,
-        channels: Channels = None,
-        group: str | None = None,
-        metadata: MetadataSource = None,
-        metadata_subject: str | None = None,
-        subject_of: SubjectOf | None = None,
-    ) -> C:
+    def from_edf(cls: type[C], paths: Paths, *, channels: Channels = None, **people: Any) -> C:
         """Read EDF and EDF+ files, one recording each, in the units of the file.
 
         Annotations are ignored. Signals must have one sampling rate: choose them with
@@ -221,20 +205,10 @@ class FromFiles(ABC):
         def read(path: Path, label: str) -> Iterable[Recording]:
             return edf.read_edf(path, wanted, label)
 
-        people = _metadata(metadata, metadata_subject, group)
-        return cls(read_all(find_files(paths, edf.SUFFIXES), read, subject_of, people))
+        return cls(read_all(find_files(paths, edf.SUFFIXES), read, **people))
 
     @classmethod
-    def from_wfdb(
-        cls: type[C],
-        paths: Paths,
-        *,
-        channels: Channels = None,
-        group: str | None = None,
-        metadata: MetadataSource = None,
-        metadata_subject: str | None = None,
-        subject_of: SubjectOf | None = None,
-    ) -> C:
+    def from_wfdb(cls: type[C], paths: Paths, *, channels: Channels = None, **people: Any) -> C:
         """Read WFDB records (PhysioNet) from their .hea files, in the units of the record.
 
         Only files in the folder of the header are read; a name or a symbolic link to another
@@ -247,8 +221,7 @@ class FromFiles(ABC):
         def read(path: Path, label: str) -> Iterable[Recording]:
             return wfdb.read_wfdb(path, wanted, label)
 
-        people = _metadata(metadata, metadata_subject, group)
-        return cls(read_all(find_files(paths, wfdb.SUFFIXES), read, subject_of, people))
+        return cls(read_all(find_files(paths, wfdb.SUFFIXES), read, **people))
 
     @classmethod
     def from_folder(
@@ -330,7 +303,10 @@ def read_all(
     files: Iterable[Path],
     read: Reader,
     subject_of: SubjectOf | None = None,
-    metadata: Metadata | None = None,
+    *,
+    metadata: MetadataSource = None,
+    metadata_subject: str | None = None,
+    group: str | None = None,
 ) -> list[Recording]:
     """Read every file; add the groups of the metadata."""
     found: dict[str, tuple[Path, Recording]] = {}
@@ -347,7 +323,9 @@ def read_all(
             except UnreadableFileError as error:
                 raise UnreadableFileError(f"{error}{_stray(path, listed)}") from error
     recordings = [recording for _, recording in found.values()]
-    groups = None if metadata is None else metadata.groups_of(tuple(found))
+    if metadata is None:
+        return recordings
+    groups = Metadata(metadata, metadata_subject, group).groups_of(tuple(found))
     if groups is None:
         return recordings
     return [replace(r, group=group) for r, group in zip(recordings, groups, strict=True)]
@@ -424,10 +402,6 @@ def _is_same(file: Path, metadata: object) -> bool:
         return False
     table = Path(metadata).expanduser()
     return table.is_file() and file.samefile(table)
-
-
-def _metadata(source: MetadataSource, subject: str | None, group: str | None) -> Metadata | None:
-    return None if source is None else Metadata(source, subject, group)
 
 
 def _listed(names: str | Iterable[str] | None) -> str | list[str] | None:

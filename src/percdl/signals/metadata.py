@@ -26,20 +26,11 @@ _NO_GROUP = ("", "n/a")
 
 @dataclass(frozen=True)
 class Metadata:
-    """A table with one row per subject.
-
-    Attributes
-    ----------
-    source : path of a CSV, TSV or Parquet file, or DataFrame
-    subject : str or None
-        Column of the subject ids; ``subject`` or ``participant_id`` if None.
-    group : str or None
-        Column of the groups; ``group`` if None and if it exists.
-    """
+    """A table with one row per subject: a CSV, TSV or Parquet file, or a DataFrame."""
 
     source: str | PathLike[str] | pd.DataFrame
-    subject: str | None = None
-    group: str | None = None
+    subject: str | None = None  # column of the ids; `subject` or `participant_id` if None
+    group: str | None = None  # column of the groups; `group`, if it exists, if None
 
     def groups_of(self, subjects: Sequence[str]) -> list[str | None] | None:
         """Return the group of each subject; None if the table has no groups.

@@ -24,19 +24,9 @@ LAYOUT = 1
 
 @dataclass(frozen=True)
 class Entries:
-    """The entries of an archive of one recording; given values take precedence.
+    """Where an archive of one recording holds what; given values replace entries."""
 
-    Attributes
-    ----------
-    values : str
-        Name of the entry of the samples, (n_times, n_channels) or (n_times,).
-    sfreq : float or None
-        Samples per second; the entry ``sfreq`` if None.
-    channels, units
-        See `Recording`; the entries ``channels`` and ``units`` if None and if they exist.
-    """
-
-    values: str = "values"
+    values: str = "values"  # name of the entry of the samples
     sfreq: float | None = None
     channels: Any = None
     units: Any = None

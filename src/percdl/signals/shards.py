@@ -37,31 +37,15 @@ SHARED = ("channels", "units", "sfreq", "processing")
 
 @dataclass(frozen=True)
 class Shard:
-    """One file of recordings, with the entries of the index about it.
-
-    Attributes
-    ----------
-    path : Path
-    n_bytes : int
-        Size of the file.
-    first : int
-        Position of its first recording in the cohort.
-    subjects, groups, lengths : tuple
-        One entry per recording.
-    checksums : tuple of int or None
-        CRC-32 of the samples of each recording; None in folders of PerCDL 0.1, where the archive
-        holds one checksum for all.
-    channels, units, sfreq, processing
-        See `Recording`.
-    """
+    """One file of recordings, with the entries of the index about it."""
 
     path: Path
     n_bytes: int
-    first: int
+    first: int  # position of its first recording in the cohort
     subjects: tuple[str, ...]
     groups: tuple[str | None, ...]
     lengths: tuple[int, ...]
-    checksums: tuple[int, ...] | None
+    checksums: tuple[int, ...] | None  # of each recording; None in folders of PerCDL 0.1
     channels: tuple[str, ...]
     units: tuple[str, ...]
     sfreq: float

@@ -26,25 +26,13 @@ _SPREADSHEETS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
 
 @dataclass(frozen=True)
 class TextFormat:
-    """The format of a text table.
-
-    Attributes
-    ----------
-    delimiter, decimal : str
-        One character each.
-    encoding : str
-        ``utf-8-sig`` reads UTF-8 with and without byte-order mark.
-    skip_lines : int
-        Lines before the header.
-    header : bool
-        Whether the next line names the columns; otherwise they are ``"0"``, ``"1"``, ...
-    """
+    """The format of a text table."""
 
     delimiter: str = ","
     decimal: str = "."
-    encoding: str = "utf-8-sig"
-    skip_lines: int = 0
-    header: bool = True
+    encoding: str = "utf-8-sig"  # UTF-8 with or without byte-order mark
+    skip_lines: int = 0  # lines before the header
+    header: bool = True  # without a header, columns are "0", "1", ...
 
     def __post_init__(self) -> None:
         sign = self.delimiter
