@@ -236,16 +236,7 @@ class Interop(ABC):
         bad_as_nan : bool, default=False
             Set the spans of a Raw annotated ``BAD_...`` to missing, in all channels.
         """
-        return cls(
-            mne.recordings_from_mne(
-                data,
-                subjects=subjects,
-                groups=groups,
-                picks=picks,
-                units=units,
-                bad_as_nan=bad_as_nan,
-            )
-        )
+        return cls(mne.recordings_from_mne(data, subjects, groups, picks, units, bad_as_nan))
 
     def to_mne(self, ch_types: str | Iterable[str] = "misc") -> list[Any]:
         """Return one ``mne.io.RawArray`` per recording, with the subject id in its ``info``.

@@ -26,7 +26,6 @@ _PREFIXES = {
 
 def recordings_from_mne(
     data: Any,
-    *,
     subjects: Iterable[Label] | None,
     groups: Iterable[Label | None] | None,
     picks: Any,

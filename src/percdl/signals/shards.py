@@ -46,10 +46,7 @@ class Shard:
     groups: tuple[str | None, ...]
     lengths: tuple[int, ...]
     checksums: tuple[int, ...] | None  # of each recording; None in folders of PerCDL 0.1
-    channels: tuple[str, ...]
-    units: tuple[str, ...]
-    sfreq: float
-    processing: tuple[str, ...]
+    shared: dict[str, Any]  # channels, units, sfreq and processing of the cohort
 
     @property
     def count(self) -> int:
@@ -91,7 +88,7 @@ class Shard:
                 values = npy.open_memmap(self.path, mode="r")
         except Exception as error:  # NumPy raises many types for damaged headers
             raise self._error(f"is damaged ({error})") from error
-        needed = (sum(self.lengths), len(self.channels))
+        needed = (sum(self.lengths), len(self.shared["channels"]))
         if values.dtype.name not in ("float32", "float64") or values.shape != needed:
             raise self._error(
                 f"holds {values.dtype.name} of shape {values.shape}, not floats of shape {needed}"
@@ -105,15 +102,8 @@ class Shard:
                 f"is damaged: the checksum of subject {self.subjects[position]!r} differs"
             )
         try:
-            return Recording(
-                values,
-                sfreq=self.sfreq,
-                channels=self.channels,
-                units=self.units,
-                subject=self.subjects[position],
-                group=self.groups[position],
-                processing=self.processing,
-            )
+            subject, group = self.subjects[position], self.groups[position]
+            return Recording(values, subject=subject, group=group, **self.shared)
         except InvalidRecordingError as error:
             raise self._error(f"is damaged ({error})") from error
 
@@ -185,6 +175,7 @@ class ShardedCohort(Sequence):
 
     def _list_shards(self, index: "ShardIndex") -> Iterator[Shard]:
         first, checksums = 0, index.recordings.checksum
+        shared = {name: getattr(self, name) for name in SHARED}
         for entry in index.shards:
             own = slice(first, first + entry.count)
             yield Shard(
@@ -195,10 +186,7 @@ class ShardedCohort(Sequence):
                 self.groups[own],
                 tuple(index.recordings.length[own]),
                 None if checksums is None else tuple(checksums[own]),
-                self.channels,
-                self.units,
-                self.sfreq,
-                self.processing,
+                shared,
             )
             first += entry.count
 
