@@ -1,8 +1,8 @@
 """A second start for the warp fit: monotone alignment by dynamic programming.
 
 Gauss-Newton from the identity ends in a local minimum for about one warp in ten. An exact
-monotone alignment of the atom to the mean segment, on a half-sample grid, does not; fitted
-by the parametric warp it is a start in the right basin.
+monotone alignment of the atom to the mean segment, on a half-sample grid, does not. The
+parametric warp fitted to it is a start in the right basin.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from jaxtyping import Array, Float
 
 from percdl.transforms.division import divide
 
-# The alignment moves through the atom at 0 to 3 times the normal speed, in half samples; in
-# whole ones where the atom is long, since a sixtieth of its duration is fine enough.
+# The alignment moves through the atom at 0 to 3 times the normal speed, in half samples; in whole
+# samples for atoms longer than LONG, where a sixtieth of the duration is fine enough.
 LONG = 60
 MAX_SPEED = 3
 # Cost of an unusual speed, relative to the energy of the segment: breaks ties on flat parts.
@@ -26,7 +26,7 @@ def align(
     moment: Float[Array, "B L P"],
     weight: Float[Array, "B L Q"],
 ) -> Float[Array, "B L"]:
-    """Return, for each subject, the increasing path through the atom closest to its mean segment.
+    """Return, per subject, the increasing path through the atom closest to its mean segment.
 
     The path starts at sample 0, ends at sample L-1 and is given in samples. Cost O(B L^2).
     """
@@ -66,16 +66,16 @@ def align(
 
 
 def _refine(atom, refinement):
-    """Insert points on the lines between samples."""
+    """Insert linearly interpolated points between samples."""
     between = jnp.arange(refinement)[:, None] / refinement
     woven = atom[:-1, None] + between * (atom[1:] - atom[:-1])[:, None]
     return jnp.concatenate([woven.reshape(-1, atom.shape[1]), atom[-1:]])
 
 
 def _mean_segment(atom, moment, weight):
-    """Return the mean segment at the scale of the atom, and how far each sample counts.
+    """Return the mean segment at the scale of the atom, and the weight of each sample.
 
-    A warp keeps the extreme values of an atom, hence the scale by the largest magnitude.
+    A warp keeps the extreme values of an atom, so the scale uses the largest magnitude.
     """
     observed = weight > 0
     mean = divide(moment, weight)

@@ -1,8 +1,8 @@
-"""Reading an atom between its samples: the phi-tilde of the paper, in three flavours.
+"""Interpolation of an atom between its samples: the phi-tilde of the paper, in three variants.
 
-Each flavour is linear in the atom, so reading an atom at L times is an L x L operator.
-Positions are in samples, from 0 to L-1; reading at whole samples returns them unchanged for
-``"cubic"`` and ``"linear"``. See decision 4 of the notes on the paper.
+Each variant is linear in the atom, so interpolation at L times is an L x L operator. Positions
+are in samples, from 0 to L-1. ``"cubic"`` and ``"linear"`` return the samples unchanged at whole
+positions. See decision 4 of the notes on the paper.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from percdl.exceptions import InvalidParameterError
 Interpolation = Literal["cubic", "linear", "paper"]
 INTERPOLATIONS: tuple[str, ...] = get_args(Interpolation)
 
-# The paper's sigma, in samples: wide enough to be smooth, narrow enough to keep peaks.
+# The paper's sigma, in samples: a compromise between smoothness and sharp peaks.
 PAPER_SIGMA = 0.5
 
 
 def check_interpolation(name: str, interpolation: str) -> None:
-    """Raise where a transform was given a flavour that does not exist."""
+    """Raise if the interpolation is unknown."""
     if interpolation not in INTERPOLATIONS:
         raise InvalidParameterError(
             f"`{name}(interpolation={interpolation!r})` must be one of "
@@ -61,9 +61,9 @@ def read(
 def operator(
     position: Float[Array, "*batch L"], length: int, kind: Interpolation
 ) -> Float[Array, "*batch L L"]:
-    """Return the matrix that reads an atom of ``length`` samples at ``position``.
+    """Return the matrix that interpolates an atom of ``length`` samples at ``position``.
 
-    Banded (four or two entries a row) for the local kernels. Cost O(L^2).
+    Banded (four or two entries per row) for the local kernels. Cost O(L^2).
     """
     if kind == "paper":
         return _paper_operator(position, length)
@@ -100,7 +100,7 @@ def normal_equations(
         [jnp.stack(products, -1), shares.reshape(*position.shape, -1)], axis=-1
     )
     by_interval = _add_by_interval(columns, start, length - 1)
-    # On the atom with its two ghost samples, interval i reads samples from i + first on.
+    # On the atom with its two ghost samples, interval i uses the samples from i + first on.
     first = 1 + _offsets(width)[0]
     near = first + np.arange(length - 1)[:, None] + np.arange(width)
     which = np.zeros((width, width), int)
