@@ -21,7 +21,7 @@ from benchmarks.cohorts import beat_options
 from percdl import PerCDL, ShardedCohort
 from percdl.estimators.checkpoint import fit_with_checkpoints
 from percdl.runtimes.dask import DaskRuntime
-from percdl.runtimes.out_of_core import OutOfCore
+from percdl.runtimes.partitioned import OutOfCore
 
 ROUNDS = {"n_init": 2, "n_perso": 3}
 

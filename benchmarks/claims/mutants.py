@@ -15,7 +15,7 @@ from benchmarks.timing import say
 
 N_MUTANTS, LEAST_NOTICED, SEED = 200, 85, 0
 # Small files, whose own tests are quick.
-SMALL = ("steps/ridge.py", "transforms/projection.py")
+SMALL = ("steps/ridge.py", "steps/windows.py")
 
 
 def claims() -> Iterator[Claim]:

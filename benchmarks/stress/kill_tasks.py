@@ -27,7 +27,7 @@ from percdl import (
 )
 from percdl.estimators import container
 from percdl.estimators.checkpoint import fit_with_checkpoints, read_checkpoint
-from percdl.runtimes.out_of_core import OutOfCore
+from percdl.runtimes.partitioned import OutOfCore
 from percdl.runtimes.states import read_state
 from percdl.signals.shards import INDEX
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from percdl.federated.front import FederatedPerCDL
     from percdl.plotting.choosing import selection_path
     from percdl.runtimes.dask import DaskRuntime, local_cluster
-    from percdl.runtimes.out_of_core import OutOfCore
+    from percdl.runtimes.partitioned import OutOfCore
     from percdl.signals import (
         Cohort,
         Recording,
@@ -85,7 +85,7 @@ _HOME = {
     "load": "percdl.estimators.persistence",
     "DaskRuntime": "percdl.runtimes.dask",
     "FederatedPerCDL": "percdl.federated.front",
-    "OutOfCore": "percdl.runtimes.out_of_core",
+    "OutOfCore": "percdl.runtimes.partitioned",
     "local_cluster": "percdl.runtimes.dask",
     "L0Coder": "percdl.steps.coders",
     "L1Coder": "percdl.steps.coders",

@@ -7,7 +7,7 @@ from small_models import assert_same_fit, make, spaced_recordings
 from percdl import Cohort, L1Coder, Recording, write_shards
 from percdl.estimators.checkpoint import fit_with_checkpoints, read_checkpoint
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError, UnreadableFileError
-from percdl.runtimes.out_of_core import OutOfCore
+from percdl.runtimes.partitioned import OutOfCore
 
 LENGTHS = (97, 110, 118, 128, 101, 125, 99, 120, 104, 127)
 ROUNDING = {"rtol": 1e-9, "atol": 1e-9}

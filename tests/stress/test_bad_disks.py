@@ -18,7 +18,7 @@ from percdl.federated.checkpoint import write_checkpoint
 from percdl.federated.front import FederatedPerCDL, make_sites
 from percdl.federated.ledger import Ledger
 from percdl.federated.store import Store
-from percdl.runtimes.out_of_core import OutOfCore
+from percdl.runtimes.partitioned import OutOfCore
 from percdl.signals.npz import write_npz
 
 WHY = {"full": "No space left on device", "read-only": "Read-only file system"}

@@ -8,7 +8,7 @@ from double import in_double
 from numpy.testing import assert_allclose, assert_array_equal
 
 from percdl.transforms import Free, Gain, Modulation, Rotation
-from percdl.transforms.division import divide
+from percdl.transforms.base import divide
 from percdl.transforms.gain import WEAKEST
 from percdl.transforms.modulation import HOLD
 

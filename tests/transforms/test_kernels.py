@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from percdl.transforms.projection import project_rows_onto_l1_ball
-from percdl.transforms.trigonometry import sincospi
+from percdl.transforms.sine_layers import project_rows_onto_l1_ball, sincospi
 
 project = jax.jit(project_rows_onto_l1_ball, static_argnums=1)
 project_by_optax = jax.jit(jax.vmap(optax.projections.projection_l1_ball, in_axes=(0, None)))

@@ -9,8 +9,14 @@ from double import in_double
 from numpy.testing import assert_allclose, assert_array_equal
 
 from percdl.transforms import Compose, Gain, TimeWarp
-from percdl.transforms.sine_layers import grid, in_samples, sine_coefficients, sines
-from percdl.transforms.tying import MAX_UNKNOWNS, tie_layers
+from percdl.transforms.sine_layers import (
+    MAX_UNKNOWNS,
+    grid,
+    in_samples,
+    sine_coefficients,
+    sines,
+    tie_layers,
+)
 
 L, W, B = 12, 4, 3
 TIME = np.arange(L) / (L - 1)

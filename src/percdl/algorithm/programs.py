@@ -19,8 +19,7 @@ from percdl.steps.realignment import best_window, search
 from percdl.steps.statistics import at_shift, core
 from percdl.steps.types import Statistics
 from percdl.steps.windows import MOVES, prefer_windows
-from percdl.transforms.base import ClosedFormTransform, Transform, WarpTransform
-from percdl.transforms.division import divide
+from percdl.transforms.base import ClosedFormTransform, Transform, WarpTransform, divide
 
 
 class Prepared(NamedTuple):

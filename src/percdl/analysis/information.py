@@ -21,8 +21,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from percdl.steps.compilation import program
-from percdl.transforms.base import Transform, WarpTransform
-from percdl.transforms.division import divide
+from percdl.transforms.base import Transform, WarpTransform, divide
 
 # Compiled programs accept NumPy arrays as well as JAX arrays.
 Values = Array | np.ndarray

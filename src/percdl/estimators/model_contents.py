@@ -27,7 +27,7 @@ from percdl.signals.contents import (
     check_arrays,
     maybe,
 )
-from percdl.transforms.counts import MOST_PARAMS
+from percdl.transforms.base import MOST_PARAMS
 from percdl.transforms.interpolation import Interpolation
 
 MOST_STAGES = 16

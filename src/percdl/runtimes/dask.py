@@ -18,8 +18,14 @@ from percdl.algorithm.exchange import Broadcast, Sums, add_in_tree
 from percdl.algorithm.results import Results
 from percdl.algorithm.settings import Settings
 from percdl.exceptions import InvalidParameterError
-from percdl.runtimes.partitioned import PartitionedFit
-from percdl.runtimes.partitions import Partition, Round, collect, load_partition, run_round
+from percdl.runtimes.partitioned import (
+    Partition,
+    PartitionedFit,
+    Round,
+    collect,
+    load_partition,
+    run_round,
+)
 from percdl.signals import AnyCohort
 from percdl.signals.extras import require
 

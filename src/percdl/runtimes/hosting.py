@@ -5,7 +5,7 @@ from __future__ import annotations
 from percdl.algorithm.settings import Settings
 from percdl.exceptions import InvalidParameterError
 from percdl.runtimes.in_process import InProcess
-from percdl.runtimes.out_of_core import OutOfCore
+from percdl.runtimes.partitioned import OutOfCore
 from percdl.runtimes.protocol import HostedFit, Place
 from percdl.signals import AnyCohort, ShardedCohort
 

@@ -1,22 +1,97 @@
-"""A fit over the partitions of a cohort on disk, wherever their rounds run."""
+"""Fits of a cohort on disk: partitions, the state of their subjects, and `OutOfCore`.
+
+A partition is a shard and, in another file, the state of its subjects. Out of core, one partition
+follows the other in this process; the next is read while the device computes.
+"""
 
 from __future__ import annotations
 
 import tempfile
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from percdl.algorithm.exchange import Broadcast, Sums
+from percdl.algorithm.exchange import Broadcast, Sums, add_in_tree
 from percdl.algorithm.results import Results
 from percdl.algorithm.settings import Settings
 from percdl.exceptions import InvalidParameterError
-from percdl.runtimes.partitions import Partition, Round, join_results
-from percdl.runtimes.states import States
-from percdl.signals import AnyCohort, ShardedCohort, write_shards
+from percdl.runtimes.in_process import InProcess
+from percdl.runtimes.states import Arrays, States, read_state, write_state
+from percdl.signals import AnyCohort, Cohort, Recording, ShardedCohort, write_shards
 from percdl.signals.files import scratch_folder
+from percdl.signals.shards import Shard
+
+Round = Literal["population_round", "personal_round", "recenter"]
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Where the recordings are and how they are worked on; small enough to be sent around.
+
+    Attributes
+    ----------
+    shard : Shard
+        The recordings.
+    settings, chunk_rows, n_masks
+        See `InProcess`.
+    """
+
+    shard: Shard
+    settings: Settings
+    chunk_rows: int | None
+    n_masks: int
+
+
+class Loaded(NamedTuple):
+    """What a round needs from disk: recordings, and their state unless it is the first round."""
+
+    recordings: list[Recording]
+    state: Arrays | None
+
+
+def load_partition(partition: Partition, before: Path | None) -> Loaded:
+    """Read recordings and state. Nothing here touches the device: another thread may do it."""
+    state = None if before is None else read_state(before)
+    return Loaded(partition.shard.read(), state)
+
+
+def run_round(
+    partition: Partition, loaded: Loaded, round_: Round, broadcast: Broadcast, after: Path
+) -> Sums:
+    """Run the local half of a round, write the new state, return the sums."""
+    site = _site(partition, loaded)
+    sums = getattr(site, round_)(broadcast)
+    write_state(after, site.snapshot())
+    return sums
+
+
+def collect(partition: Partition, loaded: Loaded) -> Results:
+    """Return what was learned of the subjects."""
+    return _site(partition, loaded).results()
+
+
+def join_results(parts: list[Results]) -> Results:
+    """Put the results of partitions together, in their order."""
+    firsts = np.cumsum([0, *(len(part.params) for part in parts)])
+    shifted = [part.subject + first for part, first in zip(parts, firsts, strict=False)]
+    names = ("params", "counts", "onset", "atom", "amplitude", "error")
+    joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    return Results(subject=np.concatenate(shifted), **joined)
+
+
+def _site(partition: Partition, loaded: Loaded) -> InProcess:
+    cohort = Cohort(loaded.recordings)
+    site = InProcess(cohort, partition.settings, partition.chunk_rows, partition.n_masks)
+    if loaded.state is not None:
+        site.restore(loaded.state)
+    return site
+
 
 # Recordings in memory are cut into shards of so many: it must not depend on the workers.
 ROWS_PER_SHARD = 256
@@ -122,3 +197,57 @@ def _on_disk(cohort: AnyCohort, folder: Path, scratch: ExitStack) -> ShardedCoho
     folder.mkdir(parents=True, exist_ok=True)
     shards = scratch.enter_context(scratch_folder(folder, SHARDS))
     return write_shards(cohort, shards, recordings_per_shard=ROWS_PER_SHARD)
+
+
+@dataclass(frozen=True)
+class OutOfCore:
+    """Fits whose recordings stay on disk: memory holds two shards, and never all states.
+
+    The default for a `ShardedCohort`; name it to say where states go. Cost per round: that of the
+    model, and one pass over all shards and states, O(S N P), read while the device computes.
+
+    Parameters
+    ----------
+    folder : path, optional
+        Where the states of the subjects lie during a fit, about a tenth of the recordings for
+        one atom; beside the shards by default.
+
+    Examples
+    --------
+    >>> OutOfCore(folder="/scratch")
+    OutOfCore(folder='/scratch')
+    """
+
+    folder: str | Path | None = None
+
+    def host(self, cohort: AnyCohort, settings: Settings, chunk_rows: int | None) -> OutOfCoreFit:
+        """Make a fit ready to run here."""
+        folder = None if self.folder is None else Path(self.folder).expanduser()
+        return OutOfCoreFit(cohort, settings, chunk_rows, folder)
+
+
+class OutOfCoreFit(PartitionedFit):
+    """A fit over the shards of a cohort, one by one."""
+
+    def _run(self, round_: Round, broadcast: Broadcast) -> Sums:
+        sums = [
+            run_round(self.partitions[i], loaded, round_, broadcast, self.states.after(i))
+            for i, loaded in self._read_ahead()
+        ]
+        return add_in_tree(sums, Sums.total)
+
+    def _collect(self) -> list[Results]:
+        return [collect(self.partitions[i], loaded) for i, loaded in self._read_ahead()]
+
+    def _read_ahead(self) -> Iterator[tuple[int, Loaded]]:
+        """Yield what is on disk, partition by partition; a thread reads the next meanwhile."""
+        with ThreadPoolExecutor(1, "percdl-read") as reader:
+            coming = reader.submit(self._load, 0)
+            for i in range(len(self.partitions)):
+                loaded = coming.result()
+                if i + 1 < len(self.partitions):
+                    coming = reader.submit(self._load, i + 1)
+                yield i, loaded
+
+    def _load(self, i: int) -> Loaded:
+        return load_partition(self.partitions[i], self.states.before(i))

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from percdl.transforms.division import divide
+from percdl.transforms.base import divide
 
 # The alignment moves through the atom at 0 to 3 times the normal speed, in half samples; in whole
 # samples for atoms longer than LONG, where a sixtieth of the duration is fine enough.

@@ -10,7 +10,7 @@ from jaxtyping import Array, Complex, Float, Int
 
 from percdl.steps.coders import L0Coder
 from percdl.steps.types import Events, Signals
-from percdl.transforms.division import divide
+from percdl.transforms.base import divide
 
 
 def encode(

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Complex, Float, Int
 
 from percdl.steps.coders import L1Coder
 from percdl.steps.types import Signals
-from percdl.transforms.division import divide
+from percdl.transforms.base import divide
 
 # Rounding hides a duality gap of this many units in the last place of the energy.
 ROUNDING = 4

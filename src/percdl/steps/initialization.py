@@ -20,7 +20,7 @@ from scipy.signal import find_peaks
 from percdl.steps.compilation import program
 from percdl.steps.csc import L0Coder, encode
 from percdl.steps.types import Signals
-from percdl.transforms.division import divide
+from percdl.transforms.base import divide
 
 N_CANDIDATES = 96
 # Smoothness of random shapes, as shares of an atom: from a spike to half a wave.

@@ -10,8 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from percdl.steps.compilation import is_on_cpu
-from percdl.transforms.base import Atom, Point, Transform
-from percdl.transforms.division import divide
+from percdl.transforms.base import Atom, Point, Transform, divide
 
 # Levenberg-Marquardt damping, relative to the mean curvature: its start, its growth after a
 # refused step and its decay after an accepted one.

@@ -19,8 +19,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from percdl.steps.ipu import total_price
-from percdl.transforms.base import Atom, Transform
-from percdl.transforms.division import divide
+from percdl.transforms.base import Atom, Transform, divide
 
 # Maximum step. The gradient can vanish while the misfit does not: samples that no copy reaches
 # through the warp, a price, the boundary of Theta.

@@ -12,7 +12,7 @@ from scipy.stats import norm as normal
 from percdl.steps.compilation import program
 from percdl.steps.csc import L0Coder, correlate, encode
 from percdl.steps.types import Events, Signals
-from percdl.transforms.division import divide
+from percdl.transforms.base import divide
 
 # The median of |x| for a standard normal x; converts a median to a standard deviation.
 MEDIAN_DEVIATION = float(normal.ppf(0.75))

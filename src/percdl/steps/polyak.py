@@ -8,8 +8,7 @@ import optax
 from jaxtyping import Array, Float
 
 from percdl.steps.ipu import explained_energy, total_price
-from percdl.transforms.base import Atom, Transform
-from percdl.transforms.division import divide
+from percdl.transforms.base import Atom, Transform, divide
 
 # Maximum step. The paper replaces the unknown infimum by zero; on noisy data the true minimum is
 # positive, and the Polyak step overshoots.

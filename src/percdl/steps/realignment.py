@@ -19,8 +19,7 @@ from percdl.steps.alignment import align
 from percdl.steps.compilation import is_on_cpu
 from percdl.steps.ipu import explained_energy, gauss_newton
 from percdl.steps.statistics import at_shift
-from percdl.transforms.base import Atom, ClosedFormTransform, WarpTransform
-from percdl.transforms.capability import require
+from percdl.transforms.base import Atom, ClosedFormTransform, WarpTransform, require
 
 # Number of shifts that are fitted: those with the best alignment.
 N_TRIES = 2

@@ -6,8 +6,8 @@ from percdl.transforms.base import (
     LinearTransform,
     Transform,
     WarpTransform,
+    require,
 )
-from percdl.transforms.capability import require
 from percdl.transforms.compose import Compose
 from percdl.transforms.custom import Custom
 from percdl.transforms.free import Free

@@ -2,18 +2,48 @@
 
 A transform is a frozen value with hyper-parameters only, no fitted numbers. It can be hashed,
 compared, cloned and used as a static argument of a compiled program. The interfaces that it
-implements declare what it can do; a step that needs more raises an error (`capability.require`).
+implements declare what it can do; a step that needs more raises an error (`require`).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import partial
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
+
+from percdl.exceptions import InvalidParameterError
+
+# IPU solves systems with this many unknowns; practical models have fewer than half.
+MOST_PARAMS = 2**16
+
+
+def check_count(transform: str, name: str, value: Any) -> None:
+    """Raise if an argument of a transform is not a valid number of parameters.
+
+    >>> check_count("Modulation", "knots", 8)
+    """
+    if not isinstance(value, int | np.integer) or not 1 <= value <= MOST_PARAMS:
+        raise InvalidParameterError(
+            f"`{transform}({name}={value!r})` must be an integer of at least 1 and at most "
+            f"{MOST_PARAMS}."
+        )
+
+
+def divide(x: Float[Array, "*#shape"], by: Float[Array, "*#shape"]) -> Float[Array, "*#shape"]:
+    """Return ``x / by``, or zero where ``by`` is not positive.
+
+    It never divides by zero, so derivatives are defined as well.
+
+    >>> divide(jnp.array([6.0, 6.0]), jnp.array([4.0, 0.0]))
+    Array([1.5, 0. ], dtype=float32)
+    """
+    return x / jnp.where(by > 0, by, jnp.inf)
+
 
 Params = Float[Array, "*batch M"]
 Atom = Float[Array, "L P"]
@@ -295,3 +325,32 @@ class ChannelTransform(LinearTransform, ClosedFormTransform):
     def channel_part(self, atom_length: int, n_channels: int) -> tuple[ChannelTransform, slice]:
         """Return itself, and all parameters."""
         return self, slice(None)
+
+
+def require(transform: Transform, interface: type[Transform], step: str, advice: str) -> None:
+    """Raise an error if ``transform`` lacks the ``interface`` that ``step`` needs.
+
+    Parameters
+    ----------
+    transform : Transform
+        The transform to check.
+    interface : type
+        The required base class.
+    step : str
+        Name of the step, for the message.
+    advice : str
+        What to do instead, for the message.
+
+    Examples
+    --------
+    >>> from percdl.transforms import LinearTransform, TimeWarp
+    >>> require(TimeWarp(), LinearTransform, "PerCDU", "")
+    """
+    if isinstance(transform, interface):
+        return
+    needed = interface.__abstractmethods__ - Transform.__abstractmethods__
+    missing = sorted(name for name in needed if not callable(getattr(transform, name, None)))
+    raise InvalidParameterError(
+        f"`{step}` cannot use `{type(transform).__name__}`: it must subclass "
+        f"`{interface.__name__}`. Missing {', '.join(f'`{name}`' for name in missing)}. {advice}"
+    )

@@ -8,8 +8,7 @@ from typing import ClassVar, final
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from percdl.transforms.base import Atom, Atoms, ClosedFormTransform, Params
-from percdl.transforms.division import divide
+from percdl.transforms.base import Atom, Atoms, ClosedFormTransform, Params, divide
 
 
 @final

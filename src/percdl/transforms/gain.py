@@ -8,8 +8,7 @@ from typing import final
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from percdl.transforms.base import Atom, Atoms, ChannelTransform, OneOrMany, Params
-from percdl.transforms.division import divide
+from percdl.transforms.base import Atom, Atoms, ChannelTransform, OneOrMany, Params, divide
 
 # Smallest gain relative to the subject's largest; gains are positive.
 WEAKEST = 1e-3

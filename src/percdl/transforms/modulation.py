@@ -16,9 +16,9 @@ from percdl.transforms.base import (
     LinearTransform,
     OneOrMany,
     Params,
+    check_count,
+    divide,
 )
-from percdl.transforms.counts import check_count
-from percdl.transforms.division import divide
 
 # Ridge towards the subject's mean gain, as a share of the mean stiffness of all gains: where the
 # common atom is zero, the data do not determine a gain.

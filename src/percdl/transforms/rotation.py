@@ -10,8 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from percdl.transforms.base import Atom, ChannelTransform, OneOrMany, Params
-from percdl.transforms.division import divide
+from percdl.transforms.base import Atom, ChannelTransform, OneOrMany, Params, divide
 
 # Maximum number of applications of the Lemma if samples are missing; each one fills the gaps.
 N_FILLINGS = 50

@@ -13,19 +13,20 @@ from jaxtyping import Array, Float
 
 from percdl.exceptions import InvalidParameterError
 from percdl.transforms import interpolation as interp
-from percdl.transforms.base import Atom, Atoms, Params, Point, Turn, WarpTransform
-from percdl.transforms.counts import check_count
-from percdl.transforms.projection import project_rows_onto_l1_ball
+from percdl.transforms.base import Atom, Atoms, Params, Point, Turn, WarpTransform, check_count
 from percdl.transforms.sine_layers import (
+    by_group,
+    by_layer,
     displace,
     grid,
     in_samples,
     pass_through,
+    project_rows_onto_l1_ball,
     sine_coefficients,
     sines,
     stretch_by_later,
+    tie_layers,
 )
-from percdl.transforms.tying import by_group, by_layer, tie_layers
 
 # Rows of norm below one keep psi' > 0; the margin keeps the inverse warp well conditioned.
 MAX_ROW_NORM = 0.99
