@@ -97,6 +97,7 @@ def test_a_cohort_survives_npz(walks, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["walks.npz"]
 
 
+@settings(max_examples=30)
 @given(VALUES, st.sampled_from([np.float32, np.float64]), st.floats(0.1, 1e4), st.text(min_size=1))
 def test_every_recording_survives_npz(tmp_path_factory, values, dtype, sfreq, subject):
     path = tmp_path_factory.mktemp("round") / "one.npz"

@@ -6,12 +6,12 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_array_equal
 
-from percdl import Cohort, PopCDL
+from percdl import Cohort
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError, MissingPackageError
 from percdl.signals import as_cohort
 
@@ -67,6 +67,7 @@ def test_np_list_comes_back(X):
     assert isinstance(cohort.to_aeon(), np.ndarray if len(set(cohort.lengths)) == 1 else list)
 
 
+@settings(max_examples=30)
 @given(case_lists())
 def test_frames_come_back(X):
     """A frame with two index levels, and a list of frames, each give the same cohort again."""
@@ -201,7 +202,6 @@ REFUSED = [
     (as_cohort, [LONG], "Use `Cohort.from_sktime"),
     (as_cohort, LONG, "Use `Cohort.from_frame"),
     (as_cohort, LONG["x"], "Use `Cohort.from_frame"),
-    (PopCDL().fit, WIDE, "Use `Cohort.from_sktime"),
 ]  # fmt: skip
 
 

@@ -216,7 +216,7 @@ def test_two_processes_that_write_the_same_file(tmp_path):
     code = (
         "import sys; from pathlib import Path\n"
         "from percdl.signals.files import replace_file\n"
-        "for _ in range(60): replace_file(Path(sys.argv[1]), sys.argv[2].encode() * 200_000)\n"
+        "for _ in range(15): replace_file(Path(sys.argv[1]), sys.argv[2].encode() * 200_000)\n"
     )
     path = tmp_path / "a"
     replace_file(path, b"0" * 200_000)
