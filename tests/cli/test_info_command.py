@@ -101,8 +101,8 @@ def test_no_suggestion_where_nothing_repeats_itself(tmp_path):
 def no_data(monkeypatch, tmp_path):
     """A machine without datasets."""
     monkeypatch.delenv("PERCDL_DATA", raising=False)
-    monkeypatch.setattr("percdl.datasets.folders.shared_folder", lambda: None)
-    monkeypatch.setattr("percdl.datasets.folders.cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr("percdl.datasets.downloads.shared_folder", lambda: None)
+    monkeypatch.setattr("percdl.datasets.downloads.cache_folder", lambda: tmp_path / "cache")
 
 
 def test_datasets_are_listed_with_their_terms(no_data, tmp_path):
@@ -134,7 +134,7 @@ def test_a_download_goes_where_it_is_asked(no_data, tmp_path, monkeypatch):
         (folder / "GaitData").mkdir(parents=True)
         (folder / "GaitData" / "1-1.json").write_text("{}")
 
-    monkeypatch.setattr("percdl.datasets.folders.fetch", fetch)
+    monkeypatch.setattr("percdl.datasets.downloads.fetch", fetch)
     (tmp_path / "home").mkdir()
     result = run("datasets", "--download", "gait", "--data-home", tmp_path / "home", "--json")
     assert fetched == ["GaitData.zip"]

@@ -96,11 +96,9 @@ def test_half_a_pair_is_named(walks, end):
     [
         ("json", '{"Code": "10-5"}', "no entry LeftFootActivity, PathologyGroup"),
         ("json", "{", "not valid JSON"),
-        ("json", '{"PathologyGroup": "Healthy", "LeftFootActivity": [[1]], '
-         '"RightFootActivity": []}', r"LeftFootActivity is not a list of \[start, end\]"),
-        ("csv", "LAV,LAX\n1,2\n", "no column RRY"),
-        ("csv", "RRY\n1\nx\n", "not a number"),
-        ("csv", "", "not a table"),
+        ("csv", "LAV,LAX\n1,2\n", "columns RRY"),
+        ("csv", "RRY\n1\nx\n", "not a table of numbers"),
+        ("csv", "", "not a table of numbers"),
     ],
 )  # fmt: skip
 def test_damaged_files_are_named(walks, end, text, message):

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from percdl.datasets.noise import Noise, corrupt
+from percdl.datasets.synthetic import Noise, corrupt
 
 CLEAN = np.sin(np.linspace(0, 60, 8 * 1000)).reshape(8, 1000, 1)
 

@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.testing import assert_allclose
 
-from percdl.datasets.ptbxl import PTBXL, as_leads
-from percdl.datasets.ptbxl_tables import SUPERCLASSES
+from percdl.datasets.ptbxl import PTBXL, SUPERCLASSES, as_leads
 from percdl.estimators import PerCDL
 from percdl.experiments import Study, ecg_classification, ecg_fits, find
 from percdl.experiments.ecg_classification import neighbour_auc

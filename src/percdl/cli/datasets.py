@@ -71,7 +71,7 @@ def _known() -> dict[str, _Dataset]:
 
 
 def _locate(dataset: _Dataset, data_home: Path | None) -> Path | None:
-    from percdl.datasets.folders import ENVIRONMENT_VARIABLE
+    from percdl.datasets.downloads import ENVIRONMENT_VARIABLE
     from percdl.exceptions import DatasetError
 
     try:

@@ -1,16 +1,26 @@
-"""Data to learn from: synthetic cohorts whose truth is known, public recordings."""
+"""Synthetic cohorts with known truth, and public recordings."""
 
 from percdl.datasets.gait import GaitData, find_gait, load_gait
-from percdl.datasets.handwriting import common_letters, make_handwriting
-from percdl.datasets.ptbxl import PTBXL, find_ptbxl, load_ptbxl
-from percdl.datasets.ptbxl_archive import load_ptbxl_archive, load_ptbxl_balanced
+from percdl.datasets.ptbxl import (
+    PTBXL,
+    find_ptbxl,
+    load_ptbxl,
+    load_ptbxl_archive,
+    load_ptbxl_balanced,
+)
 from percdl.datasets.scoring import (
     atom_distance,
     match_atoms,
     onset_accuracy,
     personal_atom_distance,
 )
-from percdl.datasets.synthetic import SyntheticCohort, common_patterns, make_synthetic
+from percdl.datasets.synthetic import (
+    SyntheticCohort,
+    common_letters,
+    common_patterns,
+    make_handwriting,
+    make_synthetic,
+)
 
 __all__ = [
     "PTBXL",

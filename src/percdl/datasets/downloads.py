@@ -1,18 +1,27 @@
-"""Public datasets, fetched from their official sources, checked and unpacked."""
+"""Public datasets: found on this machine, or downloaded, checked and unpacked."""
 
 from __future__ import annotations
 
+import os
 import tempfile
 import warnings
 import zipfile
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from percdl.datasets.resuming import ResumingDownloader
+from platformdirs import user_cache_path
+
 from percdl.exceptions import DatasetError, DatasetLicenceWarning
 from percdl.signals.extras import require
+
+ENVIRONMENT_VARIABLE = "PERCDL_DATA"
+# Failed transfers are tried again; seconds to wait for a byte.
+N_RETRIES, TIMEOUT = 5, 60
+# Returns the folder of the files themselves, given one that may hold them, or None.
+Finder = Callable[[Path], Path | None]
 
 
 @dataclass(frozen=True)
@@ -22,7 +31,7 @@ class Source:
     Attributes
     ----------
     name, size, licence, citation : str
-        What a user must know before a download.
+        Shown to the user before a download.
     archive : str
         Name of the ZIP file.
     urls : tuple of str
@@ -40,12 +49,83 @@ class Source:
     manifest_url: str | None = None
 
 
-def fetch(source: Source, folder: Path) -> None:
-    """Download a dataset and unpack it into a folder, all of it or nothing.
+def cache_folder() -> Path:
+    """Return the folder that downloads go to when none is named."""
+    return user_cache_path("percdl", appauthor=False) / "datasets"
 
-    A transfer that breaks off is taken up where it stopped, now or by the next call. The
-    archive's SHA-256 sum is noted down in the folder the first time, and compared from then on;
-    each unpacked file is compared with the publisher's manifest, where there is one.
+
+def shared_folder() -> Path | None:
+    """Return ``shared/data`` beside a checkout of the repository, if we run from one."""
+    repository = Path(__file__).resolve().parents[3]
+    folder = repository.parent / "shared" / "data"
+    return folder if (repository / "pyproject.toml").is_file() and folder.is_dir() else None
+
+
+def find_dataset(
+    name: str,
+    find: Finder,
+    data_home: str | os.PathLike[str] | None,
+    source: Source | None,
+) -> Path:
+    """Return the folder of a dataset: named, in ``PERCDL_DATA``, shared, cached, or fetched now.
+
+    Parameters
+    ----------
+    name : str
+        The subfolder of the dataset.
+    find : function of a folder
+        Tells whether a folder holds the dataset, and where exactly.
+    data_home : path, optional
+        Looked at alone, when given: the dataset's own folder, or the one above it.
+    source : Source, optional
+        Where to download it from; without it a missing dataset is an error.
+    """
+    homes = [_existing(data_home, "data_home")] if data_home else _usual_homes()
+    for home in homes:
+        for folder in (home, home / name):
+            if (found := find(folder)) is not None:
+                return found
+    looked = " or ".join(str(home) for home in homes)
+    if source is None:
+        raise DatasetError(
+            f"No {name} recordings in {looked}. Pass `data_home` or set {ENVIRONMENT_VARIABLE} "
+            f"to the folder that holds {name}/, or pass download=True."
+        )
+    target = homes[-1] / name
+    fetch(source, target)
+    found = find(target)
+    if found is None:
+        raise DatasetError(
+            f"The {name} recordings were downloaded to {target}, but their files are not laid "
+            "out as expected. Empty that folder and try again."
+        )
+    return found
+
+
+def _usual_homes() -> list[Path]:
+    named = os.environ.get(ENVIRONMENT_VARIABLE)
+    homes = [_existing(named, ENVIRONMENT_VARIABLE)] if named else []
+    beside = shared_folder()
+    return [*homes, *([beside] if beside else []), cache_folder()]
+
+
+def _existing(folder: str | os.PathLike[str], source: str) -> Path:
+    path = Path(folder).expanduser()
+    if not path.is_dir():
+        # A misspelled folder must not start a download of gigabytes.
+        raise DatasetError(
+            f"{source}={str(path)!r} is not a folder. Correct it; to download into a new "
+            "folder, make it first."
+        )
+    return path
+
+
+def fetch(source: Source, folder: Path) -> None:
+    """Download a dataset and unpack it into a folder, completely or not at all.
+
+    pooch tries failed transfers again. The SHA-256 sum of the archive is stored in the folder by
+    the first download, and later ones must agree with it. The unpacked files are compared with
+    the publisher's manifest, if there is one.
     """
     pooch = require("pooch", f"Downloading {source.name}")
     warnings.warn(
@@ -59,8 +139,7 @@ def fetch(source: Source, folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder) as temporary:
         unpacked = _unpack(archive, Path(temporary) / "files")
         if source.manifest_url:
-            published = Path(temporary) / "manifest"
-            manifest = _retrieve(pooch, source.manifest_url, None, published)
+            manifest = _retrieve(pooch, source.manifest_url, None, Path(temporary) / "manifest")
             if difference := _find_difference(pooch, manifest, _root(unpacked)):
                 raise _discard(archive, difference)
         for item in unpacked.iterdir():
@@ -75,38 +154,37 @@ def _retrieve_archive(pooch: Any, source: Source, folder: Path) -> Path:
     for url in source.urls:
         try:
             archive = _retrieve(pooch, url, known, folder / source.archive)
-        except OSError as error:  # what requests raises is one of these
+        except OSError as error:  # the base of the exceptions of requests
             failures.append(f"{url}: {error}")
             continue
+        except ValueError as error:
+            raise DatasetError(
+                f"{source.archive} is not the file that was downloaded before: its SHA-256 sum "
+                f"is not {known}. If a new version was published, delete {note} and try again."
+            ) from error
         if zipfile.is_zipfile(archive):
             note.write_text(pooch.file_hash(str(archive)), encoding="ascii")
             return archive
-        archive.unlink()  # a page that says why there is no file, for instance
-        failures.append(f"{url}: what is there is not a ZIP file")
+        archive.unlink()  # a page with an error message, for instance
+        failures.append(f"{url}: not a ZIP file")
     raise DatasetError(
-        f"{source.name} cannot be downloaded now. What has arrived is kept in {folder}: call "
-        f"again to go on. Or download {source.archive} by hand and unpack it there. "
-        f"What went wrong: {'; '.join(failures)}"
+        f"{source.name} could not be downloaded. Try again later, or download {source.archive} "
+        f"by hand and unpack it in {folder}. Errors: {'; '.join(failures)}"
     )
 
 
-def _note(archive: Path) -> Path:
-    """Return the file that remembers the checksum of an archive."""
-    return archive.with_name(f"{archive.name}.sha256")
-
-
 def _retrieve(pooch: Any, url: str, known_hash: str | None, path: Path) -> Path:
-    downloader = ResumingDownloader(path.with_name(f"{path.name}.part"))
-    try:
-        pooch.retrieve(url, known_hash, path.name, path.parent, downloader=downloader)
-    except ValueError as error:
-        if known_hash is None:
-            raise
-        raise DatasetError(
-            f"this is not the file that was downloaded before: its SHA-256 sum is not "
-            f"{known_hash}. If a new version was published, delete {_note(path)} and try again"
-        ) from error
-    return path
+    files = pooch.create(
+        path.parent, base_url="", registry={path.name: known_hash}, urls={path.name: url},
+        retry_if_failed=N_RETRIES,
+    )  # fmt: skip
+    downloader = pooch.HTTPDownloader(timeout=TIMEOUT)
+    return Path(files.fetch(path.name, downloader=downloader))
+
+
+def _note(archive: Path) -> Path:
+    """Return the file with the checksum of an archive."""
+    return archive.with_name(f"{archive.name}.sha256")
 
 
 def _unpack(archive: Path, target: Path) -> Path:
@@ -119,12 +197,10 @@ def _unpack(archive: Path, target: Path) -> Path:
 
 
 def _discard(archive: Path, reason: str) -> DatasetError:
-    """Delete an archive that is not what it should be; return the error to raise."""
+    """Delete a wrong archive and return the error to raise."""
     archive.unlink()
     _note(archive).unlink()
-    return DatasetError(
-        f"{archive.name} was downloaded, but {reason}. Nothing of it was kept; try again."
-    )
+    return DatasetError(f"{archive.name} was downloaded, but {reason}. It was deleted; try again.")
 
 
 def _root(unpacked: Path) -> Path:
@@ -134,7 +210,7 @@ def _root(unpacked: Path) -> Path:
 
 
 def _find_difference(pooch: Any, manifest: Path, root: Path) -> str | None:
-    """Return what is wrong with the first file that differs from a manifest, if any does."""
+    """Describe the first file that differs from a manifest; None if all agree."""
     for line in manifest.read_text(encoding="utf-8").splitlines():
         expected, _, name = line.partition(" ")
         path = root / name.strip().lstrip("*")

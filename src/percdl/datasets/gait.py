@@ -13,8 +13,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Int
 
-from percdl.datasets.downloads import Source
-from percdl.datasets.folders import find_dataset
+from percdl.datasets.downloads import Source, find_dataset
 from percdl.exceptions import DatasetError, InvalidParameterError
 from percdl.signals import Cohort, Recording
 from percdl.signals.recording import abbreviate, as_names
@@ -152,7 +151,7 @@ def load_gait(
     return GaitData(
         cohort,
         _tabulate(about),
-        {code: _swings(record, folder / f"{code}.json") for code, record in about.items()},
+        {code: _swings(record) for code, record in about.items()},
     )
 
 
@@ -226,18 +225,11 @@ def _wanted(
 
 def _read_values(path: Path, channels: tuple[str, ...]) -> np.ndarray:
     try:
-        frame = pd.read_csv(path)
-    except (ValueError, pd.errors.ParserError) as error:
-        raise DatasetError(f"{path} is not a table of comma-separated numbers: {error}") from error
-    missing = [name for name in channels if name not in frame]
-    if missing:
-        raise DatasetError(
-            f"{path} has no column {', '.join(missing)}; it has {abbreviate(frame.columns, 16)}."
-        )
-    try:
-        return frame[list(channels)].to_numpy(float)
+        return pd.read_csv(path, usecols=list(channels))[list(channels)].to_numpy(float)
     except ValueError as error:
-        raise DatasetError(f"{path} holds a cell that is not a number: {error}") from error
+        raise DatasetError(
+            f"{path} is not a table of numbers with columns {', '.join(channels)}: {error}"
+        ) from error
 
 
 def _read_metadata(folder: Path, code: str) -> dict[str, Any]:
@@ -248,22 +240,15 @@ def _read_metadata(folder: Path, code: str) -> dict[str, Any]:
         raise DatasetError(f"{path} is not valid JSON: {error}") from error
     missing = {"PathologyGroup", *ACTIVITY.values()} - set(record)
     if missing:
-        raise DatasetError(
-            f"{path} has no entry {', '.join(sorted(missing))}. Copy or download it again."
-        )
+        raise DatasetError(f"{path} has no entry {', '.join(sorted(missing))}. Download it again.")
     return record
 
 
-def _swings(record: dict[str, Any], path: Path) -> dict[Foot, np.ndarray]:
-    swings: dict[Foot, np.ndarray] = {}
-    for foot, key in ACTIVITY.items():
-        try:
-            swings[foot] = np.array(record[key], dtype=np.int64).reshape(-1, 2)
-        except (TypeError, ValueError) as error:
-            raise DatasetError(
-                f"{path}: {key} is not a list of [start, end] samples: {error}"
-            ) from error
-    return swings
+def _swings(record: dict[str, Any]) -> dict[Foot, np.ndarray]:
+    return {
+        foot: np.array(record[key], dtype=np.int64).reshape(-1, 2)
+        for foot, key in ACTIVITY.items()
+    }
 
 
 def _tabulate(about: Mapping[str, dict[str, Any]]) -> pd.DataFrame:

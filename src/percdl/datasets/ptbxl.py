@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+import io
 import os
+import pickle
+import zipfile
+from ast import literal_eval
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Int
 
-from percdl.datasets.downloads import Source
-from percdl.datasets.folders import find_dataset
-from percdl.datasets.ptbxl_tables import (
-    SUPERCLASSES,
-    read_catalogue,
-    sole_superclass,
-)
+from percdl.datasets.downloads import Source, find_dataset
 from percdl.exceptions import DatasetError, InvalidParameterError
 from percdl.signals import Cohort
 from percdl.signals.extras import require
+from percdl.signals.recording import abbreviate
 from percdl.signals.wfdb import check_header
 
+SUPERCLASSES = ("NORM", "MI", "STTC", "CD", "HYP")
+FOLDS = range(1, 11)
 # Folders and columns of the official layout, by sampling rate.
 RATES = {100: "filename_lr", 500: "filename_hr"}
 UNIT = "mV"
@@ -42,6 +43,11 @@ SOURCE = Source(
     ),
     manifest_url="https://physionet.org/files/ptb-xl/1.0.3/SHA256SUMS.txt",
 )
+KEYS = ("X", "Y", "classes", "ecg_id", "split", "leads", "fs", "units_per_mV")
+BALANCED = "ptbxl100_balanced_2650.npz"
+# Records of each superclass in the paper's ECG experiments: 2,650 in all.
+N_PER_CLASS = 530
+_FOLD_OF = {"val": 9, "test": 10}
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +102,7 @@ class PTBXL:
         return self.take(self.superclass.notna().to_numpy())
 
     def balanced(self, n_per_class: int, random_state: int = 0) -> PTBXL:
-        """Draw as many single-superclass records of each superclass, in the present order."""
+        """Draw the same number of records of each superclass, in the present order."""
         return self.take(draw_balanced(self.superclass, n_per_class, random_state))
 
 
@@ -173,14 +179,14 @@ def find_ptbxl(
 ) -> Path:
     """Return the folder of PTB-XL, see `load_ptbxl` for where it is looked for.
 
-    One that holds no more than a file named ``archive`` will do as well, if that is given.
+    A folder that only holds a file named ``archive`` is accepted too, if that is given.
 
     Parameters
     ----------
     data_home, download
         As in `load_ptbxl`.
     archive : str, optional
-        Name of a file that will do alone.
+        Name of a file that is sufficient alone.
 
     Returns
     -------
@@ -266,17 +272,217 @@ def _shape(record: Any) -> tuple[int, tuple[str, ...], set[str], float]:
     return record.sig_len, tuple(record.sig_name), set(record.units), record.fs
 
 
-def _read_record(wfdb: Any, path: Path, who: str) -> Any:
-    for end in (".hea", ".dat"):
-        if not path.with_suffix(end).is_file():
-            raise DatasetError(
-                f"{who}: {path.with_suffix(end)} is missing. Copy or download it again, or leave "
-                "that record out with `records`."
-            )
+def _read_record(wfdb: Any, path: Path, name: str) -> Any:
     try:
         check_header(path.with_suffix(".hea"))
         return wfdb.rdrecord(str(path))
-    except Exception as error:  # wfdb raises whatever its parsing of a broken file runs into
+    except Exception as error:  # wfdb does not declare what it raises on broken files
         raise DatasetError(
-            f"{who}: {path.with_suffix('.dat')} cannot be read, it may be cut short: {error}"
+            f"{name}: {path.with_suffix('.dat')} cannot be read: {error}. Copy or download it "
+            "again, or leave that record out with `records`."
         ) from error
+
+
+class Catalogue(NamedTuple):
+    """Metadata, superclasses and folds of records, all indexed by ecg_id."""
+
+    metadata: pd.DataFrame
+    labels: pd.DataFrame
+    folds: pd.Series
+
+    def select(
+        self,
+        records: Iterable[int] | None,
+        superclasses: Iterable[str] | None,
+        folds: Iterable[int] | None,
+    ) -> Catalogue:
+        """Return the selected records, in the order of ``records``; None selects all."""
+        ids = self.labels.index if records is None else self._known(records)
+        labels, numbers = self.labels.loc[ids], self.folds.loc[ids]
+        kept = np.ones(len(ids), bool)
+        if superclasses is not None:
+            wanted = _allowed("superclasses", superclasses, SUPERCLASSES)
+            kept &= labels[wanted].any(axis=1).to_numpy()
+        if folds is not None:
+            kept &= numbers.isin(_allowed("folds", folds, FOLDS)).to_numpy()
+        if not kept.any():
+            raise InvalidParameterError("No record has the requested superclasses and folds.")
+        return Catalogue(self.metadata.loc[ids][kept], labels[kept], numbers[kept])
+
+    def _known(self, records: Iterable[int]) -> list[int]:
+        ids = [int(record) for record in records]
+        absent = [record for record in ids if record not in self.labels.index]
+        if absent:
+            raise InvalidParameterError(
+                f"No record with ecg_id {abbreviate(absent)} among the {len(self.labels)} there: "
+                f"{abbreviate(self.labels.index)}."
+            )
+        return ids
+
+
+def read_catalogue(folder: Path) -> Catalogue:
+    """Read the tables of a folder in the official layout."""
+    metadata = _read_table(folder / "ptbxl_database.csv")
+    statements = _read_table(folder / "scp_statements.csv")
+    metadata = metadata.set_index("ecg_id")
+    diagnostic = statements[statements["diagnostic"] == 1]
+    class_of = dict(zip(diagnostic.iloc[:, 0], diagnostic["diagnostic_class"], strict=True))
+    codes = map(literal_eval, metadata["scp_codes"])
+    found = [{class_of[code] for code in record if code in class_of} for record in codes]
+    labels = pd.DataFrame(
+        [[name in classes for name in SUPERCLASSES] for classes in found],
+        index=metadata.index,
+        columns=list(SUPERCLASSES),
+    )
+    folds = pd.Series(metadata["strat_fold"], name="fold", dtype="Int64")
+    return Catalogue(metadata, labels, folds)
+
+
+def sole_superclass(labels: pd.DataFrame) -> pd.Series:
+    """Return the superclass of records that have exactly one, missing for the others."""
+    alone = labels.sum(axis=1) == 1
+    return labels.idxmax(axis=1).where(alone).rename("superclass")
+
+
+def _read_table(path: Path) -> pd.DataFrame:
+    if not path.is_file():
+        raise DatasetError(f"{path} is missing. Copy or download the dataset again.")
+    return pd.read_csv(path)
+
+
+def _allowed(name: str, values: Iterable, choices: Iterable) -> list:
+    wanted, known = list(values), list(choices)
+    for value in wanted:
+        if value not in known:
+            raise InvalidParameterError(
+                f"`load_ptbxl({name}=...)` asks for {value!r}. "
+                f"Choose among {', '.join(map(str, known))}."
+            )
+    return wanted
+
+
+def load_ptbxl_archive(path: str | os.PathLike[str]) -> PTBXL:
+    """Read PTB-XL records from one ``.npz`` file.
+
+    Its keys: ``X`` integers (S, N, P), ``units_per_mV`` of them to a millivolt; ``Y`` multi-hot
+    in the order of ``classes``; ``ecg_id``; ``split`` (train, val, test); ``leads``; ``fs``.
+    Folds 1 to 8 are one part, train: they are missing in `PTBXL.folds`. Cost: one read of the
+    file, O(S N P).
+
+    Parameters
+    ----------
+    path : path
+        The file.
+
+    Returns
+    -------
+    PTBXL
+        The cohort, its metadata, labels and folds.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> stored = {"X": np.zeros((2, 10, 1), np.int16), "Y": np.eye(2, 5), "classes": SUPERCLASSES}
+    >>> stored |= {"ecg_id": [7, 9], "split": ["train", "test"]}
+    >>> stored |= {"leads": ["II"], "fs": 100, "units_per_mV": 1000}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.savez(f"{folder}/two.npz", **stored)
+    ...     load_ptbxl_archive(f"{folder}/two.npz")
+    PTBXL(Cohort(2 recordings, 1 channel (II), 100 Hz, 10 samples, groups NORM: 1, MI: 1))
+    """
+    stored = _read(Path(path).expanduser())
+    index = pd.Index(stored["ecg_id"], name="ecg_id")
+    multi_hot = pd.DataFrame(stored["Y"].astype(bool), index, list(stored["classes"].astype(str)))
+    labels = multi_hot.reindex(columns=list(SUPERCLASSES))
+    split = pd.Series(stored["split"], index, name="split", dtype=str)
+    values = stored["X"].astype(np.float32) / np.float32(stored["units_per_mV"])
+    cohort = as_leads(values, list(stored["leads"].astype(str)), float(stored["fs"]), labels)
+    folds = split.map(_FOLD_OF).astype("Int64").rename("fold")
+    return PTBXL(cohort, pd.DataFrame({"split": split}), labels, folds)
+
+
+def load_ptbxl_balanced(
+    data_home: str | os.PathLike[str] | None = None,
+    *,
+    n_per_class: int = N_PER_CLASS,
+    random_state: int = 0,
+    download: bool = True,
+) -> PTBXL:
+    """Load the same number of records of each superclass, each with that superclass alone.
+
+    The records, at 100 Hz, are those of ``ptbxl100_balanced_2650.npz`` where the folder holds
+    that archive; otherwise they are drawn from the whole of PTB-XL. Cost: one read of the whole
+    archive, or of the tables and the records drawn.
+
+    Parameters
+    ----------
+    data_home : path, optional
+        See `load_ptbxl`.
+    n_per_class : int
+        Records of each superclass; the paper has 530.
+    random_state : int
+        Seed of the draw.
+    download : bool
+        See `load_ptbxl`.
+
+    Returns
+    -------
+    PTBXL
+        The cohort, its metadata, labels and folds.
+
+    Examples
+    --------
+    Forty records of each class, ``load_ptbxl_balanced(n_per_class=40)``; here of an archive of
+    ten records, two of each:
+
+    >>> import tempfile
+    >>> stored = {"X": np.zeros((10, 10, 1), np.int16), "Y": np.eye(5)[[0, 1, 2, 3, 4] * 2]}
+    >>> stored |= {"classes": SUPERCLASSES, "ecg_id": np.arange(10), "split": ["train"] * 10}
+    >>> stored |= {"leads": ["II"], "fs": 100, "units_per_mV": 1000}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.savez(f"{folder}/{BALANCED}", **stored)
+    ...     load_ptbxl_balanced(folder, n_per_class=1).superclass.value_counts().tolist()
+    [1, 1, 1, 1, 1]
+    """
+    folder = find_ptbxl(data_home, download=download, archive=BALANCED)
+    archive = folder / BALANCED
+    if archive.is_file():
+        data = load_ptbxl_archive(archive)
+        whole = data.superclass.value_counts().eq(n_per_class).all()
+        return data if whole else data.balanced(n_per_class, random_state)
+    alone = sole_superclass(read_catalogue(folder).labels)
+    drawn = draw_balanced(alone, n_per_class, random_state)
+    return load_ptbxl(folder, records=alone.index[drawn])
+
+
+def _read(path: Path) -> dict[str, np.ndarray]:
+    if not path.is_file():
+        raise DatasetError(f"There is no file {path}.")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            missing = set(KEYS) - {Path(name).stem for name in archive.namelist()}
+            if missing:
+                raise DatasetError(f"{path} has no key {', '.join(sorted(missing))}.")
+            return {key: _read_array(archive.read(f"{key}.npy")) for key in KEYS}
+    except (zipfile.BadZipFile, ValueError, pickle.UnpicklingError) as error:
+        raise DatasetError(f"{path} cannot be read: {error}") from error
+
+
+def _read_array(stored: bytes) -> np.ndarray:
+    """Return a stored array; an array of Python strings is a pickle, read with restrictions."""
+    stream = io.BytesIO(stored)
+    np.lib.format.read_magic(stream)
+    _, _, dtype = np.lib.format.read_array_header_1_0(stream)
+    if dtype.hasobject:
+        return _OnlyArrays(stream).load()
+    return np.load(io.BytesIO(stored), allow_pickle=False)
+
+
+class _OnlyArrays(pickle.Unpickler):
+    """Reads pickled NumPy arrays of plain values; refuses everything that could run code."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        allowed = {"_reconstruct", "ndarray", "dtype"}
+        if module.partition(".")[0] != "numpy" or name not in allowed:
+            raise pickle.UnpicklingError(f"it holds an object {module}.{name}")
+        return super().find_class(module, name)

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from percdl.datasets.ptbxl_tables import SUPERCLASSES
+from percdl.datasets.ptbxl import SUPERCLASSES
 from percdl.estimators.base import BaseCDL
 from percdl.experiments.ecg_fits import (
     FILTERED,
