@@ -69,7 +69,7 @@ class Missing:
 def against_the_limit(problem: Problem, repeats: int) -> Iterator[Figure]:
     """Compare warm fits with the correlations they cannot avoid, timed in turn."""
     batches = limit.make_batches(problem.cohort)
-    rounds = {"n_init": N_INIT, "n_perso": N_PERSO}
+    rounds = {"algorithm__population_rounds": N_INIT, "algorithm__personal_rounds": N_PERSO}
     for kind, changes, most in (("plain", PLAIN, MOST_PLAIN), ("default", {}, MOST_DEFAULT)):
         say(f"{problem.name}, {kind}: first fit")
         fit_seconds(problem, **rounds, **changes)

@@ -42,7 +42,7 @@ class Problem:
 
     def model(self, **changes: Any) -> PerCDL:
         """Return an unfitted model; ``changes`` override the arguments."""
-        return PerCDL(**{**self.options, "progress": False, **changes})
+        return PerCDL(progress=False, **self.options).set_params(**changes)
 
 
 def gait(n_trials: int | None = None) -> Problem:
@@ -71,7 +71,12 @@ def _walks(n_trials: int | None, channels: list[str]) -> Problem:
     healthy = walks.subjects[walks.groups.index("Healthy")]
     onset = data.cycles[healthy][0]
     start = cohort[healthy].values[None, onset : onset + 100]
-    options = {"n_atoms": 1, "atom_length": 100, "transform": TimeWarp(4, 15), "penalty": 0.01}
+    options = {
+        "n_atoms": 1,
+        "atom_length": 100,
+        "transformation": TimeWarp(4, 15),
+        "penalty": 0.01,
+    }
     return Problem("gait", cohort, {**options, "init": start})
 
 
@@ -127,14 +132,19 @@ def synthetic_options(start: np.ndarray) -> dict[str, Any]:
     """Return the paper's settings for synthetic cohorts, from a first dictionary (K, L, P)."""
     transform = TimeWarp(3, 10)
     return {
-        "n_atoms": 2, "atom_length": 50, "transform": transform, "penalty": 1e-2, "init": start
-    }  # fmt: skip
+        "n_atoms": 2,
+        "atom_length": 50,
+        "transformation": transform,
+        "penalty": 1e-2,
+        "init": start,
+    }
 
 
 def readme() -> tuple[Problem, Cohort]:
     """Return the example of README.md, and two people who are not in it."""
     options = {
-        "n_atoms": 2, "atom_length": 50, "transform": TimeWarp(3, 10), "random_state": 0
+        "n_atoms": 2, "atom_length": 50, "transformation": TimeWarp(3, 10), "penalty": 0.01,
+        "random_state": 0,
     }  # fmt: skip
     cohort = make_synthetic(n_subjects=16, random_state=0).cohort
     return Problem("README example", cohort, options), make_synthetic(2, random_state=1).cohort
@@ -163,7 +173,7 @@ def _twelve_leads(values: np.ndarray, leads: Any) -> Cohort:
 def _beat_options(start: np.ndarray) -> dict[str, Any]:
     transform = TimeWarp(4, 7)
     return {
-        "n_atoms": 1, "atom_length": BEAT_LENGTH, "transform": transform, "penalty": 1.0,
+        "n_atoms": 1, "atom_length": BEAT_LENGTH, "transformation": transform, "penalty": 1.0,
         "init": start,
     }  # fmt: skip
 

@@ -18,17 +18,18 @@ from typing import Any
 from distributed import Client
 
 from benchmarks.cohorts import beat_options
-from percdl import PerCDL, ShardedCohort
+from percdl import Algorithm, PerCDL, ShardedCohort
 from percdl.estimators.checkpoint import fit_with_checkpoints
 from percdl.runtimes.dask import DaskRuntime
 from percdl.runtimes.partitioned import OutOfCore
 
-ROUNDS = {"n_init": 2, "n_perso": 3}
+ALGORITHM = Algorithm(population_rounds=2, personal_rounds=3)
 
 
 def make(**changes: Any) -> PerCDL:
     """Return the model that all runtimes fit."""
-    return PerCDL(**{**beat_options(), **ROUNDS, "progress": False, **changes})
+    model = PerCDL(algorithm=ALGORITHM, progress=False, **beat_options())
+    return model.set_params(**changes)
 
 
 def kill_when(ready: Callable[[], bool], pid: int) -> None:

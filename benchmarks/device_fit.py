@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.claims._claim import is_quick
 from benchmarks.cohorts import Problem, beats, synthetic
-from percdl import Cohort, L1Coder, make_synthetic
+from percdl import Algorithm, Cohort, Huber, L1Coder, make_synthetic
 from percdl.estimators.base import BaseCDL
 from percdl.experiments.study import PLAIN
 
@@ -32,8 +32,8 @@ def cases() -> dict[str, tuple[Problem, dict[str, Any]]]:
         "synthetic, plain": (waves, PLAIN),
         "synthetic, default": (waves, {}),
         "synthetic, l1 coder": (waves, {"coder": L1Coder(), "penalty": 0.1}),
-        "synthetic, Huber's loss": (replace(waves, cohort=impulses), {"loss": "huber"}),
-        "synthetic, robust update": (waves, {"update": "robust"}),
+        "synthetic, Huber's loss": (replace(waves, cohort=impulses), {"loss": Huber()}),
+        "synthetic, robust update": (waves, {"algorithm": Algorithm(update="robust")}),
         "beats, plain": (heart, PLAIN),
         "beats, default": (heart, {}),
         "beats times 2^40": (replace(heart, cohort=loud), {"penalty": LARGE**2}),

@@ -72,7 +72,7 @@ def _memory(values: str, start: str) -> dict[str, Any]:
 
     # The recordings are views of the one array that is read: the data are there once.
     cohort = Cohort.from_arrays(np.load(values), sfreq=100)
-    model = PerCDL(**synthetic_options(np.load(start)), progress=False)
+    model = PerCDL(progress=False, **synthetic_options(np.load(start)))
     model.fit(cohort[:N_WARM])
     RESET.write_text("5")  # the peak is from here on
     before = _status("VmRSS")

@@ -14,18 +14,18 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.cohorts import beat_options
-from percdl import Cohort, PerCDL, ShardedCohort
+from percdl import Algorithm, Cohort, PerCDL, ShardedCohort
 from percdl.estimators.checkpoint import fit_with_checkpoints
 
 # The programs are the same for any number of records, so that few suffice to compile them.
 N_WARM_UP = 1024
-ROUNDS = {"n_init": 2, "n_perso": 2}
+ALGORITHM = Algorithm(population_rounds=2, personal_rounds=2)
 
 
 def measure(folder: str, also_in_memory: bool) -> dict[str, Any]:
     """Fit twice, a few records to compile and then all of them; return what it took."""
     cohort = ShardedCohort.open(folder)
-    options = {**beat_options(), **ROUNDS, "progress": False}
+    options = {**beat_options(), "algorithm": ALGORITHM, "progress": False}
     PerCDL(**options).fit(cohort[:N_WARM_UP])
     states: list[int] = []
 

@@ -23,7 +23,7 @@ def main() -> None:
     model = PerCDL(
         n_atoms=2,
         atom_length=50,
-        transform=TimeWarp(depth=3, width=10),
+        transformation=TimeWarp(depth=3, width=10),
         penalty=1.0,
         init=data.personal_dictionary[0],
         random_state=0,

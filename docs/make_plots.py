@@ -29,7 +29,7 @@ def main() -> None:
     """Fit the cohort and write one picture per function."""
     cohort = make_cohort()
     model = PerCDL(
-        n_atoms=2, atom_length=50, transform=WARP, penalty=1e4, random_state=0, progress=False
+        n_atoms=2, atom_length=50, transformation=WARP, penalty=1e4, random_state=0, progress=False
     ).fit(cohort)
     IMAGES.mkdir(parents=True, exist_ok=True)
     for name, ax in {**draw_model(model, cohort), **draw_people(model, cohort)}.items():

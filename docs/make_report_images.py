@@ -13,7 +13,7 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
-from percdl import PerCDL, PopCDL, TimeWarp, load_gait
+from percdl import Algorithm, PerCDL, PopCDL, TimeWarp, load_gait
 from percdl.datasets import load_ptbxl_balanced
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -57,9 +57,14 @@ def report_gait() -> Path:
     # Keep the windows: people are compared sample by sample.
     start = PopCDL(1, 100, penalty=0.01, random_state=0).fit(cohort).dictionary_
     model = PerCDL(
-        1, 100, TimeWarp(4, 15), penalty=0.01, init=start, realign=False, n_solver_steps=10,
+        1,
+        100,
+        TimeWarp(4, 15),
+        penalty=0.01,
+        init=start,
+        algorithm=Algorithm(realign=False, solver_steps=10),
         random_state=0,
-    ).fit(cohort)  # fmt: skip
+    ).fit(cohort)
     return model.report(
         BUILD / "gait.html", metadata=data.metadata[COLUMNS], title="Gait of 150 walkers"
     )
@@ -70,9 +75,14 @@ def report_ecg() -> Path:
     cohort = load_ptbxl_balanced(n_per_class=100).cohort.bandpass(0.5, 40)
     start = PopCDL(1, 65, penalty=0.5, random_state=0).fit(cohort).dictionary_
     model = PerCDL(
-        1, 65, TimeWarp(4, 7, per_channel=True), penalty=0.5, init=start, realign=False,
+        1,
+        65,
+        TimeWarp(4, 7, per_channel=True),
+        penalty=0.5,
+        init=start,
+        algorithm=Algorithm(realign=False),
         random_state=0,
-    ).fit(cohort)  # fmt: skip
+    ).fit(cohort)
     return model.report(BUILD / "ecg.html", title="ECG of 500 patients")
 
 

@@ -18,7 +18,7 @@ cohort = truth.cohort
 # Two atoms of 50 samples. ``penalty`` is the cost of an activation, in squared units of the
 # signal: a pattern that explains less energy is left out.
 model = PerCDL(
-    n_atoms=2, atom_length=50, transform=TimeWarp(3, 10), penalty=1.0, random_state=0
+    n_atoms=2, atom_length=50, transformation=TimeWarp(3, 10), penalty=1.0, random_state=0
 ).fit(cohort)
 model.events_.head()
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 import percdl
-from percdl import Cohort, PerCDL, TimeWarp, events_to_csv, suggest_atom_length
+from percdl import Algorithm, Cohort, PerCDL, TimeWarp, events_to_csv, suggest_atom_length
 from percdl.plotting import plot_reconstruction
 
 folder = Path(tempfile.mkdtemp())
@@ -57,8 +57,8 @@ print(f"period {length.period:.0f} samples, atom {length.length} samples")
 # %%
 # The penalty is chosen from the noise of the recordings. Two searches that help if onsets are
 # ambiguous are switched off: compiling them takes most of the time of a first fit.
-quick = {"realign": False, "multistart": False, "random_state": 0}
-model = PerCDL(1, length.length, TimeWarp(1, 4), penalty="auto", **quick).fit(ready)
+quick = Algorithm(realign=False, multistart=False)
+model = PerCDL(1, length.length, TimeWarp(1, 4), algorithm=quick, random_state=0).fit(ready)
 model.save(folder / "walks.percdl")
 print(f"{len(model.events_)} steps found, {16 * 10} were taken; penalty {model.penalty_:.2g}")
 

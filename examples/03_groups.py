@@ -9,7 +9,7 @@ effects. The warps of the fit separate them.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from percdl import Cohort, PerCDL, TimeWarp
+from percdl import Algorithm, Cohort, PerCDL, TimeWarp
 from percdl.analysis import compare_groups, separate_effects
 from percdl.plotting import plot_group_comparison
 
@@ -36,7 +36,12 @@ cohort = Cohort.from_arrays(signals, sfreq=100, groups=groups, units="mV")
 # sample. The first atom is a rough guess of the cycle.
 first = np.cos(3 * np.pi * phase)[None, :, None]
 model = PerCDL(
-    1, 60, TimeWarp(1, 4), penalty=1.0, init=first, realign=False, multistart=False
+    1,
+    60,
+    TimeWarp(1, 4),
+    penalty=1.0,
+    init=first,
+    algorithm=Algorithm(realign=False, multistart=False),
 ).fit(cohort)
 
 # %%

@@ -8,7 +8,7 @@ Twenty-six healthy people are the norm. How far is a new person from it, and whe
 import matplotlib.pyplot as plt
 import numpy as np
 
-from percdl import Cohort, PerCDL, TimeWarp
+from percdl import Algorithm, Cohort, PerCDL, TimeWarp
 from percdl.analysis import measure_deviation
 from percdl.plotting import plot_deviation_profile, plot_deviation_ranking
 
@@ -30,8 +30,8 @@ groups = ["healthy"] * 26 + ["patient"] * 6
 walks = [walk() for _ in range(26)] + [walk(0.6) for _ in range(6)]
 cohort = Cohort.from_arrays(walks, sfreq=100, groups=groups)
 first = cycle[None, :, None]
-quick = {"realign": False, "multistart": False}
-model = PerCDL(1, 60, TimeWarp(1, 4), penalty=1.0, init=first, **quick).fit(cohort)
+quick = Algorithm(realign=False, multistart=False)
+model = PerCDL(1, 60, TimeWarp(1, 4), penalty=1.0, init=first, algorithm=quick).fit(cohort)
 
 # %%
 # Compare everyone with the healthy; each healthy person is left out of their own norm. An index

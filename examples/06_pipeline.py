@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
-from percdl import Cohort, PerCDL, TimeWarp
+from percdl import Algorithm, Cohort, PerCDL, TimeWarp
 from percdl.plotting import plot_embedding
 
 rng = np.random.default_rng(0)
@@ -35,7 +35,14 @@ cohort = Cohort.from_arrays([record(group) for group in groups], sfreq=100)
 # Parameters are NaN if no pattern was found in a recording, so impute them.
 first = np.cos(3 * np.pi * phase)[None, :, None]
 pipeline = make_pipeline(
-    PerCDL(1, 40, TimeWarp(1, 2), init=first, realign=False, multistart=False),
+    PerCDL(
+        1,
+        40,
+        TimeWarp(1, 2),
+        penalty=0.01,
+        init=first,
+        algorithm=Algorithm(realign=False, multistart=False),
+    ),
     SimpleImputer(),
     LogisticRegression(),
 ).set_output(transform="pandas")

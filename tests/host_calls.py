@@ -15,7 +15,7 @@ from functools import cache
 
 import numpy as np
 
-from percdl import Cohort, PerCDL, TimeWarp
+from percdl import Algorithm, Cohort, PerCDL, TimeWarp
 
 # The limit, in calls of Python functions per recording.
 MOST_CALLS = 15
@@ -59,7 +59,13 @@ def _count(method: str, size: int) -> Counter:
 @cache
 def _fitted(size: int) -> tuple[PerCDL, Cohort]:
     model = PerCDL(
-        1, LENGTH, TimeWarp(1, 2), 0.1, init=_arc()[None], n_init=1, n_perso=1, progress=False
+        1,
+        LENGTH,
+        TimeWarp(1, 2),
+        0.1,
+        init=_arc()[None],
+        algorithm=Algorithm(population_rounds=1, personal_rounds=1),
+        progress=False,
     )
     cohort = recordings(size)
     return model.fit(cohort), cohort

@@ -5,10 +5,12 @@ each, padded as in any fit. Programs compiled for one test then serve the others
 processes included.
 """
 
+from dataclasses import fields
+
 import numpy as np
 import toy
 
-from percdl import Cohort, IndCDL, PerCDL, PopCDL, TimeWarp
+from percdl import Algorithm, Cohort, IndCDL, L0Coder, PerCDL, PopCDL, TimeWarp
 
 LENGTHS = (97, 110, 118, 128)
 SUBJECTS = ("Ada", "Bo", "Cy", "Di")
@@ -21,19 +23,22 @@ OPTIONS = {
     "n_atoms": 2,
     "atom_length": toy.LENGTH,
     "penalty": 0.3,
-    "n_init": 2,
-    "n_perso": 2,
+    "population_rounds": 2,
+    "personal_rounds": 2,
     "realign": False,
     "init": toy.first_guess(0),
 }
 
 
 def make(name, **options):
-    """Return an estimator, not fitted."""
+    """Return an estimator, not fitted; options of `Algorithm` and `L0Coder` are sorted in."""
     chosen = {**OPTIONS, **options}
     if name == "PerCDL":
-        return PerCDL(**{"transform": TimeWarp(1, 3), "multistart": False} | chosen)
-    return {"PopCDL": PopCDL, "IndCDL": IndCDL}[name](**chosen)
+        chosen = {"transformation": TimeWarp(1, 3), "multistart": False} | chosen
+    for argument, cls in (("algorithm", Algorithm), ("coder", L0Coder)):
+        own = {f.name: chosen.pop(f.name) for f in fields(cls) if f.name in chosen}
+        chosen |= {argument: cls(**own)} if own else {}
+    return {"PerCDL": PerCDL, "PopCDL": PopCDL, "IndCDL": IndCDL}[name](**chosen)
 
 
 def spaced_recordings(seed, lengths=LENGTHS, noise=0.02, bend=0.8):

@@ -15,6 +15,7 @@ FACADE = SOURCE / "percdl" / "__init__.py"
 # A layer may import the ones before it, never the ones after.
 LAYERS = [
     "exceptions",
+    "parameters",
     "signals",
     "transforms",
     "steps",
@@ -31,7 +32,7 @@ LAYERS = [
     "__main__",
 ]
 # Data are there before anything is learned from them.
-ALLOWED_ONLY = {"datasets": {"exceptions", "signals", "transforms"}}
+ALLOWED_ONLY = {"datasets": {"exceptions", "parameters", "signals", "transforms"}}
 # The names of `percdl` itself that any layer may read; the rest are doors for users.
 FACADE_NAMES = {"__version__"}
 

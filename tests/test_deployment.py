@@ -1,11 +1,13 @@
 """A federation of real processes: superlink and supernodes over TLS, nodes authenticated."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from small_models import OPTIONS, SFREQ, spaced_recordings
 
 from benchmarks.federation import Federation
-from percdl import Cohort, PerCDL, TimeWarp, load, load_gait
+from percdl import Algorithm, Cohort, PerCDL, TimeWarp, load, load_gait
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'percdl[federated]'")
 
@@ -16,7 +18,7 @@ PATIENCE = 1800
 
 def federate(folder, cohorts, model, options, **more):
     """Run a federation to its end; return the server's model, its log and the folder."""
-    start = model.set_params(n_init=0, n_perso=0).fit(
+    start = model.set_params(algorithm__population_rounds=0, algorithm__personal_rounds=0).fit(
         Cohort(r for c in cohorts.values() for r in c)
     )
     folder.mkdir(parents=True, exist_ok=True)
@@ -33,10 +35,11 @@ def federate(folder, cohorts, model, options, **more):
 
 def same_as_centralized(folder, cohorts, model, options):
     """Hold a deployment against one fit of all recordings from the same atoms."""
-    n_init, n_perso = options["n-init"], options["n-perso"]
+    population_rounds, personal_rounds = options["n-init"], options["n-perso"]
     federated, audit, start = federate(folder, cohorts, model, options)
     everyone = Cohort(recording for name in sorted(cohorts) for recording in cohorts[name])
-    model.set_params(init=start, n_init=n_init, n_perso=n_perso)
+    rounds = {"population_rounds": population_rounds, "personal_rounds": personal_rounds}
+    model.set_params(init=start, algorithm=replace(model.algorithm, **rounds))
     central = model.fit(everyone)
     np.testing.assert_allclose(federated.dictionary_, central.dictionary_, rtol=0, atol=1e-9)
     np.testing.assert_allclose(federated.objective_, central.objective_, rtol=1e-9)
@@ -52,10 +55,10 @@ def test_three_sites_over_tls_learn_what_one_place_would(tmp_path):
     names = [f"patient-{number}-of-this-ward" for number in range(4)]
     people = Cohort.from_arrays(spaced_recordings(3), sfreq=SFREQ, subjects=names)
     cohorts = {"north": people[:1], "south": people[1:2], "west": people[2:]}
-    kept = ("n_atoms", "atom_length", "penalty", "realign", "init")
+    kept = ("n_atoms", "atom_length", "penalty", "init")
     model = PerCDL(
-        transform=TimeWarp(1, 3),
-        multistart=False,
+        transformation=TimeWarp(1, 3),
+        algorithm=Algorithm(multistart=False, realign=False),
         dtype="float64",
         **{name: OPTIONS[name] for name in kept},
     )

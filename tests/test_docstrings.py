@@ -43,6 +43,8 @@ ORDER = re.compile(r"\bO\(((?:[^()]|\([^()]*\))*)\)")
 WELL_KNOWN = {"S", "N", "P", "K", "L", "M", "log", "min"}
 # Those whose work does not depend on the size of data, or that do next to none.
 FREE_OF_COST = {
+    "percdl.Algorithm": "holds options",
+    "percdl.Huber": "holds an option",
     "percdl.analysis.paper_classifier": "makes a classifier, and fits none",
     "percdl.analysis.sensitivity_at": "reads one number off a short table",
     "percdl.datasets.common_letters": "evaluates a formula at L samples",

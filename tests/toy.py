@@ -67,7 +67,7 @@ def first_guess(seed, n_channels=1):
 
 def settings(transform=WARP, n_channels=1, n_atoms=2, **options):
     """Return settings for the toy cohort, in double precision."""
-    defaults = {"penalty": 0.3, "n_init": 2, "n_perso": 3, "dtype": "float64"}
+    defaults = {"penalty": 0.3, "population_rounds": 2, "personal_rounds": 3, "dtype": "float64"}
     return Settings(transform, LENGTH, n_atoms, n_channels, **(defaults | options))
 
 

@@ -67,7 +67,7 @@ def _compare(
     """
     by_hand = problem.model().fit(problem.cohort)
     alone = PerCDL(
-        "auto", "auto", by_hand.get_params()["transform"], "auto", random_state=0, progress=False
+        "auto", "auto", by_hand.transformation, "auto", random_state=0, progress=False
     ).fit(problem.cohort)
     scores = [_score(m, cycles, tolerance, at_peak) for m in (by_hand, alone)]
     name = problem.name

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.claims._claim import Claim
-from percdl import Cohort, PerCDL, TimeWarp, load
+from percdl import Algorithm, Cohort, PerCDL, TimeWarp, load
 from percdl.exceptions import (
     InvalidParameterError,
     InvalidRecordingError,
@@ -53,9 +53,12 @@ def _message(case: Case) -> str | None:
     return None
 
 
+ONE_ROUND = Algorithm(population_rounds=1, personal_rounds=1)
+
+
 def _model(**changes: Any) -> PerCDL:
-    options = {"n_atoms": 1, "atom_length": L, "transform": TimeWarp(1, 2), "penalty": 1.0}
-    return PerCDL(**{**options, "n_init": 1, "n_perso": 1, "random_state": 0, **changes})
+    options = {"n_atoms": 1, "atom_length": L, "transformation": TimeWarp(1, 2), "penalty": 1.0}
+    return PerCDL(**{**options, "algorithm": ONE_ROUND, "random_state": 0, **changes})
 
 
 def _signals(n_channels: int = 1) -> list[np.ndarray]:

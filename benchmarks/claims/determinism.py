@@ -83,7 +83,7 @@ def _groupings() -> Iterator[Claim]:
     cohort = Cohort.from_arrays(x)
     reference = make(dtype="float64").fit(cohort)
     for rows in CHUNKS:
-        model = make(dtype="float64", chunk_rows=rows).fit(cohort)
+        model = make(dtype="float64", algorithm__chunk_rows=rows).fit(cohort)
         yield _near(f"chunks of {rows}", model, reference)
     order = np.random.default_rng(0).permutation(N_SUBJECTS)
     turned = make(dtype="float64").fit(cohort[order])

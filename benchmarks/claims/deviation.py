@@ -137,7 +137,7 @@ def _fit() -> Walkers:
         about = about.groupby("PathologyGroup").head(12)
     cohort = data.cohort.select([str(code) for code in about.index]).zscore()
     first = build("PopCDL", "auto").fit(cohort).dictionary_
-    model = build("PerCDL", first, realign=False).fit(cohort)
+    model = build("PerCDL", first, algorithm__realign=False).fit(cohort)
     halves = (_half(cohort, part) for part in (0, 1))
     first_half, second_half = (model.personalize(half) for half in halves)
     return Walkers(cohort, about, model.personalization_, (first_half, second_half))

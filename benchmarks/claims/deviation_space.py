@@ -16,7 +16,7 @@ from sklearn.metrics import roc_auc_score
 
 from benchmarks.claims._claim import Claim, at_least, beside, is_quick
 from benchmarks.timing import follow
-from percdl import Cohort, PerCDL, TimeWarp
+from percdl import Algorithm, Cohort, PerCDL, TimeWarp
 from percdl.analysis import measure_deviation
 from percdl.analysis.reference import Reference
 
@@ -52,7 +52,13 @@ def _measure(seed: int) -> list[tuple[float, float]]:
     cohort = Cohort.from_arrays([_record(rng, psi) for psi in warps], sfreq=100)
     first = _cycle(TIME)[None, :, None]
     model = PerCDL(
-        1, LENGTH, TimeWarp(4, 15), penalty=1.0, init=first, realign=False, progress=False
+        1,
+        LENGTH,
+        TimeWarp(4, 15),
+        penalty=1.0,
+        init=first,
+        algorithm=Algorithm(realign=False),
+        progress=False,
     ).fit(cohort)
     # Six smooth curves make the speeds: twice as many sines hold all that the warps do.
     sines = np.asarray(dst((warps - TIME)[:, 1:-1], type=1))[:, :12]

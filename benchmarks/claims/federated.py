@@ -25,7 +25,7 @@ N_SEEDS = 5
 def claims() -> Iterator[Claim]:
     """Compare dictionaries, weigh messages, then compare first dictionaries."""
     truth = make_synthetic(12 if is_quick() else 60, random_state=0)
-    options = {"n_atoms": 2, "atom_length": 50, "transform": TimeWarp(3, 10), "penalty": 1e-2}
+    options = {"n_atoms": 2, "atom_length": 50, "transformation": TimeWarp(3, 10), "penalty": 1e-2}
     start = truth.personal_dictionary[0]
     for n_sites in (3, 5) if is_quick() else (3, 30):
         yield from _equal(truth.cohort, n_sites, {**options, "init": start})
@@ -42,10 +42,10 @@ def deal(cohort: Cohort, n_sites: int) -> dict[str, Cohort]:
 def _equal(cohort: Cohort, n_sites: int, options: dict[str, Any]) -> Iterator[Claim]:
     """Fit in one place and over sites, with the default searches, plain and masked."""
     say(f"{n_sites} sites")
-    central = PerCDL(**options, dtype="float64", progress=False).fit(cohort)
+    central = PerCDL(dtype="float64", progress=False, **options).fit(cohort)
     for secure in (False, True):
         federation = FederatedPerCDL(
-            PerCDL(**options, dtype="float64", progress=False), secure=secure
+            PerCDL(dtype="float64", progress=False, **options), secure=secure
         )
         spent = seconds(lambda run=federation: run.fit(deal(cohort, n_sites)))
         model, way = federation.model_, "masked" if secure else "plain"

@@ -39,7 +39,9 @@ def claims() -> Iterator[Claim]:
     n_init, n_perso = (1, 1) if is_quick() else (5, 5)
     everyone = Cohort(walk for name in sorted(sites) for walk in sites[name])
     say("all walks in one place")
-    central = problem.model(dtype="float64", n_init=n_init, n_perso=n_perso).fit(everyone)
+    central = problem.model(
+        dtype="float64", algorithm__population_rounds=n_init, algorithm__personal_rounds=n_perso
+    ).fit(everyone)
     with tempfile.TemporaryDirectory() as folder:
         say("three sites")
         began = time.perf_counter()
@@ -74,7 +76,9 @@ def _federate(
     folder: Path, problem: Problem, sites: dict[str, Cohort], n_init: int, n_perso: int
 ) -> tuple[np.ndarray, list[dict]]:
     """Run a federation to its end; return the dictionary, and the log of the server."""
-    start = problem.model(dtype="float64", n_init=0, n_perso=0).fit(problem.cohort[:2])
+    start = problem.model(
+        dtype="float64", algorithm__population_rounds=0, algorithm__personal_rounds=0
+    ).fit(problem.cohort[:2])
     start.save(folder / "start.percdl")
     model = {**OPTIONS, "n-init": n_init, "n-perso": n_perso}
     server = {"init": "start.percdl", "min-sites": len(sites), "timeout": PATIENCE}

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from benchmarks.claims._claim import Claim, at_least, at_most, beside, is_quick
 from benchmarks.cohorts import present
-from percdl import load_gait
+from percdl import Algorithm, load_gait
 from percdl.datasets.gait import GROUPS
 from percdl.experiments import Study, gait_cycles, gait_fits
 from percdl.experiments.fits import error_of_fit
@@ -61,9 +61,9 @@ def claims() -> Iterator[Claim]:
 def _untuned_ratio(n_members: int) -> float:
     """Return PerCDL / IndCDL with the library's default rounds and solver steps."""
     cohort, init = load_walks(n_members).cohort, first_dictionary(n_members, FROM_DATA)
-    options = {"n_init": 5, "n_perso": 5}
+    options = {"algorithm": Algorithm()}
     models = (
-        build("PerCDL", init, n_solver_steps=None, **options),
+        build("PerCDL", init, **options),
         build("IndCDL", init, **options),
     )
     person, free = (error_of_fit(model.fit(cohort), cohort) for model in models)

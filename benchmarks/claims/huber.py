@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.claims._claim import Claim, at_most, beside, is_quick
 from benchmarks.timing import follow
-from percdl import IndCDL, PerCDL, PopCDL, TimeWarp, make_synthetic
+from percdl import Huber, IndCDL, PerCDL, PopCDL, TimeWarp, make_synthetic
 from percdl.estimators.base import BaseCDL
 from percdl.exceptions import NoActivationWarning
 from percdl.experiments.fits import error_of_fit
@@ -59,9 +59,9 @@ def _errors(name: str, rate: float, seed: int) -> tuple[float, float]:
     noisy = make_synthetic(32, 1000, impulse_rate=rate, random_state=seed)
     options = {"n_atoms": 2, "atom_length": 50, "penalty": 1e-2, "progress": False}
     if name == "PerCDL":
-        options["transform"] = TimeWarp(3, 10)
+        options["transformation"] = TimeWarp(3, 10)
     found = []
-    for loss in ("squared", "huber"):
+    for loss in ("squared", Huber()):
         model = MODELS[name](**options, loss=loss, init=clean.personal_dictionary[0])
         with warnings.catch_warnings():
             # IndCDL may lose an atom of a subject to the impulses: part of what is measured.

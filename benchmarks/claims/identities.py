@@ -18,7 +18,7 @@ def claims() -> Iterator[Claim]:
     data = make_synthetic(8 if is_quick() else 64, noise_std=0.05, random_state=0)
     options = {**OPTIONS, "init": data.personal_dictionary[0]}
     for twin, transform in ((PopCDL, Identity()), (IndCDL, Free())):
-        personalized = PerCDL(transform=transform, **options).fit(data.cohort)
+        personalized = PerCDL(transformation=transform, **options).fit(data.cohort)
         plain = twin(**options).fit(data.cohort)
         yield at_most(
             f"PerCDL({transform!r}) against {twin.__name__}: largest difference",

@@ -25,7 +25,7 @@ BEFORE_A_FIT = {
     "README example before fit": (
         "from percdl import PerCDL, TimeWarp, make_synthetic; "
         "make_synthetic(n_subjects=16, random_state=0).cohort; "
-        "PerCDL(n_atoms=2, atom_length=50, transform=TimeWarp(depth=3, width=10), random_state=0)"
+        "PerCDL(2, 50, TimeWarp(depth=3, width=10), penalty=0.01, random_state=0)"
     ),
 }
 

@@ -9,12 +9,13 @@ import pandas as pd
 from benchmarks import Absent
 from benchmarks.claims._claim import Claim, at_most, is_quick, skipped
 from benchmarks.cohorts import Problem, gait, synthetic
+from percdl import Algorithm
 
 # Codes are refused where they are worse by more than this share of a recording's energy.
 MOST_RISE = 1e-6
 # The plain algorithm descends at every half-step, without centering, which changes the gauge;
 # the cures look ahead instead, but the two dictionary updates stay exact.
-PLAIN = {"realign": False, "multistart": False, "centering": "off"}
+PLAIN = {"algorithm": Algorithm(realign=False, multistart=False, centering="off")}
 EVERY_STEP, UPDATES = ("CSC", "CDU", "IPU", "PerCDU"), ("CDU", "PerCDU")
 
 

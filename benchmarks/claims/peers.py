@@ -23,7 +23,6 @@ from percdl.datasets import SyntheticCohort
 
 N_SUBJECTS, N_SEEDS = 256, 3
 ELASTIC, LEAST_SPEEDUP = "fdasrsf elastic mean", 10
-ROUNDS = {"n_init": 5, "n_perso": 5}
 # Enough segments to compile what is compiled, and to start the workers of a pool.
 N_WARMUP = 8
 
@@ -108,7 +107,7 @@ def _best(ways: list[Average], data: SyntheticCohort) -> Outcome:
 def _fit(data: SyntheticCohort) -> Outcome:
     """Fit PerCDL as in `recovery`: from the atoms of subject 0, onsets unknown."""
     options = synthetic_options(data.personal_dictionary[0])
-    model = PerCDL(**options, **ROUNDS, progress=False)
+    model = PerCDL(progress=False, **options)
     _, seconds = _timed(lambda: model.fit(data.cohort))
     return Outcome(data.distance_to_truth(model.dictionary_), seconds)
 

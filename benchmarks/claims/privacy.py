@@ -35,7 +35,7 @@ PENALTY, NOISE_STD, N_PILOTS = 0.5, 0.15, 3
 SHAPE = {"n_times": 300, "atom_length": 40, "depth": 1, "width": 4, "noise_std": NOISE_STD}
 # Few rounds: each costs.
 SETTINGS = Settings(
-    WARP, 40, 2, 1, PENALTY, n_init=1, n_perso=2, weighting="subjects",
+    WARP, 40, 2, 1, PENALTY, population_rounds=1, personal_rounds=2, weighting="subjects",
     realign=False, multistart=False,
 )  # fmt: skip
 

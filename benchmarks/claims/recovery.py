@@ -21,7 +21,6 @@ from percdl.experiments.study import PLAIN
 
 SUBJECTS, COMPARED, N_SEEDS = (16, 64, 256, 1024), 64, 10
 MOST_RATIO, MOST_ERROR, LEAST_ONSETS = 1.45, 5e-4, 0.99
-ROUNDS = {"n_init": 5, "n_perso": 5}
 
 
 class Outcome(NamedTuple):
@@ -76,7 +75,7 @@ def _summarize(n_subjects: int, n_seeds: int, **changes: Any) -> Summary:
 def _fit(n_subjects: int, seed: int, **changes: Any) -> Outcome:
     data = make_synthetic(n_subjects, random_state=seed)
     options = synthetic_options(data.personal_dictionary[0])
-    model = PerCDL(**options, **ROUNDS, **changes, progress=False).fit(data.cohort)
+    model = PerCDL(progress=False, **options).set_params(**changes).fit(data.cohort)
     return Outcome(
         distance=data.distance_to_truth(model.dictionary_),
         floor=data.gauge_floor(),

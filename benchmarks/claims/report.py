@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from benchmarks import Absent
 from benchmarks.claims._claim import Claim, at_most, beside, is_quick, skipped
 from benchmarks.cohorts import present
-from percdl import PerCDL, TimeWarp, load_gait, make_synthetic
+from percdl import Algorithm, PerCDL, TimeWarp, load_gait, make_synthetic
 from percdl.datasets import load_ptbxl_balanced
 from percdl.exceptions import DatasetError
 
@@ -40,7 +40,9 @@ def claims() -> Iterator[Claim]:
 
 def _report_gait(path: Path) -> Path:
     cohort = present(load_gait).cohort.zscore()
-    model = PerCDL(1, 100, TimeWarp(4, 15), penalty=0.01, random_state=0, realign=False)
+    model = PerCDL(
+        1, 100, TimeWarp(4, 15), penalty=0.01, algorithm=Algorithm(realign=False), random_state=0
+    )
     return model.fit(cohort[:12] if is_quick() else cohort).report(path)
 
 

@@ -74,7 +74,8 @@ def measure(
         [
             {
                 "algorithm": algorithm, "noise": noise, "cycles": n_cycles, "seed": seed,
-                "update": update, **_score(n_cycles, noise, seed, update=update, **options),
+                "update": update,
+                **_score(n_cycles, noise, seed, **options, algorithm__update=update),
             }
             for n_cycles in follow(cycles, "cycles a subject")
             for noise in noises
@@ -102,7 +103,7 @@ def _other_cases() -> Iterator[Claim]:
         with mock.patch.object(settings, "N_COPY_STEPS", n_steps):
             yield beside(f"one cycle, noise {LOUD}: robust, {n_steps} joint steps", _means(ROBUST))
     for update in (CLOSED, ROBUST):
-        figure = _means(update, n_perso=20)
+        figure = _means(update, algorithm__personal_rounds=20)
         yield beside(f"one cycle, noise {LOUD}: {update}, 20 rounds in place of 5", figure)
     for update in (CLOSED, ROBUST):
         distances = [_unequal_distance(seed, update) for seed in SEEDS]
@@ -113,7 +114,9 @@ def _other_cases() -> Iterator[Claim]:
 
 
 def _means(update: str, **options: Any) -> str:
-    scores = pd.DataFrame([_score(1, LOUD, seed, update=update, **options) for seed in SEEDS])
+    scores = pd.DataFrame(
+        [_score(1, LOUD, seed, **options, algorithm__update=update) for seed in SEEDS]
+    )
     return f"distance {scores['distance'].mean():.3f}, error {scores['error'].mean():.3g}"
 
 
@@ -146,8 +149,8 @@ def _fit(
     transform: TimeWarp, cohort: Cohort, start: np.ndarray, noise: float, **options: Any
 ) -> PerCDL:
     model = PerCDL(
-        2, 50, transform, max(0.01, 12 * noise**2), init=start, progress=False, **options
-    )
+        2, 50, transform, max(0.01, 12 * noise**2), init=start, progress=False
+    ).set_params(**options)
     with warnings.catch_warnings():
         # A subject that loses an atom in the noise is part of what is measured.
         warnings.simplefilter("ignore", NoActivationWarning)

@@ -41,7 +41,7 @@ def claims() -> Iterator[Claim]:
         say("reference")
         truth = dask_fit.make(dtype="float64").fit(records).dictionary_
         for rows in CHUNKS:
-            model = dask_fit.make(dtype="float64", chunk_rows=rows).fit(records)
+            model = dask_fit.make(dtype="float64", algorithm__chunk_rows=rows).fit(records)
             yield _same(f"in memory, chunks of {rows}", model, truth)
         yield _same("shards, in process", dask_fit.make(dtype="float64").fit(on_disk), truth)
         yield from _single(dask_fit, records, on_disk)
@@ -66,7 +66,7 @@ def _single(dask_fit: Any, records: Any, on_disk: ShardedCohort) -> Iterator[Cla
         rounding = float(np.abs(here - exact).max())
         yield beside(f"float32, {name}: what rounding does to a fit", f"{rounding:.2g}")
         for rows in CHUNKS:
-            model = dask_fit.make(**way, chunk_rows=rows).fit(records)
+            model = dask_fit.make(**way, algorithm__chunk_rows=rows).fit(records)
             yield _same(f"float32, {name}, chunks of {rows}", model, here, 2 * rounding)
         model = dask_fit.make(**way).fit(on_disk)
         yield _same(f"float32, {name}, shards", model, here, 2 * rounding)

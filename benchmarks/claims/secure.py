@@ -21,7 +21,7 @@ from scipy.stats import chisquare, kstest
 from benchmarks import Absent
 from benchmarks.claims._claim import Claim, at_least, at_most, beside, is_quick
 from benchmarks.timing import say, seconds
-from percdl import PerCDL, TimeWarp, make_synthetic
+from percdl import Algorithm, PerCDL, TimeWarp, make_synthetic
 
 K, L, P = 4, 100, 1
 N_NUMBERS = 4 + 7 * K + K * L * (L + 1) // 2 + K * L * (P + 3)
@@ -129,7 +129,13 @@ def _listen(sites: dict, init: np.ndarray, n_perso: int) -> list[dict[str, np.nd
         return answer
 
     model = PerCDL(
-        2, 50, TimeWarp(3, 10), penalty=1.0, n_perso=n_perso, init=init, dtype="float64"
+        2,
+        50,
+        TimeWarp(3, 10),
+        penalty=1.0,
+        init=init,
+        algorithm=Algorithm(personal_rounds=n_perso),
+        dtype="float64",
     )
     with tempfile.TemporaryDirectory() as folder:
         made = make_sites(sites, Path(folder))

@@ -23,11 +23,11 @@ FIELDS = ("dictionary_", "params_")
 
 def fits() -> Iterator[tuple[str, PerCDL]]:
     """Yield three fitted models: blind, twelve leads, and unequal lengths with missing samples."""
-    blind = PerCDL(2, 50, TimeWarp(3, 10), random_state=0, dtype="float64")
+    blind = PerCDL(2, 50, TimeWarp(3, 10), penalty=0.01, dtype="float64", random_state=0)
     yield "blind", blind.fit(make_synthetic(16, random_state=0).cohort)
     leads = beats(48, 400)
     yield "leads", leads.model(dtype="float64").fit(leads.cohort)
-    missing = PerCDL(1, 40, TimeWarp(2, 6), 0.5, random_state=0, dtype="float64")
+    missing = PerCDL(1, 40, TimeWarp(2, 6), 0.5, dtype="float64", random_state=0)
     yield "missing", missing.fit(_walks_with_gaps())
 
 

@@ -16,12 +16,13 @@ import tempfile
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from percdl import Cohort, IndCDL, L1Coder, PerCDL, PopCDL, make_synthetic, write_shards
+from percdl import Algorithm, Cohort, IndCDL, L1Coder, PerCDL, PopCDL, make_synthetic, write_shards
 from percdl.estimators.base import BaseCDL
 from percdl.estimators.checkpoint import fit_with_checkpoints
 from percdl.exceptions import NoActivationWarning
@@ -31,7 +32,7 @@ from percdl.runtimes.messages import InProcessWire
 from percdl.signals.shards import ShardedCohort
 from percdl.transforms import Compose, Gain, Modulation, Rotation, Shift, TimeWarp
 
-LENGTH, ROUND = 16, {"n_init": 1, "n_perso": 1, "chunk_rows": 4, "penalty": 0.3}
+LENGTH, ROUND = 16, {"algorithm": Algorithm(population_rounds=1, personal_rounds=1, chunk_rows=4)}
 EXPECTED, SUMS = "expected.json", "SHA256SUMS"
 #: Those that are asked about people they have not seen, too.
 PERSONALIZED = ("warp", "population")
@@ -60,21 +61,28 @@ def make_models() -> dict[str, tuple[BaseCDL, int]]:
     """Return estimators, not fitted, and of how many channels their recordings are."""
     time = np.linspace(0, 1, LENGTH)
     first = np.stack([np.sin(2 * np.pi * (k + 1) * time) for k in range(2)])[..., None]
-    one: dict[str, Any] = {"init": first, "n_atoms": 2, "atom_length": LENGTH, **ROUND}
+    one: dict[str, Any] = {
+        "init": first,
+        "n_atoms": 2,
+        "atom_length": LENGTH,
+        "penalty": 0.3,
+        **ROUND,
+    }
     two = {**one, "init": first[:1] * np.ones(2), "n_atoms": 1}
-    warp = {"transform": TimeWarp(1, 3), "multistart": False, "realign": False}
+    still = replace(ROUND["algorithm"], realign=False)
+    warp = {"transformation": TimeWarp(1, 3), "algorithm": replace(still, multistart=False)}
     turns = Compose(TimeWarp(1, 3), Rotation(), Gain())
     return {
-        "warp": (PerCDL(**one, **warp), 1),
+        "warp": (PerCDL(**one | warp), 1),
         "population": (PopCDL(**one), 1),
         "individual": (IndCDL(**one), 1),
-        "overlap": (PopCDL(**{**one, "penalty": 0.5}, coder=L1Coder(n_steps=20)), 1),
+        "overlap": (PopCDL(coder=L1Coder(n_steps=20), **{**one, "penalty": 0.5}), 1),
         "silent": (PopCDL(**{**one, "penalty": 1e6}), 1),
-        "shift": (PerCDL(**one, transform=Shift(), realign=False), 1),
-        "rotation": (PerCDL(**two, transform=Rotation()), 2),
-        "gain": (PerCDL(**two, transform=Gain()), 2),
-        "modulation": (PerCDL(**two, transform=Modulation(3)), 2),
-        "compose": (PerCDL(**two, **{**warp, "transform": turns}), 2),
+        "shift": (PerCDL(transformation=Shift(), **one | {"algorithm": still}), 1),
+        "rotation": (PerCDL(transformation=Rotation(), **two), 2),
+        "gain": (PerCDL(transformation=Gain(), **two), 2),
+        "modulation": (PerCDL(transformation=Modulation(3), **two), 2),
+        "compose": (PerCDL(**two | warp | {"transformation": turns}), 2),
     }
 
 
@@ -161,7 +169,7 @@ def describe(model: BaseCDL) -> dict[str, Any]:
     """Return what a model says, in numbers that JSON keeps exactly."""
     return {
         "model": type(model).__name__,
-        "transform": repr(model._get_transform()),
+        "transform": repr(model.resolve("transformation")),
         "dictionary": model.dictionary_.tolist(),
         "objective": model.objective_,
         "subjects": list(model.subjects_),

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from percdl import (
+    Algorithm,
     Cohort,
     PerCDL,
     PopCDL,
@@ -33,7 +34,7 @@ from percdl.signals.shards import INDEX
 
 MODEL, CHECKPOINT, DATA, STATES = "model.percdl", "model.percdl.checkpoint", "data", "states"
 OPTIONS: dict[str, Any] = {
-    "n_atoms": 1, "atom_length": 20, "penalty": 0.3, "realign": False, "random_state": 0,
+    "n_atoms": 1, "atom_length": 20, "penalty": 0.3, "random_state": 0,
     "init": np.sin(np.pi * np.linspace(0, 1, 20))[None, :, None],
 }  # fmt: skip
 N_SUBJECTS, PER_SHARD = 10, 4
@@ -113,11 +114,17 @@ def _writers() -> list[Task]:
 
 
 def _full() -> PerCDL:
-    return PerCDL(transform=TimeWarp(1, 3), n_init=2, n_perso=3, multistart=False, **OPTIONS)
+    return PerCDL(
+        transformation=TimeWarp(1, 3),
+        algorithm=Algorithm(
+            population_rounds=2, personal_rounds=3, multistart=False, realign=False
+        ),
+        **OPTIONS,
+    )
 
 
 def _short() -> PopCDL:
-    return PopCDL(n_init=3, **OPTIONS)
+    return PopCDL(algorithm=Algorithm(population_rounds=3, realign=False), **OPTIONS)
 
 
 def _make(folder: Path) -> None:

@@ -45,7 +45,7 @@ class ModelReader:
     def is_consistent(self, model: Any) -> bool:
         """Whether a fit could have led to it, by the projections of transforms themselves."""
         n_subjects, n_atoms, n_params = model.params_.shape
-        transform, size = model._get_transform(), model.dictionary_.shape[1:]
+        transform, size = model.resolve("transformation"), model.dictionary_.shape[1:]
         known = np.where(np.isnan(model.params_), 0, model.params_)
         counts = np.zeros((n_subjects, n_atoms), int)
         rows = [model.subjects_.index(subject) for subject in model.events_["subject"]]

@@ -23,6 +23,7 @@ import jax
 import numpy as np
 
 from percdl import (
+    Algorithm,
     Cohort,
     Compose,
     Gain,
@@ -202,14 +203,15 @@ def _estimator(rng: np.random.Generator) -> Any:
         "n_atoms": 1,
         "atom_length": LENGTH,
         "penalty": float(rng.uniform(0.2, 0.6)),
-        "n_init": int(rng.integers(1, 4)),
-        "n_perso": int(rng.integers(1, 4)),
+        "algorithm": Algorithm(
+            population_rounds=int(rng.integers(1, 4)), personal_rounds=int(rng.integers(1, 4))
+        ),
         "random_state": int(rng.integers(2**31)),
         "progress": False,
     }
     kind = rng.integers(len(TRANSFORMS) + 2)
     if kind < len(TRANSFORMS):
-        return PerCDL(transform=TRANSFORMS[kind], **options)
+        return PerCDL(transformation=TRANSFORMS[kind], **options)
     return (PopCDL, IndCDL)[kind - len(TRANSFORMS)](**options)
 
 

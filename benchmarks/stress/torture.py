@@ -9,12 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from percdl import Cohort, IndCDL, L1Coder, PerCDL, PopCDL
+from percdl import Algorithm, Cohort, Huber, IndCDL, L1Coder, PerCDL, PopCDL
 from percdl.exceptions import PerCDLError
 from percdl.transforms import Compose, Free, Gain, Modulation, Rotation, Shift, TimeWarp
 
 LENGTH, N_TIMES, PENALTY, PRICE = 20, 160, 0.3, 0.05
-SHORT = {"n_init": 2, "n_perso": 2, "random_state": 0, "progress": False}
+SHORT = {
+    "algorithm": Algorithm(population_rounds=2, personal_rounds=2), "random_state": 0,
+    "progress": False,
+}  # fmt: skip
 
 
 def pattern(n_channels: int = 1) -> np.ndarray:
@@ -44,17 +47,17 @@ def percdl(**options: Any) -> Callable[[float, str], PerCDL]:
 
     def make(c: float, dtype: str) -> PerCDL:
         given: dict[str, Any] = {
-            "transform": TimeWarp(1, 4),
+            "transformation": TimeWarp(1, 4),
             "penalty": PENALTY * c * c,
             **options,
         }
-        return PerCDL(1, LENGTH, dtype=dtype, **SHORT, **given)
+        return PerCDL(1, LENGTH, dtype=dtype, **SHORT).set_params(**given)
 
     return make
 
 
 def _rough(c: float, dtype: str) -> PerCDL:
-    return percdl(transform=TimeWarp(1, 4, roughness=PRICE * c * c))(c, dtype)
+    return percdl(transformation=TimeWarp(1, 4, roughness=PRICE * c * c))(c, dtype)
 
 
 def _l1(c: float, dtype: str) -> PerCDL:
@@ -62,7 +65,7 @@ def _l1(c: float, dtype: str) -> PerCDL:
 
 
 def _huber(c: float, dtype: str) -> PerCDL:
-    return percdl(loss="huber", huber_delta=0.2 * c)(c, dtype)
+    return percdl(loss=Huber(0.2 * c))(c, dtype)
 
 
 def _population(c: float, dtype: str) -> PopCDL:
@@ -77,22 +80,27 @@ def _individual(c: float, dtype: str) -> IndCDL:
 MODELS: dict[str, tuple[Callable[[float, str], Any], int]] = {
     "warp": (percdl(), 1),
     "auto": (percdl(penalty="auto"), 1),
-    "ratio": (percdl(penalty=0.01, penalty_ratio=0.1), 1),
-    "polyak": (percdl(solver="polyak", n_solver_steps=10), 1),
-    "robust": (percdl(update="robust"), 1),
-    "subjects": (percdl(weighting="subjects"), 1),
-    "paper": (percdl(centering="paper", realign=False, multistart=False), 1),
+    "ratio": (percdl(penalty="10%"), 1),
+    "polyak": (percdl(algorithm__solver="polyak", algorithm__solver_steps=10), 1),
+    "robust": (percdl(algorithm__update="robust"), 1),
+    "subjects": (percdl(algorithm__weighting="subjects"), 1),
+    "paper": (
+        percdl(
+            algorithm__centering="paper", algorithm__realign=False, algorithm__multistart=False
+        ),
+        1,
+    ),
     "rough": (_rough, 1),
     "l1": (_l1, 1),
     "huber": (_huber, 1),
     "PopCDL": (_population, 1),
     "IndCDL": (_individual, 1),
-    "Free": (percdl(transform=Free()), 1),
-    "Modulation": (percdl(transform=Modulation()), 1),
-    "Shift": (percdl(transform=Shift()), 1),
-    "Gain": (percdl(transform=Gain()), 2),
-    "Rotation": (percdl(transform=Rotation()), 2),
-    "Compose": (percdl(transform=Compose(TimeWarp(1, 4), Rotation())), 2),
+    "Free": (percdl(transformation=Free()), 1),
+    "Modulation": (percdl(transformation=Modulation()), 1),
+    "Shift": (percdl(transformation=Shift()), 1),
+    "Gain": (percdl(transformation=Gain()), 2),
+    "Rotation": (percdl(transformation=Rotation()), 2),
+    "Compose": (percdl(transformation=Compose(TimeWarp(1, 4), Rotation())), 2),
 }
 
 
@@ -160,15 +168,15 @@ def cases() -> dict[str, Case]:
         **offsets,
         **prices,
         "penalty of infinity": Case(x, {"penalty": np.inf}, refused=True),
-        "delta of 1e300": Case(x, {"loss": "huber", "huber_delta": 1e300}),
-        "delta of 1e-300": Case(x, {"loss": "huber", "huber_delta": 1e-300}),
+        "delta of 1e300": Case(x, {"loss": Huber(1e300)}),
+        "delta of 1e-300": Case(x, {"loss": Huber(1e-300)}),
         "denormals, single": Case((x * 1e-40).astype(np.float32), {"penalty": "auto"}),
         "denormals, double": Case(x * 1e-310, {"penalty": "auto"}),
         "sizes from 1e-12 to 1e12": Case(x * sizes, {"penalty": 0.0}),
         "one subject 1e30 times louder": Case(louder, refused=True),
         "one subject 1e30 times quieter": Case(quieter),
         "holes": Case(holes),
-        "holes, huber": Case(holes, {"loss": "huber"}),
+        "holes, huber": Case(holes, {"loss": Huber()}),
         "atoms as long as the signal": Case(x[:, :LENGTH]),
         "one subject, exactly one atom": Case(one),
         "the same atom five times": Case(np.repeat(one, 5, axis=0)),
@@ -179,7 +187,7 @@ def cases() -> dict[str, Case]:
         "a constant channel": Case(np.concatenate([x, np.full_like(x, 3.0)], axis=2)),
         "a silent channel": Case(np.concatenate([x, 0 * x], axis=2)),
         "two equal channels, a rotation": Case(
-            np.concatenate([x, x], axis=2), {"transform": Rotation()}
+            np.concatenate([x, x], axis=2), {"transformation": Rotation()}
         ),
         "rate of 1e300 Hz": Case(Cohort.from_arrays(x, sfreq=1e300)),
         "rate of 1e-300 Hz": Case(Cohort.from_arrays(x, sfreq=1e-300)),
@@ -189,14 +197,14 @@ def cases() -> dict[str, Case]:
         "Sigma singular: silent in the middle": Case(
             x[:, :LENGTH] * (np.abs(np.arange(LENGTH) - 9.5) > 4)[:, None]
         ),
-        "weights by subject, two channels": Case(two, {"weighting": "subjects"}),
+        "weights by subject, two channels": Case(two, {"algorithm__weighting": "subjects"}),
     }
 
 
 def suffer(case: Case) -> str:
     """Fit and use the result; return "finite", "refused", or what went wrong."""
-    given: dict[str, Any] = {"n_atoms": 1, "penalty": PENALTY, "transform": TimeWarp(1, 4)}
-    model = PerCDL(atom_length=LENGTH, **SHORT, **(given | case.options))
+    given: dict[str, Any] = {"n_atoms": 1, "penalty": PENALTY, "transformation": TimeWarp(1, 4)}
+    model = PerCDL(atom_length=LENGTH, **SHORT).set_params(**given | case.options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from percdl.algorithm.settings import Algorithm, Huber
     from percdl.analysis import select, suggest_atom_length
     from percdl.datasets import load_gait, load_ptbxl, make_synthetic
     from percdl.estimators import IndCDL, PerCDL, PopCDL
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "Algorithm",
     "Cohort",
     "Compose",
     "Custom",
@@ -49,6 +51,7 @@ __all__ = [
     "FederatedPerCDL",
     "Free",
     "Gain",
+    "Huber",
     "Identity",
     "IndCDL",
     "L0Coder",
@@ -79,6 +82,8 @@ __all__ = [
 ]
 
 _HOME = {
+    "Algorithm": "percdl.algorithm.settings",
+    "Huber": "percdl.algorithm.settings",
     "PerCDL": "percdl.estimators",
     "PopCDL": "percdl.estimators",
     "IndCDL": "percdl.estimators",

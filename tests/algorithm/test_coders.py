@@ -7,11 +7,10 @@ import pytest
 import toy
 from numpy.testing import assert_allclose
 
-from percdl import Cohort, IndCDL, L0Coder, L1Coder, PerCDL, PopCDL, TimeWarp, load
+from percdl import Algorithm, Cohort, IndCDL, L1Coder, PerCDL, PopCDL, TimeWarp, load
 from percdl.algorithm.exchange import Broadcast
 from percdl.datasets import atom_distance, common_patterns
 from percdl.exceptions import (
-    InvalidParameterError,
     NoActivationWarning,
     SuspectRecordingWarning,
 )
@@ -48,11 +47,15 @@ def start(patterns, seed=1):
 def test_overlapping_patterns_are_told_apart(missing):
     cohort, patterns = overlapping(6, 0, missing)
     first = start(patterns)
-    model = PopCDL(2, L, 0.3, coder=CODER, init=first, n_init=10).fit(cohort)
+    model = PopCDL(
+        2, L, 0.3, coder=CODER, init=first, algorithm=Algorithm(population_rounds=10)
+    ).fit(cohort)
     with warnings.catch_warnings():  # without overlap, atoms find no place, and explain little
         warnings.simplefilter("ignore", NoActivationWarning)
         warnings.simplefilter("ignore", SuspectRecordingWarning)
-        exact = PopCDL(2, L, 1e-2, init=first, n_init=10).fit(cohort)
+        exact = PopCDL(2, L, 1e-2, init=first, algorithm=Algorithm(population_rounds=10)).fit(
+            cohort
+        )
     distance = atom_distance(model.dictionary_, patterns)
     assert distance < 0.7 * atom_distance(first, patterns)
     assert distance < 0.7 * atom_distance(exact.dictionary_, patterns)
@@ -64,7 +67,15 @@ def test_the_objective_falls_and_codes_start_where_they_ended():
     cohort, patterns = overlapping(4, 1)
     for model in (
         PopCDL(2, L, 0.3, coder=CODER, init=start(patterns)),
-        PerCDL(2, L, TimeWarp(1, 3), 0.3, coder=CODER, init=start(patterns), centering="off"),
+        PerCDL(
+            2,
+            L,
+            TimeWarp(1, 3),
+            0.3,
+            coder=CODER,
+            init=start(patterns),
+            algorithm=Algorithm(centering="off"),
+        ),
         IndCDL(2, L, 0.3, coder=CODER, init=start(patterns)),
     ):
         history = model.fit(cohort).history_
@@ -89,25 +100,15 @@ def test_sums_tell_the_objective_that_was_reached():
 
 def test_models_with_the_l1_coder_are_saved(tmp_path):
     cohort, patterns = overlapping(2, 2)
-    model = PopCDL(2, L, 0.3, coder=CODER, init=start(patterns), n_init=1, n_perso=0).fit(cohort)
+    model = PopCDL(
+        2,
+        L,
+        0.3,
+        coder=CODER,
+        init=start(patterns),
+        algorithm=Algorithm(population_rounds=1, personal_rounds=0),
+    ).fit(cohort)
     model.save(tmp_path / "model.percdl")
     again = load(tmp_path / "model.percdl")
     assert again.coder == CODER
     assert again.score(cohort) == pytest.approx(model.score(cohort))
-
-
-def test_the_exact_coder_may_be_given_by_name():
-    cohort, patterns = overlapping(2, 4)
-    options = {"penalty": 1e-2, "init": start(patterns), "n_init": 1, "n_perso": 0}
-    named = PopCDL(2, L, coder=L0Coder(min_gap=5), **options).fit(cohort)
-    plain = PopCDL(2, L, min_gap=5, **options).fit(cohort)
-    assert named.events_.equals(plain.events_)
-
-
-def test_options_of_the_exact_coder_are_refused():
-    cohort, _ = overlapping(2, 3)
-    with pytest.raises(InvalidParameterError, match=r"min_gap=3.*says how to code"):
-        PopCDL(2, L, coder=CODER, min_gap=3).fit(cohort)
-    other = PopCDL(2, L).set_params(coder="l1")
-    with pytest.raises(InvalidParameterError, match="must be an L0Coder or an L1Coder"):
-        other.fit(cohort)

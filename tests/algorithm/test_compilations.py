@@ -6,7 +6,7 @@ import pytest
 import small_models as small
 from compilations import COMPILED, count_events, count_programs
 
-from percdl import Cohort
+from percdl import Cohort, Huber
 from percdl.algorithm import local
 from percdl.steps.compilation import Program, _key
 
@@ -30,7 +30,7 @@ def gaps():
         ("PerCDL", {}, small.spaced_recordings(0)),
         ("PerCDL", SEARCH, small.spaced_recordings(0)),
         ("PerCDL", {"dtype": "float64"}, small.spaced_recordings(0)),
-        ("PerCDL", {"loss": "huber"}, small.spaced_recordings(0)),
+        ("PerCDL", {"loss": Huber()}, small.spaced_recordings(0)),
         ("PerCDL", {}, gaps()),
         ("PopCDL", {}, small.spaced_recordings(0)),
     ],

@@ -22,9 +22,17 @@ def fit_as_on_accelerators() -> list:
     data = make_synthetic(n_subjects=13, n_times=400, random_state=0)
     stacked = Cohort.from_arrays(np.stack([r.values for r in data.cohort]), sfreq=100)
     settings = Settings(
-        Gain(), 50, 2, 1, 1e-2, n_init=1, n_perso=1, realign=False, multistart=False,
+        Gain(),
+        50,
+        2,
+        1,
+        1e-2,
+        population_rounds=1,
+        personal_rounds=1,
+        realign=False,
+        multistart=False,
         dtype="float64",
-    )  # fmt: skip
+    )
     found = []
     with jax.enable_x64(True):
         for cohort in (stacked, data.cohort):

@@ -24,7 +24,7 @@ SUMMED = (
     "votes",
     "misfit",
 )
-SETTINGS = toy.settings(n_perso=4)
+SETTINGS = toy.settings(personal_rounds=4)
 ROWS = 4
 
 
@@ -90,7 +90,7 @@ def test_sums_of_two_sites_are_the_sums_of_one(arrays, reference):
 
 def test_unit_of_amplitude(arrays, reference):
     unit = 3.7
-    chosen = toy.settings(penalty=SETTINGS.penalty * unit**2, n_perso=4)
+    chosen = toy.settings(penalty=SETTINGS.penalty * unit**2, personal_rounds=4)
     outcome, _ = toy.fit([unit * x for x in arrays], chosen, toy.first_guess(0), ROWS)
     assert_allclose(outcome.dictionary, reference.dictionary, atol=1e-9)
     assert_allclose(outcome.sums.objective, unit**2 * reference.sums.objective, rtol=1e-9)

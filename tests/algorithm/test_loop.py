@@ -33,14 +33,14 @@ def rounds_left(monkeypatch, **options):
 
 
 def test_the_server_counts_down(monkeypatch):
-    told, reason = rounds_left(monkeypatch, n_perso=3)
+    told, reason = rounds_left(monkeypatch, personal_rounds=3)
     assert told == [2, 1, 0]
     assert reason == StopReason.ROUNDS_DONE
 
 
 def test_a_fit_that_settles_early_is_finished_properly(monkeypatch):
     """The last round is the last one also when it was not planned to be."""
-    told, reason = rounds_left(monkeypatch, n_perso=9, tolerance=0.5)
+    told, reason = rounds_left(monkeypatch, personal_rounds=9, tol=0.5)
     assert len(told) < 9
     assert told[-1] == 0
     assert reason == StopReason.CONVERGED
@@ -49,7 +49,7 @@ def test_a_fit_that_settles_early_is_finished_properly(monkeypatch):
 def test_a_fit_settles_when_two_rounds_in_turn_are_alike():
     """The rounds compared are the last two, whatever was reached before."""
     history = History()
-    chosen = toy.settings(tolerance=0.01)
+    chosen = toy.settings(tol=0.01)
     settled = []
     for index, objective in enumerate([100.0, 50.0, 30.0, 29.9, 20.0]):
         history.record("personal", index, "CSC", objective)
@@ -57,7 +57,7 @@ def test_a_fit_settles_when_two_rounds_in_turn_are_alike():
     assert settled == [False, False, False, True, False]
     # Without a tolerance, all rounds are run, also those that change nothing.
     history.record("personal", 5, "CSC", 20.0)
-    assert not loop._settled(history, toy.settings(tolerance=0.0))
+    assert not loop._settled(history, toy.settings(tol=0.0))
 
 
 def test_a_move_that_was_no_gain_is_taken_back_and_is_the_last():
@@ -75,7 +75,7 @@ def test_a_move_that_was_no_gain_is_taken_back_and_is_the_last():
 
 def test_what_is_saved_says_which_round_comes_next():
     arrays = toy.recordings(0, (90, 100, 110))
-    chosen = toy.settings(n_init=2, n_perso=2)
+    chosen = toy.settings(population_rounds=2, personal_rounds=2)
     runtime, saved = InProcess(Cohort.from_arrays(arrays), chosen), []
     loop.run_percdl(runtime, chosen, toy.first_guess(0), History(), toy.ignore, save=saved.append)
     assert [(s.population, s.personal) for s in saved] == [(1, 0), (2, 0), (2, 1), (2, 2)]
@@ -83,7 +83,7 @@ def test_what_is_saved_says_which_round_comes_next():
 
 def test_polyak_steps_with_all_defaults():
     arrays = toy.recordings(0, (90, 100, 110))
-    chosen = toy.settings(n_perso=3, solver="polyak", n_solver_steps=5)
+    chosen = toy.settings(personal_rounds=3, solver="polyak", solver_steps=5)
     outcome, _ = toy.fit(arrays, chosen, toy.first_guess(0))
     assert np.isfinite(outcome.dictionary).all()
 
@@ -96,7 +96,7 @@ def test_numbers_that_are_not_finite_end_the_fit(objective):
 
 def test_a_transform_not_linear_takes_a_damped_step():
     """It goes part of the way to the least of the linearized sums, and claims no objective."""
-    chosen = toy.settings(Custom(lambda phi, a: phi + a * jnp.abs(phi), 1), n_perso=1)
+    chosen = toy.settings(Custom(lambda phi, a: phi + a * jnp.abs(phi), 1), personal_rounds=1)
     runtime = InProcess(Cohort.from_arrays(toy.recordings(0, (90, 100, 110))), chosen, None)
     broadcast = Broadcast(normalize(toy.first_guess(0)))
     runtime.population_round(broadcast)

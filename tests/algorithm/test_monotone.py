@@ -110,7 +110,7 @@ def test_a_window_that_gives_the_last_cycle_away_for_a_trifle_is_taken_back():
         np.concatenate([np.zeros(8), *np.outer(rng.uniform(0.9, 1.1, 5), cycle)])[:-4, None]
         for _ in range(4)
     ]
-    chosen = toy.settings(Identity(), n_atoms=1, n_init=4, n_perso=0)
+    chosen = toy.settings(Identity(), n_atoms=1, population_rounds=4, personal_rounds=0)
     outcome, history = toy.fit(arrays, chosen, cycle[None, :16, None])
     _, stayed, moved, _, back, *rest = (r.objective for r in history.records)
     assert moved > 2 * stayed
@@ -126,7 +126,7 @@ def test_search_keeps_the_codes_it_cannot_improve(monkeypatch):
     Windows that are voted for look ahead: they stay here.
     """
     monkeypatch.setattr(server, "ROUNDS_AFTER_MOVE", 99)
-    chosen = toy.settings(centering="off", n_perso=4)
+    chosen = toy.settings(centering="off", personal_rounds=4)
     for seed in range(3):
         _, history = toy.fit(toy.recordings(seed, LENGTHS), chosen, toy.first_guess(seed))
         personal = [r for r in history.records if r.phase in ("personal", "final")]

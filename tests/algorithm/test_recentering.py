@@ -12,7 +12,9 @@ def fits():
     """Return outcome and history with the gauge fixed, and left where it happens to be."""
     guess = toy.patterns() + 0.05
     return {
-        mode: toy.fit(ARRAYS, toy.settings(centering=mode, n_init=5, n_perso=5), guess)
+        mode: toy.fit(
+            ARRAYS, toy.settings(centering=mode, population_rounds=5, personal_rounds=5), guess
+        )
         for mode in ("refit", "off")
     }
 

@@ -6,7 +6,7 @@ import pytest
 import toy
 from numpy.testing import assert_allclose, assert_array_equal
 
-from percdl import PerCDL, make_synthetic
+from percdl import Algorithm, PerCDL, make_synthetic
 from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.history import History
 from percdl.algorithm.loop import run_percdl
@@ -18,7 +18,7 @@ from percdl.steps.cdu import normalize
 from percdl.transforms import Compose, Custom, Gain, Rotation, TimeWarp
 
 LENGTHS = (97, 102, 107, 113, 119, 124, 128)
-SETTINGS = toy.settings(n_perso=4, update="robust")
+SETTINGS = toy.settings(personal_rounds=4, update="robust")
 ROWS = 4
 
 
@@ -52,14 +52,22 @@ def test_it_learns_something_else_than_the_closed_form(arrays, reference):
     outcome, _ = reference
     assert outcome.sums.objective < 0.5 * outcome.sums.signal
     assert (outcome.sums.counts > 10).all()
-    closed, _ = toy.fit(arrays, toy.settings(n_perso=4), toy.first_guess(0), ROWS)
+    closed, _ = toy.fit(arrays, toy.settings(personal_rounds=4), toy.first_guess(0), ROWS)
     assert 1e-3 < atom_distance(outcome.dictionary, closed.dictionary) < 0.5
 
 
 def test_atoms_are_recovered():
     data = make_synthetic(32, 180, n_repetitions=1, random_state=20)
     start = data.personal_dictionary[0]
-    model = PerCDL(2, 50, data.transform, init=start, update="robust", progress=False)
+    model = PerCDL(
+        2,
+        50,
+        data.transform,
+        penalty=0.01,
+        init=start,
+        algorithm=Algorithm(update="robust"),
+        progress=False,
+    )
     found = data.distance_to_truth(model.fit(data.cohort).dictionary_)
     assert found < 1.5 * data.gauge_floor() < 0.5 * data.distance_to_truth(start)
 
@@ -124,7 +132,7 @@ def test_transforms_and_missing_samples(transform):
     rng = np.random.default_rng(0)
     arrays = toy.recordings(3, LENGTHS[:4], 2)
     arrays = [np.where(rng.random(x.shape) < 0.1, np.nan, x) for x in arrays]
-    plain = {"n_init": 1, "n_perso": 2, "realign": False, "multistart": False}
+    plain = {"population_rounds": 1, "personal_rounds": 2, "realign": False, "multistart": False}
     chosen = toy.settings(transform, 2, update="robust", **plain)
     outcome, history = toy.fit(arrays, chosen, toy.first_guess(3, 2), ROWS)
     assert history.records[-1].objective < history.records[0].objective < outcome.sums.signal

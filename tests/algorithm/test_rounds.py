@@ -97,13 +97,13 @@ def test_rounds_are_those_of_the_algorithm(transform, centering, names):
 
 
 def test_no_second_phase_means_no_gauge_to_fix():
-    runtime, _, records, _ = run(settings(n_perso=0))
+    runtime, _, records, _ = run(settings(personal_rounds=0))
     assert runtime.names == ["population"] * 3
     assert records[-1] == ("final", 0, "CSC")
 
 
 def test_every_half_step_is_recorded_and_every_round_reported():
-    _, _, records, reported = run(settings(n_init=1, n_perso=2))
+    _, _, records, reported = run(settings(population_rounds=1, personal_rounds=2))
     assert records == [
         ("population", 0, "CSC"),
         ("population", 0, "CDU"),
@@ -133,18 +133,18 @@ def test_dead_atoms_are_revived_between_rounds_of_the_first_phase():
         asked.append(dead.tolist())
         return np.where(dead[:, None, None], 7 * ATOMS[::-1], dictionary)
 
-    runtime, _, _, _ = run(settings(n_init=4), Told(counts), revive=revive)
+    runtime, _, _, _ = run(settings(population_rounds=4), Told(counts), revive=revive)
     assert asked == [[False, True], [True, False]]
     after = [broadcast.dictionary for _, broadcast in runtime.asked[1:3]]
     assert_allclose(after[0][1], ATOMS[0], rtol=1e-12)
     assert_allclose(after[1][0], ATOMS[1], rtol=1e-12)
     # Without somebody to ask, they stay.
-    assert run(settings(n_init=4), Told(counts))[0].names == runtime.names
+    assert run(settings(population_rounds=4), Told(counts))[0].names == runtime.names
 
 
 @pytest.mark.parametrize("phase", ["population", "personal"])
 def test_a_phase_ends_where_it_settles(phase):
-    chosen = settings(n_init=4, n_perso=4, tolerance=0.2)
+    chosen = settings(population_rounds=4, personal_rounds=4, tol=0.2)
     falls = [8.0, 4.0, 3.9]
     before = [] if phase == "population" else [64.0, 32.0, 16.0, 8.0]
     saved, revived = [], []
@@ -168,7 +168,7 @@ def test_a_phase_ends_where_it_settles(phase):
 
 @pytest.mark.parametrize("done", range(1, 6))
 def test_a_fit_goes_on_where_it_stood(done):
-    chosen = settings(n_init=2, n_perso=3)
+    chosen = settings(population_rounds=2, personal_rounds=3)
     saved = []
     whole = run(chosen, save=saved.append)[0]
     rest = run(chosen, start=saved[done - 1])[0]
@@ -177,7 +177,7 @@ def test_a_fit_goes_on_where_it_stood(done):
 
 
 def test_a_fit_without_a_first_phase_goes_on_with_its_codes():
-    chosen = settings(Free(), n_init=0, n_perso=2)
+    chosen = settings(Free(), population_rounds=0, personal_rounds=2)
     stood = Standing(Broadcast(ATOMS), 0, 1)
     assert run(chosen, start=stood)[0].names == ["personal"] * 2
 
@@ -193,8 +193,8 @@ def test_subjects_never_seen_get_as_many_rounds_with_the_atoms_as_they_are():
 
 def test_a_phase_settles_by_its_own_rounds():
     """The last round of the first phase is no measure for the first of the second."""
-    chosen = settings(n_init=1, n_perso=2, tolerance=0.5)
+    chosen = settings(population_rounds=1, personal_rounds=2, tol=0.5)
     runtime = run(chosen, Told(objectives=[4.0, 4.0, 1.0]))[0]
     assert runtime.names == ["population"] + ["personal"] * 3 + ["recenter"]
-    exact = replace(chosen, tolerance=0.75)
+    exact = replace(chosen, tol=0.75)
     assert run(exact, Told(objectives=[4.0, 4.0, 1.0]))[1].stop_reason == StopReason.CONVERGED

@@ -56,7 +56,7 @@ def test_settings_know_what_a_transform_leaves_open(transform, warps, mixes, n_p
     ("transform", "schedule"), [(Identity(), (7, 0)), (Free(), (0, 7)), (Shift(), (4, 3))]
 )
 def test_all_rounds_go_where_they_make_sense(transform, schedule):
-    assert given(transform, n_init=4, n_perso=3).schedule == schedule
+    assert given(transform, population_rounds=4, personal_rounds=3).schedule == schedule
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_where_nothing_is_realigned_there_is_no_margin():
 def test_steps_are_those_asked_for_or_those_of_the_solver():
     assert given().fit_options == ("gauss-newton", N_FIT_STEPS)
     assert given(solver="polyak").fit_options == ("polyak", N_POLYAK_STEPS)
-    assert given(n_solver_steps=9).fit_options.n_steps == 9
+    assert given(solver_steps=9).fit_options.n_steps == 9
     assert given().copy_steps == 0
     assert given(update="robust").copy_steps == N_COPY_STEPS
     # Few of the exact solver, many of the other, and as many as let copies see parameters move.
@@ -126,7 +126,7 @@ def test_a_delta_below_all_numbers_is_the_smallest():
 
 def test_defaults_are_those_of_the_estimators():
     chosen = given()
-    assert (chosen.n_init, chosen.n_perso, chosen.tolerance) == (5, 5, 0.0)
+    assert (chosen.population_rounds, chosen.personal_rounds, chosen.tol) == (5, 5, 0.0)
     assert chosen.realign
     assert chosen.multistart
     assert not chosen.by_subject

@@ -5,7 +5,7 @@ import pytest
 import toy
 from numpy.testing import assert_allclose
 
-from percdl import PopCDL, load, suggest_atom_length
+from percdl import Algorithm, PopCDL, load, suggest_atom_length
 from percdl.exceptions import InvalidRecordingError
 
 
@@ -19,8 +19,8 @@ def beats(period, n_patterns, seed, n_times=256):
 
 
 def automatic(**options):
-    defaults = {"n_atoms": "auto", "atom_length": "auto", "penalty": "auto", "random_state": 0}
-    return PopCDL(**{**defaults, "n_init": 2, "n_perso": 1, **options})
+    rounds = Algorithm(population_rounds=2, personal_rounds=1)
+    return PopCDL(algorithm=rounds, random_state=0).set_params(**options)
 
 
 RECORDINGS = {n: [beats(22, n, seed) for seed in range(4)] for n in (1, 2)}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import small_models
 
-from percdl import Cohort, PopCDL
+from percdl import Cohort
 from percdl.analysis import bootstrap_atoms, estimate_uncertainty
 from percdl.analysis.bootstrap import match_to, resample_subjects
 from percdl.exceptions import InvalidParameterError
@@ -59,7 +59,7 @@ def test_it_agrees_with_the_formula_where_that_holds():
 
 def test_bad_arguments_are_refused():
     cohort = small_models.spaced_cohort(0)
-    model = PopCDL(**small_models.OPTIONS).fit(cohort)
+    model = small_models.make("PopCDL").fit(cohort)
     with pytest.raises(InvalidParameterError, match="n_draws=1"):
         bootstrap_atoms(model, cohort, n_draws=1)
     with pytest.raises(InvalidParameterError, match="recordings of the fit"):

@@ -6,6 +6,7 @@ import small_models
 from sklearn.model_selection import GridSearchCV, KFold
 
 from percdl import (
+    Cohort,
     Compose,
     Identity,
     PerCDL,
@@ -63,16 +64,16 @@ def test_scores_are_those_of_grid_search(cohort):
 
 
 def test_depth_and_width_make_a_warp(cohort):
-    model = small_models.make("PerCDL", n_perso=1)
+    model = small_models.make("PerCDL", personal_rounds=1)
     found = select(cohort, {"width": [3, 2]}, model, n_folds=2)
     assert list(found.table["width"]) == [2, 3]
-    assert found.model.get_params()["transform"] == TimeWarp(1, found.chosen["width"])
+    assert found.model.get_params()["transformation"] == TimeWarp(1, found.chosen["width"])
 
 
 @pytest.mark.parametrize(
     ("grid", "options", "message"),
     [
-        ({"n_atom": [1]}, {}, "which 'n_atom' is not: atom_length"),
+        ({"n_atom": [1]}, {}, "which 'n_atom' is not: algorithm, atom_length"),
         ({}, {}, "needs arguments of PopCDL"),
         ({"depth": [1]}, {}, "which 'depth' is not"),
         ({"n_atoms": [1]}, {"n_folds": 9}, "at most the number of recordings, 4"),
@@ -101,12 +102,13 @@ def test_one_call_gives_table_and_picture(cohort):
 
 def test_smaller_transforms_come_first_and_others_keep_theirs():
     warp, both = TimeWarp(2, 3), Compose(TimeWarp(2, 3), Rotation())
-    models = [PerCDL(atom_length=20, transform=t) for t in (Identity(), warp, both)]
-    sizes = [_size(model, 3) for model in models]
+    cohort = Cohort.from_arrays(np.zeros((1, 30, 3)))
+    models = [PerCDL(1, 20, t) for t in (Identity(), warp, both)]
+    sizes = [_size(model, cohort) for model in models]
     assert sizes == sorted(sizes)
     assert len(set(sizes)) == 3
-    rough = PerCDL(atom_length=20, transform=TimeWarp(2, 3, roughness=0.5))
-    varied = _model(rough, {"depth": 4}).get_params()["transform"]
+    rough = PerCDL(1, 20, TimeWarp(2, 3, roughness=0.5))
+    varied = _model(rough, {"depth": 4}).get_params()["transformation"]
     assert varied == TimeWarp(4, 3, roughness=0.5)
-    with pytest.raises(InvalidParameterError, match="Vary `transform` instead"):
+    with pytest.raises(InvalidParameterError, match="Vary `transformation` instead"):
         _model(models[2], {"depth": 4})

@@ -11,7 +11,7 @@ import small_models
 import toy
 from sklearn.exceptions import NotFittedError
 
-from percdl import Cohort, Compose, Gain, PerCDL, TimeWarp
+from percdl import Cohort, Compose, Gain, Huber, PerCDL, TimeWarp
 from percdl.analysis import estimate_uncertainty
 from percdl.analysis.bootstrap import resample_subjects
 from percdl.analysis.uncertainty import Linearization
@@ -48,7 +48,9 @@ def derivatives(transform, params, atom):
 def tangents(model, s, k):
     """Return T (L, L), J (L, M) and the derivative of the warp (L, M), in double precision."""
     with jax.enable_x64(True):
-        found = derivatives(model._get_transform(), model.params_[s, k], model.dictionary_[k])
+        found = derivatives(
+            model.resolve("transformation"), model.params_[s, k], model.dictionary_[k]
+        )
     return (np.asarray(x).reshape(LENGTH, -1) for x in found)
 
 
@@ -256,7 +258,7 @@ def test_one_person_is_enough_for_a_spread(model, cohort):
 
 def test_an_unfitted_model_is_refused(cohort):
     with pytest.raises(NotFittedError):
-        estimate_uncertainty(PerCDL(), cohort)
+        estimate_uncertainty(PerCDL(1, 50, penalty=0.01), cohort)
 
 
 def test_another_cohort_is_refused(model, cohort):
@@ -271,20 +273,22 @@ def test_models_without_a_likelihood_are_refused(cohort, population):
     separate = small_models.make("IndCDL").fit(small_models.spaced_cohort(0))
     with pytest.raises(InvalidParameterError, match="bootstrap_atoms"):
         estimate_uncertainty(separate, cohort)
-    balanced = copy(population).set_params(weighting="subjects")
+    balanced = copy(population).set_params(algorithm__weighting="subjects")
     with pytest.raises(InvalidParameterError, match="weighting='amplitude'"):
         estimate_uncertainty(balanced, cohort)
 
 
 def test_models_that_the_formula_does_not_know_are_refused(cohort, model):
-    for changes in ({"loss": "huber"}, {"transform": Compose(TimeWarp(1, 2), Gain())}):
+    for changes in ({"loss": Huber()}, {"transformation": Compose(TimeWarp(1, 2), Gain())}):
         with pytest.raises(InvalidParameterError, match="Use `bootstrap_atoms`"):
             estimate_uncertainty(copy(model).set_params(**changes), cohort)
 
 
 def test_models_that_chose_their_length_are_understood(cohort):
-    given = small_models.make("PopCDL", n_init=1, n_perso=0)
-    chosen = small_models.make("PopCDL", n_init=1, n_perso=0, atom_length="auto").fit(cohort)
+    given = small_models.make("PopCDL", population_rounds=1, personal_rounds=0)
+    chosen = small_models.make(
+        "PopCDL", population_rounds=1, personal_rounds=0, atom_length="auto"
+    ).fit(cohort)
     expected = estimate_uncertainty(given.fit(cohort), cohort).atom_se
     assert np.allclose(estimate_uncertainty(chosen, cohort).atom_se, expected)
 

@@ -8,7 +8,7 @@ from commands import MODEL, READ, contents, events_of, refused, run
 from small_models import assert_same_fit
 
 import percdl
-from percdl import Compose, Free, Gain, Identity, PerCDL, Rotation, TimeWarp
+from percdl import Algorithm, Compose, Free, Gain, Identity, PerCDL, Rotation, TimeWarp
 from percdl.cli.durations import in_samples
 from percdl.cli.model_options import ModelOptions
 
@@ -16,9 +16,16 @@ from percdl.cli.model_options import ModelOptions
 def fit_in_python(walks):
     cohort = percdl.Cohort.from_csv(walks, channels="x", sfreq=50)
     model = PerCDL(
-        2, 16, TimeWarp(1, 3), 0.3, n_init=2, n_perso=2, realign=False, multistart=False,
-        random_state=0, progress=False,
-    )  # fmt: skip
+        2,
+        16,
+        TimeWarp(1, 3),
+        0.3,
+        algorithm=Algorithm(
+            population_rounds=2, personal_rounds=2, realign=False, multistart=False
+        ),
+        random_state=0,
+        progress=False,
+    )
     return model.fit(cohort)
 
 
@@ -157,7 +164,7 @@ def test_transforms_have_names(name, expected):
 
 def test_a_ratio_takes_the_place_of_the_penalty():
     model = ModelOptions(penalty_ratio=0.1, atom_length="0.5s").build(100)
-    assert (model.penalty_ratio, model.atom_length, model.n_atoms) == (0.1, 50, "auto")
+    assert (model.penalty, model.atom_length, model.n_atoms) == ("10%", 50, "auto")
 
 
 def test_errors_of_our_own_are_told_and_shown_on_demand(walks, tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ import pytest
 from commands import READ, events_of, refused, run
 
 import percdl
+from percdl import Algorithm
 from percdl.estimators.automatic import Choices, choose
 from percdl.estimators.checkpoint import fit_with_checkpoints
 
@@ -41,7 +42,13 @@ def test_info_of_a_model_made_in_python(model_file, tmp_path):
 
 def test_info_of_a_checkpoint(walks, tmp_path):
     cohort = percdl.Cohort.from_csv(walks, channels="x", sfreq=50)
-    model = percdl.PopCDL(2, 16, 0.3, n_init=1, n_perso=1, realign=False, random_state=0)
+    model = percdl.PopCDL(
+        2,
+        16,
+        0.3,
+        algorithm=Algorithm(population_rounds=1, personal_rounds=1, realign=False),
+        random_state=0,
+    )
     fit_with_checkpoints(model, cohort, tmp_path / "c", settings={"sfreq": 50.0})
     described = json.loads(run("info", tmp_path / "c", "--json").stdout)
     assert described["checkpoint_of"] == "PopCDL"

@@ -1,5 +1,6 @@
 """Models fitted once for all tests of the estimators; tests must leave them as they are."""
 
+import jaxtyping
 import pytest
 import small_models
 
@@ -20,3 +21,12 @@ def fitted_models(cohort):
 def fitted(request, fitted_models):
     """Each of the three models, fitted to ``cohort``."""
     return fitted_models[request.param]
+
+
+@pytest.fixture
+def any_types():
+    """Let constructors take anything, as they do where types are not checked."""
+    before = jaxtyping.config.jaxtyping_disable
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", before)

@@ -7,9 +7,30 @@ import pytest
 import toy
 from numpy.testing import assert_array_equal
 from sklearn.exceptions import NotFittedError
-from small_models import NAMES, SFREQ, SUBJECTS, TABLE, make, spaced_cohort, spaced_recordings
+from small_models import (
+    NAMES,
+    SFREQ,
+    SUBJECTS,
+    TABLE,
+    assert_same_fit,
+    make,
+    spaced_cohort,
+    spaced_recordings,
+)
 
-from percdl import Cohort, Compose, Free, IndCDL, L1Coder, PerCDL, PopCDL, Recording, TimeWarp
+from percdl import (
+    Cohort,
+    Compose,
+    Free,
+    Huber,
+    IndCDL,
+    L0Coder,
+    L1Coder,
+    PerCDL,
+    PopCDL,
+    Recording,
+    TimeWarp,
+)
 from percdl.algorithm.local import Site
 from percdl.estimators import Motif
 from percdl.estimators.base import BaseCDL
@@ -54,7 +75,9 @@ def test_record_shorter_than_the_atom(name):
 
 
 def test_record_as_long_as_the_atom_is_enough():
-    model = make("PopCDL", n_init=1, n_perso=0).fit(with_record(2, toy.patterns()[0]))
+    model = make("PopCDL", population_rounds=1, personal_rounds=0).fit(
+        with_record(2, toy.patterns()[0])
+    )
     assert model.events_.query("subject == '2'")["onset_sample"].tolist() == [0]
 
 
@@ -234,68 +257,119 @@ def test_motif_in_a_gap():
 WRONG_ARGUMENTS = [
     *(("n_atoms", value, "an integer of at least 1") for value in (0, -1, 2.0, True, "2", None)),
     *(("atom_length", value, "an integer of at least 3") for value in (0, -5, 2, 16.0, True)),
+    *(("atom_length", text, "a duration such as '0.6s'") for text in ("0.6", "1 min", "-1s")),
     *(("penalty", value, "finite number of at least 0") for value in (-1.0, np.nan, np.inf, "1")),
-    *(("tol", value, "a finite number of at least 0") for value in (-1e-9, np.nan, None)),
-    *((name, -1, "an integer of at least 0") for name in ("n_init", "n_perso", "min_gap")),
-    *((name, 0, "integer of at least 1") for name in ("n_restarts", "chunk_rows")),
-    ("max_activations", 0, "an integer of at least 1"),
-    *((name, 2**70, f"at most {2**31 - 1}") for name in ("n_atoms", "min_gap", "max_activations")),
+    ("n_restarts", 0, "an integer of at least 1"),
+    ("n_atoms", 2**70, r"below 2\*\*31"),
     *(("random_state", value, "an integer from 0 to 4294967295") for value in (-1, 2**32, "a")),
-    ("weighting", "none", "must be one of 'amplitude', 'subjects'"),
-    ("dtype", "float16", "must be one of 'float32', 'float64'"),
-    ("dtype", np.float32, "must be one of 'float32', 'float64'"),
-    ("progress", "yes", "must be one of 'auto', True, False"),
-    ("signed", "no", "must be one of True, False"),
-    ("realign", None, "must be one of True, False"),
+    ("dtype", "float16", "one of 'float32', 'float64'"),
+    ("dtype", np.float32, "one of 'float32', 'float64'"),
+    ("progress", "yes", "True or False or 'auto'"),
+    ("loss", "huber", r"'squared' or `Huber\(\.\.\.\)`"),
+    ("coder", "l1", r"`L0Coder\(\.\.\.\)`, `L1Coder\(\.\.\.\)` or None"),
+    ("algorithm", {"tol": 1.0}, r"`Algorithm\(\.\.\.\)` or None"),
 ]
-WRONG_FOR_PERCDL = [
-    ("centering", "mean", "must be one of 'refit', 'paper', 'off'"),
-    ("centering", ["off"], "must be one of 'refit', 'paper', 'off'"),
-    ("solver", "newton", "must be one of 'gauss-newton', 'polyak'"),
-    ("update", "mean", "must be one of 'closed-form', 'robust'"),
-    ("multistart", "yes", "must be one of True, False"),
-    ("n_solver_steps", 0, "must be an integer of at least 1"),
-    ("transform", "warp", r"must be a Transform, e\.g\. `TimeWarp\(\)`"),
-    ("transform", TimeWarp, r"must be a Transform, e\.g\. `TimeWarp\(\)`"),
+WRONG_TRANSFORMATIONS = [
+    ("transformation", "warp", r"a Transform, e\.g\. `TimeWarp\(\)`"),
+    ("transformation", TimeWarp, r"a Transform, e\.g\. `TimeWarp\(\)`"),
+]
+WRONG_PARTS = [
+    *(("algorithm", "tol", value, "a finite number of at least 0") for value in (-1e-9, np.nan)),
+    ("algorithm", "population_rounds", -1, "an integer of at least 0"),
+    ("algorithm", "personal_rounds", 1.0, "an integer of at least 0"),
+    ("algorithm", "chunk_rows", 0, "an integer of at least 1"),
+    ("algorithm", "solver_steps", 0, "an integer of at least 1"),
+    ("algorithm", "weighting", "none", "one of 'amplitude', 'subjects'"),
+    ("algorithm", "realign", None, "True or False"),
+    ("algorithm", "multistart", "yes", "True or False"),
+    ("algorithm", "centering", "mean", "one of 'refit', 'paper', 'off'"),
+    ("algorithm", "centering", ["off"], "one of 'refit', 'paper', 'off'"),
+    ("algorithm", "solver", "newton", "one of 'gauss-newton', 'polyak'"),
+    ("algorithm", "update", "mean", "one of 'closed-form', 'robust'"),
+    ("coder", "min_gap", -1, "an integer of at least 0"),
+    ("coder", "min_gap", 2**70, r"below 2\*\*31"),
+    ("coder", "max_activations", 0, "an integer of at least 1"),
+    ("coder", "signed", "no", "True or False"),
 ]
 
 
 @pytest.mark.parametrize(
     ("model", "name", "value", "message"),
     [(m, *wrong) for m in (PerCDL, PopCDL, IndCDL) for wrong in WRONG_ARGUMENTS]
-    + [(PerCDL, *wrong) for wrong in WRONG_FOR_PERCDL],
+    + [(PerCDL, *wrong) for wrong in WRONG_TRANSFORMATIONS],
 )
 def test_argument_out_of_range(model, name, value, message):
-    estimator = model().set_params(**{name: value})
+    estimator = model(1, 50, penalty=0.01).set_params(**{name: value})
     with pytest.raises(InvalidParameterError) as caught:
         estimator.fit(np.zeros((2, 60)))
     assert str(caught.value).startswith(f"`{model.__name__}({name}={value!r})` must be ")
     assert caught.match(message)
 
 
+@pytest.mark.parametrize(("argument", "name", "value", "message"), WRONG_PARTS)
+def test_argument_of_a_nested_object_out_of_range(any_types, argument, name, value, message):
+    estimator = PopCDL(1, 50, penalty=0.01).set_params(**{f"{argument}__{name}": value})
+    owner = {"algorithm": "Algorithm", "coder": "L0Coder"}[argument]
+    with pytest.raises(InvalidParameterError) as caught:
+        estimator.fit(np.zeros((2, 60)))
+    assert str(caught.value).startswith(f"`{owner}({name}={value!r})` must be ")
+    assert caught.match(message)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("transform", "`transformation`"),
+        ("n_init", r"`algorithm=Algorithm\(population_rounds=\.\.\.\)`"),
+        ("tol", r"`algorithm=Algorithm\(tol=\.\.\.\)`"),
+        ("min_gap", r"`coder=L0Coder\(min_gap=\.\.\.\)`"),
+        ("penalty_ratio", r'`penalty="10%"`'),
+        ("huber_delta", r"`loss=Huber\(delta\)`"),
+    ],
+)
+@pytest.mark.parametrize("model", [PerCDL, PopCDL, IndCDL])
+def test_names_of_version_0_1_are_refused_with_the_new_ones(model, old, new):
+    message = rf"`{model.__name__}` has no argument `{old}` since version 0\.2\. Use .*{new}"
+    with pytest.raises(TypeError, match=message):
+        model(**{old: 1})
+    with pytest.raises(TypeError, match=message):
+        model().set_params(**{old: 1})
+
+
+def test_durations_are_those_of_the_sampling_rate(cohort):
+    rules = {"coder": L0Coder(min_gap="0.1s"), "atom_length": "320ms"}
+    model, same = make("PopCDL", **rules), make("PopCDL", coder=L0Coder(min_gap=5))
+    assert_same_fit(model.fit(cohort), same.fit(cohort))
+    assert model.atom_length_ == 16
+    with refuses(
+        InvalidParameterError, "`atom_length='20ms'` is 1 sample.* at 50 Hz, but an atom"
+    ):
+        make("PopCDL", atom_length="20ms").fit(cohort)
+
+
 def test_a_penalty_that_no_number_can_hold():
     with pytest.raises(InvalidParameterError, match="finite number of at least 0"):
-        PerCDL(penalty=10**400).fit(np.zeros((2, 60)))
+        PerCDL(1, 50, penalty=10**400).fit(np.zeros((2, 60)))
 
 
 def test_robust_update_needs_a_common_atom():
-    model = make("PerCDL", transform=Free(), update="robust")
-    with refuses(InvalidParameterError, r"moves copies .* `transform=Free\(\)` .* Leave out"):
+    model = make("PerCDL", transformation=Free(), update="robust")
+    with refuses(InvalidParameterError, r"moves copies .* `Free\(\)` .* Leave out"):
         model.fit(spaced_recordings(0))
 
 
 def test_transform_out_of_range():
     with refuses(InvalidParameterError, r"`TimeWarp\(depth=0\)` must be an integer of at least 1"):
-        make("PerCDL", transform=TimeWarp(0, 3)).fit(spaced_recordings(0))
+        make("PerCDL", transformation=TimeWarp(0, 3)).fit(spaced_recordings(0))
     too_many = r"`TimeWarp\(depth \* width=90000\)` must be an integer .* at most 65536"
     with refuses(InvalidParameterError, too_many):
-        make("PerCDL", transform=TimeWarp(300, 300)).fit(spaced_recordings(0))
+        make("PerCDL", transformation=TimeWarp(300, 300)).fit(spaced_recordings(0))
 
 
-@pytest.mark.parametrize("n_init", [2, 0])
+@pytest.mark.parametrize("population_rounds", [2, 0])
 @pytest.mark.parametrize("name", NAMES)
-def test_penalty_above_everything(name, n_init, cohort):
-    model = make(name, penalty=1e6, n_init=n_init)
+def test_penalty_above_everything(name, population_rounds, cohort):
+    model = make(name, penalty=1e6, population_rounds=population_rounds)
     with pytest.warns(NoActivationWarning, match="Every activation is zero.*Lower `penalty`"):
         model.fit(cohort)
     assert model.stop_reason_.startswith("Every activation is zero: the penalty exceeds")
@@ -343,12 +417,11 @@ def test_an_atom_nobody_has_is_named_and_left_as_it_was(cohort):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"huber_delta": 0.5}, "`huber_delta=0.5` was given, but the loss is 'squared'.*loss='hu"),
-        ({"loss": "huber", "huber_delta": -1.0}, "`huber_delta=-1.0` must be a finite number abo"),
-        ({"loss": "huber", "huber_delta": np.inf}, "`huber_delta=inf` must be a finite number"),
-        ({"loss": "huber", "coder": L1Coder()}, "loss='huber'.*needs the exact coder. Leave out"),
-        ({"penalty": "auto", "coder": L1Coder()}, "penalties for the exact coder only. Give `pe"),
-        ({"transform": Free(), "update": "robust"}, "`transform=Free.*` nobody's atom depends on"),
+        ({"loss": Huber(-1.0)}, r"`Huber\(delta=-1.0\)` must be a finite number above 0"),
+        ({"loss": Huber(np.inf)}, r"`Huber\(delta=inf\)` must be a finite number above 0"),
+        ({"loss": Huber(), "coder": L1Coder()}, "needs the exact coder. Leave out"),
+        ({"penalty": "auto", "coder": L1Coder()}, "chosen for the exact coder only. Give `penal"),
+        ({"transformation": Free(), "update": "robust"}, "`Free.*` no personal atom depends on"),
     ],
 )
 def test_options_that_contradict_one_another(options, message):
@@ -365,7 +438,7 @@ def test_options_that_contradict_one_another(options, message):
 )
 def test_stages_that_cannot_be_composed(stages, message):
     with refuses(InvalidParameterError, message):
-        make("PerCDL", transform=Compose(*stages)).fit(spaced_cohort(0))
+        make("PerCDL", transformation=Compose(*stages)).fit(spaced_cohort(0))
 
 
 class FirstRoundError(Exception):
@@ -385,7 +458,7 @@ def no_rounds(monkeypatch):
     monkeypatch.setattr(Site, "_prepare_programs", lambda *_: None)
 
 
-@pytest.mark.parametrize("loss", ["squared", "huber"])
+@pytest.mark.parametrize("loss", ["squared", Huber()])
 @pytest.mark.parametrize(
     ("values", "message"),
     [

@@ -63,8 +63,8 @@ def test_the_result_is_that_of_a_fit_in_one_go(n_rounds, cohort, tmp_path):
         {"tol": 0.5},
         {"realign": True},
         {"coder": L1Coder(n_steps=20)},
-        {"transform": Identity()},
-        {"n_init": 0, "n_perso": 3},
+        {"transformation": Identity()},
+        {"population_rounds": 0, "personal_rounds": 3},
     ],
     ids=["restarts", "tolerance", "realign", "overlap", "identity", "no first phase"],
 )
@@ -116,7 +116,7 @@ def test_other_arguments_or_recordings_are_refused(cohort, tmp_path):
 
 def test_another_device_or_version_is_refused(cohort, tmp_path, monkeypatch):
     checkpoint = interrupted(make("PopCDL"), cohort, tmp_path / "at", 1)
-    checkpoint.content["parameters"]["chunk_rows"] = 1
+    checkpoint.content["parameters"]["algorithm"]["chunk_rows"] = 1
     with pytest.raises(InvalidParameterError, match="on another kind of device"):
         fit_with_checkpoints(make("PopCDL", chunk_rows=1), cohort, None, resume=checkpoint)
     checkpoint.content["version"] = "0.0.1"

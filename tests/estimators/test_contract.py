@@ -3,7 +3,6 @@
 import copy
 import pickle
 
-import jaxtyping
 import numpy as np
 import pandas as pd
 import pytest
@@ -19,17 +18,16 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from small_models import NAMES, make, spaced_recordings
 
-from percdl import Identity, IndCDL, PerCDL, PopCDL, TimeWarp
+from percdl import Algorithm, Identity, IndCDL, L0Coder, PerCDL, PopCDL, TimeWarp
 
 TINY = {
     "n_atoms": 1,
     "atom_length": 3,
     "penalty": 0.0,
-    "signed": True,
-    "n_init": 1,
-    "n_perso": 1,
-    "realign": False,
-    "chunk_rows": 4,
+    "coder": L0Coder(signed=True),
+    "algorithm": Algorithm(
+        population_rounds=1, personal_rounds=1, realign=False, multistart=False, chunk_rows=4
+    ),
     "init": np.array([[[0.0], [1.0], [0.5]]]),
 }
 SHORT = "its recordings have 1 or 2 samples, fewer than the shortest atom; refused"
@@ -50,17 +48,12 @@ EXPECTED_FAILED = {
 }
 
 
-@pytest.fixture
-def any_types():
-    """Let constructors take anything, as they do where types are not checked."""
-    before = jaxtyping.config.jaxtyping_disable
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", before)
-
-
 @parametrize_with_checks(
-    [PopCDL(**TINY), IndCDL(**TINY), PerCDL(transform=TimeWarp(1, 2), multistart=False, **TINY)],
+    [
+        PopCDL(**TINY),
+        IndCDL(**TINY),
+        PerCDL(transformation=TimeWarp(1, 2), **TINY),
+    ],
     expected_failed_checks=lambda estimator: EXPECTED_FAILED,
 )
 def test_scikit_learn_check(estimator, check, any_types):
@@ -88,15 +81,15 @@ def test_clone_keeps_arguments_and_forgets_the_fit(fitted):
         twin.transform(spaced_recordings(0))
 
 
-def test_the_argument_transform_and_the_method_live_together(cohort):
+def test_the_transformation_is_an_argument_and_transform_a_method(cohort):
     warp = TimeWarp(1, 3)
-    model = make("PerCDL", transform=warp)
-    assert model.get_params()["transform"] is warp
+    model = make("PerCDL", transformation=warp)
+    assert model.get_params()["transformation"] is warp
     assert model.fit(cohort).transform(cohort).shape == (4, 2 * 3)
-    assert model.set_params(transform=Identity()) is model
-    assert model.get_params()["transform"] == Identity()
-    assert clone(model).get_params()["transform"] == Identity()
-    assert "transform=Identity()" in repr(model)
+    assert model.set_params(transformation=Identity()) is model
+    assert model.get_params()["transformation"] == Identity()
+    assert clone(model).get_params()["transformation"] == Identity()
+    assert "transformation=Identity()" in repr(model)
     assert model.fit(cohort).params_.shape == (4, 2, 0)
     assert model.transform(cohort).shape == (4, 0)
     assert callable(PerCDL.transform)

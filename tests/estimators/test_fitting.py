@@ -118,7 +118,7 @@ def test_missing_samples_leave_the_events_where_they_are(name, fitted_models, co
 def test_rules_of_the_code_are_obeyed(cohort):
     mirrored = Cohort.from_arrays([-r.values for r in cohort], sfreq=SFREQ, subjects=SUBJECTS)
     rules = {"signed": True, "min_gap": 12, "max_activations": 2}
-    events = make("PopCDL", n_init=1, n_perso=0, **rules).fit(mirrored).events_
+    events = make("PopCDL", population_rounds=1, personal_rounds=0, **rules).fit(mirrored).events_
     assert (events["amplitude"] < 0).any()
     assert events.groupby("subject").size().tolist() == [2] * 4
     assert (events.groupby("subject")["onset_sample"].diff().dropna() >= toy.LENGTH + 12).all()
@@ -126,21 +126,20 @@ def test_rules_of_the_code_are_obeyed(cohort):
 
 def test_arguments_reach_the_algorithm(cohort):
     chosen = {
-        "weighting": "subjects", "n_init": 7, "n_perso": 9, "realign": True, "multistart": True,
-        "centering": "paper", "solver": "polyak", "n_solver_steps": 11, "dtype": "float64",
-        "update": "robust",
-        "penalty": 0.7, "n_atoms": 3, "atom_length": 21, "transform": TimeWarp(2, 4),
+        "weighting": "subjects", "population_rounds": 7, "personal_rounds": 9,
+        "realign": True, "multistart": True, "tol": 0.125, "chunk_rows": 3,
+        "centering": "paper", "solver": "polyak", "solver_steps": 11, "dtype": "float64",
+        "update": "robust", "penalty": 0.7, "n_atoms": 3, "atom_length": 21,
     }  # fmt: skip
     numbers = Choices(n_atoms=3, atom_length=21, penalty=0.7)
-    settings = make("PerCDL", tol=0.125, **chosen)._settings(cohort, numbers)
+    settings = make("PerCDL", **chosen)._settings(cohort, numbers)
     assert {name: getattr(settings, name) for name in chosen} == chosen
-    assert settings.tolerance == 0.125
     assert settings.n_channels == 1
-    assert PerCDL()._settings(cohort, numbers).transform == TimeWarp()
+    assert PerCDL(1, 50, penalty=0.01)._settings(cohort, numbers).transform == TimeWarp()
 
 
 def test_without_rounds_the_first_dictionary_is_coded(cohort):
-    model = make("PopCDL", n_init=0, n_perso=0).fit(cohort)
+    model = make("PopCDL", population_rounds=0, personal_rounds=0).fit(cohort)
     first = OPTIONS["init"]
     assert_allclose(model.dictionary_, first / np.sqrt((first**2).sum((1, 2), keepdims=True)))
     assert list(model.history_["phase"]) == ["final"]
@@ -160,7 +159,12 @@ def test_random_state_decides_everything(cohort):
 
 def test_more_restarts_never_end_higher(cohort):
     def objective(n_restarts, seed):
-        chosen = {"n_restarts": n_restarts, "random_state": seed, "n_init": 1, "n_perso": 0}
+        chosen = {
+            "n_restarts": n_restarts,
+            "random_state": seed,
+            "population_rounds": 1,
+            "personal_rounds": 0,
+        }
         return make("PopCDL", init="auto", **chosen).fit(cohort).objective_
 
     ends = np.array([[objective(n, seed) for n in (1, 2, 4)] for seed in range(4)])
@@ -172,7 +176,12 @@ def test_restarts_keep_what_belongs_to_the_best(cohort):
     """The events and the objective are those of the dictionary returned."""
     energy = sum((r.values**2).sum() for r in cohort)
     for seed in range(4):
-        chosen = {"n_restarts": 3, "random_state": seed, "n_init": 1, "n_perso": 0}
+        chosen = {
+            "n_restarts": 3,
+            "random_state": seed,
+            "population_rounds": 1,
+            "personal_rounds": 0,
+        }
         model = make("PopCDL", init="auto", **chosen).fit(cohort)
         residual = (1 - share_explained(model, cohort)) * energy
         assert model.objective_ == pytest.approx(residual + 0.3 * len(model.events_), rel=1e-5)
@@ -184,7 +193,9 @@ def test_motifs_start_from_named_segments():
     motifs = [Motif("Bo", 4), Motif("Di", 40)]
     cut = np.stack([cohort["Bo"].values[4:20], cohort["Di"].values[40:56]])
     assert_same_fit(make("PopCDL", init=motifs).fit(cohort), make("PopCDL", init=cut).fit(cohort))
-    alone = make("PopCDL", n_atoms=1, init=Motif("Bo", 4), n_init=0, n_perso=0).fit(cohort)
+    alone = make(
+        "PopCDL", n_atoms=1, init=Motif("Bo", 4), population_rounds=0, personal_rounds=0
+    ).fit(cohort)
     assert_allclose(alone.dictionary_[0], cut[0] / np.sqrt((cut[0] ** 2).sum()))
 
 
@@ -207,7 +218,9 @@ def test_warps_read_the_common_atoms(fitted_models):
     model = fitted_models["PerCDL"]
     assert model.warps_.shape == (len(model.subjects_), 2, 1, model.atom_length_)
     read = [
-        model._get_transform().resample(jnp.asarray(atom), jnp.asarray(model.warps_[:, k]))
+        model.resolve("transformation").resample(
+            jnp.asarray(atom), jnp.asarray(model.warps_[:, k])
+        )
         for k, atom in enumerate(model.dictionary_)
     ]
     np.testing.assert_allclose(model.personal_dictionary_, np.stack(read, 1), atol=1e-5)

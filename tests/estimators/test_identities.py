@@ -23,7 +23,7 @@ from percdl import Cohort, Free, Identity, PerCDL, TimeWarp
 @pytest.mark.parametrize("seed", [0, 1])
 def test_percdl_contains_the_other_models(transform, special, seed):
     arrays = toy.recordings(seed, (97, 110, 118, 128))
-    general = make("PerCDL", transform=transform, multistart=True).fit(arrays)
+    general = make("PerCDL", transformation=transform, multistart=True).fit(arrays)
     assert_same_fit(general, make(special).fit(arrays), rtol=1e-6, atol=1e-6)
     assert len(general.events_) > 8
 
@@ -41,12 +41,12 @@ def test_indcdl_is_popcdl_for_each_person(realign, seed):
         "init": np.roll(toy.first_guess(seed), 2, axis=1),
         "realign": realign,
         "dtype": "float64",
-        "n_init": 1,
+        "population_rounds": 1,
     }
-    everyone = make("IndCDL", n_perso=3, **options).fit(cohort)
+    everyone = make("IndCDL", personal_rounds=3, **options).fit(cohort)
     objective = 0.0
     for s, subject in enumerate(SUBJECTS):
-        alone = make("PopCDL", n_perso=4, **options).fit(cohort.select(subject))
+        alone = make("PopCDL", personal_rounds=4, **options).fit(cohort.select(subject))
         assert_allclose(everyone.personal_dictionary_[s], alone.dictionary_, atol=1e-12)
         own = everyone.events_[everyone.events_["subject"] == subject].reset_index(drop=True)
         exact = ["subject", "atom", "onset_sample", "onset_seconds"]

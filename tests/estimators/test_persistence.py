@@ -70,10 +70,10 @@ def test_what_is_saved_comes_back(name, fitted_models, model_files, cohort):
 
 
 ARGUMENTS = {
-    "warp": {"transform": TimeWarp(2, 5, "linear", per_channel=True)},
-    "identity": {"transform": Identity()},
-    "free": {"transform": Free()},
-    "default transform": {"transform": None},
+    "warp": {"transformation": TimeWarp(2, 5, "linear", per_channel=True)},
+    "identity": {"transformation": Identity()},
+    "free": {"transformation": Free()},
+    "default transform": {"transformation": None},
     "motif": {"init": Motif("Ada", 4)},
     "motifs": {"init": [Motif("Ada", 4), Motif("Zoë \N{SNOWMAN}", 9)]},
     "word": {"init": "auto", "random_state": 3, "n_restarts": 4},
@@ -95,9 +95,9 @@ def test_arguments_come_back(case):
 
 def test_a_model_that_would_not_load_is_not_saved(model_files, tmp_path):
     changes = {
-        "params_": lambda model: model.set_params(transform=TimeWarp(2, 5)),
+        "params_": lambda model: model.set_params(transformation=TimeWarp(2, 5)),
         "n_activations_": lambda model: setattr(model, "events_", model.events_[1:]),
-        "depth": lambda model: model.set_params(transform=TimeWarp(0, 3)),
+        "depth": lambda model: model.set_params(transformation=TimeWarp(0, 3)),
     }
     for words, change in changes.items():
         model = percdl.load(model_files["PerCDL"])
@@ -111,11 +111,11 @@ def test_numbers_of_numpy_and_other_arrays_become_plain(model_files, tmp_path):
     import jax
 
     model = percdl.load(model_files["PopCDL"])
-    model.set_params(penalty=np.float32(0.5), n_init=np.int64(3), signed=np.True_)
+    model.set_params(penalty=np.float32(0.5), n_restarts=np.int64(3))
     model.set_params(init=jax.numpy.ones((2, 16, 1)), random_state=np.random.RandomState(0))
     model.save(tmp_path / "model")
     found = percdl.load(tmp_path / "model").get_params()
-    assert (found["penalty"], found["n_init"], found["signed"]) == (0.5, 3, True)
+    assert (found["penalty"], found["n_restarts"]) == (0.5, 3)
     assert_array_equal(found["init"], np.ones((2, 16, 1)))
     assert found["random_state"] is None  # a generator that was used up
 
@@ -214,9 +214,11 @@ def test_altered_content_with_a_checksum_to_match(model_files, damaged):
         lambda content: content.update(model="os.system"),
         lambda content: content.update(parameters=[1]),
         lambda content: content["parameters"].update(shell=1),
-        lambda content: content["parameters"].update(init={"transform": "eval"}),
+        lambda content: content["parameters"].update(init={"class": "eval"}),
         lambda content: content["fitted"].pop("subjects_"),
-        lambda content: content["parameters"].update(init={"compose": [{"transform": "eval"}]}),
+        lambda content: content["parameters"].update(
+            init={"class": "Compose", "stages": [{"class": "eval"}]}
+        ),
         lambda content: content["tables"].update(events_=None),
         lambda content: content["tables"].update(history_={}),
     ):

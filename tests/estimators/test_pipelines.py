@@ -52,7 +52,7 @@ def steps(**options):
     """Return the usual steps: parameters, NaN where an atom is absent filled in, scaled."""
     return Pipeline(
         [
-            ("percdl", make("PerCDL", n_init=1, n_perso=2, **options)),
+            ("percdl", make("PerCDL", population_rounds=1, personal_rounds=2, **options)),
             ("fill", SimpleImputer(keep_empty_features=True)),
             ("scale", StandardScaler()),
             ("classify", LogisticRegression()),
@@ -101,68 +101,73 @@ def test_grid_reaches_parameters_by_their_path(walkers):
 def test_grid_tries_transforms(walkers):
     """Each is scored as it would be by hand, and the best is what the search ends with."""
     warps, folds = [TimeWarp(1, 2), TimeWarp(1, 3)], StratifiedKFold(2)
-    search = GridSearchCV(steps(), {"percdl__transform": warps}, cv=folds)
+    search = GridSearchCV(steps(), {"percdl__transformation": warps}, cv=folds)
     search.fit(walkers, walkers.groups)
     for warp, mean in zip(warps, search.cv_results_["mean_test_score"], strict=True):
-        by_hand = cross_val_score(steps(transform=warp), walkers, walkers.groups, cv=folds)
+        by_hand = cross_val_score(steps(transformation=warp), walkers, walkers.groups, cv=folds)
         assert mean == pytest.approx(by_hand.mean())
-    chosen = search.best_params_["percdl__transform"]
+    chosen = search.best_params_["percdl__transformation"]
     assert chosen == warps[np.argmax(search.cv_results_["mean_test_score"])]
     best = search.best_estimator_["percdl"]
-    assert best.get_params()["transform"] == chosen
+    assert best.get_params()["transformation"] == chosen
     assert best.params_.shape[2] == chosen.n_params(toy.LENGTH, 1)
 
 
 def test_grid_by_the_score_of_the_model_prefers_a_transform_that_fits(walkers):
     """Warped atoms are explained better by warps than by one shape for all."""
     transforms = [Identity(), TimeWarp(1, 3)]
-    model = make("PerCDL", n_init=1)
-    search = GridSearchCV(model, {"transform": transforms}, cv=KFold(2)).fit(walkers)
-    assert search.best_params_ == {"transform": TimeWarp(1, 3)}
+    model = make("PerCDL", population_rounds=1)
+    search = GridSearchCV(model, {"transformation": transforms}, cv=KFold(2)).fit(walkers)
+    assert search.best_params_ == {"transformation": TimeWarp(1, 3)}
 
 
 @pytest.mark.parametrize("transform", [TimeWarp(2, 4), Identity(), Free(), None])
 def test_clones_keep_the_transform(transform):
-    pipeline = steps(transform=transform)
+    pipeline = steps(transformation=transform)
     twin = clone(pipeline)
-    assert twin.get_params()["percdl__transform"] == transform
+    assert twin.get_params()["percdl__transformation"] == transform
     assert "percdl__atom_length" in twin.get_params()
-    twin.set_params(percdl__transform=TimeWarp(1, 5), percdl__n_perso=7)
-    assert twin["percdl"].get_params()["transform"] == TimeWarp(1, 5)
-    assert pipeline.get_params()["percdl__transform"] == transform
+    twin.set_params(percdl__transformation=TimeWarp(1, 5), percdl__algorithm__personal_rounds=7)
+    assert twin["percdl"].get_params()["transformation"] == TimeWarp(1, 5)
+    assert pipeline.get_params()["percdl__transformation"] == transform
 
 
 def test_grid_reaches_into_the_transform(walkers):
     """The same as a grid of transforms; the transform given is left as it was."""
     given = TimeWarp(1, 2)
-    grid = {"percdl__transform__width": [2, 3]}
-    search = GridSearchCV(steps(transform=given), grid, cv=StratifiedKFold(2))
+    grid = {"percdl__transformation__width": [2, 3]}
+    search = GridSearchCV(steps(transformation=given), grid, cv=StratifiedKFold(2))
     search.fit(walkers, walkers.groups)
     for width, mean in zip((2, 3), search.cv_results_["mean_test_score"], strict=True):
-        model = steps(transform=TimeWarp(1, width))
+        model = steps(transformation=TimeWarp(1, width))
         by_hand = cross_val_score(model, walkers, walkers.groups, cv=StratifiedKFold(2))
         assert mean == pytest.approx(by_hand.mean())
     assert given == TimeWarp(1, 2)
-    width = search.best_params_["percdl__transform__width"]
-    assert search.best_estimator_["percdl"].get_params()["transform"] == TimeWarp(1, width)
+    width = search.best_params_["percdl__transformation__width"]
+    assert search.best_estimator_["percdl"].get_params()["transformation"] == TimeWarp(1, width)
 
 
 def test_arguments_of_the_transform_are_seen_and_set():
-    model = PerCDL(transform=TimeWarp(2, 4))
-    assert model.get_params()["transform__depth"] == 2
-    assert "transform__depth" not in model.get_params(deep=False)
-    assert model.set_params(transform__depth=3, penalty=0.5) is model
-    assert model.get_params()["transform"] == TimeWarp(3, 4)
-    assert model.set_params(transform=TimeWarp(1, 9), transform__depth=5).get_params()[
-        "transform"
+    model = PerCDL(1, 50, transformation=TimeWarp(2, 4), penalty=0.01)
+    assert model.get_params()["transformation__depth"] == 2
+    assert "transformation__depth" not in model.get_params(deep=False)
+    assert model.set_params(transformation__depth=3, penalty=0.5) is model
+    assert model.get_params()["transformation"] == TimeWarp(3, 4)
+    assert model.set_params(transformation=TimeWarp(1, 9), transformation__depth=5).get_params()[
+        "transformation"
     ] == TimeWarp(5, 9)
-    assert PerCDL().set_params(transform__width=7).get_params()["transform__width"] == 7
+    assert (
+        PerCDL(1, 50, penalty=0.01)
+        .set_params(transformation__width=7)
+        .get_params()["transformation__width"]
+        == 7
+    )
     with pytest.raises(
         InvalidParameterError, match=r"TimeWarp.*no argument 'dept', only depth, w"
     ):
-        model.set_params(transform__dept=3)
+        model.set_params(transformation__dept=3)
     with pytest.raises(InvalidParameterError, match=r"Identity.*only none at all"):
-        PerCDL(transform=Identity()).set_params(transform__depth=3)
+        PerCDL(1, 50, transformation=Identity(), penalty=0.01).set_params(transformation__depth=3)
     with pytest.raises(ValueError, match="Invalid parameter 'penalti'"):
         model.set_params(penalti=3)
 
@@ -170,11 +175,14 @@ def test_arguments_of_the_transform_are_seen_and_set():
 def test_two_models_side_by_side(walkers):
     """Warps and amplitudes as one table, each column named by the model it comes from."""
     union = FeatureUnion(
-        [("warp", make("PerCDL", n_init=1)), ("mean", make("PopCDL", n_init=1))]
+        [
+            ("warp", make("PerCDL", population_rounds=1)),
+            ("mean", make("PopCDL", population_rounds=1)),
+        ]
     ).set_output(transform="pandas")
     table = union.fit_transform(walkers)
     assert [name.partition("__")[0] for name in table.columns].count("warp") == 6
     warps_only = ColumnTransformer([("warps", "passthrough", table.columns[:6].tolist())])
     assert_array_equal(
-        warps_only.fit_transform(table), make("PerCDL", n_init=1).fit_transform(walkers)
+        warps_only.fit_transform(table), make("PerCDL", population_rounds=1).fit_transform(walkers)
     )

@@ -93,7 +93,7 @@ def test_all_rounds_are_run_without_a_tolerance(fitted):
 
 @pytest.mark.parametrize("name", ["PerCDL", "PopCDL", "IndCDL"])
 def test_a_large_tolerance_stops_each_phase_at_its_second_round(name, cohort):
-    model = make(name, tol=10.0, n_init=4, n_perso=4).fit(cohort)
+    model = make(name, tol=10.0, population_rounds=4, personal_rounds=4).fit(cohort)
     assert model.stop_reason_ == StopReason.CONVERGED
     assert "changed by less than `tol`" in model.stop_reason_
     rounds = model.history_.groupby("phase")["round"].max().drop("final")
@@ -102,7 +102,7 @@ def test_a_large_tolerance_stops_each_phase_at_its_second_round(name, cohort):
 
 
 def test_a_tolerance_stops_when_the_objective_has_settled(cohort):
-    model = make("PopCDL", tol=1e-6, n_init=30, n_perso=0).fit(cohort)
+    model = make("PopCDL", tol=1e-6, population_rounds=30, personal_rounds=0).fit(cohort)
     ends = model.history_.query("step == 'CSC' and phase == 'population'")["objective"].to_numpy()
     changes = np.abs(np.diff(ends)) / ends[:-1]
     assert 2 < len(ends) < 30

@@ -13,7 +13,7 @@ from percdl.exceptions import NoActivationWarning
 from percdl.runtimes.in_process import InProcess
 from percdl.transforms import Identity
 
-SETTINGS = toy.settings(Identity(), n_init=3, n_perso=0, realign=False)
+SETTINGS = toy.settings(Identity(), population_rounds=3, personal_rounds=0, realign=False)
 # Alternates from sample to sample, as no recording does: never worth its price.
 USELESS = np.where(np.arange(toy.LENGTH) % 2, 1.0, -1.0)[:, None]
 

@@ -1,5 +1,7 @@
 """ECG: how records are prepared, and all labels on a few synthetic beats."""
 
+from dataclasses import replace
+
 import pytest
 
 pytest.importorskip("matplotlib")
@@ -53,7 +55,8 @@ def few_and_fast(records):
             patch.setattr(module, "load_records", lambda n_members: records)
         for module in (find(label).load().__globals__ for label in LABELS):
             patch.setitem(module, "n_per_class", lambda study: N_MEMBERS)
-        patch.setattr(ecg_fits, "ROUNDS", {"n_init": 1, "n_perso": 1})
+        one = replace(ecg_fits.ALGORITHM, population_rounds=1, personal_rounds=1)
+        patch.setattr(ecg_fits, "ALGORITHM", one)
         patch.setattr(ecg_fits, "WARP", small)
         patch.setattr(ecg_classification, "FINE", small)
         few = {name: ecg_classification.FEATURE_SETS[name] for name in FEATURES}
@@ -89,7 +92,9 @@ def test_mean_amplitudes_scale_with_the_records():
     model = ecg_fits.fit(N_MEMBERS, ecg_fits.FILTERED, Modulation(3))
     cohort = ecg_fits.prepare(N_MEMBERS, ecg_fits.FILTERED)
     louder = cohort.apply(lambda x: 2 * x, "doubled")
-    again = ecg_fits.build(PerCDL, model.init, transform=Modulation(3), penalty=4.0).fit(louder)
+    again = ecg_fits.build(PerCDL, model.init, transformation=Modulation(3), penalty=4.0).fit(
+        louder
+    )
     assert_allclose(again.params_, model.params_, atol=1e-3)
     once, twice = (ecg_fits.mean_amplitudes(m, c) for m, c in ((model, cohort), (again, louder)))
     assert_allclose(twice, 2 * once, rtol=1e-4)

@@ -2,6 +2,8 @@
 
 import pytest
 
+from percdl import Algorithm
+
 pytest.importorskip("matplotlib")
 
 from dataclasses import replace
@@ -115,8 +117,8 @@ def few_walks(shared_data):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PERCDL_DATA", str(shared_data))
         patch.setattr(gait_fits, "load_gait", load_short_walks)
-        patch.setitem(gait_fits.ROUNDS, "n_init", 2)
-        patch.setitem(gait_fits.ROUNDS, "n_perso", 2)
+        few = Algorithm(population_rounds=2, personal_rounds=2)
+        patch.setattr(gait_fits, "ALGORITHM", few)
         patch.setattr(Study, "pick", lambda self, small, paper: 3)
         # Time warping has tests of its own, and takes long to compile.
         euclidean = gait_groups.atom_distance

@@ -15,7 +15,7 @@ from federation import (
 )
 from small_models import spaced_recordings
 
-from percdl import Cohort, Compose, L1Coder, Rotation, TimeWarp
+from percdl import Cohort, Compose, Huber, L1Coder, Rotation, TimeWarp
 from percdl.exceptions import FederationError
 from percdl.federated.front import FederatedPerCDL
 
@@ -45,9 +45,11 @@ def test_a_dozen_sites_some_with_one_subject(secure):
     lengths = [97 + 7 * i % 31 for i in range(sum(sizes))]
     cohort = make_cohort(5, lengths)
     sites = split(cohort, [f"site{i:02d}" for i in range(12)], sizes)
-    federation = FederatedPerCDL(double(n_init=1, n_perso=1), secure=secure).fit(sites)
+    federation = FederatedPerCDL(
+        double(population_rounds=1, personal_rounds=1), secure=secure
+    ).fit(sites)
     assert len(federation.sites_) == 12
-    assert_same_as_central(federation, double(n_init=1, n_perso=1).fit(cohort))
+    assert_same_as_central(federation, double(population_rounds=1, personal_rounds=1).fit(cohort))
 
 
 @SECURE
@@ -74,7 +76,7 @@ def test_a_site_where_an_atom_never_occurs(secure):
         ("IndCDL", {}),
         ("PerCDL", {"realign": True, "multistart": True}),
         ("PerCDL", {"coder": L1Coder(n_steps=20)}),
-        ("PerCDL", {"loss": "huber", "huber_delta": 0.5}),
+        ("PerCDL", {"loss": Huber(0.5)}),
         ("PerCDL", {"weighting": "subjects"}),
         ("PerCDL", {"centering": "off"}),
         ("PerCDL", {"update": "robust"}),
@@ -97,8 +99,11 @@ def test_a_gap_at_one_site_of_two_channels(gap, transform):
     arrays[5][40:60, gap] = np.nan
     cohort = cohort_of(arrays)
     options = {
-        "init": toy.first_guess(0, 2), "transform": transform, "n_init": 1, "n_perso": 1,
-    }  # fmt: skip
+        "init": toy.first_guess(0, 2),
+        "transformation": transform,
+        "population_rounds": 1,
+        "personal_rounds": 1,
+    }
     federation = FederatedPerCDL(double(**options)).fit(split(cohort, sizes=(1, 2, 3)))
     assert_same_as_central(federation, double(**options).fit(cohort))
 

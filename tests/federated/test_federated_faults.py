@@ -121,7 +121,7 @@ def test_survivors_answer_again_without_computing_again(four, monkeypatch):
         "population_round",
         lambda self, broadcast: calls.append(1) or before(self, broadcast),
     )
-    federation = fit(wire, double("PopCDL", n_init=1, n_perso=0))
+    federation = fit(wire, double("PopCDL", population_rounds=1, personal_rounds=0))
     # Two rounds, the first of them asked twice: every site computes each once.
     assert (federation.audit_["kind"] == "population").sum() == 3
     assert len(calls) == 2 * len(four)

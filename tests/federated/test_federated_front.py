@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from federation import FaultyWire, cohort_of, double, make_cohort, split
 
-from percdl import Custom, PerCDL, PopCDL, load, make_synthetic
+from percdl import Algorithm, Custom, Huber, PerCDL, PopCDL, load, make_synthetic
 from percdl.estimators.motif import Motif
 from percdl.exceptions import FederationError, InvalidParameterError, NoActivationWarning
 from percdl.federated.agreement import Agreement, propose
@@ -91,15 +91,21 @@ def test_secure_from_three_sites_on(cohort):
 @pytest.mark.parametrize(
     ("model", "why"),
     [
-        (PopCDL(n_atoms="auto"), 'n_atoms="auto"'),
-        (PopCDL(atom_length="auto"), 'atom_length="auto"'),
-        (PopCDL(penalty="auto"), "percdl suggest"),
-        (PopCDL(penalty_ratio=0.1), "Agree on a `penalty`"),
-        (PopCDL(loss="huber"), "Agree on `huber_delta`"),
-        (PopCDL(init=Motif("P01", 3)), "names subjects"),
-        (PopCDL(2, init=[Motif("P01", 3)] * 2), "names subjects"),
-        (PerCDL(transform=Custom(lambda atom, a: atom, 1)), "never on code"),
-        (PopCDL(n_init=-1), "n_init=-1"),
+        (PopCDL(n_atoms="auto", atom_length=50, penalty=0.01), "n_atoms='auto'"),
+        (PopCDL(n_atoms=1, atom_length="auto", penalty=0.01), "atom_length='auto'"),
+        (PopCDL(1, 50, penalty="auto"), "percdl suggest"),
+        (PopCDL(1, 50, penalty="10%"), "penalty='10%'"),
+        (PopCDL(1, 50, penalty=0.01, loss=Huber()), "Agree on `Huber"),
+        (PopCDL(1, 50, penalty=0.01, init=Motif("P01", 3)), "names subjects"),
+        (PopCDL(2, 50, penalty=0.01, init=[Motif("P01", 3)] * 2), "names subjects"),
+        (
+            PerCDL(1, 50, transformation=Custom(lambda atom, a: atom, 1), penalty=0.01),
+            "never on code",
+        ),
+        (
+            PopCDL(1, 50, penalty=0.01, algorithm=Algorithm(population_rounds=-1)),
+            "population_rounds=-1",
+        ),
     ],
 )
 def test_what_cannot_be_agreed_on(model, why, cohort):
@@ -129,7 +135,7 @@ def test_an_agreement_survives_the_wire():
     agreement = propose(double(), "auto", 2, 1)
     again = Agreement.from_message(agreement.to_json(), agreement.arrays)
     assert again.digest == agreement.digest
-    assert again.make_model().get_params()["transform__width"] == 3
+    assert again.make_model().get_params()["transformation__width"] == 3
     changed = Agreement.from_message(
         agreement.to_json(), {"parameter/init": agreement.arrays["parameter/init"] + 1e-12}
     )

@@ -71,7 +71,7 @@ def test_the_same_end(cohort, whole, tmp_path, n_asked, before, secure):
 
 
 def test_the_first_dictionary_is_found_again(cohort, tmp_path):
-    model = double("PopCDL", init="auto", n_init=1, n_perso=0)
+    model = double("PopCDL", init="auto", population_rounds=1, personal_rounds=0)
     path = crash(cohort, tmp_path, 4, True, model=model)
     resumed = FederatedPerCDL(model).fit(split(cohort), folder=tmp_path, resume=path)
     wire = CrashingWire(make_sites(split(cohort), tmp_path / "again"))

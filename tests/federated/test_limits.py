@@ -22,7 +22,7 @@ SUMS = ("first", "population", "personal", "recenter")
 def whole(tmp_path_factory):
     """A site that has taken part in a whole run of plain sums, and all it was asked."""
     wire = FaultyWire(make_sites(split(make_cohort()), tmp_path_factory.mktemp("sites")))
-    model = double(n_init=1, n_perso=1, init="auto", tol=0)
+    model = double(population_rounds=1, personal_rounds=1, init="auto", tol=0)
     FederatedPerCDL(model, secure=False).fit_over(wire, run="run")
     return wire.sites_[2], wire.asked
 
@@ -33,7 +33,9 @@ def last(asked, kind):
 
 def test_an_honest_run_takes_the_agreed_number_of_rounds(whole):
     _, asked = whole
-    agreement = FederatedPerCDL(double(n_init=1, n_perso=1, init="auto", tol=0)).propose_terms()
+    agreement = FederatedPerCDL(
+        double(population_rounds=1, personal_rounds=1, init="auto", tol=0)
+    ).propose_terms()
     agreed = agreed_rounds(agreement, agreement.make_settings())
     assert agreed == Counter(first=6, population=1, personal=2, recenter=1)
     assert Counter(request.kind for request in asked if request.kind in SUMS) == agreed

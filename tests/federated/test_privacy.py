@@ -138,8 +138,8 @@ def test_noise_of_the_operating_system_differs_each_time():
 def test_releases_are_the_rounds_and_the_closing_one():
     import toy
 
-    assert count_releases(toy.settings(n_init=2, n_perso=3)) == 6
-    assert count_releases(toy.settings(n_init=0, n_perso=3)) == 5
+    assert count_releases(toy.settings(population_rounds=2, personal_rounds=3)) == 6
+    assert count_releases(toy.settings(population_rounds=0, personal_rounds=3)) == 5
 
 
 def test_a_missing_accountant_is_named(monkeypatch):

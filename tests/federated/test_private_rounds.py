@@ -155,7 +155,7 @@ def test_the_last_recentering_tells_nothing():
 
 
 def test_the_same_question_gets_the_same_answer_and_others_are_counted(tmp_path):
-    settings = make_settings(n_init=1, n_perso=0)
+    settings = make_settings(population_rounds=1, personal_rounds=0)
     private = make_private(make_cohort(), settings, NOISY, ledger=Ledger(2, tmp_path))
     first, again = (private.population_round(Broadcast(START)).moment for _ in range(2))
     np.testing.assert_array_equal(first, again)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from percdl import Cohort, PerCDL, TimeWarp, make_synthetic
+from percdl import Algorithm, Cohort, PerCDL, TimeWarp, make_synthetic
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 # Pictures of the pages, kept to be looked at.
@@ -119,9 +119,15 @@ def cohort150() -> Cohort:
 def model150(cohort150) -> PerCDL:
     """A model of two atoms, fitted to 150 recordings."""
     model = PerCDL(
-        2, 50, transform=TimeWarp(1, 3), penalty=1.0, n_init=2, n_perso=2, realign=False,
-        multistart=False, random_state=0,
-    )  # fmt: skip
+        2,
+        50,
+        transformation=TimeWarp(1, 3),
+        penalty=1.0,
+        algorithm=Algorithm(
+            population_rounds=2, personal_rounds=2, realign=False, multistart=False
+        ),
+        random_state=0,
+    )
     return model.fit(cohort150)
 
 

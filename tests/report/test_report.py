@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("plotly")
 
 import percdl
-from percdl import Cohort, PerCDL
+from percdl import Algorithm, Cohort, PerCDL
 from percdl.exceptions import InvalidParameterError, NoActivationWarning
 from percdl.report.comparison import Groups, describe_groups
 from percdl.report.people import gather_people, tabulate_people
@@ -142,9 +142,11 @@ def test_however_many_tests_share_the_level_one_can_pass(model150, cohort150, mo
 
 
 def test_a_model_that_found_nothing_has_a_page_that_says_so(cohort150, tmp_path):
-    options = {"n_init": 1, "n_perso": 1, "realign": False, "multistart": False}
+    quick = Algorithm(population_rounds=1, personal_rounds=1, realign=False, multistart=False)
     with pytest.warns(NoActivationWarning):
-        model = PerCDL(1, 50, penalty=1e9, init=np.ones((1, 50, 1)), **options).fit(cohort150[:4])
+        model = PerCDL(1, 50, penalty=1e9, init=np.ones((1, 50, 1)), algorithm=quick).fit(
+            cohort150[:4]
+        )
     page = model.report(tmp_path / "page.html").read_text("utf-8")
     assert "No cycle was found in 4 recording(s)" in page
     assert "No subject uses atom 0" in page

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("plotly")
 
-from percdl import Cohort, IndCDL, PerCDL, PopCDL, TimeWarp
+from percdl import Algorithm, Cohort, IndCDL, PerCDL, PopCDL, TimeWarp
 from percdl.exceptions import SuspectRecordingWarning
 from percdl.signals.reconstruction import rebuild
 
@@ -219,9 +219,19 @@ def several(tmp_path_factory):
         subjects=[f"w{s}" for s in range(12)],
     )  # fmt: skip
     model = PerCDL(
-        1, 40, transform=TimeWarp(1, 2), penalty=1.0, n_init=1, n_perso=1, realign=False,
-        multistart=False, weighting="subjects", random_state=0,
-    ).fit(cohort)  # fmt: skip
+        1,
+        40,
+        transformation=TimeWarp(1, 2),
+        penalty=1.0,
+        algorithm=Algorithm(
+            population_rounds=1,
+            personal_rounds=1,
+            realign=False,
+            multistart=False,
+            weighting="subjects",
+        ),
+        random_state=0,
+    ).fit(cohort)
     return model.report(tmp_path_factory.mktemp("several") / "page.html"), cohort
 
 
@@ -263,8 +273,8 @@ def test_without_groups_there_is_nothing_to_compare_and_the_page_says_so(visit, 
 @pytest.mark.parametrize("kind", [PopCDL, IndCDL], ids=lambda kind: kind.__name__)
 def test_models_without_warps_show_none(kind, visit, cohort150, tmp_path):
     few = cohort150[:6]
-    options = {"n_init": 1, "n_perso": 1, "realign": False, "weighting": "subjects"}
-    model = kind(2, 50, penalty=1.0, **options, random_state=0).fit(few)
+    quick = Algorithm(population_rounds=1, personal_rounds=1, realign=False, weighting="subjects")
+    model = kind(2, 50, penalty=1.0, algorithm=quick, random_state=0).fit(few)
     seen = visit(model.report(tmp_path / "page.html"))
     assert not seen.page.is_visible("#subject-warp")
     assert seen.page.is_visible("#subject-atom")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from small_models import assert_same_fit, make, spaced_recordings
 
-from percdl import Cohort, L1Coder, Recording, write_shards
+from percdl import Cohort, Huber, L1Coder, Recording, write_shards
 from percdl.estimators.checkpoint import fit_with_checkpoints, read_checkpoint
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError, UnreadableFileError
 from percdl.runtimes.partitioned import OutOfCore
@@ -73,7 +73,13 @@ def test_a_gap_in_one_shard(tmp_path):
 
 
 def test_choices_from_the_data_are_the_same(cohort, on_disk):
-    chosen = {"init": "auto", "loss": "huber", "random_state": 2, "n_init": 1, "n_perso": 1}
+    chosen = {
+        "init": "auto",
+        "loss": Huber(),
+        "random_state": 2,
+        "population_rounds": 1,
+        "personal_rounds": 1,
+    }
     pair = [double(**chosen).fit(X) for X in (on_disk, cohort)]
     assert_same_fit(*pair, **ROUNDING)
     assert pair[0].huber_delta_ == pair[1].huber_delta_

@@ -84,8 +84,7 @@ def test_models_choose_before_the_fit(name):
 def test_a_ratio_of_the_largest():
     cohort = small_models.spaced_cohort(0)
     low, high = (
-        small_models.make("PopCDL", penalty=0.01, penalty_ratio=r).fit(cohort).penalty_
-        for r in (0.01, 0.5)
+        small_models.make("PopCDL", penalty=share).fit(cohort).penalty_ for share in ("1%", "50%")
     )
     assert_allclose(high, 50 * low)
 
@@ -93,13 +92,11 @@ def test_a_ratio_of_the_largest():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"penalty": "auto", "penalty_ratio": 0.1}, "both say what an activation costs"),
-        ({"penalty": 3.0, "penalty_ratio": 0.1}, "Give one of them"),
-        ({"penalty": 0.01, "penalty_ratio": 0.0}, "above 0 and at most 1"),
-        ({"penalty": 0.01, "penalty_ratio": 1.5}, "above 0 and at most 1"),
-        ({"penalty": "bic"}, 'at least 0 or "auto"'),
-        ({"n_atoms": "many"}, 'at least 1 or "auto"'),
-        ({"atom_length": "long"}, 'at least 3 or "auto"'),
+        ({"penalty": "0%"}, "a share such as '10%'"),
+        ({"penalty": "150%"}, "a share such as '10%'"),
+        ({"penalty": "bic"}, "at least 0, a share such as '10%' or 'auto'"),
+        ({"n_atoms": "many"}, "at least 1 and below 2..31 or 'auto'"),
+        ({"atom_length": "long"}, "at least 3 .* a duration such as '0.6s' or '600ms' or 'auto'"),
     ],
 )
 def test_bad_choices_are_named(options, message):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from percdl import Cohort, PerCDL, PopCDL, TimeWarp, make_synthetic
+from percdl import Algorithm, Cohort, Huber, PerCDL, PopCDL, TimeWarp, make_synthetic
 from percdl.exceptions import NoActivationWarning
 from percdl.steps.csc import L0Coder, encode
 from percdl.steps.robust import encode_robustly, rebuild, weigh_residual
@@ -88,7 +88,7 @@ def test_no_nan_comes_of_a_delta_that_is_nothing_in_single_precision():
     """Recordings of two lengths: beyond the end of the shorter, residuals are exactly zero."""
     truth = make_synthetic(2, random_state=0)
     cohort = Cohort.from_arrays([truth.cohort[0].values, truth.cohort[1].values[:200]])
-    model = PopCDL(2, 50, 0.1, loss="huber", huber_delta=1e-300, init=truth.personal_dictionary[0])
+    model = PopCDL(2, 50, 0.1, loss=Huber(1e-300), init=truth.personal_dictionary[0])
     with pytest.warns(NoActivationWarning):
         model.fit(cohort)
     assert np.isfinite(model.dictionary_).all()
@@ -99,9 +99,15 @@ def test_the_objective_falls_in_every_round_and_exact_half_step():
     """Only from IPU to CSC it may rise a little: coding with weights of its own is a search."""
     truth = make_synthetic(6, impulse_rate=0.1, impulse_subjects=0.5, random_state=0)
     model = PerCDL(
-        2, 50, TimeWarp(2, 4), 1e-2, loss="huber", init=truth.personal_dictionary[0],
-        realign=False, multistart=False, centering="off", dtype="float64",
-    )  # fmt: skip
+        2,
+        50,
+        TimeWarp(2, 4),
+        1e-2,
+        loss=Huber(),
+        init=truth.personal_dictionary[0],
+        algorithm=Algorithm(realign=False, multistart=False, centering="off"),
+        dtype="float64",
+    )
     history = model.fit(truth.cohort).history_
     objective, step = history["objective"].to_numpy(), history["step"].to_numpy()
     rise = np.diff(objective) / objective[0]
@@ -114,10 +120,10 @@ def test_impulses_do_not_bend_the_atoms():
     clean = make_synthetic(8, random_state=1)
     hit = make_synthetic(8, impulse_rate=0.1, impulse_subjects=0.5, random_state=1)
     distance = {}
-    for loss in ("squared", "huber"):
+    for name, loss in {"squared": "squared", "huber": Huber()}.items():
         model = PopCDL(2, 50, 1e-2, loss=loss, init=clean.personal_dictionary[0]).fit(hit.cohort)
         undisturbed = PopCDL(2, 50, 1e-2, init=clean.personal_dictionary[0]).fit(clean.cohort)
-        distance[loss] = np.linalg.norm(model.dictionary_ - undisturbed.dictionary_)
+        distance[name] = np.linalg.norm(model.dictionary_ - undisturbed.dictionary_)
     assert distance["huber"] < 0.5 * distance["squared"]
 
 
@@ -125,7 +131,7 @@ def test_results_scale_with_the_signals():
     truth = make_synthetic(4, impulse_rate=0.05, random_state=2)
     start = truth.personal_dictionary[0]
     models = [
-        PopCDL(2, 50, 1e-2 * c**2, loss="huber", init=start, dtype="float64").fit(
+        PopCDL(2, 50, 1e-2 * c**2, loss=Huber(), init=start, dtype="float64").fit(
             Cohort.from_arrays([c * r.values for r in truth.cohort])
         )
         for c in (1.0, 8.0)

@@ -20,7 +20,7 @@ def test_a_second_fit_gives_the_same_file(reference):
 
 
 def test_a_fingerprint_tells_models_apart(reference):
-    other = make(random_state=0, n_perso=1).fit(torture.recordings())
+    other = make(random_state=0, personal_rounds=1).fit(torture.recordings())
     assert fingerprint(other) != fingerprint(reference)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.stress.fuzz import junk
 from benchmarks.stress.fuzz.choices import happens
 from benchmarks.stress.fuzz.engine import WrongResultError
-from percdl import Cohort, PerCDL, TimeWarp
+from percdl import Algorithm, Cohort, PerCDL, TimeWarp
 from percdl.exceptions import FederationError
 from percdl.federated import FederatedSite
 from percdl.federated.admission import Consent
@@ -34,9 +34,11 @@ AFRESH_EVERY = 500
 def make_model() -> PerCDL:
     """Return a small model with a first dictionary, and more rounds than a site is asked for."""
     first = np.sin(np.linspace(0, np.pi, LENGTH))[None, :, None]
-    n_rounds = {"n_init": AFRESH_EVERY, "n_perso": AFRESH_EVERY}
-    simple = {"multistart": False, "realign": False, "chunk_rows": 4}
-    return PerCDL(1, LENGTH, TimeWarp(1, 1), 0.3, init=first, **n_rounds, **simple)
+    algorithm = Algorithm(
+        population_rounds=AFRESH_EVERY, personal_rounds=AFRESH_EVERY, multistart=False,
+        realign=False, chunk_rows=4,
+    )  # fmt: skip
+    return PerCDL(1, LENGTH, TimeWarp(1, 1), 0.3, init=first, algorithm=algorithm)
 
 
 def make_cohort() -> Cohort:

@@ -163,7 +163,7 @@ class Forecast:
 
     def _coded(self, rows: int, n_times: int) -> Coded:
         length, coder = self._settings.atom_length, self._settings.disjoint_coder
-        slots = count_slots(n_times - length + 1, length + coder.min_gap, coder.max_activations)
+        slots = count_slots(n_times - length + 1, length + coder.gap, coder.max_activations)
         place: Any = jax.ShapeDtypeStruct((rows, slots), "int64" if self._is_double else "int32")
         events = Events(place, place, self._real(rows, slots))
         numbers = [self._real(rows)] * 3

@@ -13,7 +13,7 @@ from percdl.exceptions import NumericalError
 class StopReason(StrEnum):
     """Why a fit ended, as a full sentence."""
 
-    ROUNDS_DONE = "All rounds (`n_init` and `n_perso`) were run."
+    ROUNDS_DONE = "All rounds were run."
     CONVERGED = "The objective changed by less than `tol` in the last round."
     NO_ACTIVATIONS = (
         "Every activation is zero: the penalty exceeds what any atom explains. Lower `penalty`."

@@ -146,6 +146,6 @@ def _settled(history: History, settings: Settings) -> bool:
     """Whether the last two rounds of this phase differ by less than the tolerance."""
     phase = history.records[-1].phase
     ends = [r.objective for r in history.records if r.phase == phase and r.step == "CSC"]
-    if settings.tolerance <= 0 or len(ends) < 2:
+    if settings.tol <= 0 or len(ends) < 2:
         return False
-    return abs(ends[-2] - ends[-1]) <= settings.tolerance * abs(ends[-2])
+    return abs(ends[-2] - ends[-1]) <= settings.tol * abs(ends[-2])

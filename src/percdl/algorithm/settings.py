@@ -1,21 +1,15 @@
-"""Everything the algorithm may be told, as one frozen value."""
-
-from __future__ import annotations
+"""The options of the algorithm, and all that a fit needs to know, as frozen values."""
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 
+from percdl.parameters import Amount, Count, Doc, Nonnegative, Positive, documented
 from percdl.steps.coders import L0Coder, L1Coder
 
 if TYPE_CHECKING:
     from percdl.transforms.base import ChannelTransform, Transform, WarpTransform
-
-Centering = Literal["refit", "paper", "off"]
-Weighting = Literal["amplitude", "subjects"]
-Solver = Literal["gauss-newton", "polyak"]
-Update = Literal["closed-form", "robust"]
 
 # Shifts of the onsets that are tried, for atoms of 50 samples (the paper's synthetic cohorts, on
 # which they were chosen); they stretch with longer ones.
@@ -38,9 +32,144 @@ class FitOptions(NamedTuple):
     n_steps: int
 
 
+@documented
+@dataclass(frozen=True, kw_only=True)
+class Algorithm:
+    """How a model is fitted: rounds, searches and solvers.
+
+    Algorithm 1 of the paper with three additions, all of them on by default: windows that move
+    (``realign``), warps that start from an alignment (``multistart``) and parameters that follow
+    the centered atoms (``centering="refit"``). `Algorithm.as_printed` switches them off.
+
+    Examples
+    --------
+    >>> Algorithm(population_rounds=3, personal_rounds=10).personal_rounds
+    10
+    """
+
+    population_rounds: Annotated[
+        Amount,
+        Doc(
+            "Rounds of the first phase, with atoms common to all subjects. Models with one phase "
+            "run the rounds of both.",
+            "Algorithm",
+        ),
+    ] = 5
+    personal_rounds: Annotated[
+        Amount, Doc("Rounds of the second phase, with personal atoms.", "Algorithm")
+    ] = 5
+    realign: Annotated[
+        bool,
+        Doc(
+            "Move atoms to the window of largest energy, and try common shifts of a subject's "
+            "onsets.",
+            "Algorithm",
+        ),
+    ] = True
+    multistart: Annotated[
+        bool, Doc("Start the warp fit from a monotone alignment as well.", "Algorithm")
+    ] = True
+    centering: Annotated[
+        Literal["refit", "paper", "off"],
+        Doc(
+            'Center the atoms on the mean warp and re-fit the parameters ("refit"), center and '
+            'leave the parameters as they are ("paper"), or do not center ("off").',
+            "Algorithm",
+        ),
+    ] = "refit"
+    solver: Annotated[
+        Literal["gauss-newton", "polyak"],
+        Doc(
+            'Solver of the personalization parameters; "polyak" is the projected gradient of the '
+            "paper.",
+            "Algorithm",
+        ),
+    ] = "gauss-newton"
+    solver_steps: Annotated[
+        Count | None,
+        Doc(
+            "Iterations of the solver per round; by default 3 for Gauss-Newton, 100 for Polyak.",
+            "Algorithm",
+        ),
+    ] = None
+    update: Annotated[
+        Literal["closed-form", "robust"],
+        Doc(
+            "How the common atoms follow from the subjects: by least squares given their "
+            'parameters (Theorem 1, "closed-form"), or as the mean of copies that each subject '
+            'moves along with its parameters in a few gradient steps (Appendix B, "robust"). The '
+            "second sends less in a federation and need not lower the objective, see "
+            "docs/federated/variants.md.",
+            "Algorithm",
+        ),
+    ] = "closed-form"
+    tol: Annotated[
+        Nonnegative,
+        Doc(
+            "Stop a phase when a round changes the objective by less than this, relative; 0 runs "
+            "all rounds.",
+            "Algorithm",
+        ),
+    ] = 0.0
+    weighting: Annotated[
+        Literal["amplitude", "subjects"],
+        Doc(
+            "Weight segments by squared amplitude (the exact minimizer of Eq. 3), or count every "
+            "subject once (as phase 1 of Algorithm 2).",
+            "Algorithm",
+        ),
+    ] = "amplitude"
+    chunk_rows: Annotated[
+        Count | None,
+        Doc(
+            "Largest number of recordings processed together; changes memory, not results.",
+            "Technical",
+        ),
+    ] = None
+
+    @classmethod
+    def as_printed(cls, **changes: Any) -> "Algorithm":
+        """Return the algorithm as printed in the paper, without the three additions.
+
+        Parameters
+        ----------
+        **changes
+            Other arguments, e.g. ``solver="polyak"`` for the solver of the paper as well.
+
+        Returns
+        -------
+        Algorithm
+
+        Examples
+        --------
+        >>> Algorithm.as_printed(personal_rounds=10).centering
+        'paper'
+        """
+        return cls(**{"realign": False, "multistart": False, "centering": "paper", **changes})
+
+
+@documented
 @dataclass(frozen=True)
-class Settings:
-    """What to solve and how; hashable, so that compiled programs can be keyed by it.
+class Huber:
+    """Huber's loss: residuals count squared up to ``delta`` and linearly beyond it.
+
+    Impulses and artefacts then do not bend the atoms.
+
+    Examples
+    --------
+    >>> Huber(0.5)
+    Huber(delta=0.5)
+    """
+
+    delta: Annotated[
+        Positive | None,
+        Doc("In signal units; by default the median root mean square of the recordings."),
+    ] = None
+
+
+@dataclass(frozen=True)
+class Settings(Algorithm):
+    """The problem as numbers, and the algorithm; hashable, so that programs can be keyed by it.
 
     Attributes
     ----------
@@ -54,48 +183,17 @@ class Settings:
         Residuals beyond it count linearly (Huber's loss); None: all count squared.
     coder : L0Coder or L1Coder
         What a code may look like: exact without overlap, or with an l1 penalty.
-    n_init, n_perso : int
-        Rounds of the first and of the second phase.
-    realign : bool
-        Cure 1: keep statistics on a window with margins, move atoms to the window of largest
-        energy, and try common shifts of a subject's onsets.
-    multistart : bool
-        Cure 2: start the warp fit from a monotone alignment as well.
-    centering : {"refit", "paper", "off"}
-        Cure 3: centre and re-fit the parameters ("refit"), centre and leave them stale as
-        the paper does, or do not centre.
-    weighting : {"amplitude", "subjects"}
-        Whether segments count by squared amplitude (the exact minimizer of Eq. 3) or every
-        subject once (as in phase 1 of Algorithm 2; phase 2 there counts segments).
-    solver : {"gauss-newton", "polyak"}
-        How IPU is solved.
-    update : {"closed-form", "robust"}
-        How the common atoms follow from the subjects: the least squares solution given their
-        parameters (Theorem 1), or the mean of copies that each subject has moved along with its
-        parameters (Appendix B).
-    tolerance : float
-        Stop a phase when a round lowers the objective by less than this, relative.
     dtype : {"float32", "float64"}
         Arithmetic on the device.
     """
 
-    transform: Transform
+    transform: "Transform"
     atom_length: int
     n_atoms: int
     n_channels: int
     penalty: float
     delta: float | None = None
     coder: L0Coder | L1Coder = field(default_factory=L0Coder)
-    n_init: int = 5
-    n_perso: int = 5
-    realign: bool = True
-    multistart: bool = True
-    centering: Centering = "refit"
-    weighting: Weighting = "amplitude"
-    solver: Solver = "gauss-newton"
-    n_solver_steps: int | None = None
-    update: Update = "closed-form"
-    tolerance: float = 0.0
     dtype: str = "float32"
 
     @property
@@ -106,14 +204,14 @@ class Settings:
         population to learn from: all rounds then go to the one phase that makes sense, and
         the three models can be compared at equal cost.
         """
-        total = self.n_init + self.n_perso
+        total = self.population_rounds + self.personal_rounds
         if self.n_params == 0:
             return total, 0
         if not self.transform.shares_structure:
             return 0, total
-        return self.n_init, self.n_perso
+        return self.population_rounds, self.personal_rounds
 
-    def in_unit(self, unit: float) -> Settings:
+    def in_unit(self, unit: float) -> "Settings":
         """Return the same settings for signals counted in ``unit``, with all prices in it, too.
 
         The l0 price and the transform's are in squared units; the l1 price is one of amplitudes.
@@ -157,12 +255,12 @@ class Settings:
         return self.warp_part is not None
 
     @property
-    def warp_part(self) -> tuple[WarpTransform, slice] | None:
+    def warp_part(self) -> "tuple[WarpTransform, slice] | None":
         """The part of the transform that warps time, if any."""
         return self.transform.warp_part(self.atom_length, self.n_channels)
 
     @property
-    def channel_part(self) -> tuple[ChannelTransform, slice] | None:
+    def channel_part(self) -> "tuple[ChannelTransform, slice] | None":
         """The part of the transform that mixes channels and is centred, if any."""
         return self.transform.channel_part(self.atom_length, self.n_channels)
 
@@ -187,7 +285,7 @@ class Settings:
     def fit_options(self) -> FitOptions:
         """What IPU is compiled for."""
         default = N_POLYAK_STEPS if self.solver == "polyak" else N_FIT_STEPS
-        return FitOptions(self.solver, self.n_solver_steps or default)
+        return FitOptions(self.solver, self.solver_steps or default)
 
     @property
     def copy_steps(self) -> int:

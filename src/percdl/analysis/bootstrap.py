@@ -18,7 +18,8 @@ from percdl.exceptions import InvalidParameterError
 from percdl.signals import Cohort
 
 if TYPE_CHECKING:
-    from percdl.estimators.base import BaseCDL
+    from percdl.algorithm.settings import Huber
+from percdl.estimators.base import BaseCDL
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +98,8 @@ def bootstrap_atoms(
     settings = model._settings(cohort)
     again.set_params(
         init=model.dictionary_, n_atoms=settings.n_atoms, atom_length=settings.atom_length,
-        penalty=settings.penalty, penalty_ratio=None, huber_delta=settings.delta, progress=False,
+        penalty=settings.penalty, progress=False,
+        loss="squared" if settings.delta is None else Huber(settings.delta),
     )  # fmt: skip
     draws = []
     for _ in range(n_draws):

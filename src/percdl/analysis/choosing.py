@@ -15,7 +15,8 @@ from sklearn.model_selection import KFold, ParameterGrid, cross_val_score
 from percdl.estimators import PerCDL
 from percdl.estimators.base import BaseCDL
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError, UnclearPeriodWarning
-from percdl.signals import as_cohort
+from percdl.parameters import in_samples, share_of
+from percdl.signals import Cohort, as_cohort
 from percdl.steps.period import agree_on_length, estimate_periods
 from percdl.transforms import TimeWarp
 
@@ -171,7 +172,7 @@ def select(
         The recordings.
     grid : dict of name to list of values
         Arguments of the model, such as ``n_atoms``, ``penalty`` or ``transform``; ``depth`` and
-        ``width`` stand for ``transform=TimeWarp(depth, width)``.
+        ``width`` stand for ``transformation=TimeWarp(depth, width)``.
     model : estimator, optional
         All other arguments; ``PerCDL(random_state=0)`` by default.
     n_folds : int
@@ -201,7 +202,7 @@ def select(
             f"recordings, {len(cohort)}."
         )
     models = [_model(base, point) for point in points]
-    order = sorted(range(len(points)), key=lambda i: _size(models[i], cohort.n_channels))
+    order = sorted(range(len(points)), key=lambda i: _size(models[i], cohort))
     folds = list(KFold(n_folds, shuffle=True, random_state=random_state).split(cohort.subjects))
     raises: Any = "raise"
     scores = [cross_val_score(models[i], cohort, cv=folds, error_score=raises) for i in order]
@@ -231,24 +232,25 @@ def _model(base: BaseCDL, point: dict[str, Any]) -> BaseCDL:
     """Return the model of a point, not fitted; depth and width make a transform."""
     arguments = {name: value for name, value in point.items() if name not in WARP}
     if len(arguments) < len(point):
-        now = base._get_transform()
+        now = base.resolve("transformation")
         if not isinstance(now, TimeWarp):
             raise InvalidParameterError(
                 f"`select` varies `depth` and `width` of a TimeWarp, but the transform is "
-                f"{now!r}. Vary `transform` instead, with a list of transforms."
+                f"{now!r}. Vary `transformation` instead, with a list of transforms."
             )
         changes = {name: point[name] for name in WARP if name in point}
-        arguments["transform"] = replace(now, **changes)
+        arguments["transformation"] = replace(now, **changes)
     model: Any = clone(base)
     return model.set_params(**arguments)
 
 
-def _size(model: BaseCDL, n_channels: int) -> tuple[float, float, float]:
+def _size(model: BaseCDL, cohort: Cohort) -> tuple[float, float, float]:
     """Return the sort key of a model: atoms, free parameters, and minus the penalty."""
-    length = 0 if model.atom_length == "auto" else int(model.atom_length)
-    price = model.penalty if model.penalty_ratio is None else model.penalty_ratio
+    given, share = model.atom_length, share_of(model.penalty)
+    length = 0 if given == "auto" else in_samples(given, cohort.sfreq)
+    price = model.penalty if share is None else share
     return (
         0.0 if model.n_atoms == "auto" else float(model.n_atoms),
-        float(model._get_transform().n_moves(length, n_channels)),
+        float(model.resolve("transformation").n_moves(length, cohort.n_channels)),
         0.0 if price == "auto" else -float(price),
     )

@@ -255,7 +255,7 @@ def _judge(values, kinds, rows, who, members, shrinkage) -> np.ndarray | float:
     if not varies.any():
         raise InvalidParameterError(
             "The parameters do not vary in the reference, so no subject can be compared with it. "
-            "Fit a model with a transform, such as `PerCDL(transform=TimeWarp())`."
+            "Fit a model with a transform, such as `PerCDL(transformation=TimeWarp())`."
         )
     values, kinds = values[:, varies], kinds[varies]
     norm = Reference(values[members], who[members], kinds)

@@ -170,7 +170,7 @@ def estimate_uncertainty(
 
 def _check(model: BaseCDL, sigma: float | None) -> None:
     check_is_fitted(model)
-    transform = model._get_transform()
+    transform, weighting = model.resolve("transformation"), model.resolve("algorithm").weighting
     reason = None
     if not transform.shares_structure:
         reason = f"of {type(model).__name__}: its atoms share nothing"
@@ -183,9 +183,9 @@ def _check(model: BaseCDL, sigma: float | None) -> None:
             f"of loss={model.loss!r} and coder={model.coder!r}: it needs squared errors and "
             "activations without overlap"
         )
-    elif model.weighting != "amplitude":
+    elif weighting != "amplitude":
         reason = (
-            f"of weighting={model.weighting!r}: it needs weighting='amplitude', the maximum "
+            f"of weighting={weighting!r}: it needs weighting='amplitude', the maximum "
             "likelihood estimate"
         )
     if reason:
@@ -207,7 +207,7 @@ class Linearization:
 
     def __init__(self, model: BaseCDL, cohort: Cohort, conditional: bool):
         self.model, self.cohort = model, cohort
-        self.transform: Transform = model._get_transform()
+        self.transform: Transform = model.resolve("transformation")
         self.profile = not conditional
         self.active = model.n_activations_ > 0
         self.warps = model.warps_

@@ -76,7 +76,7 @@ def _compare(n_subjects: int, seed: int, console: Console) -> Comparison:
     models = [
         PopCDL(**common),
         IndCDL(**common),
-        PerCDL(transform=TimeWarp(DEPTH, WIDTH), **common),
+        PerCDL(transformation=TimeWarp(DEPTH, WIDTH), **common),
     ]
     outcomes = []
     for model in models:

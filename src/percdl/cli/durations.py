@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import re
-
 import typer
 
+from percdl import parameters
+from percdl.parameters import LONGEST
+
 AUTO = "auto"
-# Of whatever unit: a billion seconds are thirty years.
-LONGEST = 1e9
-_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(s|ms|)")
 
 
 def check_duration(text: str) -> str:
     """Refuse what is no duration, before anything is read."""
-    _split(text)
+    if not (parameters.is_duration(text) or (text.isdecimal() and int(text) <= LONGEST)):
+        raise typer.BadParameter(
+            f"{text!r} is not a duration. Write seconds (1.0s), milliseconds (250ms), or a whole "
+            "number of samples (100)."
+        )
     return text
 
 
@@ -31,15 +33,5 @@ def in_samples(text: str, sfreq: float) -> int | str:
     """
     if text == AUTO:
         return text
-    number, unit = _split(text)
-    return int(number) if not unit else round(number * sfreq / (1000 if unit == "ms" else 1))
-
-
-def _split(text: str) -> tuple[float, str]:
-    found = _DURATION.fullmatch(text.strip())
-    if found is None or (not found[2] and "." in found[1]) or float(found[1]) > LONGEST:
-        raise typer.BadParameter(
-            f"{text!r} is not a duration. Write seconds (1.0s), milliseconds (250ms), or a whole "
-            "number of samples (100)."
-        )
-    return float(found[1]), found[2]
+    check_duration(text)
+    return parameters.in_samples(int(text) if text.isdecimal() else text, sfreq)

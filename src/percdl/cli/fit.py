@@ -164,7 +164,7 @@ def _fit(
 ) -> PerCDL:
     """Fit, from the start or from a checkpoint; if interrupted, say how to continue."""
     from percdl.estimators.checkpoint import fit_with_checkpoints, read_checkpoint
-    from percdl.estimators.restarts import count_rounds
+    from percdl.estimators.restarts import count_rounds, rounds_per_run
 
     model: Any = options.build(cohort.sfreq)
     before = None if resume is None else read_checkpoint(resume)
@@ -172,7 +172,7 @@ def _fit(
         output.warn(f"{checkpoint}, of an earlier fit, is replaced. To continue it: --resume.")
     n_rounds, done = count_rounds(model), 0
     if before is not None:
-        done = before.content["restart"] * (model.n_init + model.n_perso) + before.n_rounds
+        done = before.content["restart"] * rounds_per_run(model) + before.n_rounds
     output.event(
         "start",
         command="fit",
@@ -312,7 +312,7 @@ def suggest(
     from percdl.analysis import suggest_atom_length
     from percdl.estimators import PerCDL
     from percdl.estimators.automatic import choose
-    from percdl.estimators.validation import check_parameters
+    from percdl.estimators.validation import check_arguments
     from percdl.exceptions import InvalidRecordingError
 
     with output.showing_warnings():
@@ -328,7 +328,7 @@ def suggest(
                 raise typer.Exit(NOTHING_FOUND) from error
             length = period.length
         model = PerCDL(AUTO, length, penalty=AUTO, random_state=seed, progress=False)
-        check_parameters("PerCDL", model.get_params(deep=False))
+        check_arguments(model)
         chosen = choose(model, cohort)
     seconds = chosen.atom_length / cohort.sfreq
     output.event(

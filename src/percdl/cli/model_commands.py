@@ -268,7 +268,7 @@ def _describe_model(path: Path) -> dict[str, Any]:
     n_subjects, n_atoms, n_params = model.params_.shape
     return {
         "model": type(model).__name__,
-        "transform": repr(model._get_transform()),
+        "transform": repr(model.resolve("transformation")),
         "atoms": n_atoms,
         "atom_length": model.atom_length_,
         "atom_seconds": model.atom_length_ / model.sfreq_,

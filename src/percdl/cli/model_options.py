@@ -154,29 +154,30 @@ class ModelOptions:
 
     def build(self, sfreq: float) -> PerCDL:
         """Return the model, not fitted, for recordings of this sampling rate."""
+        from percdl.algorithm.settings import Algorithm, Huber
         from percdl.estimators import PerCDL
-        from percdl.estimators.validation import DEFAULT_PENALTY
+        from percdl.steps.coders import L0Coder
 
-        by_ratio = self.penalty == AUTO and self.penalty_ratio is not None
         penalty = AUTO if self.penalty == AUTO else float(self.penalty)
+        if self.penalty == AUTO and self.penalty_ratio is not None:
+            penalty = f"{100 * self.penalty_ratio:.12g}%"
         return PerCDL(
             n_atoms=AUTO if self.n_atoms == AUTO else int(self.n_atoms),
             atom_length=in_samples(self.atom_length, sfreq),
-            transform=self._transform(),
-            penalty=DEFAULT_PENALTY if by_ratio else penalty,
-            penalty_ratio=self.penalty_ratio,
-            signed=self.signed,
-            min_gap=int(in_samples(self.min_gap, sfreq)),
-            max_activations=self.max_activations,
-            loss=self.loss,
-            n_init=self.n_init,
-            n_perso=self.n_perso,
+            transformation=self._transform(),
+            penalty=penalty,
+            coder=L0Coder(self.signed, int(in_samples(self.min_gap, sfreq)), self.max_activations),
+            loss=Huber() if self.loss == "huber" else "squared",
             n_restarts=self.restarts,
-            realign=self.realign,
-            multistart=self.multistart,
-            update=self.update,
-            tol=self.tol,
-            dtype=self.dtype,
+            algorithm=Algorithm(
+                population_rounds=self.n_init,
+                personal_rounds=self.n_perso,
+                realign=self.realign,
+                multistart=self.multistart,
+                update=self.update,  # pyright: ignore[reportArgumentType]
+                tol=self.tol,
+            ),
+            dtype=self.dtype,  # pyright: ignore[reportArgumentType]
             random_state=self.seed,
             progress=False,
         )

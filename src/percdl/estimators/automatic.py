@@ -9,7 +9,8 @@ from sklearn.utils import check_random_state
 
 from percdl.estimators.robustness import choose_delta
 from percdl.estimators.validation import check_lengths, check_samples
-from percdl.exceptions import InvalidRecordingError
+from percdl.exceptions import InvalidParameterError, InvalidRecordingError
+from percdl.parameters import in_samples, share_of
 from percdl.signals import AnyCohort
 
 if TYPE_CHECKING:
@@ -34,29 +35,41 @@ class Choices(NamedTuple):
 
 def choose(model: BaseCDL, cohort: AnyCohort) -> Choices:
     """Return the numbers a model works with; those not given are chosen in turn."""
+    length, share = model.atom_length, share_of(model.penalty)
+    is_chosen = model.penalty == "auto" or share is not None
     chosen = Choices(
         n_atoms=1 if model.n_atoms == "auto" else int(model.n_atoms),
-        atom_length=0 if model.atom_length == "auto" else int(model.atom_length),
-        penalty=0.0 if model.penalty == "auto" else float(model.penalty),
-        huber_delta=choose_delta(model.loss, model.huber_delta, cohort),
+        atom_length=0 if length == "auto" else _length_in_samples(length, cohort.sfreq),
+        penalty=0.0 if is_chosen else float(model.penalty),
+        huber_delta=choose_delta(model.loss, cohort),
     )
     rng = check_random_state(model.random_state)
-    if model.atom_length == "auto":
+    if length == "auto":
         check_lengths(cohort, SHORTEST, type(model).__name__)
         check_samples(cohort)
         chosen = chosen._replace(atom_length=choose_length(cohort, model.init))
     check_lengths(cohort, chosen.atom_length, type(model).__name__)
-    if "auto" in (model.n_atoms, model.penalty) or model.penalty_ratio is not None:
+    if model.n_atoms == "auto" or is_chosen:
         check_samples(cohort)
     if model.n_atoms == "auto":
         free = model._settings(cohort, chosen._replace(penalty=0.0))
         chosen = chosen._replace(n_atoms=choose_n_atoms(cohort, free, model.init, rng))
-    if model.penalty == "auto" or model.penalty_ratio is not None:
+    if is_chosen:
         free = model._settings(cohort, chosen._replace(penalty=0.0))
         dictionary = model._first_dictionary(cohort, free, rng)
-        price = choose_penalty(cohort, free, dictionary, model.penalty_ratio, rng)
-        chosen = chosen._replace(penalty=price)
+        chosen = chosen._replace(penalty=choose_penalty(cohort, free, dictionary, share, rng))
     return chosen
+
+
+def _length_in_samples(length: int | str, sfreq: float) -> int:
+    n_samples = in_samples(length, sfreq)
+    if n_samples < SHORTEST:
+        raise InvalidParameterError(
+            f"`atom_length={length!r}` is {n_samples} sample(s) at {sfreq:g} Hz, but an atom has "
+            f"at least {SHORTEST}. Plain arrays count as 1 Hz: wrap them, "
+            "`Cohort.from_arrays(X, sfreq=...)`, or give a number of samples."
+        )
+    return n_samples
 
 
 def choose_length(cohort: AnyCohort, init: Any) -> int:

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import asdict, replace
+from dataclasses import asdict, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from percdl.estimators.automatic import Choices, choose
 from percdl.estimators.described import Described
+from percdl.estimators.hyperparameters import estimator
 from percdl.estimators.personalization import Personalization
 from percdl.estimators.progress import progress_bar
 from percdl.estimators.scoring import explained_share, rebuild_one_by_one
 from percdl.estimators.source import Source
 from percdl.estimators.suspects import warn_suspects
 from percdl.estimators.validation import (
+    check_arguments,
     check_lengths,
-    check_parameters,
     check_samples,
     overflow,
     warn_inactive,
@@ -29,6 +30,7 @@ from percdl.estimators.validation import (
 )
 from percdl.exceptions import InvalidParameterError, NoActivationWarning, NumericalError
 from percdl.signals import AnyCohort, Cohort, as_any_cohort
+from percdl.steps.coders import L0Coder
 
 if TYPE_CHECKING:
     from percdl.algorithm.settings import Settings
@@ -36,32 +38,12 @@ if TYPE_CHECKING:
     from percdl.runtimes.protocol import Place
 
 
-class BaseCDL(Described, TransformerMixin, BaseEstimator):
-    """Fit, personalize, transform, reconstruct and score; leaves say which transform."""
+@estimator
+class BaseCDL(TransformerMixin, Described):
+    """Fit, personalize, transform, reconstruct and score; leaves choose the transformation."""
 
-    n_atoms: int | str
-    atom_length: int | str
-    penalty: float | str
-    penalty_ratio: float | None
-    signed: bool
-    min_gap: int
-    max_activations: int | None
-    coder: Any
-    weighting: Any
-    loss: Any
-    huber_delta: float | None
-    n_init: int
-    n_perso: int
-    init: Any
-    n_restarts: int
-    realign: bool
-    tol: float
-    dtype: str
-    chunk_rows: int | None
-    random_state: Any
-    progress: bool | str
-    # What a command was told that led to the model, if one did: it is kept in the file.
-    settings_: dict[str, Any] | None = None
+    # The settings of the command that fitted the model, if any; they are kept in its file.
+    settings_: Any = field(default=None, init=False)
 
     def fit(self, X: Any, y: Any = None, *, runtime: Place | None = None) -> BaseCDL:
         """Learn the dictionary and everyone's version of it (Algorithm 1).
@@ -189,9 +171,7 @@ class BaseCDL(Described, TransformerMixin, BaseEstimator):
         return tags
 
     def _check(self, X: Any) -> AnyCohort:
-        model = type(self).__name__
-        check_parameters(model, self.get_params(deep=False))
-        self._get_transform().validate()
+        check_arguments(self)
         return as_any_cohort(X)
 
     def _check_new(self, X: Any) -> AnyCohort:
@@ -224,31 +204,23 @@ class BaseCDL(Described, TransformerMixin, BaseEstimator):
 
     def _settings(self, source: Source, chosen: Choices | None = None) -> Settings:
         from percdl.algorithm.settings import Settings
-        from percdl.steps.coders import L0Coder
 
         chosen = chosen or Choices(
             self.n_atoms_, self.atom_length_, self.penalty_, self.huber_delta_
         )
+        coder = self.resolve("coder")
+        if isinstance(coder, L0Coder):
+            coder = coder.at_rate(source.sfreq)
         return Settings(
-            transform=self._get_transform(),
+            transform=self.resolve("transformation"),
             atom_length=int(chosen.atom_length),
             n_atoms=int(chosen.n_atoms),
             n_channels=source.n_channels,
             penalty=float(chosen.penalty),
             delta=chosen.huber_delta,
-            coder=self.coder
-            or L0Coder(bool(self.signed), int(self.min_gap), self.max_activations),
-            n_init=int(self.n_init),
-            n_perso=int(self.n_perso),
-            realign=bool(self.realign),
-            multistart=bool(getattr(self, "multistart", True)),
-            centering=getattr(self, "centering", "off"),
-            weighting=self.weighting,
-            solver=getattr(self, "solver", "gauss-newton"),
-            n_solver_steps=getattr(self, "n_solver_steps", None),
-            update=getattr(self, "update", "closed-form"),
-            tolerance=float(self.tol),
+            coder=coder,
             dtype=self.dtype,
+            **asdict(self.resolve("algorithm")),
         )
 
     def _first_dictionary(
@@ -262,7 +234,7 @@ class BaseCDL(Described, TransformerMixin, BaseEstimator):
         from percdl.algorithm.loop import run_frozen
         from percdl.runtimes.hosting import host_fit
 
-        hosted = host_fit(runtime, cohort, settings, self.chunk_rows)
+        hosted = host_fit(runtime, cohort, settings, settings.chunk_rows)
         try:
             check_samples(cohort)
             warn_offset(cohort, settings.dtype, type(self).__name__)

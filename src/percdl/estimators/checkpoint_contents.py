@@ -15,7 +15,6 @@ from percdl.estimators.model_contents import (
     are_counted,
     arrays_of,
     check_atoms,
-    check_estimator,
 )
 from percdl.estimators.restarts import count_rounds, count_runs
 from percdl.signals import AnyCohort
@@ -103,7 +102,6 @@ def check_checkpoint(
         check_arrays(of_site, _ON_DISK)
     rest = {name: x for name, x in arrays.items() if name not in of_site}
     check_names(rest, required, more, "")
-    check_estimator(model)
     sizes = dict(zip("KL", content["chosen"], strict=False))
     Array(_REAL, "K L P").check(arrays["broadcast/dictionary"], "broadcast/dictionary", sizes)
     sizes |= broadcast_sizes(model, sizes["L"], sizes["P"])
@@ -131,7 +129,7 @@ def check_against(cohort: AnyCohort, arrays: dict[str, np.ndarray]) -> None:
 
 def broadcast_sizes(model: BaseCDL, atom_length: int, n_channels: int) -> dict[str, int]:
     """Return M, the warps C of an atom and the parameters G that mix its channels; 0: none."""
-    transform = model._get_transform()
+    transform = model.resolve("transformation")
     shapes = broadcast_shapes(transform, 1, atom_length, n_channels)
     _, n_warps, *_ = shapes.get("gauge", (1, 0))
     _, n_mixing = shapes.get("mixing_gauge", (1, 0))

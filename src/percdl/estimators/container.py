@@ -18,7 +18,7 @@ from percdl.exceptions import ModelFileError
 from percdl.signals.contents import read_json
 from percdl.signals.files import COMMON, PRIVATE, replace_file
 
-SCHEMA = 1
+SCHEMA = 2
 MODEL, CHECKPOINT, FEDERATION = "percdl", "percdl-checkpoint", "percdl-federation"
 # What a file is called in messages, and what to do where another kind was needed.
 NAMES = {
@@ -165,6 +165,11 @@ def _check(path: Any, kind: str, metadata: dict[str, str]) -> None:
             raise ValueError(f"`{name}` is missing")
     if int(metadata["schema"]) < 1:
         raise ValueError(f"schema {metadata['schema']}")
+    if int(metadata["schema"]) == 1 and kind != MODEL:
+        raise ModelFileError(
+            f"{path} was written by PerCDL {metadata.get('version')}. This version reads models "
+            "of 0.1, not its checkpoints. Finish that fit with that version, or start it again."
+        )
     if int(metadata["schema"]) > SCHEMA:
         raise ModelFileError(
             f"{path} was written by PerCDL {metadata.get('version')} in a newer format "

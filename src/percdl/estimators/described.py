@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from abc import abstractmethod
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -12,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from percdl.estimators.hyperparameters import HyperParameters
 from percdl.estimators.personalization import Personalization
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from percdl.signals import Cohort
-    from percdl.transforms import Transform
 
 
-class Described:
+class Described(HyperParameters):
     """Personal atoms, warps and the report of the subjects of the fit, made when asked for.
 
     ``recordings_`` is the cohort of the fit, not a copy; copies of the model by pickle, and
@@ -33,13 +32,8 @@ class Described:
     n_activations_: np.ndarray
     subjects_: tuple[str, ...]
     dictionary_: np.ndarray
-    dtype: str
     recordings_: Cohort | None = None
     suspects_: pd.DataFrame | None = None
-
-    @abstractmethod
-    def _get_transform(self) -> Transform:
-        """Return the f of the model."""
 
     @cached_property
     def personalization_(self) -> Personalization:
@@ -50,7 +44,7 @@ class Described:
             self.events_,
             self.n_activations_,
             tuple(self.subjects_),
-            self._get_transform(),
+            self.resolve("transformation"),
             self.dictionary_,
             self.dtype,
             self.suspects_,

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
-from percdl.algorithm.settings import Centering, Solver, Update, Weighting
 from percdl.estimators.base import BaseCDL
 from percdl.estimators.theta import ROUNDING, is_allowed
-from percdl.estimators.validation import check_parameters
 from percdl.signals.contents import (
     Array,
     ByName,
     Choice,
-    Either,
-    Flag,
     FreeForm,
-    Kind,
     Many,
     Number,
     Record,
@@ -27,83 +22,10 @@ from percdl.signals.contents import (
     check_arrays,
     maybe,
 )
-from percdl.transforms.base import MOST_PARAMS
-from percdl.transforms.interpolation import Interpolation
 
-MOST_STAGES = 16
-
-_AUTO = Choice(("auto",))
-_READING = Choice(get_args(Interpolation))
-_OPTIONS: dict[str, dict[str, Kind]] = {
-    "TimeWarp": {
-        "depth": Whole(1, MOST_PARAMS),
-        "width": Whole(1, MOST_PARAMS),
-        "interpolation": _READING,
-        "per_channel": Flag(),
-        "roughness": Number(0),
-    },
-    "Identity": {},
-    "Free": {},
-    "Rotation": {"allow_reflections": Flag()},
-    "Gain": {},
-    "Modulation": {"knots": Whole(1, MOST_PARAMS)},
-    "Shift": {"most": Number(0, np.inf), "interpolation": _READING},
-}
-_STAGE = Either(
-    tuple(Record({"transform": Choice((name,))}, options) for name, options in _OPTIONS.items())
-)
-_MOTIF = Record({"subject": Text(), "onset": Whole()})
-_L0 = Record(
-    {"coder": Choice(("L0Coder",))},
-    {"signed": Flag(), "min_gap": Whole(), "max_activations": maybe(Whole(1))},
-)
-_L1 = Record(
-    {"coder": Choice(("L1Coder",))},
-    {"signed": Flag(), "n_steps": Whole(1), "tolerance": Number(0)},
-)
 INIT = "parameter/init"
-# Arguments that came with later versions are missing in older files.
-PARAMETERS = Record(
-    {},
-    {
-        "n_atoms": Either((_AUTO, Whole(1))),
-        "atom_length": Either((_AUTO, Whole(3))),
-        "transform": Either(
-            (Choice((None,)), Record({"compose": Many(_STAGE, MOST_STAGES)}), _STAGE)
-        ),
-        "penalty": Either((_AUTO, Number(0))),
-        "penalty_ratio": maybe(Number(0, 1)),
-        "signed": Flag(),
-        "min_gap": Whole(),
-        "max_activations": maybe(Whole(1)),
-        "coder": Either((Choice((None,)), _L0, _L1)),
-        "weighting": Choice(get_args(Weighting)),
-        "loss": Choice(("squared", "huber")),
-        "huber_delta": maybe(Number(0)),
-        "n_init": Whole(),
-        "n_perso": Whole(),
-        "init": Either(
-            (
-                _AUTO,
-                Record({"motif": _MOTIF}),
-                Record({"motifs": Many(_MOTIF)}),
-                Record({"array": Choice((INIT,))}),
-            )
-        ),
-        "n_restarts": Whole(1),
-        "realign": Flag(),
-        "multistart": Flag(),
-        "centering": Choice(get_args(Centering)),
-        "solver": Choice(get_args(Solver)),
-        "n_solver_steps": maybe(Whole(1)),
-        "update": Choice(get_args(Update)),
-        "tol": Number(0),
-        "dtype": Choice(("float32", "float64")),
-        "chunk_rows": maybe(Whole(1)),
-        "random_state": maybe(Whole(0, 2**32 - 1)),
-        "progress": Choice(("auto", True, False)),
-    },
-)
+# Checked in detail when the estimator is made of them, against their declaration.
+PARAMETERS = ByName(FreeForm())
 MODEL_NAMES = Choice(("PerCDL", "PopCDL", "IndCDL"))
 _IN_ARRAY = Choice((None,))
 _EVENTS = ("atom", "onset_sample", "onset_seconds", "amplitude")
@@ -180,7 +102,6 @@ def check_model(content: dict[str, Any], arrays: dict[str, np.ndarray], model: B
     for name in ("phase", "step"):
         _agree(f"history_.{name}", len(tables["history_"][name]), sizes["H"])
     _check_events(fitted, tables["events_"]["subject"], arrays)
-    check_estimator(model)
     check_atoms("dictionary_", arrays["dictionary_"])
     check_people(model, arrays["dictionary_"], arrays["params_"], arrays["n_activations_"])
 
@@ -188,12 +109,6 @@ def check_model(content: dict[str, Any], arrays: dict[str, np.ndarray], model: B
 def arrays_of(parameters: dict[str, Any]) -> dict[str, Array]:
     """Return the arrays that the arguments of a constructor come with."""
     return FIRST if parameters.get("init") == {"array": INIT} else {}
-
-
-def check_estimator(model: BaseCDL) -> None:
-    """Raise where the arguments of an estimator are not ones it could be fitted with."""
-    check_parameters(type(model).__name__, model.get_params(deep=False))
-    model._get_transform().validate()
 
 
 def check_atoms(where: str, dictionary: np.ndarray) -> None:
@@ -207,7 +122,7 @@ def check_people(
     model: BaseCDL, dictionary: np.ndarray, params: np.ndarray, counts: np.ndarray
 ) -> None:
     """Raise where parameters (S, K, M) are not of the model, or known of atoms nobody has."""
-    transform, size = model._get_transform(), dictionary.shape[1:]
+    transform, size = model.resolve("transformation"), dictionary.shape[1:]
     _agree("params_", params.shape[2], transform.n_params(*size))
     known = params[counts > 0]
     if not (np.isnan(params[counts == 0]).all() and np.isfinite(known).all()):

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, fields
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from percdl.algorithm.settings import Algorithm, Huber
 from percdl.estimators import container
 from percdl.estimators.base import BaseCDL
-from percdl.estimators.individual import IndCDL
 from percdl.estimators.model_contents import (
     CONTENT,
     MODEL_NAMES,
-    PARAMETERS,
     arrays_of,
     check_model,
 )
 from percdl.estimators.motif import Motif
-from percdl.estimators.percdl import PerCDL
-from percdl.estimators.population import PopCDL
+from percdl.estimators.percdl import IndCDL, PerCDL, PopCDL
+from percdl.estimators.validation import check_arguments
 from percdl.exceptions import ModelFileError
+from percdl.parameters import check_types, parameters_of
 from percdl.signals.coerce import SupportsArray
 from percdl.signals.contents import check_arrays
-from percdl.steps.coders import L0Coder
-from percdl.steps.csc_l1 import L1Coder
+from percdl.steps.coders import L0Coder, L1Coder
 from percdl.transforms import (
     Compose,
     Free,
@@ -39,8 +38,22 @@ from percdl.transforms import (
     Transform,
 )
 
+CLASSES: dict[str, Any] = {
+    cls.__name__: cls
+    for cls in (
+        TimeWarp, Identity, Free, Rotation, Gain, Modulation, Shift, Compose, L0Coder, L1Coder,
+        Algorithm, Huber, Motif,
+    )
+}  # fmt: skip
+SAME_SINCE_0_1 = (
+    "n_atoms", "atom_length", "penalty", "init", "n_restarts", "dtype", "random_state", "progress",
+)  # fmt: skip
+RENAMED_SINCE_0_1 = {
+    "n_init": "population_rounds",
+    "n_perso": "personal_rounds",
+    "n_solver_steps": "solver_steps",
+}
 MODELS: dict[str, type[BaseCDL]] = {m.__name__: m for m in (PerCDL, PopCDL, IndCDL)}
-TRANSFORMS = {t.__name__: t for t in (TimeWarp, Identity, Free, Rotation, Gain, Modulation, Shift)}
 ARRAYS = ("dictionary_", "params_", "n_activations_")
 TABLES = ("events_", "history_")
 TEXTS = (
@@ -99,7 +112,7 @@ def load(path: Any) -> Any:
     >>> import tempfile
     >>> from percdl import PopCDL, make_synthetic
     >>> truth = make_synthetic(2, random_state=0)
-    >>> model = PopCDL(2, 50, 1.0, init=truth.dictionary, n_init=1).fit(truth.cohort)
+    >>> model = PopCDL(2, 50, 1.0, init=truth.dictionary).fit(truth.cohort)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     model.save(f"{folder}/model.percdl")
     ...     load(f"{folder}/model.percdl").dictionary_.shape
@@ -133,18 +146,20 @@ def _rebuild(content: Any, arrays: dict[str, np.ndarray]) -> BaseCDL:
 
 
 def decode_model(name: str, parameters: dict[str, Any], arrays: dict[str, np.ndarray]) -> BaseCDL:
-    """Return the estimator, not fitted, whose arguments `encode_parameters` has written.
+    """Return the estimator, not fitted, with the arguments that `encode_parameters` has written.
 
     Anything else is a `ValueError`: names select from the tables of this file, nothing more.
     """
     MODEL_NAMES.check(name, "model")
-    PARAMETERS.check(parameters, "parameters")
+    parameters = upgrade(parameters)
     needed = arrays_of(parameters)
     check_arrays({own: x for own, x in arrays.items() if own in needed}, needed)
-    unknown = parameters.keys() - MODELS[name]().get_params(deep=False).keys()
+    unknown = parameters.keys() - {known.name for known in parameters_of(MODELS[name])}
     if unknown:
         raise ValueError(f"`{name}` has no argument `{min(unknown)}`")
-    return MODELS[name](**{k: _decode(v, arrays) for k, v in parameters.items()})
+    model = MODELS[name](**{k: _decode(v, arrays) for k, v in parameters.items()})
+    check_arguments(model)
+    return model
 
 
 def encode_parameters(model: BaseCDL, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
@@ -152,59 +167,81 @@ def encode_parameters(model: BaseCDL, arrays: dict[str, np.ndarray]) -> dict[str
     return {k: _encode(k, v, arrays) for k, v in model.get_params(deep=False).items()}
 
 
+def upgrade(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return arguments of version 0.1 under the names of this version; others unchanged."""
+    if "n_init" not in parameters:
+        return parameters
+    old = {name: _upgrade_value(value) for name, value in parameters.items()}
+    new = {name: old.pop(name) for name in SAME_SINCE_0_1 if name in old}
+    if "transform" in old:
+        new["transformation"] = old.pop("transform")
+    ratio, delta = old.pop("penalty_ratio", None), old.pop("huber_delta", None)
+    if ratio is not None:
+        new["penalty"] = f"{100 * ratio:.12g}%"
+    new["loss"] = {"class": "Huber", "delta": delta} if old.pop("loss") == "huber" else "squared"
+    coder = {name: old.pop(name) for name in ("signed", "min_gap", "max_activations")}
+    new["coder"] = old.pop("coder", None) or {"class": "L0Coder", **coder}
+    renamed = {RENAMED_SINCE_0_1.get(name, name): value for name, value in old.items()}
+    return {**new, "algorithm": {"class": "Algorithm", **renamed}}
+
+
+def _upgrade_value(value: Any) -> Any:
+    """Return a nested object as this version writes it."""
+    if not isinstance(value, dict):
+        return value
+    if "compose" in value:
+        return {
+            "class": "Compose",
+            "stages": [_upgrade_value(stage) for stage in value["compose"]],
+        }
+    if "motif" in value:
+        return {"class": "Motif", **value["motif"]}
+    if "motifs" in value:
+        return [{"class": "Motif", **motif} for motif in value["motifs"]]
+    return {{"transform": "class", "coder": "class"}.get(k, k): v for k, v in value.items()}
+
+
 def _encode(name: str, value: Any, arrays: dict[str, np.ndarray]) -> Any:
-    if isinstance(value, Transform):
-        return _encode_transform(value)
-    if isinstance(value, (L0Coder, L1Coder)):
-        return {"coder": type(value).__name__, **value._asdict()}
-    if isinstance(value, Motif):
-        return {"motif": asdict(value)}
-    if isinstance(value, (list, tuple)) and value and isinstance(value[0], Motif):
-        return {"motifs": [asdict(motif) for motif in value]}
     if isinstance(value, np.generic):
         return value.item()
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
+    if type(value) in CLASSES.values():
+        given = {own.name: getattr(value, own.name) for own in fields(value)}
+        encoded = {own: _encode(own, x, arrays) for own, x in given.items()}
+        return {"class": type(value).__name__, **encoded}
+    if isinstance(value, (list, tuple)) and value and isinstance(value[0], (Motif, Transform)):
+        return [_encode(name, one, arrays) for one in value]
     if isinstance(value, (list, tuple, SupportsArray)):
         arrays[f"parameter/{name}"] = np.ascontiguousarray(value)
         return {"array": f"parameter/{name}"}
     if name == "random_state":
         return None  # a generator's state is spent; the fitted numbers are what counts
+    if isinstance(value, Transform):
+        raise ModelFileError(
+            f"`{type(value).__name__}` holds code of your own, and model files hold none: they "
+            "hold built-in transforms, numbers, text and arrays only. Save `dictionary_` and "
+            "`params_` with `numpy.savez`, and the transform with your code."
+        )
     raise ModelFileError(
         f"`{name}={value!r}` cannot be written to a model file. Files hold built-in transforms, "
         "numbers, text and arrays only."
     )
 
 
-def _encode_transform(transform: Transform) -> dict[str, Any]:
-    """Write a built-in transform, or several composed, as JSON."""
-    if isinstance(transform, Compose):
-        return {"compose": [_encode_transform(stage) for stage in transform.stages]}
-    name = type(transform).__name__
-    if name not in TRANSFORMS:
-        raise ModelFileError(
-            f"`{name}` holds code of your own, and model files hold none: they hold built-in "
-            "transforms, numbers, text and arrays only. Save `dictionary_` and `params_` with "
-            "`numpy.savez`, and the transform with your code."
-        )
-    values = {field.name: getattr(transform, field.name) for field in fields(TRANSFORMS[name])}
-    options = {k: v.item() if isinstance(v, np.generic) else v for k, v in values.items()}
-    return {"transform": name, **options}
-
-
 def _decode(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+    if isinstance(value, list):
+        return [_decode(one, arrays) for one in value]
     if not isinstance(value, dict):
         return value
-    if "array" in value:
+    if value.keys() == {"array"}:
         return arrays[value["array"]]
-    if "coder" in value:
-        options = {k: v for k, v in value.items() if k != "coder"}
-        return {"L0Coder": L0Coder, "L1Coder": L1Coder}[value["coder"]](**options)
-    if "motif" in value:
-        return Motif(**value["motif"])
-    if "motifs" in value:
-        return [Motif(**motif) for motif in value["motifs"]]
-    if "compose" in value:
-        return Compose(*(_decode(stage, arrays) for stage in value["compose"]))
-    options = {k: v for k, v in value.items() if k != "transform"}
-    return TRANSFORMS[value["transform"]](**options)
+    arguments = {name: _decode(one, arrays) for name, one in value.items()}
+    name = arguments.pop("class", None)
+    if name not in CLASSES:
+        raise ValueError(f"{name!r} is not among the classes that files hold")
+    if name == "Compose":
+        return Compose(*arguments["stages"])
+    made = CLASSES[name](**arguments)
+    check_types(made)
+    return made

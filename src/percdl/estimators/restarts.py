@@ -83,16 +83,22 @@ def count_runs(model: BaseCDL) -> int:
     return model.n_restarts if isinstance(model.init, str) else 1
 
 
+def rounds_per_run(model: BaseCDL) -> int:
+    """Return the largest number of rounds from one first dictionary."""
+    algorithm = model.resolve("algorithm")
+    return algorithm.population_rounds + algorithm.personal_rounds
+
+
 def count_rounds(model: BaseCDL) -> int:
     """Return how many rounds a fit has at most."""
-    return count_runs(model) * (model.n_init + model.n_perso)
+    return count_runs(model) * rounds_per_run(model)
 
 
 def run_restarts(
     model: BaseCDL, cohort: AnyCohort, settings: Settings, watch: Watch, place: Place | None
 ) -> End:
     """Run from each first dictionary; return the end with the lowest objective."""
-    runtime = host_fit(place, cohort, settings, model.chunk_rows)
+    runtime = host_fit(place, cohort, settings, settings.chunk_rows)
     try:
         check_samples(cohort)  # the runtime has measured them as it took them up
         warn_offset(cohort, settings.dtype, type(model).__name__)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from numbers import Real
+from typing import Any
 
 import numpy as np
 
-from percdl.exceptions import InvalidParameterError
+from percdl.algorithm.settings import Huber
 from percdl.signals import AnyCohort
 
 # Of a recording's root mean square. A residual as large as the signal itself is an artefact;
@@ -14,23 +14,14 @@ from percdl.signals import AnyCohort
 SHARE = 1.0
 
 
-def choose_delta(loss: str, delta: float | None, cohort: AnyCohort) -> float | None:
+def choose_delta(loss: Any, cohort: AnyCohort) -> float | None:
     """Return the delta of Huber's loss, in signal units; None for the squared loss.
 
     By default `SHARE` of the median, over the recordings, of their root mean square: a few
     recordings full of artefacts do not change it, and it scales with the signals.
     """
-    if loss != "huber":
-        if delta is not None:
-            raise InvalidParameterError(
-                f"`huber_delta={delta!r}` was given, but the loss is {loss!r}. "
-                "Pass `loss='huber'` as well."
-            )
+    if not isinstance(loss, Huber):
         return None
-    if delta is None:
+    if loss.delta is None:
         return SHARE * float(np.sqrt(np.median(cohort.power)))
-    if not isinstance(delta, Real) or not 0 < float(delta) < np.inf:
-        raise InvalidParameterError(
-            f"`huber_delta={delta!r}` must be a finite number above 0, in signal units."
-        )
-    return float(delta)
+    return float(loss.delta)

@@ -165,7 +165,7 @@ def _wrong_rates(
     """
     if settings.n_atoms > 1 or settings.overlaps:
         return
-    shortest = settings.atom_length + settings.disjoint_coder.min_gap
+    shortest = settings.atom_length + settings.disjoint_coder.gap
     rhythm = measure_rhythm(subject, onset, len(error), shortest)
     known = rhythm.n_gaps >= FEWEST_GAPS
     doubtful = known & (rhythm.back_to_back | ~(error <= _fence(error, OUTSIDE)))

@@ -8,6 +8,7 @@ at 100 Hz. The first atom is the loudest beat of the first normal record, with i
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -16,6 +17,7 @@ import pandas as pd
 from jaxtyping import Float
 from matplotlib.figure import Figure
 
+from percdl.algorithm.settings import Algorithm
 from percdl.datasets import PTBXL, load_ptbxl_balanced
 from percdl.estimators import IndCDL, PerCDL, PopCDL
 from percdl.estimators.base import BaseCDL
@@ -30,7 +32,8 @@ BAND = (0.5, 40.0)
 # Compressed values are proportional to voltages below this, in mV, and logarithmic above.
 KNEE = 0.1
 # The paper's 20 steps.
-ROUNDS = {"n_init": 5, "n_perso": 15}
+NO_ROUNDS = Algorithm(population_rounds=0, personal_rounds=0, realign=False)
+ALGORITHM = Algorithm(population_rounds=5, personal_rounds=15, realign=False)
 WARP = TimeWarp(4, 7, per_channel=True)
 
 RAW, FILTERED, COMPRESSED = "unit power", "0.5 to 40 Hz, unit power", "0.5 to 40 Hz, compressed"
@@ -85,9 +88,9 @@ def first_beat(cohort: Cohort) -> Float[np.ndarray, "1 L P"]:
 
 def build(kind: Callable[..., BaseCDL], init: Any, **changes: Any) -> BaseCDL:
     """Return a model with the settings of the study, not fitted."""
-    common = {"n_atoms": 1, "atom_length": LENGTH, "penalty": PENALTY, **ROUNDS}
-    technical = {"init": init, "realign": False, "random_state": 0, "progress": False}
-    return kind(**{**common, **technical, **changes})
+    common = {"n_atoms": 1, "atom_length": LENGTH, "penalty": PENALTY, "algorithm": ALGORITHM}
+    model = kind(**common, init=init, random_state=0, progress=False)
+    return model.set_params(**changes)
 
 
 @cache
@@ -100,10 +103,11 @@ def fit(
     """Fit PerCDL, by default with the paper's warps."""
     cohort = prepare(n_members, processing)
     search = alignment == SEARCHED
-    centering = "refit" if search else "off"
-    options = {"realign": search, "multistart": search, "centering": centering}
-    chosen = transform or WARP
-    return build(PerCDL, first_beat(cohort), transform=chosen, **options).fit(cohort)
+    algorithm = replace(
+        ALGORITHM, realign=search, multistart=search, centering="refit" if search else "off"
+    )
+    chosen = {"transformation": transform or WARP, "algorithm": algorithm}
+    return build(PerCDL, first_beat(cohort), **chosen).fit(cohort)
 
 
 @cache
@@ -164,7 +168,7 @@ def measure_errors(study: Study, n_members: int) -> pd.DataFrame:
 def _errors(n_members: int, records: str) -> dict[str, float]:
     cohort, fits = prepare(n_members, records), fit_all(n_members, records)
     mean = np.nanmean(fits["IndCDL"].personal_dictionary_, axis=0)
-    fits[BARYCENTER] = build(PopCDL, mean, n_init=0, n_perso=0).fit(cohort)
+    fits[BARYCENTER] = build(PopCDL, mean, algorithm=NO_ROUNDS).fit(cohort)
     return {name: error_of_fit(model, cohort) for name, model in fits.items()}
 
 

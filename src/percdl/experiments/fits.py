@@ -24,7 +24,6 @@ from percdl.signals.reconstruction import normalized_reconstruction_error, rebui
 
 METHODS = ("PerCDL", "PopCDL", "IndCDL")
 PENALTY = 1e-2
-ROUNDS = {"n_init": 5, "n_perso": 5}
 MODELS: dict[str, tuple[type[BaseCDL], dict[str, Any]]] = {
     "PerCDL": (PerCDL, {}),
     "PerCDL, as printed": (PerCDL, PLAIN),
@@ -49,16 +48,16 @@ def fit(name: str, data: SyntheticCohort, **changes: Any) -> BaseCDL:
     """
     kind, options = MODELS[name]
     start = data.personal_dictionary[0]
-    options = {
+    common: dict[str, Any] = {
         "n_atoms": len(start), "atom_length": start.shape[1], "penalty": PENALTY, "init": start,
-        "progress": False, **options,
+        "progress": False,
     }  # fmt: skip
     if kind is PerCDL:
-        options |= {"transform": data.transform, **ROUNDS}
+        common["transformation"] = data.transform
     with warnings.catch_warnings():
         # A subject that loses an atom is part of what is measured.
         warnings.simplefilter("ignore", NoActivationWarning)
-        return kind(**{**options, **changes}).fit(data.cohort)
+        return kind(**common).set_params(**options, **changes).fit(data.cohort)
 
 
 def rebuild_fit(model: BaseCDL, cohort: Cohort) -> list[np.ndarray]:

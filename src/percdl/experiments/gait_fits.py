@@ -20,6 +20,7 @@ import pandas as pd
 from jaxtyping import Float, Int
 from matplotlib.figure import Figure
 
+from percdl.algorithm.settings import Algorithm
 from percdl.datasets import load_gait
 from percdl.datasets.gait import GROUPS
 from percdl.estimators import IndCDL, PerCDL, PopCDL
@@ -35,15 +36,16 @@ LENGTH, PENALTY, SFREQ = 100, 0.01, 100
 HEALTHY = GROUPS[0]
 # 15 rounds for every model. The warps of walkers bend far: they converge with ten iterations a
 # round instead of three.
-ROUNDS = {"n_init": 5, "n_perso": 10}
+ALGORITHM = Algorithm(population_rounds=5, personal_rounds=10)
+NO_ROUNDS = Algorithm(population_rounds=0, personal_rounds=0)
 MODELS: dict[str, tuple[type[BaseCDL], dict[str, Any]]] = {
     "IndCDL": (IndCDL, {}),
     "PopCDL": (PopCDL, {}),
-    "PerCDL": (PerCDL, {"transform": TimeWarp(4, 15), "n_solver_steps": 10}),
+    "PerCDL": (PerCDL, {"transformation": TimeWarp(4, 15), "algorithm__solver_steps": 10}),
 }
 SETTINGS = (
     f"K = 1, L = {LENGTH}, D = 4, W = 15, lambda = {PENALTY}, z-scored, "
-    f"rounds {ROUNDS['n_init']} + {ROUNDS['n_perso']}"
+    f"rounds {ALGORITHM.population_rounds} + {ALGORITHM.personal_rounds}"
 )
 IN_PLACE = f"{SETTINGS}; all from PopCDL's atom, windows kept"
 # Looks that the pictures of walkers share.
@@ -105,9 +107,8 @@ def fit(name: str, n_members: int, start: str = FROM_DATA, plain: bool = False) 
 
     ``plain`` takes the paper's algorithm without the additions.
     """
-    changes = {k: v for k, v in PLAIN.items() if k == "realign" or name == "PerCDL"}
     init = first_dictionary(n_members, start)
-    return build(name, init, **(changes if plain else {})).fit(load_walks(n_members).cohort)
+    return build(name, init, **(PLAIN if plain else {})).fit(load_walks(n_members).cohort)
 
 
 @cache
@@ -119,15 +120,15 @@ def fit_in_place(name: str, n_members: int, group: str | None = None) -> BaseCDL
     """
     cohort, init = load_walks(n_members).cohort, fit("PopCDL", n_members).dictionary_
     chosen = cohort if group is None else cohort.select(group=group)
-    return build(name, init, realign=False).fit(chosen)
+    return build(name, init, algorithm__realign=False).fit(chosen)
 
 
 def build(name: str, init: Any, **changes: Any) -> BaseCDL:
     """Return one of `MODELS`, not fitted."""
     kind, options = MODELS[name]
-    common = {"n_atoms": 1, "atom_length": LENGTH, "penalty": PENALTY, **ROUNDS}
-    technical = {"init": init, "random_state": 0, "progress": False}
-    return kind(**{**common, **technical, **options, **changes})
+    common = {"n_atoms": 1, "atom_length": LENGTH, "penalty": PENALTY, "algorithm": ALGORITHM}
+    model = kind(**common, init=init, random_state=0, progress=False)
+    return model.set_params(**options).set_params(**changes)
 
 
 @cache
@@ -139,7 +140,7 @@ def first_dictionary(n_members: int, start: str) -> Float[np.ndarray, "1 L 1"]:
     """
     walks = load_walks(n_members)
     if start == FROM_DATA:
-        return build("PopCDL", "auto", n_init=0, n_perso=0).fit(walks.cohort).dictionary_
+        return build("PopCDL", "auto", algorithm=NO_ROUNDS).fit(walks.cohort).dictionary_
     healthy = walks.cohort.select(group=HEALTHY)[0]
     onsets = walks.swings[str(healthy.subject)][:, 0]
     onset = onsets[len(onsets) // 2]
@@ -184,7 +185,7 @@ def _errors(n_members: int, start: str, algorithm: str) -> dict[str, float]:
         for name in MODELS
     }
     mean = np.nanmean(fits["IndCDL"].personal_dictionary_, axis=0)
-    coded = build("PopCDL", mean, n_init=0, n_perso=0).fit(cohort)
+    coded = build("PopCDL", mean, algorithm=NO_ROUNDS).fit(cohort)
     return {
         **{name: error_of_fit(model, cohort) for name, model in fits.items()},
         BARYCENTER: error_of_fit(coded, cohort),

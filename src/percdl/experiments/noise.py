@@ -14,6 +14,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from percdl.algorithm.settings import Huber
 from percdl.datasets import SyntheticCohort, make_synthetic, personal_atom_distance
 from percdl.estimators.base import BaseCDL
 from percdl.experiments.fits import (
@@ -30,6 +31,7 @@ from percdl.experiments.fits import (
 from percdl.experiments.study import Line, Result, Study
 from percdl.plotting.style import label
 
+LOSS = {"squared": "squared", "huber": Huber()}
 LOSSES = {"squared": "squared loss", "huber": "Huber loss"}
 PAPER_RATES, SMALL_RATES = (0.0, 0.01, 0.05, 0.1, 0.15, 0.2), (0.0, 0.1, 0.2)
 # The default delta of Huber's loss was chosen on seeds 0 to 9.
@@ -93,7 +95,7 @@ def _impulse_errors(
 ) -> dict[str, float]:
     clean = make_synthetic(S, N, random_state=seed)
     data = make_synthetic(S, N, impulse_rate=rate, random_state=seed)
-    return _errors(fit(method, data, loss=loss), clean, data)
+    return _errors(fit(method, data, loss=LOSS[loss]), clean, data)
 
 
 def summarize_impulses(rows: pd.DataFrame) -> pd.DataFrame:

@@ -12,13 +12,18 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from percdl.algorithm.settings import Algorithm
+
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
 Setting = TypeVar("Setting")
 # The paper's algorithm as printed, without our additions.
-PLAIN = {"realign": False, "multistart": False, "centering": "paper"}
+PLAIN = {
+    f"algorithm__{name}": getattr(Algorithm.as_printed(), name)
+    for name in ("realign", "multistart", "centering")
+}
 logger = logging.getLogger("percdl.experiments")
 
 

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from percdl import __version__
-from percdl.algorithm.settings import Settings
+from percdl.algorithm.settings import Huber, Settings
 from percdl.estimators.automatic import Choices
 from percdl.estimators.base import BaseCDL
 from percdl.estimators.model_contents import arrays_of
 from percdl.estimators.motif import Motif
 from percdl.estimators.persistence import decode_model, encode_parameters
-from percdl.estimators.validation import check_parameters
+from percdl.estimators.validation import check_arguments
 from percdl.exceptions import FederationError, InvalidParameterError, ModelFileError
 from percdl.federated.checksum import checksum
 from percdl.federated.packing import Bounds
@@ -250,23 +250,17 @@ def agree_privately(agreement: Agreement, privacy: Privacy) -> Agreement:
 def check_agreeable(model: BaseCDL) -> None:
     """Raise where a model cannot be fitted without seeing all recordings."""
     name = type(model).__name__
-    check_parameters(name, model.get_params(deep=False))
-    model._get_transform().validate()
+    check_arguments(model)
     for argument in _NUMBERS:
-        if getattr(model, argument) == "auto":
+        if isinstance(value := getattr(model, argument), str):
             raise InvalidParameterError(
-                f'`{name}({argument}="auto")` is chosen from the recordings, and no place has all '
+                f"`{name}({argument}={value!r})` depends on the recordings, and no place has all "
                 "of them. Agree on a number; `percdl suggest` helps each site to propose one."
             )
-    if model.penalty_ratio is not None:
+    if isinstance(model.loss, Huber) and model.loss.delta is None:
         raise InvalidParameterError(
-            f"`{name}(penalty_ratio={model.penalty_ratio})` depends on the recordings, and no "
-            "place has all of them. Agree on a `penalty`."
-        )
-    if model.loss == "huber" and model.huber_delta is None:
-        raise InvalidParameterError(
-            f'`{name}(loss="huber")` takes its delta from the recordings, and no place has all of '
-            "them. Agree on `huber_delta`, in signal units."
+            f"`{name}(loss=Huber())` takes its delta from the recordings, and no place has all of "
+            "them. Agree on `Huber(delta)`, in signal units."
         )
     motifs = model.init if isinstance(model.init, (list, tuple)) else [model.init]
     if any(isinstance(motif, Motif) for motif in motifs):
@@ -278,6 +272,5 @@ def check_agreeable(model: BaseCDL) -> None:
 
 def choices_of(model: BaseCDL) -> Choices:
     """Return the hyper-parameters, all of which are numbers."""
-    return Choices(
-        int(model.n_atoms), int(model.atom_length), float(model.penalty), model.huber_delta
-    )
+    delta = model.loss.delta if isinstance(model.loss, Huber) else None
+    return Choices(int(model.n_atoms), int(model.atom_length), float(model.penalty), delta)

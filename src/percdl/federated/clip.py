@@ -41,10 +41,11 @@ def suggest_clip(model: BaseCDL, X: Any, quantile: float = 0.75) -> float:
 
     Examples
     --------
-    >>> from percdl import PerCDL, TimeWarp, make_synthetic
+    >>> from percdl import Algorithm, PerCDL, TimeWarp, make_synthetic
     >>> pilot = make_synthetic(4, n_times=200, atom_length=20, random_state=0)
-    >>> plain = {"weighting": "subjects", "realign": False, "multistart": False}
-    >>> model = PerCDL(2, 20, TimeWarp(1, 3), 0.5, init=pilot.personal_dictionary[0], **plain)
+    >>> plain = Algorithm(weighting="subjects", realign=False, multistart=False)
+    >>> start = pilot.personal_dictionary[0]
+    >>> model = PerCDL(2, 20, TimeWarp(1, 3), 0.5, init=start, algorithm=plain)
     >>> bool(1 < suggest_clip(model, pilot.cohort) < 3)
     True
     """

@@ -21,7 +21,9 @@ def count_rounds(settings: Settings) -> Counter[str]:
     """Return how many rounds of each kind `run_percdl` asks for at most.
 
     >>> from percdl.transforms import TimeWarp
-    >>> sorted(count_rounds(Settings(TimeWarp(), 50, 1, 1, 0.1, n_init=2, n_perso=4)).items())
+    >>> rounds = {"population_rounds": 2, "personal_rounds": 4}
+    >>> settings = Settings(TimeWarp(), 50, 1, 1, 0.1, **rounds)
+    >>> sorted(count_rounds(settings).items())
     [('personal', 5), ('population', 2), ('recenter', 1)]
     """
     n_init, n_perso = settings.schedule

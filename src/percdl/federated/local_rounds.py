@@ -96,7 +96,7 @@ class LocalRounds:
         if agreement.privacy is not None:
             # A unit found in the recordings would let numbers of a subject depend on the others.
             return InProcess(self.cohort, settings, ROWS, terms.n_masks, unit=1.0)
-        return InProcess(self.cohort, settings, agreement.make_model().chunk_rows, terms.n_masks)
+        return InProcess(self.cohort, settings, settings.chunk_rows, terms.n_masks)
 
     def _teller(self, runtime: InProcess, terms: Terms, store: Store) -> Runtime:
         """Return what answers for the runtime: itself, or noisy sums in its place."""

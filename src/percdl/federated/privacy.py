@@ -142,7 +142,9 @@ def count_releases(settings: Settings) -> int:
     """Return how many noisy sums a fit releases: its rounds, the closing one included.
 
     >>> from percdl.transforms import TimeWarp
-    >>> count_releases(Settings(TimeWarp(), 50, 1, 1, 0.1, n_init=2, n_perso=4))
+    >>> rounds = {"population_rounds": 2, "personal_rounds": 4}
+    >>> settings = Settings(TimeWarp(), 50, 1, 1, 0.1, **rounds)
+    >>> count_releases(settings)
     7
     """
     rounds = count_rounds(settings)
@@ -187,7 +189,7 @@ def check_private(settings: Settings) -> None:
     """Raise where a fit would tell more than noisy sums, or sums with units."""
     for name, found, needed, why in (
         ("weighting", settings.weighting, "subjects", "only then have contributions no units"),
-        ("tol", settings.tolerance, 0.0, "when a fit stops would tell of the recordings"),
+        ("tol", settings.tol, 0.0, "when a fit stops would tell of the recordings"),
         ("coder", "l1" if settings.overlaps else "l0", "l0", "an l1 code stops for all at once"),
         ("update", settings.update, "closed-form", "copies of atoms have not been looked at"),
         ("huber_delta", settings.delta, None, "robust codes have not been looked at"),

@@ -75,7 +75,7 @@ def plot_selection(selection: Selection, ax: Axes | None = None) -> Axes:
     >>> from percdl.analysis import Selection
     >>> table = pd.DataFrame({"n_atoms": [1, 2], "score": [0.7, 0.9]})
     >>> table = table.assign(error=0.02, chosen=[False, True])
-    >>> plot_selection(Selection(table, {"n_atoms": 2}, PerCDL(2))).get_xlabel()
+    >>> plot_selection(Selection(table, {"n_atoms": 2}, PerCDL(2, 50, penalty=0.01))).get_xlabel()
     'n_atoms'
     """
     ax = style.make_axes(ax)
@@ -132,9 +132,10 @@ def selection_path(
     Examples
     --------
     >>> import numpy as np
-    >>> from percdl import PopCDL
+    >>> from percdl import Algorithm, PopCDL
     >>> waves = np.sin(np.arange(400).reshape(4, 100) / 3)
-    >>> model = PopCDL(1, 19, init=waves[:1, :19, None], n_init=1, n_perso=0)
+    >>> quick = Algorithm(population_rounds=1, personal_rounds=0)
+    >>> model = PopCDL(1, 19, init=waves[:1, :19, None], algorithm=quick)
     >>> table, ax = selection_path(waves, {"penalty": [0.1, 5.0]}, model, n_folds=2)
     >>> table["chosen"].tolist(), ax.get_xlabel()
     ([True, False], 'penalty')

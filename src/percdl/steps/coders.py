@@ -1,24 +1,18 @@
-"""How activations are found: what a user says about CSC."""
+"""How activations are found: the options of convolutional sparse coding (CSC)."""
 
-from __future__ import annotations
+from dataclasses import dataclass, replace
+from typing import Annotated
 
-from typing import NamedTuple
+from percdl.parameters import Amount, Count, Doc, Duration, Nonnegative, documented, in_samples
 
 
-class L0Coder(NamedTuple):
+@documented
+@dataclass(frozen=True)
+class L0Coder:
     """Code exactly, at a price for each activation, without overlap.
 
-    What a code may look like; hashable, so that it can be static in compiled programs. Cost
+    Hashable, so that it can be static in compiled programs. Cost
     O(K P N log N + (N / L)^2) per recording; with ``max_activations`` O(N max_activations) more.
-
-    Parameters
-    ----------
-    signed : bool
-        Whether amplitudes may be negative.
-    min_gap : int
-        Least number of samples between the end of an activation and the next onset.
-    max_activations : int or None
-        Most activations per recording, over all atoms.
 
     Examples
     --------
@@ -26,26 +20,40 @@ class L0Coder(NamedTuple):
     L0Coder(signed=False, min_gap=20, max_activations=None)
     """
 
-    signed: bool = False
-    min_gap: int = 0
-    max_activations: int | None = None
+    signed: Annotated[bool, Doc("Allow negative amplitudes.")] = False
+    min_gap: Annotated[
+        Amount | Duration,
+        Doc(
+            "Least time between the end of an activation and the next onset, in samples or as a "
+            'duration ("0.2s").'
+        ),
+    ] = 0
+    max_activations: Annotated[
+        Count | None, Doc("Largest number of activations per recording, over all atoms.")
+    ] = None
+
+    @property
+    def gap(self) -> int:
+        """The least gap in samples; `at_rate` makes samples of a duration."""
+        return int(self.min_gap)
+
+    def at_rate(self, sfreq: float) -> "L0Coder":
+        """Return the same coder with ``min_gap`` in samples.
+
+        >>> L0Coder(min_gap="0.2s").at_rate(100).min_gap
+        20
+        """
+        return replace(self, min_gap=in_samples(self.min_gap, sfreq))
 
 
-class L1Coder(NamedTuple):
+@documented
+@dataclass(frozen=True)
+class L1Coder:
     """Code with an l1 penalty: activations may overlap, and there may be many small ones.
 
     For patterns that run into one another, where the exact coder without overlap must choose.
     The penalty is then the price of a unit of amplitude, in signal units. Cost
-    O(K N (P + log N)) a step and recording, see `encode_l1`.
-
-    Parameters
-    ----------
-    signed : bool
-        Whether amplitudes may be negative.
-    n_steps : int
-        Most steps of a coding; each starts from the activations of the round before.
-    tolerance : float
-        Duality gap, relative to the objective, at which a coding ends.
+    O(K N (P + log N)) per step and recording, see `encode_l1`.
 
     Examples
     --------
@@ -53,6 +61,11 @@ class L1Coder(NamedTuple):
     L1Coder(signed=True, n_steps=1000, tolerance=0.001)
     """
 
-    signed: bool = False
-    n_steps: int = 1000
-    tolerance: float = 1e-3
+    signed: Annotated[bool, Doc("Allow negative amplitudes.")] = False
+    n_steps: Annotated[
+        Count,
+        Doc("Largest number of steps; each coding starts from the activations of the last round."),
+    ] = 1000
+    tolerance: Annotated[
+        Nonnegative, Doc("Duality gap, relative to the objective, at which a coding ends.")
+    ] = 1e-3

@@ -41,7 +41,7 @@ def encode(
     positions = jnp.arange(gain.shape[1])
     inside = positions <= signals.lengths[:, None] - atoms.shape[2]
     gain = jnp.where(inside, gain, -jnp.inf)
-    onset, total = select_disjoint(gain, atoms.shape[2] + rules.min_gap, rules.max_activations)
+    onset, total = select_disjoint(gain, atoms.shape[2] + rules.gap, rules.max_activations)
     return _gather_events(onset, best, amplitude, signals.values.shape[1]), total
 
 

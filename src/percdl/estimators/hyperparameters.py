@@ -1,0 +1,279 @@
+"""The hyper-parameters of PerCDL, PopCDL and IndCDL, each declared once."""
+
+# Annotations are not postponed here: they are read at run time.
+import functools
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, fields, is_dataclass, replace
+from typing import Annotated, Any, Literal, TypeVar, dataclass_transform
+
+from annotated_types import Ge, Lt, Predicate
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+
+from percdl.algorithm.settings import Algorithm, Huber
+from percdl.exceptions import InvalidParameterError
+from percdl.parameters import (
+    TOO_LARGE,
+    Auto,
+    Count,
+    Doc,
+    Duration,
+    Nonnegative,
+    Noun,
+    Share,
+    documented,
+)
+from percdl.steps.coders import L0Coder, L1Coder
+
+Cls = TypeVar("Cls", bound=type)
+Model = TypeVar("Model", bound="HyperParameters")
+
+SHORTEST = 3
+LARGEST_SEED = 2**32 - 1
+# Arguments of version 0.1 and what replaces them.
+_ALGORITHM = "`algorithm=Algorithm({}=...)`"
+_CODER = "`coder=L0Coder({}=...)`"
+RENAMED = {
+    "transform": "`transformation`",
+    "penalty_ratio": '`penalty` as a share, such as `penalty="10%"`',
+    "huber_delta": "`loss=Huber(delta)`",
+    "n_init": _ALGORITHM.format("population_rounds"),
+    "n_perso": _ALGORITHM.format("personal_rounds"),
+    "n_solver_steps": _ALGORITHM.format("solver_steps"),
+    **{field.name: _ALGORITHM.format(field.name) for field in fields(Algorithm)},
+    **{field.name: _CODER.format(field.name) for field in fields(L0Coder)},
+}
+ATTRIBUTES = """Attributes
+----------
+dictionary_ : array (K, L, P)
+    The common atoms, at unit norm.
+params_ : array (S, K, M)
+    The personalization parameters; NaN where a subject has no activation of an atom. These are
+    the results of the fit; `personalize` of the same recordings gives other values, see there.
+personal_dictionary_ : array (S, K, L, P)
+    The personal atoms; NaN where a subject has no activation of an atom.
+warps_ : array (S, K, C, L)
+    The warps psi at the samples of the atom, in samples; C = 1 warp for all channels, one for
+    each, or none where the transformation does not warp time. Like ``params_``, they differ from
+    the warps that `personalize` finds for the same recordings.
+events_ : DataFrame
+    Columns subject, atom, onset_sample, onset_seconds, amplitude.
+n_activations_ : array (S, K)
+    Activations per subject and atom.
+history_ : DataFrame
+    Objective and seconds after each half-step: phase, round, step, objective, seconds.
+n_atoms_, atom_length_, penalty_ : int, int, float
+    The values given or, where "auto", chosen; lengths in samples.
+objective_ : float
+    Objective at the end.
+stop_reason_ : str
+    Why the fit ended, as a sentence.
+processing_ : tuple of str
+    The processing of the recordings before the fit, see `Cohort.processing`.
+suspects_ : DataFrame or None
+    Subjects whose results are doubtful, and why: subject, kind, message. None after `load`."""
+
+
+@dataclass_transform()
+def estimator(cls: Cls) -> Cls:
+    """Make a class with declared hyper-parameters an estimator.
+
+    Its constructor stores them, its docstring lists them, and names of version 0.1 are refused
+    with the new ones.
+    """
+    made = documented(dataclass(eq=False, repr=False)(cls), ATTRIBUTES)
+    store: Callable[..., None] = made.__init__
+
+    @functools.wraps(store)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        _refuse_old_names(cls.__name__, kwargs)
+        store(self, *args, **kwargs)
+
+    made.__init__ = __init__
+    return made
+
+
+def _refuse_old_names(model: str, names: Any) -> None:
+    for name in names:
+        if name in RENAMED:
+            raise TypeError(
+                f"`{model}` has no argument `{name}` since version 0.2. Use {RENAMED[name]}."
+            )
+
+
+def _is_transform(value: Any) -> bool:
+    from percdl.transforms import Transform
+
+    return value is None or isinstance(value, Transform)
+
+
+def _is_seed(value: Any) -> bool:
+    try:
+        check_random_state(value)
+    except ValueError:
+        return False
+    return True
+
+
+@estimator
+class HyperParameters(BaseEstimator):
+    """The arguments of all estimators, and how they are read and changed."""
+
+    n_atoms: Annotated[
+        Count | Auto, Doc('K, the number of atoms; "auto" adds atoms while they are worth it.')
+    ] = "auto"
+    atom_length: Annotated[
+        Annotated[int, Ge(SHORTEST), Lt(TOO_LARGE)] | Duration | Auto,
+        Doc(
+            'L, in samples or as a duration ("0.6s", "600ms"); "auto" reads it off the periods, '
+            "as `suggest_atom_length` does."
+        ),
+    ] = "auto"
+    transformation: Annotated[
+        Any,
+        Predicate(_is_transform),
+        Noun("Transform", "a Transform, e.g. `TimeWarp()`"),
+        Doc("The f of the paper: how subjects differ; by default ``TimeWarp()``."),
+    ] = None
+    penalty: Annotated[
+        Nonnegative | Share | Auto,
+        Doc(
+            "lambda, the price of one activation, in squared signal units, exactly as in Eq. 1; "
+            'nothing is rescaled. "10%" is a share of the largest useful price, which is what the '
+            'best of all activations of the first dictionary explains. "auto" chooses by BIC '
+            "(docs/choosing.md)."
+        ),
+    ] = "auto"
+    _: KW_ONLY
+    coder: Annotated[
+        L0Coder | L1Coder | None,
+        Doc(
+            "How activations are found; by default ``L0Coder()``: exactly, at a price for each "
+            "and without overlap. With an `L1Coder` they may overlap and ``penalty`` is the price "
+            "of a unit of amplitude."
+        ),
+    ] = None
+    loss: Annotated[
+        Literal["squared"] | Huber,
+        Doc(
+            "How residuals count: squared, as in the paper, or linearly beyond a threshold "
+            "(``Huber()``), so that impulses and artefacts do not bend the atoms."
+        ),
+    ] = "squared"
+    init: Annotated[
+        Any,
+        Noun('"auto", array (K, L, P), Motif or list of Motif', "a first dictionary"),
+        Doc("The first dictionary: chosen from the data, given, or cut from named subjects."),
+    ] = "auto"
+    n_restarts: Annotated[
+        Count,
+        Doc(
+            'With ``init="auto"``, the number of first dictionaries to try; the lowest objective '
+            "wins.",
+            "Algorithm",
+        ),
+    ] = 1
+    algorithm: Annotated[
+        Algorithm | None,
+        Doc(
+            "Rounds, searches and solvers; by default ``Algorithm()``. `Algorithm.as_printed` is "
+            "the algorithm of the paper.",
+            "Algorithm",
+        ),
+    ] = None
+    dtype: Annotated[
+        Literal["float32", "float64"], Doc("Arithmetic on the device.", "Technical")
+    ] = "float32"
+    random_state: Annotated[
+        Any,
+        Predicate(_is_seed),
+        Noun(
+            "int, RandomState or None",
+            f"None, an integer from 0 to {LARGEST_SEED}, or a numpy.random.RandomState",
+        ),
+        Doc("Seed of all random draws.", "Technical"),
+    ] = None
+    progress: Annotated[
+        bool | Auto, Doc('Show a progress bar; "auto" only on a terminal.', "Technical")
+    ] = "auto"
+    _default_transformation = "TimeWarp"
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the arguments; if deep, also those of the nested objects: ``algorithm__tol``.
+
+        Parameters
+        ----------
+        deep : bool
+            Whether to include the arguments of the transformation, the coder, the loss and the
+            algorithm, where these were given.
+
+        Returns
+        -------
+        dict
+        """
+        own = super().get_params(deep=False)
+        if not deep:
+            return own
+        nested = {
+            f"{name}__{part}": getattr(value, part)
+            for name, value in own.items()
+            for part in _arguments(value)
+        }
+        return own | nested
+
+    def set_params(self: Model, **params: Any) -> Model:
+        """Change arguments; ``transformation__depth=3`` and the like make a new nested object.
+
+        Parameters
+        ----------
+        **params
+            Arguments of the constructor, and of its nested objects.
+
+        Returns
+        -------
+        self
+        """
+        own = {name: value for name, value in params.items() if "__" not in name}
+        _refuse_old_names(type(self).__name__, own)
+        super().set_params(**own)
+        for path in params.keys() - own.keys():
+            name, _, part = path.partition("__")
+            if name not in super().get_params(deep=False):
+                super().set_params(**{path: params[path]})  # raises as scikit-learn does
+            value = self.resolve(name)
+            if part not in _arguments(value):
+                raise InvalidParameterError(
+                    f"`{value!r}` has no argument {part!r}, only "
+                    f"{', '.join(_arguments(value)) or 'none at all'}."
+                )
+            setattr(self, name, replace(value, **{part: params[path]}))
+        return self
+
+    def resolve(self, name: str) -> Any:
+        """Return an argument, or the object that None stands for, such as ``Algorithm()``.
+
+        Parameters
+        ----------
+        name : str
+            Of the argument: "transformation", "coder" or "algorithm".
+
+        Returns
+        -------
+        object
+        """
+        value = getattr(self, name)
+        if value is not None:
+            return value
+        if name == "transformation":
+            from percdl import transforms
+
+            return getattr(transforms, self._default_transformation)()
+        defaults: dict[str, Callable[[], Any]] = {"coder": L0Coder, "algorithm": Algorithm}
+        return defaults[name]() if name in defaults else None
+
+
+def _arguments(value: Any) -> list[str]:
+    """Return the names of the arguments of a nested object."""
+    if not is_dataclass(value) or isinstance(value, type):
+        return []
+    return [field.name for field in fields(value) if field.init]
