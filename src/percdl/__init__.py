@@ -7,6 +7,8 @@ nothing: neither JAX nor scikit-learn nor pandas is loaded before it is needed.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from percdl.registry import register
+
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
@@ -118,6 +120,10 @@ _HOME = {
     "selection_path": "percdl.plotting.choosing",
     "suggest_atom_length": "percdl.analysis",
 }
+
+
+# `model.report()` is in a lower layer than the report.
+register("write_report", lambda: import_module("percdl.report.cohort").write_report)
 
 
 def __getattr__(name: str) -> Any:

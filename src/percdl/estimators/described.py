@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from percdl.estimators.hyperparameters import HyperParameters
 from percdl.estimators.personalization import Personalization
+from percdl.registry import look_up
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,9 +96,7 @@ class Described(HyperParameters):
             Heading of the page.
         """
         check_is_fitted(self)
-        # Pages are made a few layers above models: found by name, as the names of `percdl` are.
-        write_report = import_module("percdl.report.cohort").write_report
-        return write_report(
+        return look_up("write_report")(
             self, path, X, reference=reference, metadata=metadata, person=person, title=title
         )
 

@@ -86,7 +86,7 @@ function drawSignal() {
     const seen = visible(signal.curves[p], report.run);
     const made = visible(signal.rebuilt[p], 1);
     traces.push(line(seen.x, seen.y, "recording", theme().soft, { width: 2, ...once, hoverinfo: "x+y" }));
-    traces.push(line(made.x, made.y, "reconstruction", theme().model, { width: 1, ...once, hoverinfo: "skip" }));
+    traces.push(line(made.x, made.y, "reconstruction", theme().model, { width: 1.5, ...once, hoverinfo: "skip" }));
   });
   traces.push(...onsetMarks(inside, channels));
   // Double clicks are handled here: the library would return to the first range.
