@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from percdl.estimators.personalization import Personalization
 
 # Activations of at least this share of the subject's median amplitude define the rhythm. Set by
-# hand together with the defaults of `judge_events` (docs/segmentation.md).
+# hand.
 TYPICAL_SHARE = 0.5
 # Median absolute deviation of a standard normal variable.
 NORMAL_MAD = 0.6745

@@ -213,7 +213,7 @@ class Linearization:
         self.warps = model.warps_
         n_atoms = len(model.dictionary_)
         self.roots = [self._spread(k) * (not conditional) for k in range(n_atoms)]
-        centers = getattr(model, "centering", "off") != "off"
+        centers = model.resolve("algorithm").centering != "off"
         self.centred = not conditional and centers and self.warps.shape[2] > 0
 
     def noise_variance(self) -> float:

@@ -22,7 +22,7 @@ TOLERANCE = 1.1
 FASTEST = 20.0
 # Warps and z-scores need fewer levels than atoms.
 N_WARP_LEVELS, N_SCORE_LEVELS = 1023, 255
-# Most operations of a confidence band: about a minute on two cores.
+# Most operations of a confidence band: about a minute.
 MOST_OPERATIONS = 1e11
 # z-scores are limited to this: the picture ends at 10.
 FARTHEST = 15.0
