@@ -47,7 +47,7 @@ pipeline = make_pipeline(
     LogisticRegression(),
 ).set_output(transform="pandas")
 grid = {
-    "percdl__transform__width": [2, 4],
+    "percdl__transformation__width": [2, 4],
     "percdl__penalty": [0.5, 2.0],
 }
 search = GridSearchCV(pipeline, grid, cv=3).fit(cohort, groups)

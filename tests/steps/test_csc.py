@@ -1,5 +1,6 @@
 """CSC is exact: it equals exhaustive search."""
 
+from dataclasses import astuple
 from functools import partial
 from typing import NamedTuple
 
@@ -101,7 +102,7 @@ def test_code_equals_exhaustive_search(case):
             dictionary = atoms[0 if case.shared else s]
             seen = np.ones_like(signal) if observed is None else observed[s, :length]
             seen = np.broadcast_to(seen, signal.shape)
-            best, *others = naive.codes(signal, dictionary, penalty, seen, *case.rules)
+            best, *others = naive.codes(signal, dictionary, penalty, seen, *astuple(case.rules))
             assert_legal(ours, case.rules, length)
             assert_allclose(np.sum(signal**2) - gain[s], best[0], atol=1e-9)
             assert_allclose(
