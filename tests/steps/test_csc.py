@@ -124,7 +124,9 @@ def test_single_precision_finds_the_same_objective():
     for penalty in PENALTIES[:3]:
         _, gain = fast_encode(signals, atoms, np.float32(penalty), rules=MASKED.rules)
         for s, n in enumerate(lengths.astype(int)):
-            best = naive.codes(x[s, :n], atoms[s], penalty, observed[s, :n], *MASKED.rules)[0]
+            best = naive.codes(
+                x[s, :n], atoms[s], penalty, observed[s, :n], *astuple(MASKED.rules)
+            )[0]
             assert_allclose(np.sum(x[s] ** 2) - gain[s], best[0], atol=2e-5)
 
 
@@ -208,7 +210,9 @@ def test_missing_samples_reach_the_coder_as_nan():
     signals = fill(Cohort.from_arrays(arrays), Chunk(np.arange(S), S, N), 2, "float64")
     _, gain = in_double(fast_encode, signals, atoms, np.float64(0.1), rules=MASKED.rules)
     for s, y in enumerate(arrays):
-        best = naive.codes(np.nan_to_num(y), atoms[s], 0.1, ~np.isnan(y), *MASKED.rules)[0]
+        best = naive.codes(np.nan_to_num(y), atoms[s], 0.1, ~np.isnan(y), *astuple(MASKED.rules))[
+            0
+        ]
         assert_allclose(np.nansum(y**2) - gain[s], best[0], atol=1e-9)
 
 
