@@ -11,8 +11,8 @@ from percdl.cli import app
 PLAIN = {"COLUMNS": "400", "TERM": "dumb", "NO_COLOR": "1"}
 # The fit of the other tests, as a command has it: programs compiled for one serve the others.
 MODEL = (
-    "--n-atoms 2 --atom-length 16 --penalty 0.3 --n-init 2 --n-perso 2 --depth 1 --width 3 "
-    "--no-realign --no-multistart"
+    "--n-atoms 2 --atom-length 16 --penalty 0.3 --population-rounds 2 --personal-rounds 2 "
+    "--depth 1 --width 3 --no-realign --no-multistart"
 ).split()
 READ = ["--channels", "x", "--sfreq", f"{SFREQ:g}"]
 

@@ -80,7 +80,7 @@ def _federate(
         dtype="float64", algorithm__population_rounds=0, algorithm__personal_rounds=0
     ).fit(problem.cohort[:2])
     start.save(folder / "start.percdl")
-    model = {**OPTIONS, "n-init": n_init, "n-perso": n_perso}
+    model = {**OPTIONS, "population-rounds": n_init, "personal-rounds": n_perso}
     server = {"init": "start.percdl", "min-sites": len(sites), "timeout": PATIENCE}
     with Federation(folder, sites, model, server, {"require-secure": True}) as federation:
         for name in federation.sites:

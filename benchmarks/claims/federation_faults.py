@@ -28,7 +28,7 @@ from percdl import load, make_synthetic
 SITES = ("east", "north", "south", "west")
 MODEL = {
     "n-atoms": 2, "atom-length": 50, "penalty": 0.01, "depth": 1, "width": 3, "realign": False,
-    "multistart": False, "dtype": "float64", "n-init": 2, "n-perso": 3,
+    "multistart": False, "dtype": "float64", "population-rounds": 2, "personal-rounds": 3,
 }  # fmt: skip
 # Seconds for an answer, and for a whole run. Flower notices a dead site after 60 to 70.
 TIMEOUT, PATIENCE = 60, 1200
@@ -86,7 +86,7 @@ def _slow(folder: Path, truth: np.ndarray) -> Iterator[Claim]:
 
 
 def _killed_and_back(folder: Path, truth: np.ndarray) -> Iterator[Claim]:
-    with _federation(folder, {"n-perso": 14}) as federation:
+    with _federation(folder, {"personal-rounds": 14}) as federation:
         sites = _start(federation, ("slow", "personal"))
         server = federation.start_server()
         mark = federation.folder / "west.toml.fault"

@@ -167,8 +167,9 @@ def _command(folder: Path) -> None:
 
     kept = folder / CHECKPOINT
     new = (
-        f"{folder / DATA} --n-atoms 1 --atom-length 20 --penalty 0.3 --n-init 2 --n-perso 3 "
-        f"--depth 1 --width 3 --no-realign --no-multistart --seed 0 --out {folder / MODEL}"
+        f"{folder / DATA} --n-atoms 1 --atom-length 20 --penalty 0.3 --population-rounds 2 "
+        f"--personal-rounds 3 --depth 1 --width 3 --no-realign --no-multistart --seed 0 "
+        f"--out {folder / MODEL}"
     ).split()
     app(["fit", *(["--resume", str(kept)] if kept.exists() else new)], standalone_mode=False)
 

@@ -30,7 +30,8 @@ def write_page(app: Sphinx) -> None:
         "completion.",
     ]
     for name, command in _leaves(group, "percdl"):
-        parts += [f"## {name}", _paragraphs(command.help), _table(command.params)]
+        options = command.get_params(None)
+        parts += [f"## {name}", _paragraphs(command.help), _table(options)]
     text = "\n\n".join(parts) + "\n"
     path = Path(app.srcdir) / PAGE
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -58,7 +59,7 @@ def _paragraphs(help: str) -> str:
 def _table(options: list[Any]) -> str:
     rows = ["| option | meaning | default |", "|---|---|---|"]
     for option in options:
-        if option.name == "help":
+        if option.name == "help" or getattr(option, "hidden", False):
             continue
         is_argument = option.param_type_name == "argument"
         names = [option.metavar or option.name.upper()] if is_argument else option.opts

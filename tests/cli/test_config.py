@@ -13,8 +13,8 @@ sfreq = 50
 [fit]
 n-atoms = 2
 atom_length = "320ms"
-n-init = 2
-n-perso = 1
+population-rounds = 2
+personal-rounds = 1
 depth = 1
 width = 3
 realign = false
@@ -33,13 +33,13 @@ def config(tmp_path):
 
 def test_the_command_line_wins(walks, config, tmp_path):
     out = tmp_path / "m"
-    result = run("fit", walks, "--config", config, "--n-perso", "2", "--out", out)
+    result = run("fit", walks, "--config", config, "--personal-rounds", "2", "--out", out)
     assert result.exit_code == 0, result.output
     settings = percdl.load(out).settings_
-    assert settings["n_perso"] == 2
-    assert settings["n_init"] == 2
+    assert settings["personal_rounds"] == 2
+    assert settings["population_rounds"] == 2
     assert settings["atom_length"] == "320ms"
-    assert settings["penalty"] == "0.3"
+    assert settings["penalty"] == 0.3
     assert settings["channels"] == ["x"]
 
 
@@ -59,9 +59,10 @@ def test_recordings_may_be_named_there(walks, config, tmp_path):
         ("[data]\nn-atoms = 3", "[data]: there is no key 'n-atoms'."),
         ("[fits]\nseed = 3", "there is no table '[fits]'. Did you mean 'fit'?"),
         ("config = 'x.toml'", "there is no key 'config'"),
+        ("n-init = 3", "version 0.2 calls this option --population-rounds"),
         ("penalty = ", "is not a TOML file"),
-        ("depth = 'deep'", "depth = 'deep': Input should be a valid integer"),
-        ("atom-length = 2", "`PerCDL(atom_length=2)` must be an integer of at least 3"),
+        ("depth = 'deep'", "'deep' must be an integer of at least 1"),
+        ("atom-length = 2", "'2' must be an integer of at least 3"),
     ],
 )
 def test_what_cannot_be_meant_is_named(text, message, walks, config, tmp_path):

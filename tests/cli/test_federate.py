@@ -34,7 +34,7 @@ nice = "keys/nice.nodepub"
 n-atoms = 2
 atom-length = 16
 penalty = 0.3
-transform = "warp"
+transformation = "warp"
 """
 SITE = """
 [site]

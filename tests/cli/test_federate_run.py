@@ -45,8 +45,8 @@ atom-length = 16
 penalty = 0.3
 depth = 1
 width = 3
-n-init = 2
-n-perso = 2
+population-rounds = 2
+personal-rounds = 2
 realign = false
 multistart = false
 """

@@ -3,14 +3,28 @@
 import sys
 from types import ModuleType
 
+import numpy as np
 import pytest
 from commands import MODEL, READ, contents, events_of, refused, run
+from numpy.testing import assert_allclose
 from small_models import assert_same_fit
 
 import percdl
-from percdl import Algorithm, Compose, Free, Gain, Identity, PerCDL, Rotation, TimeWarp
-from percdl.cli.durations import in_samples
+from percdl import (
+    Algorithm,
+    Compose,
+    Free,
+    Gain,
+    Huber,
+    Identity,
+    L0Coder,
+    PerCDL,
+    Rotation,
+    TimeWarp,
+)
+from percdl.cli.errors import CommandError
 from percdl.cli.model_options import ModelOptions
+from percdl.parameters import parameters_of
 
 
 def fit_in_python(walks):
@@ -37,9 +51,9 @@ def test_the_model_is_that_of_python(walks, model_file):
 
 def test_the_resolved_settings_are_in_the_file(walks, model_file):
     settings = percdl.load(model_file).settings_
-    given = {"data": [str(walks)], "channels": ["x"], "sfreq": 50.0, "atom_length": "16"}
+    given = {"data": [str(walks)], "channels": ["x"], "sfreq": 50.0, "atom_length": 16}
     assert settings.items() >= given.items()
-    assert settings["transform"] == "warp"
+    assert settings["transformation"] == "warp"
     assert settings["dtype"] == "float32"
     assert not {"config", "quiet", "json", "debug", "resume"} & set(settings)
 
@@ -107,28 +121,25 @@ def test_nothing_found_is_an_exit_code(walks, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--n-atoms", "0"], "'0' must be a whole number of at least 1, or auto"),
-        (["--n-atoms", "two"], "'two' must be a whole number"),
-        (["--atom-length", "1m"], "'1m' is not a duration. Write seconds (1.0s)"),
-        (["--atom-length", "1.5"], "'1.5' is not a duration"),
-        (["--min-gap", "-1s"], "'-1s' is not a duration"),
-        (["--penalty", "high"], "'high' must be a number of at least 0, or auto"),
-        (["--penalty", "-1"], "'-1' must be a number of at least 0"),
-        (["--transform", "bend"], "'bend' must be warp, rotation, gain"),
-        (["--transform", "warp+free"], "'warp+free' must be"),
-        (["--loss", "cubic"], "'cubic' must be squared or huber"),
-        (["--update", "mean"], "'mean' must be closed-form or robust"),
-        (["--dtype", "float16"], "'float16' must be float32 or float64"),
+        (["--n-atoms", "0"], "'0' must be an integer of at least 1 and below 2**31 or 'auto'"),
+        (["--n-atoms", "two"], "'two' must be an integer"),
+        (["--atom-length", "1m"], "a duration such as '0.6s' or '600ms' or 'auto'"),
+        (["--atom-length", "2"], "'2' must be an integer of at least 3"),
+        (["--min-gap", "-1s"], "'-1s' must be an integer"),
+        (["--penalty", "-1"], "'-1' must be a finite number of at least 0, a share"),
+        (["--transformation", "bend"], "'bend' must be warp, rotation, gain"),
+        (["--transformation", "warp+free"], "'warp+free' must be"),
+        (["--loss", "cubic"], "'cubic' must be one of 'squared', 'huber'"),
+        (["--dtype", "float16"], "'float16' must be one of 'float32', 'float64'"),
         (["--depth", "0"], "--depth"),
-        (["--seed", "x"], "--seed"),
-        (["--min-gap", "auto"], "'auto' is not a duration"),
-        (["--penalty-ratio", "2"], "Error: `PerCDL(penalty_ratio=2.0)` must be a number above 0"),
-        (["--penalty", "1", "--penalty-ratio", "0.1"], "penalty_ratio=0.1)`: both"),
-        (["--update", "robust", "--transform", "free"], "`PerCDL(update='robust')` moves copies"),
-        (
-            ["--atom-length", "3s"],
-            "(atom_length=150)` is longer than subjects Ada (97 samples)",
-        ),
+        (["--seed", "x"], "'x' must be an integer of at least 0"),
+        (["--huber-delta", "1"], "--huber-delta requires --loss huber"),
+        (["--init", "none.percdl"], "no model file at none.percdl"),
+        (["--n-init", "2"], "version 0.2 calls this option --population-rounds"),
+        (["--transform", "warp"], "version 0.2 calls this option --transformation"),
+        (["--penalty-ratio", "0.1"], "such as --penalty 10%"),
+        (["--update", "robust", "--transformation", "free"], "moves copies"),
+        (["--atom-length", "3s"], "(atom_length=150)` is longer than subjects Ada (97 samples)"),
         (["--nope"], "No such option"),
     ],
 )
@@ -136,15 +147,6 @@ def test_bad_values_are_named(arguments, message, walks, tmp_path):
     small = [*READ, "--out", tmp_path / "m"]
     assert message in refused("fit", walks, *small, *arguments)
     assert contents(tmp_path) == []
-
-
-def test_durations():
-    assert [in_samples(text, 50) for text in ("0.32s", "320ms", "16", "auto")] == [
-        16,
-        16,
-        16,
-        "auto",
-    ]
 
 
 @pytest.mark.parametrize(
@@ -158,13 +160,42 @@ def test_durations():
     ],
 )
 def test_transforms_have_names(name, expected):
-    options = ModelOptions(transform=name, depth=2, width=5, per_channel=True)
-    assert options.build(100).get_params(deep=False)["transform"] == expected
+    table = {"transformation": name, "depth": 2, "width": 5, "per-channel": True}
+    assert ModelOptions.from_table(table, "").build().transformation == expected
 
 
-def test_a_ratio_takes_the_place_of_the_penalty():
-    model = ModelOptions(penalty_ratio=0.1, atom_length="0.5s").build(100)
-    assert (model.penalty, model.atom_length, model.n_atoms) == ("10%", 50, "auto")
+def test_every_hyperparameter_is_an_option_with_the_same_default():
+    """A hyper-parameter that is declared in `percdl.parameters` needs no line in the shell."""
+    model, python = ModelOptions.from_table({}, "").build(), PerCDL(random_state=0, progress=False)
+    for name, value in python.get_params(deep=False).items():
+        nested = name in ("algorithm", "coder", "transformation")
+        assert getattr(model, name) == (python.resolve(name) if nested else value), name
+    options = {option.name for option in ModelOptions.options()}
+    declared = [*parameters_of(PerCDL), *parameters_of(Algorithm), *parameters_of(L0Coder)]
+    elsewhere = {"algorithm", "coder", "progress", "random_state"}
+    assert {parameter.name for parameter in declared} - elsewhere <= options
+
+
+def test_values_are_those_of_python():
+    table = {"penalty": "10%", "atom-length": "0.5s", "loss": "huber", "huber-delta": 2}
+    model = ModelOptions.from_table(table, "").build()
+    assert (model.penalty, model.atom_length, model.loss) == ("10%", "0.5s", Huber(2))
+
+
+def test_a_fit_starts_from_a_dictionary_on_disk(walks, model_file, tmp_path):
+    atoms = percdl.load(model_file).dictionary_
+    np.save(tmp_path / "atoms.npy", atoms)
+    (tmp_path / "text.npy").write_text("no array")
+    for path in (model_file, tmp_path / "atoms.npy"):
+        model = ModelOptions.from_table({"init": str(path)}, "").build()
+        assert (model.init == atoms).all()
+    start = ["--init", model_file, "--no-realign", "--no-multistart", "--personal-rounds", "0"]
+    more = ["--depth", "1", "--width", "3", "--penalty", "0.3", "--population-rounds", "0"]
+    result = run("fit", walks, *READ, *start, *more, "--out", tmp_path / "m")
+    assert result.exit_code == 0, result.output
+    assert_allclose(percdl.load(tmp_path / "m").dictionary_, atoms, atol=1e-6)
+    with pytest.raises(CommandError, match=r"is not an \.npy file"):
+        ModelOptions.from_table({"init": str(tmp_path / "text.npy")}, "").build()
 
 
 def test_errors_of_our_own_are_told_and_shown_on_demand(walks, tmp_path, monkeypatch):

@@ -22,7 +22,7 @@ def test_info_says_what_is_in_the_file(model_file):
     assert lines["channels"] == "x"
     assert lines["events"] == str(len(model.events_))
     assert lines["stop reason"] == model.stop_reason_
-    assert lines["n-perso"] == "2"  # a setting
+    assert lines["personal-rounds"] == "2"  # a setting
 
 
 def test_info_for_scripts(model_file):
@@ -82,7 +82,7 @@ def test_suggestions_are_those_of_an_automatic_fit(walks):
 @pytest.mark.parametrize("length", ["0", "2"])
 def test_nothing_is_suggested_that_a_fit_refuses(walks, length):
     message = refused("suggest", walks, *READ, "--atom-length", length)
-    assert f"`PerCDL(atom_length={length})` must be an integer of at least 3" in message
+    assert f"'{length}' must be an integer of at least 3" in message
 
 
 def test_suggestions_from_the_period(walks, monkeypatch):

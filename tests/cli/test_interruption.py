@@ -139,7 +139,7 @@ def test_ctrl_c_in_a_terminal(walks, model_file, tmp_path):
     out = tmp_path / "m"
     command = [sys.executable, "-m", "percdl", "fit", walks, *READ, *MODEL, "--out", out, "--json"]
     process = subprocess.Popen(
-        [str(word) for word in [*command, "--n-perso", "500"]],
+        [str(word) for word in [*command, "--personal-rounds", "500"]],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -199,7 +199,10 @@ def test_another_thread_leaves_signals_alone():
 
 def test_a_request_to_end_leaves_the_last_round(walks, tmp_path):
     """SIGTERM, as from a batch system: the process ends at once, and what it wrote is good."""
-    out, fit = tmp_path / "m", ["fit", walks, *READ, *MODEL, "--n-perso", "60", "--tol", "0"]
+    out, fit = (
+        tmp_path / "m",
+        ["fit", walks, *READ, *MODEL, "--personal-rounds", "60", "--tol", "0"],
+    )
     command = [sys.executable, "-m", "percdl", *fit, "--out", out, "--json"]
     process = subprocess.Popen(
         [str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

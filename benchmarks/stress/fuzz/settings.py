@@ -19,9 +19,14 @@ from percdl.cli.federate_config import SiteTable, read_server_file, read_site_fi
 from percdl.cli.model_options import ModelOptions
 from percdl.exceptions import PerCDLError
 
-# What typer raises where an option has a value it cannot have; its base class is not exported.
-REFUSALS = (CommandError, PerCDLError, typer.BadParameter.__mro__[2])
-MODEL = {"n-atoms": 2, "atom-length": "320ms", "penalty": 0.3, "depth": 1, "transform": "warp"}
+REFUSALS = (CommandError, PerCDLError, typer.BadParameter)
+MODEL = {
+    "n-atoms": 2,
+    "atom-length": "320ms",
+    "penalty": 0.3,
+    "depth": 1,
+    "transformation": "warp",
+}
 DATA = {"channels": ["x"], "sfreq": 50, "data": ["walks"], "bandpass": [1.0, 9.0]}
 PATHS = {"folder": "out", "authority": "ca.crt"}
 TOKENS = (
@@ -52,15 +57,15 @@ class Command:
 
     def case(self, draws: random.Random) -> None:
         """Let a command take its options from a file."""
-        content = {**MODEL, "data": DATA, "fit": {"n-init": 2}, "suggest": {"seed": 3}}
+        content = {**MODEL, "data": DATA, "fit": {"population-rounds": 2}, "suggest": {"seed": 3}}
         self._file.write_bytes(
             _written(draws, content, [one.name for one in self._command.params])
         )
         parent = self._command.context_class(self._group, info_name="percdl")
         arguments = ["walks", "--config", str(self._file)]
         with self._command.make_context("fit", arguments, parent=parent) as context:
-            own = ModelOptions.__dataclass_fields__
-            options = ModelOptions(**{k: v for k, v in context.params.items() if k in own})
+            names = [option.name for option in ModelOptions.options() if option.expose_value]
+            options = ModelOptions({name: context.params[name] for name in names})
         _check_model(options)
 
 
@@ -106,7 +111,7 @@ class Site:
 
 def _check_model(options: ModelOptions) -> None:
     """Build the model; what it cannot be is refused here or by a fit."""
-    if not options.build(50.0).get_params():
+    if not options.build().get_params():
         raise WrongResultError(repr(options))
 
 

@@ -1,4 +1,4 @@
-"""``percdl demo``: the three models on a synthetic cohort whose truth is known."""
+"""``percdl demo``: the three models on a synthetic cohort with known atoms."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from percdl.cli.errors import fail, prepare_folder, require_packages
-from percdl.cli.model_options import LARGEST_SEED
+from percdl.cli.options import Seed
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,16 +26,14 @@ def demo(
         "percdl-demo"
     ),
     subjects: Annotated[int, typer.Option(min=2, help="Number of subjects.")] = 64,
-    seed: Annotated[
-        int, typer.Option(min=0, max=LARGEST_SEED, help="Decides everything that is drawn.")
-    ] = 0,
+    seed: Seed = 0,
     open_page: Annotated[
         bool, typer.Option("--open/--no-open", help="Open the page in a browser.")
     ] = False,
 ) -> None:
-    """Fit PopCDL, IndCDL and PerCDL to a synthetic cohort and compare them with the truth.
+    """Fit PopCDL, IndCDL and PerCDL to a synthetic cohort and compare them with the true atoms.
 
-    The settings are those of the paper's synthetic experiment. All three start from the
+    The settings are those of the paper's synthetic experiment. All three models start from the
     atoms of the first subject.
     """
     from rich.console import Console
@@ -58,7 +56,7 @@ def demo(
 
 
 def _compare(n_subjects: int, seed: int, console: Console) -> Comparison:
-    """Make the cohort, fit the three models, measure them."""
+    """Make the cohort, fit the three models and score them."""
     from percdl.datasets import make_synthetic
     from percdl.estimators import IndCDL, PerCDL, PopCDL
     from percdl.report.demo import Comparison
@@ -93,7 +91,7 @@ def _compare(n_subjects: int, seed: int, console: Console) -> Comparison:
 
 
 def _measure(model: Any, data: SyntheticCohort) -> Outcome:
-    """Fit one model and hold it against the truth."""
+    """Fit one model and compare it with the true atoms."""
     from percdl.analysis import normalized_reconstruction_error
     from percdl.datasets import onset_accuracy
     from percdl.report.demo import Outcome, draw_model
@@ -114,7 +112,7 @@ def _measure(model: Any, data: SyntheticCohort) -> Outcome:
 
 
 def _write(comparison: Comparison, out: Path) -> Path:
-    """Write one picture per model and the page that holds them all; return the page's path."""
+    """Write one picture per model and a page with all; return the path of the page."""
     from percdl.report.demo import render_page
 
     page = out / "index.html"
@@ -133,8 +131,8 @@ def _table(comparison: Comparison) -> Table:
     table = Table(
         title=f"{comparison.n_subjects} subjects, {comparison.n_times} samples each, "
         f"seed {comparison.seed}",
-        caption="Distances are between unit-norm atoms. The gauge floor is what even perfect "
-        "warps would leave. The first run also spends seconds on compilation.",
+        caption="Distances are between unit-norm atoms. The gauge floor is the distance that "
+        "remains with the true warps. The first run includes compilation time.",
     )
     table.add_column("")
     for heading in ("distance to the\ntrue atoms", "squared\nrelative error",

@@ -37,7 +37,7 @@ class ServerTable:
     timeout: float = 600.0
     wait: float = 3600.0
     sites: dict[str, Path] = field(default_factory=dict)
-    model: ModelOptions = field(default_factory=ModelOptions)
+    model: ModelOptions = field(default_factory=lambda: ModelOptions.from_table({}, "[model]"))
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def read_server_file(path: Path) -> ServerTable:
     }
     if not sites:
         fail(f'{path} has no table [sites], with a line SITE = "SITE.nodepub" for each.')
-    model = fill(ModelOptions, content.get("model", {}), path, "model")
+    model = ModelOptions.from_table(content.get("model", {}), f"{path} [model]")
     more = {"sites": sites, "model": model}
     return fill(ServerTable, content.get("server", {}), path, "server", more)
 

@@ -22,6 +22,7 @@ from percdl.cli.errors import (
     writing,
 )
 from percdl.cli.federate_config import ServerTable, read_server_file
+from percdl.cli.model_options import read_dictionary
 from percdl.cli.output import Output
 from percdl.exceptions import PerCDLError
 
@@ -74,18 +75,17 @@ def server(
 
 def make_federation(plan: ServerTable) -> FederatedPerCDL:
     """Return the fit that a file describes, its terms checked."""
-    from percdl.estimators.persistence import load
     from percdl.federated.front import FederatedPerCDL
 
     for name in ("atom_length", "min_gap"):
-        if not getattr(plan.model, name).isdecimal():
+        if isinstance(plan.model.values[name], str):
             fail(
                 f"{name.replace('_', '-')} in [model] must be a number of samples: the server "
                 "does not know the sampling rate."
             )
-    model = plan.model.build(1.0)
+    model = plan.model.build()
     if plan.init is not None:
-        model.set_params(init=load(plan.init).dictionary_)
+        model.set_params(init=read_dictionary(plan.init))
     place = plan.folder / plan.run
     federation = FederatedPerCDL(
         model,
@@ -182,7 +182,9 @@ def _fit(
     config: Path,
 ) -> None:
     """Learn over the sites; interrupted, say how to go on."""
-    n_rounds = plan.model.n_init + plan.model.n_perso
+    from percdl.estimators.restarts import rounds_per_run
+
+    n_rounds = rounds_per_run(plan.model.build())
     output.event("start", command="federate server", run=plan.run, rounds=n_rounds)
     with output.rounds(n_rounds) as tell, stopping_between_rounds(output.warn) as check:
 

@@ -57,12 +57,11 @@ def simulate(
         sites = _split(source, by)
         for name, cohort in sites.items():
             output.say(f"{name}: {cohort!r}")
-        sfreq = next(iter(sites.values())).sfreq
         prepare_folder(out, "--out")
         if any(out.iterdir()):
             fail(f"{out} is not empty. Choose another folder with --out.")
         federation = FederatedPerCDL(
-            options.build(sfreq),
+            options.build(),
             secure="auto" if secure is None else secure,
             min_sites=min_sites,
             min_subjects_per_site=min_subjects,

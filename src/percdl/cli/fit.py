@@ -20,7 +20,6 @@ from percdl.cli.data_options import (
     read_cohort,
     read_metadata,
 )
-from percdl.cli.durations import AUTO, check_duration_or_auto, in_samples
 from percdl.cli.errors import (
     NOTHING_FOUND,
     CommandError,
@@ -30,8 +29,8 @@ from percdl.cli.errors import (
     stopping_between_rounds,
     writing,
 )
-from percdl.cli.model_options import LARGEST_SEED, ModelOptions
-from percdl.cli.options import check_table, set_defaults, types_of
+from percdl.cli.model_options import ModelOptions, check_atom_length
+from percdl.cli.options import Seed, check_table, set_defaults, types_of
 from percdl.cli.output import Output, to_json
 from percdl.exceptions import PerCDLError
 
@@ -64,7 +63,7 @@ def _trusted(settings: dict[str, Any], path: Path) -> dict[str, Any]:
     These are the data and the model. The model is written beside the checkpoint, and no address
     is contacted. A report is written if its place is beside the checkpoint or the working folder.
     """
-    types = types_of(DataOptions) | types_of(ModelOptions)
+    types = types_of(DataOptions) | ModelOptions.types()
     del types["config"]
     known = {name: v for name, v in settings.items() if name in types and v is not None}
     chosen = check_table(known, types, str(path))
@@ -134,7 +133,7 @@ def fit(
         if report is not None:
             as_cohort(cohort)  # raises for shards: a report needs all recordings in memory
         output.say(repr(cohort))
-        settings = {**asdict(source), **asdict(options), "out": out, "report": report}
+        settings = {**asdict(source), **options.values, "out": out, "report": report}
         del settings["config"]  # its options are among the others
         settings = json.loads(to_json(settings, infinity="strings"))
         kept = out.with_name(out.name + ENDING) if checkpoint else None
@@ -166,7 +165,7 @@ def _fit(
     from percdl.estimators.checkpoint import fit_with_checkpoints, read_checkpoint
     from percdl.estimators.restarts import count_rounds, rounds_per_run
 
-    model: Any = options.build(cohort.sfreq)
+    model: Any = options.build()
     before = None if resume is None else read_checkpoint(resume)
     if before is None and checkpoint is not None and checkpoint.exists():
         output.warn(f"{checkpoint}, of an earlier fit, is replaced. To continue it: --resume.")
@@ -294,13 +293,11 @@ def suggest(
         str,
         typer.Option(
             help="If given, choose the rest for it: 1.0s, 250ms, 100 (samples).",
-            callback=check_duration_or_auto,
+            callback=check_atom_length,
             metavar="DURATION",
         ),
-    ] = AUTO,
-    seed: Annotated[
-        int, typer.Option(min=0, max=LARGEST_SEED, help="Seed of the random numbers.")
-    ] = 0,
+    ] = "auto",
+    seed: Seed = 0,
 ) -> None:
     """Suggest the atom length, the number of atoms and the penalty for recordings.
 
@@ -319,15 +316,15 @@ def suggest(
         cohort = read_cohort(source)
         output.say(repr(cohort))
         output.event("start", command="suggest", subjects=len(cohort))
-        length, period = in_samples(atom_length, cohort.sfreq), None
-        if length == AUTO:
+        length, period = atom_length, None
+        if length == "auto":
             try:
                 period = suggest_atom_length(cohort)
             except InvalidRecordingError as error:
                 output.warn(str(error))
                 raise typer.Exit(NOTHING_FOUND) from error
             length = period.length
-        model = PerCDL(AUTO, length, penalty=AUTO, random_state=seed, progress=False)
+        model = PerCDL(atom_length=length, random_state=seed, progress=False)
         check_arguments(model)
         chosen = choose(model, cohort)
     seconds = chosen.atom_length / cohort.sfreq

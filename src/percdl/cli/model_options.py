@@ -1,196 +1,263 @@
-"""Which model is fitted."""
+"""Options of the model, generated from its declared hyper-parameters (`percdl.parameters`)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
+from typer.core import TyperOption
 
-from percdl.cli.durations import AUTO, LONGEST, check_duration, check_duration_or_auto, in_samples
+from percdl.cli.errors import fail
+from percdl.cli.options import check_table
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from percdl.estimators import PerCDL
+    from percdl.parameters import Parameter
     from percdl.transforms import Transform
 
-_MODEL, _ALGORITHM = "Model", "Algorithm"
-STAGES = ("warp", "rotation", "gain")
-ALONE = ("identity", "free")
-LARGEST_SEED = 2**32 - 1  # that NumPy takes
+_STAGES, _ALONE = ("warp", "rotation", "gain"), ("identity", "free")
+# Options of version 0.1 and what replaces them.
+RENAMED = {
+    "transform": "--transformation",
+    "penalty_ratio": "--penalty with a share, such as --penalty 10%",
+    "n_init": "--population-rounds",
+    "n_perso": "--personal-rounds",
+    "restarts": "--n-restarts",
+}
 
 
-def _check_atoms(text: str) -> str:
-    if text != AUTO and not (text.isdecimal() and 1 <= float(text) <= LONGEST):
-        raise typer.BadParameter(f"{text!r} must be a whole number of at least 1, or auto.")
-    return text
+class _Declared(NamedTuple):
+    """A hyper-parameter and the argument of the model it belongs to; "" is the model itself."""
+
+    parameter: Parameter
+    owner: str
+
+    def read(self, value: Any) -> Any:
+        """Return the value of an option as the hyper-parameter; raise if it is not allowed."""
+        readings = [value] if isinstance(value, bool) else [str(value), *_numbers(str(value))]
+        for reading in readings:
+            if self.parameter.accepts(reading):
+                return reading
+        raise typer.BadParameter(f"{value!r} must be {self.parameter.needed}.")
 
 
-def _check_penalty(text: str) -> str:
-    try:
-        good = text == AUTO or 0 <= float(text) < float("inf")
-    except ValueError:
-        good = False
-    if not good:
-        raise typer.BadParameter(f"{text!r} must be a number of at least 0, or auto.")
-    return text
+def _numbers(text: str) -> list[int | float]:
+    found: list[int | float] = []
+    for kind in (int, float):
+        try:
+            found.append(kind(text))
+        except ValueError:
+            continue
+    return found
 
 
-def _check_transform(text: str) -> str:
+@cache
+def declared() -> dict[str, _Declared]:
+    """Return the hyper-parameters by option name."""
+    from annotated_types import Ge, Lt
+
+    from percdl.algorithm.settings import Algorithm, Huber
+    from percdl.estimators import PerCDL
+    from percdl.parameters import parameters_of
+    from percdl.steps.coders import L0Coder
+
+    parts = {"": PerCDL, "coder": L0Coder, "loss": Huber, "algorithm": Algorithm}
+    found = {
+        parameter.name: _Declared(parameter, owner)
+        for owner, part in parts.items()
+        for parameter in parameters_of(part)
+        if parameter.name not in ("coder", "algorithm", "progress")
+    }
+    found |= _as_text({name: found[name].parameter for name in ("transformation", "loss", "init")})
+    seed = found.pop("random_state").parameter
+    found["seed"] = _Declared(seed._replace(kind=Annotated[int, Ge(0), Lt(2**32)], default=0), "")
+    found["huber_delta"] = found.pop("delta")
+    return found | _of_warps()
+
+
+def _as_text(parameters: dict[str, Parameter]) -> dict[str, _Declared]:
+    """Return hyper-parameters that are objects in Python as options that are text."""
+    from annotated_types import Predicate
+
+    from percdl.parameters import Noun
+
+    names = f"{', '.join(_STAGES)}, several of these joined by +, {' or '.join(_ALONE)}"
+    forms = {
+        "transformation": {
+            "kind": Annotated[str, Predicate(_is_transformation), Noun("name", names)],
+            "default": "warp",
+            "meaning": "How subjects differ: warp, rotation and gain, joined by +; identity (not "
+            "at all) or free (in every sample).",
+        },
+        "loss": {
+            "kind": Literal["squared", "huber"],
+            "meaning": "Squared residuals, or Huber's loss, which is robust to artefacts.",
+        },
+        "init": {
+            "kind": Annotated[str, Noun("file", "a file")],
+            "meaning": "First dictionary: an .npy file (atoms, samples, channels) or a model "
+            'file; "auto" chooses it from the data.',
+        },
+    }
+    return {
+        name: _Declared(parameter._replace(**forms[name]), "")
+        for name, parameter in parameters.items()
+    }
+
+
+def _of_warps() -> dict[str, _Declared]:
+    from percdl.parameters import Count, Parameter
+
+    warps: dict[str, tuple[Any, Any, str]] = {
+        "depth": (Count, None, "Layers of a warp: how far time can be stretched."),
+        "width": (Count, None, "Sines per layer of a warp: how local the stretching can be."),
+        "per_channel": (bool, False, "Estimate one warp per channel."),
+    }
+    return {
+        name: _Declared(Parameter(name, kind, default, meaning, "Model"), "transformation")
+        for name, (kind, default, meaning) in warps.items()
+    }
+
+
+def _is_transformation(text: str) -> bool:
     parts = text.split("+")
-    wrong = [part for part in parts if part not in (*STAGES, *ALONE)]
-    if wrong or len(set(parts)) < len(parts) or (len(parts) > 1 and set(parts) & set(ALONE)):
-        raise typer.BadParameter(
-            f"{text!r} must be {', '.join(STAGES)}, several of these joined by + "
-            f"(warp+rotation), {' or '.join(ALONE)}."
-        )
-    return text
+    alone = len(parts) == 1 and text in _ALONE
+    return alone or (set(parts) <= set(_STAGES) and len(set(parts)) == len(parts))
 
 
-def _check_loss(text: str) -> str:
-    if text not in ("squared", "huber"):
-        raise typer.BadParameter(f"{text!r} must be squared or huber.")
-    return text
-
-
-def _check_update(text: str) -> str:
-    if text not in ("closed-form", "robust"):
-        raise typer.BadParameter(f"{text!r} must be closed-form or robust.")
-    return text
-
-
-def _check_dtype(text: str) -> str:
-    if text not in ("float32", "float64"):
-        raise typer.BadParameter(f"{text!r} must be float32 or float64.")
-    return text
-
-
-def _option(help: str, panel: str = _MODEL, *names: str, **more: Any) -> Any:
-    return typer.Option(*names, help=help, rich_help_panel=panel, **more)
+def check_atom_length(text: str) -> Any:
+    """Return an atom length: samples, a duration or "auto"."""
+    return declared()["atom_length"].read(text)
 
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """The model and its algorithm: a group of options, see `as_command`."""
+    """The options of the model, by name; for `as_command`."""
 
-    n_atoms: Annotated[
-        str, _option("How many patterns, or auto.", callback=_check_atoms, metavar="NUMBER")
-    ] = AUTO
-    atom_length: Annotated[
-        str,
-        _option(
-            "Length of a pattern: 1.0s, 250ms, 100 (samples), or auto.",
-            callback=check_duration_or_auto,
-            metavar="DURATION",
-        ),
-    ] = AUTO
-    penalty: Annotated[
-        str,
-        _option(
-            "What one occurrence costs, in squared signal units, or auto.",
-            callback=_check_penalty,
-            metavar="NUMBER",
-        ),
-    ] = AUTO
-    penalty_ratio: Annotated[
-        float | None,
-        _option("Instead: a share of the largest useful penalty.", show_default=False),
-    ] = None
-    transform: Annotated[
-        str,
-        _option(
-            "How people differ: warp, rotation, gain, joined by +; identity (not at all) or "
-            "free (in every sample).",
-            callback=_check_transform,
-            metavar="NAME",
-        ),
-    ] = "warp"
-    depth: Annotated[int, _option("Layers of a warp: how far time is stretched.", min=1)] = 3
-    width: Annotated[int, _option("Sines of a layer: how locally.", min=1)] = 10
-    per_channel: Annotated[
-        bool, _option("A warp for each channel.", _MODEL, "--per-channel", show_default=False)
-    ] = False
-    signed: Annotated[
-        bool, _option("Patterns may come upside down.", _MODEL, "--signed", show_default=False)
-    ] = False
-    min_gap: Annotated[
-        str,
-        _option("Least time between two patterns.", callback=check_duration, metavar="DURATION"),
-    ] = "0"
-    max_activations: Annotated[
-        int | None, _option("Most patterns in a recording.", min=1, show_default=False)
-    ] = None
-    loss: Annotated[
-        str, _option("squared, or huber against artefacts.", callback=_check_loss, metavar="NAME")
-    ] = "squared"
-    n_init: Annotated[int, _option("Rounds with common atoms.", _ALGORITHM, min=0)] = 5
-    n_perso: Annotated[int, _option("Rounds with personal atoms.", _ALGORITHM, min=0)] = 5
-    restarts: Annotated[int, _option("First dictionaries to try.", _ALGORITHM, min=1)] = 1
-    realign: Annotated[bool, _option("Let atoms move to where their energy is.", _ALGORITHM)] = (
-        True
-    )
-    multistart: Annotated[bool, _option("Start warps from an alignment as well.", _ALGORITHM)] = (
-        True
-    )
-    update: Annotated[
-        str,
-        _option(
-            "How atoms follow from people: closed-form, or robust against much noise.",
-            _ALGORITHM,
-            callback=_check_update,
-            metavar="NAME",
-        ),
-    ] = "closed-form"
-    tol: Annotated[
-        float,
-        _option("End a phase at a relative change below this.", _ALGORITHM, min=0),
-    ] = 0.0
-    seed: Annotated[
-        int, _option("Decides all that is drawn.", _ALGORITHM, min=0, max=LARGEST_SEED)
-    ] = 0
-    dtype: Annotated[
-        str,
-        _option("float32 or float64.", _ALGORITHM, callback=_check_dtype, metavar="NAME"),
-    ] = "float32"
+    values: Mapping[str, Any]
 
-    def build(self, sfreq: float) -> PerCDL:
-        """Return the model, not fitted, for recordings of this sampling rate."""
+    @classmethod
+    def options(cls) -> list[TyperOption]:
+        """Return one option per hyper-parameter, and those that refuse old names."""
+        return [*(_option(name, one) for name, one in declared().items()), *map(_old, RENAMED)]
+
+    @classmethod
+    def types(cls) -> dict[str, Any]:
+        """Return the types of the options in TOML files; values are checked by the options."""
+        flags = {name: bool for name, one in declared().items() if _is_flag(one.parameter)}
+        return dict.fromkeys([*declared(), *RENAMED], Any) | flags
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any], where: str) -> ModelOptions:
+        """Return the options of a table of a TOML file; those not given have their defaults."""
+        given = check_table(table, cls.types(), where)
+        values = {name: one.parameter.default for name, one in declared().items()}
+        for name, value in given.items():
+            try:
+                values[name] = _old_name(name) if name in RENAMED else declared()[name].read(value)
+            except typer.BadParameter as error:
+                fail(f"{where}, {_spell(name)}: {error}")
+        return cls(values)
+
+    def build(self) -> PerCDL:
+        """Return the model, not fitted."""
         from percdl.algorithm.settings import Algorithm, Huber
         from percdl.estimators import PerCDL
         from percdl.steps.coders import L0Coder
 
-        penalty = AUTO if self.penalty == AUTO else float(self.penalty)
-        if self.penalty == AUTO and self.penalty_ratio is not None:
-            penalty = f"{100 * self.penalty_ratio:.12g}%"
+        parts: dict[str, dict[str, Any]] = {"loss": {}, "transformation": {}}
+        for name, (parameter, owner) in declared().items():
+            if self.values[name] is not None:
+                parts.setdefault(owner, {})[parameter.name] = self.values[name]
+        own = parts[""]
+        if own["loss"] == "huber":
+            own["loss"] = Huber(**parts["loss"])
+        elif parts["loss"]:
+            fail("--huber-delta requires --loss huber.")
+        own["transformation"] = _transformation(own["transformation"], parts["transformation"])
+        if own["init"] != "auto":
+            own["init"] = read_dictionary(Path(own["init"]))
         return PerCDL(
-            n_atoms=AUTO if self.n_atoms == AUTO else int(self.n_atoms),
-            atom_length=in_samples(self.atom_length, sfreq),
-            transformation=self._transform(),
-            penalty=penalty,
-            coder=L0Coder(self.signed, int(in_samples(self.min_gap, sfreq)), self.max_activations),
-            loss=Huber() if self.loss == "huber" else "squared",
-            n_restarts=self.restarts,
-            algorithm=Algorithm(
-                population_rounds=self.n_init,
-                personal_rounds=self.n_perso,
-                realign=self.realign,
-                multistart=self.multistart,
-                update=self.update,  # pyright: ignore[reportArgumentType]
-                tol=self.tol,
-            ),
-            dtype=self.dtype,  # pyright: ignore[reportArgumentType]
-            random_state=self.seed,
+            **own,
+            coder=L0Coder(**parts["coder"]),
+            algorithm=Algorithm(**parts["algorithm"]),
             progress=False,
         )
 
-    def _transform(self) -> Transform:
-        from percdl.transforms import Compose, Free, Gain, Identity, Rotation, TimeWarp
 
-        makers = {
-            "warp": lambda: TimeWarp(self.depth, self.width, per_channel=self.per_channel),
-            "rotation": Rotation,
-            "gain": Gain,
-            "identity": Identity,
-            "free": Free,
-        }
-        stages = [makers[name]() for name in self.transform.split("+")]
-        return stages[0] if len(stages) == 1 else Compose(*stages)
+def read_dictionary(path: Path) -> np.ndarray:
+    """Return the atoms of an .npy file or of a model file."""
+    import numpy as np
+
+    from percdl.estimators.persistence import load
+
+    if path.suffix != ".npy":
+        return load(path).dictionary_
+    try:
+        return np.load(path, allow_pickle=False)
+    except ValueError as error:
+        fail(f"{path} is not an .npy file of numbers: {error}.")
+
+
+def _transformation(names: str, of_warp: dict[str, Any]) -> Transform:
+    from percdl.transforms import Compose, Free, Gain, Identity, Rotation, TimeWarp
+
+    stages: dict[str, Any] = {
+        "warp": lambda: TimeWarp(**of_warp),
+        "rotation": Rotation,
+        "gain": Gain,
+        "identity": Identity,
+        "free": Free,
+    }
+    chosen = [stages[name]() for name in names.split("+")]
+    return chosen[0] if len(chosen) == 1 else Compose(*chosen)
+
+
+def _option(name: str, one: _Declared) -> TyperOption:
+    parameter, flag = one.parameter, f"--{_spell(name)}"
+    is_flag = _is_flag(parameter)
+    return TyperOption(
+        param_decls=[name, f"{flag}/--no-{_spell(name)}" if is_flag else flag],
+        default=parameter.default,
+        type=bool if is_flag else str,
+        is_flag=is_flag,
+        metavar=None if is_flag else f"[{_metavar(parameter)}]",
+        help=parameter.meaning.replace("``", "").replace("`", ""),
+        show_default=parameter.default is not None,
+        callback=lambda context, option, value: None if value is None else one.read(value),
+        rich_help_panel=parameter.group,
+    )
+
+
+def _metavar(parameter: Parameter) -> str:
+    words = parameter.type_name.removesuffix(", optional").strip("{}")
+    return words.replace('"', "").replace(", ", "|").replace(" or ", "|")
+
+
+def _is_flag(parameter: Parameter) -> bool:
+    return isinstance(parameter.default, bool)
+
+
+def _old(name: str) -> TyperOption:
+    """Return a hidden option that states the new name."""
+    return TyperOption(
+        param_decls=[name, f"--{_spell(name)}"],
+        type=str,
+        hidden=True,
+        expose_value=False,
+        callback=lambda context, option, value: None if value is None else _old_name(name),
+    )
+
+
+def _old_name(name: str) -> Any:
+    raise typer.BadParameter(f"version 0.2 calls this option {RENAMED[name]}.")
+
+
+def _spell(name: str) -> str:
+    return name.replace("_", "-")

@@ -1,7 +1,8 @@
 """Groups of options that several commands share, and values of options in TOML files.
 
 Typer has no groups of options. `as_command` spreads a dataclass over the signature of a command,
-so that each option is declared once and not once per command.
+so that each option is declared once and not once per command. Options of the model are generated
+from its hyper-parameters, see `percdl.cli.model_options`.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
+from typer.core import TyperCommand, TyperOption
 
 from percdl.cli.errors import CommandError, fail, reported
 
 # Options that belong to one call and are not read from a file.
 NOT_IN_FILES = {"config", "debug", "resume"}
+# The largest seed that NumPy takes.
+Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the random numbers.")]
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 _Debug = Annotated[
     bool, typer.Option("--debug", help="Show the traceback of an error.", show_default=False)
@@ -30,12 +34,18 @@ def as_command(function: Callable[..., None]) -> Callable[..., None]:
 
     A parameter that is a dataclass stands for one option per field, as in
     ``def report(model: Path, source: DataOptions)``. The fields are annotated as typer's
-    parameters: ``Annotated[float | None, typer.Option(help=...)]``.
+    parameters: ``Annotated[float | None, typer.Option(help=...)]``. A parameter that is a class
+    with a method ``options`` stands for these options, as values by name.
     """
     hints = get_type_hints(function, include_extras=True)
-    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    generated: dict[str, Any] = {name: one for name, one in hints.items() if _generates(one)}
+    groups: dict[str, Any] = {
+        name: one for name, one in hints.items() if is_dataclass(one) and name not in generated
+    }
     options: list[inspect.Parameter] = []
     for name, parameter in inspect.signature(function).parameters.items():
+        if name in generated:
+            continue
         if name in groups:
             types = types_of(groups[name])
             options += [_option(one.name, types[one.name], one) for one in fields(groups[name])]
@@ -48,11 +58,33 @@ def as_command(function: Callable[..., None]) -> Callable[..., None]:
         with reported(values.pop("debug"), values.get("json", False)):
             for name, group in groups.items():
                 values[name] = group(**{one.name: values.pop(one.name) for one in fields(group)})
+            for name, group in generated.items():
+                names = [option.name for option in group.options() if option.expose_value]
+                values[name] = group({option: values.pop(option) for option in names})
             function(**values)
 
     command.__signature__ = inspect.Signature(options)  # pyright: ignore[reportAttributeAccessIssue]
     command.__annotations__ = {option.name: option.annotation for option in options}
+    command.generated = list(generated.values())  # pyright: ignore[reportAttributeAccessIssue]
     return command
+
+
+def _generates(hint: Any) -> bool:
+    return hasattr(hint, "options") and hasattr(hint, "types")
+
+
+class Command(TyperCommand):
+    """A command that generates options when they are needed, not for ``percdl --help``."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return all options, the generated ones included."""
+        known = {option.name for option in self.params}
+        self.params += [one for one in self._generate() if one.name not in known]
+        return super().get_params(ctx)
+
+    def _generate(self) -> list[TyperOption]:
+        groups = getattr(self.callback, "generated", [])
+        return [option for group in groups for option in group.options()]
 
 
 def _option(name: str, annotation: Any, declared: Any) -> inspect.Parameter:
@@ -144,8 +176,11 @@ def check_table(table: Mapping[str, Any], types: Mapping[str, Any], where: str) 
 
 
 def _types_here(context: Any) -> dict[str, Any]:
-    parameters = inspect.signature(context.command.callback).parameters
-    return {name: parameter.annotation for name, parameter in parameters.items()}
+    command = context.command.callback
+    types = {name: one.annotation for name, one in inspect.signature(command).parameters.items()}
+    for group in command.generated:
+        types |= group.types()
+    return types
 
 
 def _unknown(name: str, known: Iterable[str], what: str) -> str:
