@@ -30,7 +30,7 @@ def write_page(app: Sphinx) -> None:
         "completion.",
     ]
     for name, command in _leaves(group, "percdl"):
-        options = command.get_params(None)
+        options = command.get_params(typer.Context(command))
         parts += [f"## {name}", _paragraphs(command.help), _table(options)]
     text = "\n\n".join(parts) + "\n"
     path = Path(app.srcdir) / PAGE

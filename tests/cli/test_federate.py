@@ -160,7 +160,7 @@ def test_paths_are_those_beside_the_file(place, monkeypatch):
     plan = read_server_file(place / "server.toml")
     assert plan.folder == place / "server"
     assert plan.sites["nice"] == place / "keys" / "nice.nodepub"
-    assert (plan.model.n_atoms, plan.model.penalty, plan.model.depth) == ("2", "0.3", 3)
+    assert (plan.model.values["n_atoms"], plan.model.values["penalty"]) == (2, 0.3)
     own = read_site_file(place / "site.toml")
     assert own.data.data == [str(place / "walks")]
     assert own.node == place / "keys" / "lyon.node"
@@ -173,14 +173,14 @@ SERVER_FAULTS = [
     ("wait = 0.0", 'wait = "long"', "server.wait = 'long', where a float belongs"),
     ("[model]", "[modelx]", "says 'modelx'"),
     ("[sites]", "[sites", "is not a TOML file"),
-    ("n-atoms = 2", "n-atoms = 0", "model.n-atoms: '0' must be a whole number"),
+    ("n-atoms = 2", "n-atoms = 0", "[model], n-atoms: 0 must be an integer of at least 1"),
     (
         "n-atoms = 2",
         'n-atoms = "auto"',
         "server.toml asks for what a federation cannot do: `PerCDL(",
     ),
     ("atom-length = 16", 'atom-length = "1.0s"', "must be a number of samples"),
-    ('transform = "warp"', 'transform = "bend"', "'bend' must be warp"),
+    ('= "warp"', '= "bend"', "'bend' must be warp"),
     ("keys/ca.crt", "keys/nobody.crt", "no file"),
     ("keys/nice.nodepub", "keys/mars.nodepub", "no file"),
     ("wait = 0.0", "min-sites = 3", "[sites] lists 2, and min-sites is 3"),

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+import typer
 from commands import run
 from typer.main import get_command
 
@@ -30,8 +31,10 @@ def test_every_option_is_explained(name):
     assert "--debug" in result.stdout
     command = get_command(app).commands[name]
     assert command.help
-    options = [p for p in command.get_params(None) if not p.hidden]
-    unexplained = [p.name for p in options if not p.help]
+    options = [
+        p for p in command.get_params(typer.Context(command)) if not getattr(p, "hidden", False)
+    ]
+    unexplained = [p.name for p in options if not getattr(p, "help", None)]
     assert unexplained == []
 
 
@@ -43,8 +46,10 @@ def test_every_option_of_a_federation_is_explained(name):
     assert "--debug" in result.stdout
     command = get_command(app).commands["federate"].commands[name]
     assert command.help
-    options = [p for p in command.get_params(None) if not p.hidden]
-    assert [p.name for p in options if not p.help] == []
+    options = [
+        p for p in command.get_params(typer.Context(command)) if not getattr(p, "hidden", False)
+    ]
+    assert [p.name for p in options if not getattr(p, "help", None)] == []
 
 
 def test_shells_are_told_what_may_follow():

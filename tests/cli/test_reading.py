@@ -33,12 +33,6 @@ def test_several_channels(walks):
     assert both.units == ("deg/s", "g")
 
 
-def test_a_column_of_times_or_numbers_is_no_signal(walks, tmp_path):
-    with pytest.warns(UserWarning, match=r"Column t increases evenly, like a time or an index"):
-        assert read(walks, sfreq=50.0).channels == ("x", "other")
-    assert read(walks, channels=["t,x"], sfreq=50.0).channels == ("t", "x")
-
-
 def test_who_is_in_which_group(walks, tmp_path):
     folder = shutil.copytree(walks, tmp_path / "walks")
     table = pd.DataFrame({"who": ["Ada", "Bo", "Cy", "Di"], "arm": ["a", "b", "a", "b"]})

@@ -58,9 +58,7 @@ class Command:
     def case(self, draws: random.Random) -> None:
         """Let a command take its options from a file."""
         content = {**MODEL, "data": DATA, "fit": {"population-rounds": 2}, "suggest": {"seed": 3}}
-        self._file.write_bytes(
-            _written(draws, content, [one.name for one in self._command.params])
-        )
+        self._file.write_bytes(_written(draws, content, [*ModelOptions.types(), *DATA]))
         parent = self._command.context_class(self._group, info_name="percdl")
         arguments = ["walks", "--config", str(self._file)]
         with self._command.make_context("fit", arguments, parent=parent) as context:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -177,31 +176,7 @@ def read_cohort(options: DataOptions, settings: Mapping[str, Any] | None = None)
         if given.get(name) is not None:
             given[name] = _split_names(given[name])
     given = {name: value for name, value in given.items() if value is not None}
-    read = getattr(Cohort, f"from_{format}")
-    cohort = read(files, **given)
-    if format in ("csv", "parquet") and "channels" not in given:
-        clocks = _clocks(cohort)
-        if clocks and len(clocks) < cohort.n_channels:
-            given["channels"] = [name for name in cohort.channels if name not in clocks]
-            warnings.warn(
-                f"Column {', '.join(clocks)} increases evenly, like a time or an index, and is "
-                "not read as a signal. To read it, name it in --channels.",
-                stacklevel=2,
-            )
-            cohort = read(files, **given)
-    return _process(cohort, options)
-
-
-def _clocks(cohort: Cohort) -> list[str]:
-    """Return the channels that increase by equal steps in every recording."""
-    import numpy as np
-
-    even = np.ones(cohort.n_channels, bool)
-    for recording in cohort:
-        steps = np.diff(recording.values, axis=0)
-        mean = steps.mean(0)
-        even &= (len(steps) > 1) & (mean > 0) & (abs(steps - mean) <= 0.1 * mean).all(0)
-    return [name for name, is_even in zip(cohort.channels, even, strict=True) if is_even]
+    return _process(getattr(Cohort, f"from_{format}")(files, **given), options)
 
 
 def read_any_cohort(options: DataOptions) -> AnyCohort:
