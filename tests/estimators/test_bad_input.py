@@ -96,7 +96,7 @@ def cohort_or_array(values):
 
 def test_all_missing_record():
     for subject, X in cohort_or_array(np.full(110, np.nan)).items():
-        message = rf"Every sample of subject {subject} is missing \(NaN\); drop them: `cohort\.dr"
+        message = rf"Every sample of subject {subject} is missing \(NaN\); leave them out"
         with refuses(InvalidRecordingError, message):
             make("PopCDL").fit(X)
 

@@ -153,7 +153,7 @@ def test_an_interrupted_study_goes_on(tmp_path, offered):
 
     offered(two_rows)
     stopped = reproduce(ENTRY.label, "--out", tmp_path)
-    assert "goes on from here" in stopped.output
+    assert "the next run continues" in stopped.output
     assert measured == [0, "interrupted"]
     assert reproduce(ENTRY.label, "--out", tmp_path).exit_code == 0
     assert measured == [0, "interrupted", 1]

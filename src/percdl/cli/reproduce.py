@@ -1,4 +1,4 @@
-"""``percdl reproduce``: figures and tables of the paper, from data to picture."""
+"""``percdl reproduce``: figures and tables of the paper."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ def reproduce(
         ),
     ],
     scale: Annotated[
-        Scale, typer.Option(help="Minutes on two cores, or the size of the paper.")
+        Scale, typer.Option(help="Minutes on two cores (small), or the full size.")
     ] = Scale.SMALL,
-    out: Annotated[Path, typer.Option(help="Folder for figures, numbers and the page.")] = Path(
+    out: Annotated[Path, typer.Option(help="Folder for figures, numbers and a page.")] = Path(
         "percdl-results"
     ),
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Measure again what is already in the folder.")
+        bool, typer.Option("--fresh", help="Repeat results that are already in the folder.")
     ] = False,
 ) -> None:
     """Reproduce figures and tables of the paper.
 
     Each label gets a folder with its figure (PNG, SVG), its numbers (CSV, JSON) and lines
-    `paper | ours | settings`. A page holds all labels found in the folder. Labels finished
-    before are kept, and an interrupted one goes on where it stopped.
+    `paper | ours | settings`. A page shows all labels in the folder. Finished labels are kept,
+    and an interrupted label continues where it stopped.
     """
     from rich.console import Console
 
@@ -55,7 +55,7 @@ def reproduce(
     try:
         failed = [entry.label for entry in entries if not _one(entry, scale, out, fresh, console)]
     except KeyboardInterrupt:
-        console.print("Stopped. What was measured is kept; without --fresh it goes on from here.")
+        console.print("Stopped. Results so far are kept. Without --fresh, the next run continues.")
         raise
     page = write_page(out)
     console.print(f"Page: {page}", highlight=False, soft_wrap=True)
@@ -64,7 +64,7 @@ def reproduce(
 
 
 def _one(entry: Entry, scale: Scale, out: Path, fresh: bool, console: Console) -> bool:
-    """Reproduce one label and show its lines; False where it could not be done."""
+    """Reproduce one label and print its lines; return False if that is not possible."""
     from percdl.experiments.archive import forget, is_finished, partial_file, read, write
     from percdl.experiments.study import Ledger, Study
 
@@ -73,7 +73,7 @@ def _one(entry: Entry, scale: Scale, out: Path, fresh: bool, console: Console) -
         forget(entry, scale, out)
     if is_finished(entry, scale, out):
         stored = read(entry, out)
-        console.print("  kept from an earlier run; --fresh measures again", highlight=False)
+        console.print("  kept from an earlier run; --fresh repeats it", highlight=False)
     else:
         ledger = partial_file(entry, scale, out)
         try:

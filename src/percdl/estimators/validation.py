@@ -73,8 +73,8 @@ def warn_offset(cohort: AnyCohort, dtype: str, model: str) -> None:
 def _leave_out(cohort: AnyCohort) -> str:
     """Say how recordings are left out of a cohort."""
     if isinstance(cohort, Cohort):
-        return "drop them: `cohort.drop([...])`"
-    return "write the shards anew without them"
+        return "leave them out (in Python: `cohort.drop([...])`)"
+    return "write the shards again without them"
 
 
 def overflow(objective: float, cohort: AnyCohort, dtype: str, model: str) -> NumericalError:
