@@ -30,7 +30,7 @@ from benchmarks import Absent, cohorts, gpu, history, limit, probe
 from benchmarks.cohorts import Problem
 from benchmarks.history import Figure, Row
 from benchmarks.timing import exponent, fit_seconds, follow, say, warm_seconds
-from percdl.experiments.study import PLAIN
+from percdl.experiments.study import as_printed
 
 MOST_PLAIN, MOST_DEFAULT, MOST_EXPONENT, MOST_MEMORY = 3.5, 6.0, 1.05, 1.0
 # The README example, in warm fits: with nothing compiled, with an earlier process's programs on
@@ -70,7 +70,10 @@ def against_the_limit(problem: Problem, repeats: int) -> Iterator[Figure]:
     """Compare warm fits with the correlations they cannot avoid, timed in turn."""
     batches = limit.make_batches(problem.cohort)
     rounds = {"algorithm__population_rounds": N_INIT, "algorithm__personal_rounds": N_PERSO}
-    for kind, changes, most in (("plain", PLAIN, MOST_PLAIN), ("default", {}, MOST_DEFAULT)):
+    for kind, changes, most in (
+        ("plain", as_printed(), MOST_PLAIN),
+        ("default", {}, MOST_DEFAULT),
+    ):
         say(f"{problem.name}, {kind}: first fit")
         fit_seconds(problem, **rounds, **changes)
         fits, limits = [], []

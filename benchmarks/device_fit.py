@@ -15,7 +15,7 @@ from benchmarks.claims._claim import is_quick
 from benchmarks.cohorts import Problem, beats, synthetic
 from percdl import Algorithm, Cohort, Huber, L1Coder, make_synthetic
 from percdl.estimators.base import BaseCDL
-from percdl.experiments.study import PLAIN
+from percdl.experiments.study import as_printed
 
 # Samples of this size are counted in another unit, see `percdl.algorithm.magnitude`.
 LARGE = 2.0**40
@@ -29,12 +29,12 @@ def cases() -> dict[str, tuple[Problem, dict[str, Any]]]:
     assert heart.cohort.stacked is not None  # what is stacked goes to the device in pieces
     loud = Cohort.from_arrays(LARGE * heart.cohort.stacked)
     return {
-        "synthetic, plain": (waves, PLAIN),
+        "synthetic, plain": (waves, as_printed()),
         "synthetic, default": (waves, {}),
         "synthetic, l1 coder": (waves, {"coder": L1Coder(), "penalty": 0.1}),
         "synthetic, Huber's loss": (replace(waves, cohort=impulses), {"loss": Huber()}),
         "synthetic, robust update": (waves, {"algorithm": Algorithm(update="robust")}),
-        "beats, plain": (heart, PLAIN),
+        "beats, plain": (heart, as_printed()),
         "beats, default": (heart, {}),
         "beats times 2^40": (replace(heart, cohort=loud), {"penalty": LARGE**2}),
     }

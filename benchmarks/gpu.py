@@ -31,7 +31,7 @@ from benchmarks.history import Figure
 from benchmarks.roofline import Busy, Work, busy, peaks, work_by_step
 from benchmarks.steps import NOT_COMPILED, shares
 from benchmarks.timing import fit_seconds, say
-from percdl.experiments.study import PLAIN
+from percdl.experiments.study import as_printed
 from percdl.steps.compilation import forget_programs
 
 REPEATS = 5
@@ -111,7 +111,7 @@ def problems(*n_beats: int) -> Iterator[Problem]:
 
 def measure(problem: Problem) -> Iterator[Measurement]:
     """Fit a problem both ways."""
-    for kind, changes in (("plain", PLAIN), ("default", {})):
+    for kind, changes in (("plain", as_printed()), ("default", {})):
         say(f"{problem.name}, {kind}: {len(problem.cohort)} recordings")
         with _nothing_compiled():
             yield _measure(problem, kind, changes)

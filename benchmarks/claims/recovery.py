@@ -17,7 +17,7 @@ from benchmarks.timing import follow
 from percdl import PerCDL, make_synthetic
 from percdl.datasets import onset_accuracy
 from percdl.experiments.fits import error_of_fit
-from percdl.experiments.study import PLAIN
+from percdl.experiments.study import as_printed
 
 SUBJECTS, COMPARED, N_SEEDS = (16, 64, 256, 1024), 64, 10
 MOST_RATIO, MOST_ERROR, LEAST_ONSETS = 1.45, 5e-4, 0.99
@@ -52,7 +52,7 @@ def claims() -> Iterator[Claim]:
         )
         yield at_most(f"{name}: squared relative error, median", found.error, MOST_ERROR)
         yield at_least(f"{name}: onsets within one sample", found.onsets, LEAST_ONSETS)
-    plain = _summarize(COMPARED, n_seeds, **PLAIN)
+    plain = _summarize(COMPARED, n_seeds, **as_printed())
     yield beside(
         f"S = {COMPARED}, the paper's plain algorithm",
         f"distance / floor {plain.ratio:.2f} ({plain.detail}), error {plain.error:.2g}, "

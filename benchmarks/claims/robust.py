@@ -21,12 +21,12 @@ from percdl import Cohort, PerCDL, TimeWarp, make_synthetic
 from percdl.algorithm import settings
 from percdl.exceptions import NoActivationWarning
 from percdl.experiments.fits import error_of_fit
-from percdl.experiments.study import PLAIN
+from percdl.experiments.study import as_printed
 
 N_SUBJECTS, CYCLES, NOISES = 32, (1, 2, 4, 8), (0.0, 0.1, 0.3)
 # Not those on which the number of joint steps was chosen, 0 to 2 and 10 to 14.
 SEEDS = range(20, 26)
-ALGORITHMS: dict[str, dict[str, Any]] = {"default": {}, "as printed": PLAIN}
+ALGORITHMS: dict[str, dict[str, Any]] = {"default": {}, "as printed": as_printed()}
 LOUD, STEPS = 0.3, (1, 2, 3, 5, 10, 40)
 CLOSED, ROBUST = "closed-form", "robust"
 # How much closer the robust variant has to be with most noise and few cycles, how much farther

@@ -21,7 +21,7 @@ from benchmarks.claims._claim import Claim, at_least, at_most, beside, is_quick
 from benchmarks.cohorts import beats
 from benchmarks.timing import say, seconds
 from percdl import ShardedCohort, write_shards
-from percdl.experiments.study import PLAIN
+from percdl.experiments.study import as_printed
 
 # Largest difference of two dictionaries of unit norm, in double precision.
 MOST_DOUBLE, LEAST_SPEED_UP = 1e-9, 1.7
@@ -58,7 +58,7 @@ def _same(name: str, model: Any, truth: np.ndarray, most: float = MOST_DOUBLE) -
 
 def _single(dask_fit: Any, records: Any, on_disk: ShardedCohort) -> Iterator[Claim]:
     """Compare in single precision: two fits that rounding bends differ by twice as much."""
-    for name, way in (("plain", PLAIN), ("default", {})):
+    for name, way in (("plain", as_printed()), ("default", {})):
         here, exact = (
             dask_fit.make(**way, dtype=dtype).fit(records).dictionary_
             for dtype in ("float32", "float64")

@@ -17,7 +17,7 @@ from percdl.datasets import SyntheticCohort
 from percdl.estimators import IndCDL, PerCDL, PopCDL
 from percdl.estimators.base import BaseCDL
 from percdl.exceptions import NoActivationWarning
-from percdl.experiments.study import PLAIN
+from percdl.experiments.study import as_printed
 from percdl.plotting.style import COLORS, OBSERVED, SHARED, make_axes
 from percdl.signals import Cohort
 from percdl.signals.reconstruction import normalized_reconstruction_error, rebuild
@@ -26,7 +26,7 @@ METHODS = ("PerCDL", "PopCDL", "IndCDL")
 PENALTY = 1e-2
 MODELS: dict[str, tuple[type[BaseCDL], dict[str, Any]]] = {
     "PerCDL": (PerCDL, {}),
-    "PerCDL, as printed": (PerCDL, PLAIN),
+    "PerCDL, as printed": (PerCDL, as_printed()),
     "PopCDL": (PopCDL, {}),
     "IndCDL": (IndCDL, {}),
 }

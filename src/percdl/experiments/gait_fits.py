@@ -27,7 +27,7 @@ from percdl.estimators import IndCDL, PerCDL, PopCDL
 from percdl.estimators.base import BaseCDL
 from percdl.exceptions import DatasetError
 from percdl.experiments.fits import draw_errors, error_of_fit, panels, stack_errors, unit
-from percdl.experiments.study import PLAIN, Line, Result, Study
+from percdl.experiments.study import Line, Result, Study, as_printed
 from percdl.plotting.style import COLORS
 from percdl.signals import Cohort
 from percdl.transforms import TimeWarp
@@ -108,7 +108,7 @@ def fit(name: str, n_members: int, start: str = FROM_DATA, plain: bool = False) 
     ``plain`` takes the paper's algorithm without the additions.
     """
     init = first_dictionary(n_members, start)
-    return build(name, init, **(PLAIN if plain else {})).fit(load_walks(n_members).cohort)
+    return build(name, init, **(as_printed() if plain else {})).fit(load_walks(n_members).cohort)
 
 
 @cache

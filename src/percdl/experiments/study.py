@@ -12,19 +12,21 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from percdl.algorithm.settings import Algorithm
-
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
 Setting = TypeVar("Setting")
-# The paper's algorithm as printed, without our additions.
-PLAIN = {
-    f"algorithm__{name}": getattr(Algorithm.as_printed(), name)
-    for name in ("realign", "multistart", "centering")
-}
 logger = logging.getLogger("percdl.experiments")
+
+
+def as_printed() -> dict[str, Any]:
+    """Return the settings of the paper's algorithm as printed, without our additions."""
+    from percdl.algorithm.settings import Algorithm
+
+    printed = Algorithm.as_printed()
+    names = ("realign", "multistart", "centering")
+    return {f"algorithm__{name}": getattr(printed, name) for name in names}
 
 
 class Scale(StrEnum):
