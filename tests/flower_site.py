@@ -1,15 +1,14 @@
 """A site of a federation in a process of its own that doubles what it is given."""
 
+import os
 import subprocess
 import sys
 from contextlib import contextmanager
 
-from benchmarks.federation import environment
-
 SITE = """
 import sys
 from pathlib import Path
-from percdl.runtimes.flower.node import Joining, running_node
+from percdl.runtimes.flower.connection import Joining, running_node
 from percdl.runtimes.messages import Reply
 
 def answer(asked):
@@ -27,8 +26,9 @@ with running_node(Joining(server, keys / "ca.crt", keys / sys.argv[3]), folder) 
 def connected(folder, server, key):
     """Run the site, with a key of the folder ``keys``; a file ``enough`` there ends it."""
     folder.mkdir(exist_ok=True)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(os.path.isdir, sys.path))}
     command = [sys.executable, "-c", SITE, server, str(folder), key]
-    with subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE) as child:
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE) as child:
         try:
             yield child
         finally:

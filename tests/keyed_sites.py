@@ -7,11 +7,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from scipy.stats import chisquare
 
-from percdl.federated.keys import Identity
-from percdl.federated.roster import Roster, check_announcements
-from percdl.federated.run_keys import RunKeys
-from percdl.federated.secure import mask
-from percdl.federated.veils import release
+from percdl.federated.identities import Identity, Roster, RunKeys, check_announcements
+from percdl.federated.secure_sum import mask, release
 
 RUN = "run-1"
 SUM = (RUN, 3, 0, b"context")

@@ -10,9 +10,8 @@ from keyed_sites import seed
 from small_models import make, spaced_recordings
 
 from percdl import Cohort
-from percdl.federated.front import FederatedPerCDL, make_sites
-from percdl.federated.keys import write_private
-from percdl.federated.run_keys import RunKeys
+from percdl.federated.estimator import FederatedPerCDL, make_sites
+from percdl.federated.identities import RunKeys, write_private
 from percdl.federated.store import Store
 from percdl.runtimes.messages import Failure, InProcessWire, Reply, Request
 

@@ -19,7 +19,7 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'percdl
 import httpx
 from flower_site import connected
 
-from percdl.runtimes.flower.link import Listening, running_link
+from percdl.runtimes.flower.connection import Listening, running_link
 from percdl.runtimes.flower.processes import free_port
 from percdl.runtimes.flower.wire import FlowerWire
 

@@ -47,8 +47,7 @@ def claims() -> Iterator[Claim]:
 
 
 def _sums(n_sites: int) -> Iterator[Claim]:
-    from percdl.federated.secure import decode, encode, mask
-    from percdl.federated.veils import back_up, release, unveil
+    from percdl.federated.secure_sum import back_up, decode, encode, mask, release, unveil
 
     keys, roster = _federation(n_sites)
     rng = np.random.default_rng(n_sites)
@@ -81,7 +80,7 @@ def _sums(n_sites: int) -> Iterator[Claim]:
 
 def _uniform() -> Claim:
     """Test the bytes of one masked vector for each of many keys; test the p-values."""
-    from percdl.federated.secure import mask
+    from percdl.federated.secure_sum import mask
 
     n_keys = 20 if is_quick() else 300
     values = np.zeros(N_NUMBERS, np.uint64)
@@ -114,7 +113,7 @@ def _leaving() -> Iterator[Claim]:
 
 def _listen(sites: dict, init: np.ndarray, n_perso: int) -> list[dict[str, np.ndarray]]:
     """Return the sums of all sites in all rounds of the second phase; none is masked."""
-    from percdl.federated.front import FederatedPerCDL, make_sites
+    from percdl.federated.estimator import FederatedPerCDL, make_sites
     from percdl.runtimes.messages import InProcessWire
 
     heard: dict[int, dict[str, np.ndarray]] = {}
@@ -148,8 +147,7 @@ def _federation(n_sites: int, draw: int = 0) -> tuple[dict, object]:
     """Return the keys of all sites, and their roster."""
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-    from percdl.federated.roster import Roster
-    from percdl.federated.run_keys import RunKeys
+    from percdl.federated.identities import Roster, RunKeys
 
     keys = {}
     for index in range(n_sites):

@@ -27,7 +27,7 @@ from percdl.estimators.base import BaseCDL
 from percdl.estimators.checkpoint import fit_with_checkpoints
 from percdl.exceptions import NoActivationWarning
 from percdl.federated import FederatedPerCDL
-from percdl.federated.front import make_sites
+from percdl.federated.estimator import make_sites
 from percdl.runtimes.messages import InProcessWire
 from percdl.signals.shards import ShardedCohort
 from percdl.transforms import Compose, Gain, Modulation, Rotation, Shift, TimeWarp

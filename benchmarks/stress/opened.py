@@ -15,8 +15,7 @@ from percdl import Cohort, load
 from percdl.estimators.checkpoint import fit_with_checkpoints, read_checkpoint
 from percdl.exceptions import ModelFileError, PerCDLError, UnreadableFileError
 from percdl.federated import checkpoint as federated
-from percdl.federated.audit import Audit
-from percdl.federated.coordinator import Patience
+from percdl.federated.coordinator import Audit, Patience
 from percdl.runtimes.messages import InProcessWire
 from percdl.signals.shards import ShardedCohort
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from percdl.datasets import load_gait, load_ptbxl, make_synthetic
     from percdl.estimators import IndCDL, PerCDL, PopCDL
     from percdl.estimators.persistence import load
-    from percdl.federated.front import FederatedPerCDL
+    from percdl.federated.estimator import FederatedPerCDL
     from percdl.plotting.choosing import selection_path
     from percdl.runtimes.dask import DaskRuntime, local_cluster
     from percdl.runtimes.partitioned import OutOfCore
@@ -91,7 +91,7 @@ _HOME = {
     "IndCDL": "percdl.estimators",
     "load": "percdl.estimators.persistence",
     "DaskRuntime": "percdl.runtimes.dask",
-    "FederatedPerCDL": "percdl.federated.front",
+    "FederatedPerCDL": "percdl.federated.estimator",
     "OutOfCore": "percdl.runtimes.partitioned",
     "local_cluster": "percdl.runtimes.dask",
     "L0Coder": "percdl.steps.coders",

@@ -151,7 +151,9 @@ def test_keys_are_never_overwritten(place, what):
 def test_keys_say_what_they_need(tmp_path):
     assert "nothing to make" in refused("federate", "keys", "--folder", tmp_path)
     assert "no ca.key" in refused("federate", "keys", "--server", "a", "--folder", tmp_path)
-    assert "is no name for a site" in refused("federate", "keys", "a b", "--folder", tmp_path)
+    assert "is not a valid name for a site" in refused(
+        "federate", "keys", "a b", "--folder", tmp_path
+    )
     assert contents(tmp_path) == []
 
 
@@ -167,17 +169,17 @@ def test_paths_are_those_beside_the_file(place, monkeypatch):
 
 
 SERVER_FAULTS = [
-    ('run = "trial"', "", "does not say run in [server]"),
-    ('run = "trial"', 'run = "a/b"', "is no name for a run"),
-    ("wait = 0.0", "waits = 0.0", "sets 'waits' in [server]"),
-    ("wait = 0.0", 'wait = "long"', "server.wait = 'long', where a float belongs"),
-    ("[model]", "[modelx]", "says 'modelx'"),
+    ('run = "trial"', "", "server.run: Field required"),
+    ('run = "trial"', 'run = "a/b"', "is not a valid name for a run"),
+    ("wait = 0.0", "waits = 0.0", "server.waits: unknown key"),
+    ("wait = 0.0", 'wait = "long"', "server.wait = 'long': Input should be a valid number"),
+    ("[model]", "[modelx]", "has 'modelx'"),
     ("[sites]", "[sites", "is not a TOML file"),
     ("n-atoms = 2", "n-atoms = 0", "[model], n-atoms: 0 must be an integer of at least 1"),
     (
         "n-atoms = 2",
         'n-atoms = "auto"',
-        "server.toml asks for what a federation cannot do: `PerCDL(",
+        "server.toml is not possible in a federation: `PerCDL(",
     ),
     ("atom-length = 16", 'atom-length = "1.0s"', "must be a number of samples"),
     ('= "warp"', '= "bend"', "'bend' must be warp"),
@@ -198,10 +200,10 @@ def test_a_server_file_is_checked_before_anything_starts(place, old, new, expect
 
 
 SITE_FAULTS = [
-    ('name = "lyon"', "", "does not say name in [site]"),
+    ('name = "lyon"', "", "site.name: Field required"),
     ('name = "lyon"', 'name = "paris"', "must hold paris.pub"),
-    ('name = "lyon"', 'name = "a b"', "is no name for a site"),
-    ("min-subjects = 2", "min-subject = 2", "sets 'min-subject' in [site]"),
+    ('name = "lyon"', 'name = "a b"', "is not a valid name for a site"),
+    ("min-subjects = 2", "min-subject = 2", "site.min-subject: unknown key"),
     ("keys/lyon.node", "keys/none.node", "no file"),
     ("keys/lyon.node", "keys/lyon.nodepub", "others"),
     ("keys/lyon.node", "keys/ca.key", "is not the private key of a node"),
@@ -210,7 +212,7 @@ SITE_FAULTS = [
     ('data = "walks"', "", "no recordings were given"),
     ('channels = "x"', 'channels = "y"', "y"),
     ("sfreq = 50.0", "sfreq = -50.0", "sfreq"),
-    ("sfreq = 50.0", 'sfreq = "fast"', "data.sfreq = 'fast', where a float belongs"),
+    ("sfreq = 50.0", 'sfreq = "fast"', "data.sfreq = 'fast': Input should be a valid number"),
 ]
 
 
@@ -255,9 +257,9 @@ def test_runs_are_not_mixed_up(place):
     earlier = place / "server" / "trial"
     earlier.mkdir(parents=True)
     (earlier / "model.percdl").write_bytes(b"of last year")
-    assert "of an earlier run" in refused("federate", "server", place / "server.toml")
+    assert "holds an earlier run" in refused("federate", "server", place / "server.toml")
     (earlier / "checkpoint.percdl").write_bytes(b"half way")
-    assert "--resume goes on" in refused("federate", "server", place / "server.toml")
+    assert "--resume continues" in refused("federate", "server", place / "server.toml")
     assert (earlier / "model.percdl").read_bytes() == b"of last year"
 
 
@@ -284,7 +286,7 @@ def test_a_site_can_be_checked_alone(place):
     ("line", "doubt"),
     [
         ("min-subjects = 10", "4 recordings, fewer than `min-subjects = 10`"),
-        ('agreement = "9f2c..."', "no checksum of 64 digits"),
+        ('agreement = "9f2c..."', "not a checksum of 64 digits"),
     ],
 )
 def test_a_check_tells_what_a_site_itself_would_refuse(place, line, doubt):
@@ -317,7 +319,7 @@ def test_a_server_that_cannot_prove_itself_is_not_joined(place):
         port = int(server.stdout.readline())
         path = change(place / "site.toml", "127.0.0.1:", "127.0.0.1:99")
         path.write_text(SITE.format(port=port).replace("keys/ca.crt", "other/ca.crt"))
-        assert "does not prove who it is" in refused("federate", "site", path, "--check")
+        assert "does not prove its identity" in refused("federate", "site", path, "--check")
         path.write_text(SITE.format(port=port))
         result = run("federate", "site", path, "--check", "--json")
         assert result.exit_code == 0, result.output
@@ -369,9 +371,9 @@ def test_a_simulation_needs_sites(walks, tmp_path):
     message = refused("federate", "simulate", walks, *READ, *MODEL, *out)
     assert "name a folder for each site" in message
     absent = refused("federate", "simulate", walks, tmp_path / "niec", *READ, *MODEL, *out)
-    assert "niec is no folder" in absent
+    assert "niec is not a folder" in absent
     twice = refused("federate", "simulate", walks, walks, *READ, *MODEL, *out)
-    assert "has one twice" in twice
+    assert "has one name twice" in twice
     assert contents(tmp_path) == []
 
 

@@ -2,7 +2,7 @@
 
 import json
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
@@ -19,9 +19,9 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'percdl
 
 from flower_grid import LocalGrid
 
-from percdl.runtimes.flower import link, node
-from percdl.runtimes.flower.client import make_client_app
+from percdl.runtimes.flower import connection
 from percdl.runtimes.flower.processes import EndedError
+from percdl.runtimes.flower.wire import make_client_app
 
 SITES = ("lyon", "nice")
 SERVER = """
@@ -84,7 +84,9 @@ def place(tmp_path):
 def own_sites(place, folder="."):
     """Return the sites as their files describe them, by name; what they keep is in a folder."""
     plans = [read_site_file(place / f"{site}.toml") for site in SITES]
-    plans = [replace(plan, folder=place / folder / plan.folder.name) for plan in plans]
+    plans = [
+        plan.model_copy(update={"folder": place / folder / plan.folder.name}) for plan in plans
+    ]
     return {plan.name: federate_site.make_site(plan) for plan in plans}
 
 
@@ -120,7 +122,9 @@ def linked(place, monkeypatch):
             apps = {numbers[site]: make_client_app(one.answer) for site, one in found.items()}
             return nullcontext(LocalGrid(apps))
 
-    monkeypatch.setattr(link, "running_link", lambda listening, folder: nullcontext(OwnLink()))
+    monkeypatch.setattr(
+        connection, "running_link", lambda listening, folder: nullcontext(OwnLink())
+    )
     return found
 
 
@@ -169,7 +173,7 @@ def test_an_interrupted_run_goes_on_to_the_same_end(place, linked, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(Output, "rounds", stop)
         message = refused("federate", "server", path, code=130)
-    assert f"Go on with: percdl federate server {path} --resume" in message
+    assert f"Continue with: percdl federate server {path} --resume" in message
     result = server(place, "--resume")
     assert result.exit_code == 0, result.output
     resumed = percdl.load(place / "server" / "second" / "model.percdl")
@@ -183,7 +187,7 @@ def test_too_few_sites_are_waited_for_and_then_told(place, linked):
     (place / "server.toml").write_text(change)
     message = refused("federate", "server", place / "server.toml")
     assert "1 of 2 sites: lyon" in message
-    assert "1 site(s) came within 0.1 s, and 2 are needed. Their logs say why" in message
+    assert "1 site(s) came within 0.1 s, and 2 are needed. Check their logs" in message
 
 
 def test_a_penalty_above_all_energy_ends_with_a_code_of_its_own(place, linked):
@@ -219,7 +223,7 @@ def test_a_site_tells_what_it_sends_and_leaves_after_the_run(place, monkeypatch)
     odd = Request("join", "other", 0, 0, {"agreement": {}}, {})
     there = OwnNode([odd, *wire.asked], ["supernode ended with code 1: no server."])
     monkeypatch.setattr(federate_site, "LINGER", -1.0)
-    monkeypatch.setattr(node, "running_node", lambda *where: nullcontext(there))
+    monkeypatch.setattr(connection, "running_node", lambda *where: nullcontext(there))
     result = run("federate", "site", place / "lyon.toml", "--json")
     assert result.exit_code == 0, result.output
     told = events_of(result)

@@ -17,7 +17,7 @@ from small_models import spaced_recordings
 
 from percdl import Cohort, Compose, Huber, L1Coder, Rotation, TimeWarp
 from percdl.exceptions import FederationError
-from percdl.federated.front import FederatedPerCDL
+from percdl.federated.estimator import FederatedPerCDL
 
 SECURE = pytest.mark.parametrize("secure", [False, True], ids=["plain", "masked"])
 

@@ -9,7 +9,7 @@ from federation import NAMES, FaultyWire, assert_same_as_central, double, make_c
 
 from percdl import Cohort, load
 from percdl.exceptions import FederationError
-from percdl.federated.front import FederatedPerCDL, make_sites
+from percdl.federated.estimator import FederatedPerCDL, make_sites
 from percdl.runtimes.messages import Failure
 
 FOUR = ("est", *NAMES)
@@ -56,10 +56,10 @@ def with_nan(x):
 FAULTS = {
     "silent": (lambda reply: None, "did not answer"),
     "late": (lambda reply: Failure(reply.site, "no answer within 5 s"), "no answer within 5 s"),
-    "of another round": (lambda reply: replace(reply, round=1), "which is not what was asked"),
-    "of another run": (lambda reply: replace(reply, run="x"), "which is not what was asked"),
-    "of an earlier attempt": (lambda r: replace(r, attempt=7), "which is not what was asked"),
-    "of another kind": (lambda reply: replace(reply, kind="personal"), "not what was asked"),
+    "of another round": (lambda reply: replace(reply, round=1), "which was not asked"),
+    "of another run": (lambda reply: replace(reply, run="x"), "which was not asked"),
+    "of an earlier attempt": (lambda r: replace(r, attempt=7), "which was not asked"),
+    "of another kind": (lambda reply: replace(reply, kind="personal"), "which was not asked"),
     "of somebody else": (lambda reply: replace(reply, site="est"), "in the name of 'est'"),
     "not finite": (lambda reply: vector(reply, with_nan), "not finite"),
     "too short": (lambda reply: vector(reply, lambda x: x[1:]), "of shape"),
@@ -207,7 +207,7 @@ def test_a_damaged_state_counts_as_none(four):
 
 
 def test_a_site_sends_no_sum_that_is_not_finite(three, monkeypatch):
-    from percdl.federated.packing import Layout
+    from percdl.federated.layout import Layout
 
     before = Layout.pack
     monkeypatch.setattr(Layout, "pack", lambda self, sums: with_nan(before(self, sums)))
@@ -224,7 +224,7 @@ def test_a_masked_sum_beyond_its_scale_is_not_told(three, monkeypatch):
     with pytest.raises(FederationError, match="do not cover the recordings of site nord"):
         fit(FaultyWire(three, script))
     # Terms that cover them, and a sum far beyond: its site alone knows which, and by how much.
-    monkeypatch.setattr("percdl.federated.packing.ROOM_ENERGY", -20)
+    monkeypatch.setattr("percdl.federated.layout.ROOM_ENERGY", -20)
     with pytest.raises(FederationError, match="A sum of site nord exceeds") as caught:
         fit(FaultyWire(three))
     assert "objective" not in str(caught.value)
@@ -288,7 +288,7 @@ def test_totals_that_overflow_end_the_run(three):
             return reply
         return vector(reply, lambda x: np.where(np.arange(len(x)) == 0, huge, x))
 
-    with pytest.raises(FederationError, match="`objective` exceeds all numbers"):
+    with pytest.raises(FederationError, match="`objective` overflows"):
         fit(FaultyWire(three, script), secure=False)
 
 

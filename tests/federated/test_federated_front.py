@@ -11,11 +11,9 @@ from percdl import Algorithm, Custom, Huber, PerCDL, PopCDL, load, make_syntheti
 from percdl.estimators.motif import Motif
 from percdl.exceptions import FederationError, InvalidParameterError, NoActivationWarning
 from percdl.federated.agreement import Agreement, propose
-from percdl.federated.audit import Audit
-from percdl.federated.coordinator import Patience
-from percdl.federated.first import first_dictionary
-from percdl.federated.front import FederatedPerCDL, make_sites
-from percdl.federated.joining import convene
+from percdl.federated.coordinator import Audit, Patience, convene
+from percdl.federated.estimator import FederatedPerCDL, make_sites
+from percdl.federated.start import first_dictionary
 from percdl.steps.initialization import draw_shapes
 
 
@@ -119,8 +117,8 @@ def test_what_cannot_be_agreed_on(model, why, cohort):
         ({"min_sites": 1}, "min_sites=1"),
         ({"min_subjects_per_site": 0}, "min_subjects_per_site=0"),
         ({"max_attempts": 0}, "max_attempts=0"),
-        ({"round_timeout": 0.0}, "above 0 seconds"),
-        ({"secure": "perhaps"}, 'True, False or "auto"'),
+        ({"round_timeout": 0.0}, "greater than 0"),
+        ({"secure": "perhaps"}, "secure='perhaps'"),
         ({"model": 3}, "must be a PerCDL, PopCDL or IndCDL"),
     ],
 )

@@ -9,8 +9,9 @@ from percdl import IndCDL, L1Coder, Rotation, TimeWarp
 from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.estimators.automatic import choose
 from percdl.exceptions import FederationError
-from percdl.federated.admission import take_stock
-from percdl.federated.packing import UNITS, Bounds, layout_of
+from percdl.federated.consent import describe
+from percdl.federated.layout import UNITS, cover, layout_of
+from percdl.federated.messages import Bounds
 from percdl.runtimes.in_process import InProcess
 from percdl.transforms import Free, Identity
 
@@ -39,7 +40,7 @@ def run(options, n_channels, n_masks):
     if chosen.n_params:
         sums["personal"] = runtime.personal_round(broadcast)
         sums["recenter"] = runtime.recenter(broadcast)
-    return chosen, take_stock(cohort).bounds, sums
+    return chosen, describe(cohort).bounds, sums
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -92,7 +93,7 @@ def test_sums_of_another_shape_are_refused():
 
 
 def test_bounds_cover_the_sum_of_all_sites():
-    assert Bounds.covering([Bounds(3, 5), Bounds(3, 2), Bounds(-4, 5)]) == Bounds(5, 7)
+    assert cover([Bounds(3, 5), Bounds(3, 2), Bounds(-4, 5)]) == Bounds(5, 7)
 
 
 def test_a_model_of_numbers_needs_no_choice():

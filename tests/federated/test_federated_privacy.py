@@ -8,8 +8,8 @@ import small_models
 
 from percdl import Cohort
 from percdl.exceptions import FederationError, InvalidParameterError
-from percdl.federated.admission import Consent
-from percdl.federated.front import FederatedPerCDL, make_sites
+from percdl.federated.consent import Consent
+from percdl.federated.estimator import FederatedPerCDL, make_sites
 from percdl.federated.privacy import Privacy
 from percdl.runtimes.messages import InProcessWire
 
@@ -92,7 +92,7 @@ def test_a_site_refuses_what_it_does_not_consent_to(tmp_path, privacy, consent, 
     [
         ({"weighting": "amplitude"}, "weighting"),
         ({"tol": 1e-3}, "tol"),
-        ({"init": "auto"}, "first dictionary that is public"),
+        ({"init": "auto"}, "public first dictionary"),
     ],
 )
 def test_models_that_would_tell_more_are_refused(changes, message):
@@ -108,5 +108,5 @@ def test_a_site_with_missing_samples_does_not_join():
     cohorts["nice"] = Cohort.from_arrays(values, sfreq=small_models.SFREQ)
     model = small_models.make("PerCDL", **OPTIONS)
     federation = FederatedPerCDL(model, secure=False, min_sites=3, privacy=Privacy(epsilon=1.0))
-    with pytest.raises(FederationError, match="miss samples"):
+    with pytest.raises(FederationError, match="have missing samples"):
         federation.fit(cohorts)

@@ -7,7 +7,7 @@ import pytest
 from federation import FaultyWire, double, make_cohort, split
 
 from percdl.exceptions import FederationError, InvalidParameterError, ModelFileError
-from percdl.federated.front import FederatedPerCDL, make_sites
+from percdl.federated.estimator import FederatedPerCDL, make_sites
 
 
 class Crashed(Exception):
@@ -86,7 +86,7 @@ def test_other_terms_are_not_gone_on_with(cohort, tmp_path):
         (double(), {"min_subjects_per_site": 2}, "min_subjects_per_site"),
         (double(init=np.ones((2, 16, 1))), {}, "init"),
     ):
-        with pytest.raises(InvalidParameterError, match=f"`{name}` differs"):
+        with pytest.raises(InvalidParameterError, match=f"with another `{name}`"):
             FederatedPerCDL(model, **options).fit(split(cohort), resume=path)
 
 

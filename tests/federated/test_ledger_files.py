@@ -10,9 +10,8 @@ from federation import double, make_cohort, split
 
 from percdl.estimators import container
 from percdl.exceptions import FederationError, ModelFileError
-from percdl.federated.front import FederatedPerCDL
-from percdl.federated.ledger import Ledger
-from percdl.federated.store import Store
+from percdl.federated.estimator import FederatedPerCDL
+from percdl.federated.store import Ledger, Store
 
 
 def huge(path):
@@ -75,8 +74,10 @@ def test_a_forged_agreement_is_told(tmp_path):
     store = Store(tmp_path, "run")
     store.folder.mkdir()
     path = store.folder / "agreement.percdl"
-    container.write(path, container.FEDERATION, {"recordings": "x"}, {})
-    with pytest.raises(ModelFileError, match=r"agreement\.percdl is not .*`agreement` is missing"):
+    container.write(path, container.FEDERATION, {"recordings": "0" * 64}, {})
+    with pytest.raises(
+        ModelFileError, match=r"(?s)agreement\.percdl is not .*agreement\n  Field required"
+    ):
         store.read_agreement()
 
 

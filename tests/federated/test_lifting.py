@@ -1,16 +1,21 @@
 """Faults between a masked answer and the lifting of its veil, in whole runs."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from federation import FaultyWire
 from keyed_sites import byte_p_value
 from listening import ROUNDS, RUN, cohorts, overhear
+from small_models import make
 
 from percdl.exceptions import FederationError
-from percdl.federated.admission import Consent
-from percdl.federated.coordinator import question_of
-from percdl.federated.lifting import check_backups, check_seeds, lift_veils
-from percdl.federated.secure import veil
-from percdl.runtimes.messages import Reply, Request
+from percdl.federated.consent import Consent
+from percdl.federated.coordinator import collect_seeds
+from percdl.federated.estimator import FederatedPerCDL, make_sites
+from percdl.federated.messages import question_of
+from percdl.federated.secure_sum import veil
+from percdl.runtimes.messages import Request
 
 SMALLEST_P = 1e-6
 SEED = "0" * 64
@@ -79,7 +84,7 @@ def test_a_late_reply_stays_hidden(tmp_path, monkeypatch):
     facts = {**request.facts, "question": question_of(request), "lost": {}}
     del facts["follows"]
     for site in others:
-        with pytest.raises(FederationError, match=f"Site {site} has lifted veils in round"):
+        with pytest.raises(FederationError, match=f"Site {site} has released its seed in round"):
             wire.sites_there[site].answer(Request("release", RUN, round, 0, facts))
     rounds = federation.audit_[federation.audit_["kind"].isin(ROUNDS)]
     assert rounds["dropped"].map(len).sum() == 1
@@ -142,46 +147,67 @@ def test_a_coordinator_lost_after_the_veils_goes_on_with_the_same_sites(
         _, federation = overhear(tmp_path, monkeypatch, four_sites(), **again)
         np.testing.assert_array_equal(federation.model_.dictionary_, dictionary_of(quiet))
     else:
-        with pytest.raises(FederationError, match=r"lifted veils in round .* for another roster"):
+        with pytest.raises(
+            FederationError, match=r"released its seed in round .* for another roster"
+        ):
             overhear(tmp_path, monkeypatch, four_sites(), **again)
 
 
 # The two questions by themselves.
 
 
-def reply(site, **facts):
-    return Reply(site, "release", RUN, 2, 0, facts)
-
-
 def test_whom_others_stand_in_for():
-    replies = {
-        site: reply(site, backups={other: f"{site}-{other}" for other in "abc" if other != site})
-        for site in "abc"
+    backups = {
+        site: {other: f"{site}-{other}" for other in "abc" if other != site} for site in "abc"
     }
     asked = []
 
     def ask(lost):
         asked.append(lost)
         return {
-            site: reply(site, seeds={site: f"of-{site}", **{of: f"of-{of}" for of in backups}})
-            for site, backups in lost.items()
+            site: {site: f"of-{site}", **{of: f"of-{of}" for of in told}}
+            for site, told in lost.items()
             if site != "b"
         }
 
-    assert lift_veils(replies, ask) == {site: f"of-{site}" for site in "abc"}
+    assert collect_seeds(backups, ask) == {site: f"of-{site}" for site in "abc"}
     assert asked == [{"a": {}, "b": {}, "c": {}}, {"a": {"b": "b-a"}, "c": {"b": "b-c"}}]
-    assert lift_veils(replies, lambda lost: {}) == {}
+    assert collect_seeds(backups, lambda lost: {}) == {}
 
 
-@pytest.mark.parametrize("seeds", [None, {}, {"a": SEED, "b": SEED}, {"a": "0"}, {"a": 7}, "a"])
-def test_seeds_that_were_not_asked_for_are_refused(seeds):
-    assert check_seeds(reply("a", seeds=seeds), {}) == "did not lift the veils it was asked to"
-    assert check_seeds(reply("a", seeds={"a": SEED}), {}) is None
-    assert check_seeds(reply("a", seeds={"a": SEED, "c": SEED}), {"c": SEED}) is None
+def lie_once(kind, what):
+    """Return a script in which site nice answers the first question of a kind otherwise."""
+    lied = []
+
+    def script(request, reply):
+        if reply.site != "nice" or request.kind != kind or lied:
+            return reply
+        lied.append(request)
+        return replace(reply, facts={**reply.facts, **what})
+
+    return script
 
 
-@pytest.mark.parametrize("backups", [None, {}, {"b": SEED}, {"a": SEED, "b": SEED, "c": SEED}])
-def test_backups_must_be_for_all_others(backups):
-    assert check_backups(reply("a", backups=backups), ["a", "b", "c"]) == "sent no backups"
-    whole = reply("a", backups={"b": SEED, "c": SEED})
-    assert check_backups(whole, ["a", "b", "c"]) is None
+def dropped_for(script, tmp_path):
+    """Return why nice was left out, or replaced, in a run of four sites."""
+    wire = FaultyWire(make_sites(four_sites(), tmp_path), script)
+    model = make("PopCDL", dtype="float64", n_init=1, n_perso=0)
+    audit = FederatedPerCDL(model).fit_over(wire).audit_
+    told = [{**a, **b} for a, b in zip(audit["dropped"], audit["unlifted"], strict=True)]
+    return next(why["nice"] for why in told if why)
+
+
+@pytest.mark.parametrize(
+    "seeds", [None, {}, {"nice": SEED, "lyon": SEED}, {"nice": "0"}, {"nice": 7}, "nice"]
+)
+def test_seeds_that_were_not_asked_for_are_refused(seeds, tmp_path):
+    why = dropped_for(lie_once("release", {"seeds": seeds}), tmp_path)
+    assert "seeds" in why
+
+
+@pytest.mark.parametrize(
+    "backups", [None, {}, {"lyon": SEED}, {"lyon": SEED, "nice": SEED, "paris": SEED, "x": SEED}]
+)
+def test_backups_must_be_for_all_others(backups, tmp_path):
+    why = dropped_for(lie_once("population", {"backups": backups}), tmp_path)
+    assert "backups" in why

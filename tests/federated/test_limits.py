@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -9,11 +10,11 @@ import pytest
 from federation import FaultyWire, double, make_cohort, split
 
 from percdl.exceptions import FederationError
-from percdl.federated import first
-from percdl.federated.admission import Consent
-from percdl.federated.front import FederatedPerCDL, make_sites
-from percdl.federated.ledger import spend_round
+from percdl.federated import start
+from percdl.federated.consent import Consent
+from percdl.federated.estimator import FederatedPerCDL, make_sites
 from percdl.federated.local_rounds import agreed_rounds
+from percdl.federated.store import Store
 
 SUMS = ("first", "population", "personal", "recenter")
 
@@ -98,19 +99,30 @@ def test_malformed_questions_are_not_counted(tmp_path):
 
 
 def test_of_processes_that_answer_at_once_the_first_ones_count(tmp_path):
-    path = tmp_path / "rounds"
-    path.write_text("\n7-a population .\n\n8-b population .\n\n9-c personal .\n")
-    spend_round(path, 1, "population", 7, "a")
-    with pytest.raises(FederationError, match="round 8 would be one more"):
-        spend_round(path, 1, "population", 8, "b")
-    spend_round(path, 2, "personal", 9, "d")
+    store = Store(tmp_path, "run")
+    store.folder.mkdir()
+
+    def spend(index):
+        try:
+            Store(tmp_path, "run").spend_round(3, "population", index, "a")
+        except FederationError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        answered = list(pool.map(spend, range(20)))
+    assert sum(answered) == 3
+    assert [spend(index) for index in range(20)] == answered
+    with pytest.raises(FederationError, match="round 99 would be one more"):
+        store.spend_round(3, "population", 99, "a")
+    store.spend_round(1, "personal", 9, "d")
 
 
 @pytest.mark.parametrize("kind", [*SUMS, "release"])
 def test_no_message_is_answered_with_sums_over_too_few_subjects(whole, kind):
     site, asked = whole
     if kind == "release":
-        facts = {**last(asked, "first").facts, "question": "q", "lost": {}}
+        facts = {**last(asked, "first").facts, "question": "0" * 64, "lost": {}}
         question = replace(last(asked, "first"), kind="release", facts=facts, arrays={})
     else:
         question = last(asked, kind)
@@ -129,7 +141,7 @@ def test_first_dictionaries_are_tried_on_as_many_subjects_as_the_site_insists_on
     question = next(request for request in asked if request.kind == "first")
     sums = {}
     for picked, least in ((6, 1), (1, 6), (1, 1)):
-        monkeypatch.setattr(first, "MOST_RECORDINGS", picked)
+        monkeypatch.setattr(start, "MOST_RECORDINGS", picked)
         consent = Consent(min_subjects=least, allow_plain=True)
         again = replace(site, consent=consent, folder=tmp_path / f"{picked}-{least}")
         again.answer(join)

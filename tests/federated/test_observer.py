@@ -10,10 +10,9 @@ from keyed_sites import byte_p_value, run_keys
 from listening import LENGTHS, ROUNDS, RUN, cohorts, overhear
 
 from percdl.estimators.persistence import load
-from percdl.federated.coordinator import question_of
-from percdl.federated.keys import Identity, frame
-from percdl.federated.roster import check_announcements
-from percdl.federated.secure import decode, keystream, veil
+from percdl.federated.identities import Identity, check_announcements
+from percdl.federated.messages import frame, question_of
+from percdl.federated.secure_sum import decode, keystream, veil
 
 # Messages differ between machines, as rounding does: a test of chance must hold on all of them.
 SMALLEST_P = 1e-6
@@ -110,7 +109,7 @@ def test_replies_hold_what_is_documented(run):
 
 
 def size_of(ask):
-    """How many numbers a site sends: see `percdl.federated.packing`; nothing is searched here."""
+    """How many numbers a site sends: see `percdl.federated.layout`; nothing is searched here."""
     population = 4 + K + K * (L + 2 * R) * (P + 1)
     if ask.kind == "first":
         return population * len(ask.arrays["dictionaries"])

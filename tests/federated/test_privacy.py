@@ -8,8 +8,16 @@ import pytest
 from scipy import optimize, stats
 
 from percdl.exceptions import InvalidParameterError, MissingPackageError
-from percdl.federated.noise import add_on_grid, clip_rows, draw_noise, step_of
-from percdl.federated.privacy import Privacy, calibrate, count_releases, epsilon_spent
+from percdl.federated.privacy import (
+    Privacy,
+    add_on_grid,
+    calibrate,
+    clip_rows,
+    count_releases,
+    draw_noise,
+    epsilon_spent,
+    step_of,
+)
 
 
 def renyi_epsilon(noise_multiplier, delta, n_releases):

@@ -11,10 +11,16 @@ from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.history import History
 from percdl.algorithm.loop import run_percdl
 from percdl.exceptions import FederationError, InvalidParameterError
-from percdl.federated.contributions import contributions, reach_of
-from percdl.federated.ledger import Ledger, release_of
+from percdl.federated.denoise import Denoised
 from percdl.federated.privacy import Privacy
-from percdl.federated.private import ROWS, Denoised, PrivateRounds
+from percdl.federated.private_rounds import (
+    ROWS,
+    PrivateRounds,
+    contributions,
+    reach_of,
+    release_of,
+)
+from percdl.federated.store import Ledger
 from percdl.runtimes.in_process import InProcess
 from percdl.signals import Cohort
 from percdl.steps.cdu import normalize
@@ -163,7 +169,7 @@ def test_the_same_question_gets_the_same_answer_and_others_are_counted(tmp_path)
     # A new process with the same folder remembers what the old one has spent.
     private = make_private(make_cohort(), settings, NOISY, ledger=Ledger(2, tmp_path))
     np.testing.assert_array_equal(private.population_round(Broadcast(START)).moment, first)
-    with pytest.raises(FederationError, match="All 2 releases"):
+    with pytest.raises(FederationError, match="All 2 agreed releases"):
         private.population_round(Broadcast(-START))
 
 
@@ -197,5 +203,5 @@ def test_a_fit_that_drowns_in_noise_keeps_the_first_dictionary(options):
 
 
 def test_chunks_whose_shape_depends_on_the_cohort_are_refused():
-    with pytest.raises(InvalidParameterError, match="who else"):
+    with pytest.raises(InvalidParameterError, match="other subjects"):
         PrivateRounds(InProcess(make_cohort(), make_settings()), NOISY)

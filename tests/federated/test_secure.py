@@ -21,11 +21,9 @@ from keyed_sites import (
 )
 
 from percdl.exceptions import FederationError, InvalidParameterError
-from percdl.federated.keys import frame
-from percdl.federated.roster import Roster
-from percdl.federated.run_keys import RunKeys
-from percdl.federated.secure import decode, encode, keystream, mask
-from percdl.federated.veils import release, unveil
+from percdl.federated.identities import Roster, RunKeys
+from percdl.federated.messages import NAME, frame
+from percdl.federated.secure_sum import decode, encode, keystream, mask, release, unveil
 
 KEYS_5, ROSTER_5 = federation(5)
 ONES = np.ones(16, np.uint64)
@@ -81,7 +79,7 @@ def test_one_site_gets_back_what_it_wrote(values):
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 4.0000001, -5.0])
 def test_values_that_do_not_fit_are_refused_by_name(bad):
     values = np.array([1.0, -4.0, bad, 0.0])
-    with pytest.raises(FederationError, match=r"gram\[2\] is .* none exceeds 4 .*1 of 4"):
+    with pytest.raises(FederationError, match=r"gram\[2\] is .* at most 4 in size .*1 of 4"):
         encode(values, np.full(4, 4.0), 3, "gram[{}]".format)
 
 
@@ -119,7 +117,7 @@ def test_masks_cancel_over_the_whole_roster_only(some):
 @given(
     st.integers(3, 4),
     st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=12),
-    st.text(max_size=5),
+    st.from_regex(NAME, fullmatch=True),
     st.integers(0, 10**6),
     st.integers(0, 9),
     st.binary(max_size=9),
@@ -251,7 +249,7 @@ def test_fewer_than_three_sites_have_no_secure_sum():
     _, roster = federation(3)
     with pytest.raises(FederationError, match=r"3 sites or more, and there are 2 \(site-00, "):
         roster.only(roster.sites[:2])
-    with pytest.raises(FederationError, match="Site site-09 has announced no key"):
+    with pytest.raises(FederationError, match="Site site-09 has not announced a key"):
         roster.only([*roster.sites, "site-09"])
     with pytest.raises(FederationError, match="named twice"):
         roster.only([*roster.sites, "site-00"])

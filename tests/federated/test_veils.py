@@ -7,11 +7,9 @@ from hypothesis import strategies as st
 from keyed_sites import RUN, SUM, byte_p_value, federation, masked_sum, names, seeds_of
 
 from percdl.exceptions import FederationError
-from percdl.federated.keys import frame
-from percdl.federated.roster import Roster
-from percdl.federated.run_keys import RunKeys
-from percdl.federated.secure import keystream
-from percdl.federated.veils import back_up, recover, release, unveil
+from percdl.federated.identities import Roster, RunKeys
+from percdl.federated.messages import frame
+from percdl.federated.secure_sum import back_up, keystream, recover, release, unveil
 
 KEYS_5, ROSTER_5 = federation(5)
 ONES = np.ones(16, np.uint64)
@@ -27,7 +25,7 @@ def test_a_veil_is_lifted_for_one_roster_a_round(tmp_path):
     release(keys, few, RUN, 3, 2, b"context")
     again = RunKeys.read("site-00", RUN, path)
     for holder in (keys, again):
-        with pytest.raises(FederationError, match="site-00 has lifted veils in round 3"):
+        with pytest.raises(FederationError, match="site-00 has released its seed in round 3"):
             release(holder, roster, RUN, 3, 0, b"context")
     release(again, roster, RUN, 4, 0, b"context")
 
@@ -51,14 +49,14 @@ def test_a_late_reply_completes_nothing():
     np.testing.assert_array_equal(bare - total, parts[late])
     # No site helps to get there, were it asked.
     for site in survivors.sites:
-        with pytest.raises(FederationError, match="lifted veils"):
+        with pytest.raises(FederationError, match="released its seed"):
             release(keys[site], roster, *SUM)
 
 
 @pytest.mark.parametrize("seed_of_one", [None, "", "00", "zz" * 32, 7])
 def test_a_sum_is_not_seen_before_all_veils_are_lifted(seed_of_one):
     seeds = seeds_of(*federation(3)) | {"site-01": seed_of_one}
-    with pytest.raises(FederationError, match="veil of site site-01 has not been lifted"):
+    with pytest.raises(FederationError, match="seed of site site-01 is missing"):
         unveil(ONES, seeds, names(3))
 
 
@@ -103,11 +101,15 @@ def test_a_site_stands_in_for_the_roster_it_lifted_its_veil_for_only():
     backups = back_up(keys["site-03"], roster, *SUM)
     few = roster.only(names(3))
     release(keys["site-00"], few, RUN, 3, 1, b"context")
-    with pytest.raises(FederationError, match=r"lifted veils in round 3 .* for another roster"):
+    with pytest.raises(
+        FederationError, match=r"released its seed in round 3 .* for another roster"
+    ):
         recover({"site-03": backups["site-00"]}, keys["site-00"], roster, *SUM)
     # The other way round, too.
     recover({"site-03": backups["site-01"]}, keys["site-01"], roster, *SUM)
-    with pytest.raises(FederationError, match=r"lifted veils in round 3 .* for another roster"):
+    with pytest.raises(
+        FederationError, match=r"released its seed in round 3 .* for another roster"
+    ):
         release(keys["site-01"], few, RUN, 3, 1, b"context")
 
 

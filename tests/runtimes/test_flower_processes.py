@@ -20,13 +20,16 @@ import httpx
 from flower_site import connected
 from flwr.supercore.runtime import RuntimeHttpClient
 
-from percdl.runtimes.flower import link as links
-from percdl.runtimes.flower import node as nodes
-from percdl.runtimes.flower import processes, tasks
-from percdl.runtimes.flower.client import make_client_app
-from percdl.runtimes.flower.link import Link, Listening, running_link
-from percdl.runtimes.flower.node import Joining, Node, running_node
-from percdl.runtimes.flower.wire import FlowerWire
+from percdl.runtimes.flower import connection, processes
+from percdl.runtimes.flower.connection import (
+    Joining,
+    Link,
+    Listening,
+    Node,
+    running_link,
+    running_node,
+)
+from percdl.runtimes.flower.wire import FlowerWire, make_client_app
 
 # Flower itself uses a name that its library of patterns deprecates.
 pytestmark = pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")
@@ -118,7 +121,7 @@ class BrokenClient(Broken, RuntimeHttpClient):
     """The same, to a task."""
 
 
-class BrokenExecutor(Broken, tasks.Executor):
+class BrokenExecutor(Broken, processes.Executor):
     """The same, to a SuperNode."""
 
     def at_work(self, task):
@@ -132,15 +135,17 @@ def test_a_certificate_for_another_host_is_told_and_a_link_that_starts_is_waited
     link._control = Broken(httpx.ConnectError("connection refused"))
     assert not link.answers()
     link._control = Broken(httpx.ConnectError("certificate verify failed"))
-    message = r"server\.crt does not hold for hub\.test:8000 .*percdl federate keys --server HOST"
+    message = r"server\.crt is not valid for hub\.test:8000 .*percdl federate keys --server HOST"
     with pytest.raises(FederationError, match=message):
         link.answers()
 
 
 @pytest.mark.parametrize("text", [b"", b"word", b"of another kind", b"ssh-ed25519 AAAA"])
 def test_a_node_key_that_is_none_names_its_site(text):
-    with pytest.raises(FederationError, match="node key of site 'nice' is no public key of ssh"):
-        links._as_pem("nice", text)
+    with pytest.raises(
+        FederationError, match="node key of site 'nice' is not a public key of OpenSSH"
+    ):
+        connection._as_pem("nice", text)
 
 
 def test_programs_that_do_not_start_in_time_are_given_up(keys, tmp_path, monkeypatch):
@@ -153,8 +158,7 @@ def test_programs_that_do_not_start_in_time_are_given_up(keys, tmp_path, monkeyp
         return started[-1]
 
     monkeypatch.setattr(processes.subprocess, "Popen", start)
-    for module in (links, nodes):
-        monkeypatch.setattr(module, "_START", 0.1)
+    monkeypatch.setattr(connection, "_START", 0.1)
     with pytest.raises(
         FederationError, match=r"SuperLink did not start in 0\.1 s.*superlink\.log"
     ):
@@ -180,14 +184,14 @@ def test_a_node_that_loses_its_program_says_so(tmp_path):
 def test_an_answer_that_cannot_be_handed_over_ends_no_site(tmp_path, caplog):
     executor = BrokenExecutor(httpx.ConnectError("the run has ended"))
     app = make_client_app(lambda request: None)
-    Node(executor, ended_child(), tmp_path)._work(tasks.Task(1, "token"), app)
+    Node(executor, ended_child(), tmp_path)._work(processes.Task(1, "token"), app)
     assert "an answer could not be handed over: the run has ended" in caplog.text
     assert executor.client.closed
 
 
 @pytest.mark.parametrize(
     ("said", "words"),
-    [("", "it said nothing."), ("one\n\ntwo\n\n", "two"), ("Exit Code: 1\nwhy\nso", "why so")],
+    [("", "its log is empty."), ("one\n\ntwo\n\n", "two"), ("Exit Code: 1\nwhy\nso", "why so")],
 )
 def test_last_words_are_why_a_program_ended(tmp_path, said, words):
     log = tmp_path / "superlink.log"
@@ -262,8 +266,8 @@ def test_a_lost_heartbeat_is_sent_again_and_an_unwanted_one_is_not(monkeypatch, 
         def stop(self):
             beats.append("stopped")
 
-    monkeypatch.setattr(tasks, "HeartbeatSender", Sender)
-    with tasks.alive(BrokenClient(error)):
+    monkeypatch.setattr(processes, "HeartbeatSender", Sender)
+    with processes.alive(BrokenClient(error)):
         pass
     assert beats == [is_fine, "stopped"]
 

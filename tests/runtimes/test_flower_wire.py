@@ -17,16 +17,16 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'percdl
 from flower_grid import LocalGrid
 from flwr.app import ConfigRecord, Error, Message, RecordDict
 
-from percdl.runtimes.flower.bundle import make_bundle
-from percdl.runtimes.flower.client import make_client_app
-from percdl.runtimes.flower.records import (
+from percdl.runtimes.flower.connection import make_bundle
+from percdl.runtimes.flower.wire import (
     KINDS,
+    FlowerWire,
+    make_client_app,
     read_reply,
     read_request,
     refusal_records,
     to_records,
 )
-from percdl.runtimes.flower.wire import FlowerWire
 
 SAID = {"site": "north", "kind": "join", "run": "r", "round": 1, "attempt": 0, "facts": {}}
 NODES = {"north": 11, "south": 22, "west": 33}
@@ -198,7 +198,7 @@ def test_a_site_answers_nothing_but_the_protocol():
     grid.push_messages([Message(RecordDict(), 11, "query.join")])
     *wrong, empty = grid.pull_messages([m.metadata.message_id for m in grid.sent])
     assert all(message.has_error() for message in wrong)
-    assert read_reply(empty.content) == "what came holds no readable text."
+    assert read_reply(empty.content) == "the message holds no readable text."
 
 
 def test_messages_do_not_outlive_their_round():

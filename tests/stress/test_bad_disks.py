@@ -15,9 +15,8 @@ from percdl.estimators.checkpoint import fit_with_checkpoints, read_checkpoint
 from percdl.exceptions import CheckpointWarning, FederationError, InvalidParameterError
 from percdl.federated.agreement import propose
 from percdl.federated.checkpoint import write_checkpoint
-from percdl.federated.front import FederatedPerCDL, make_sites
-from percdl.federated.ledger import Ledger
-from percdl.federated.store import Store
+from percdl.federated.estimator import FederatedPerCDL, make_sites
+from percdl.federated.store import Ledger, Store
 from percdl.runtimes.partitioned import OutOfCore
 from percdl.signals.npz import write_npz
 
@@ -237,7 +236,7 @@ def test_the_checkpoint_of_a_federation(disk):
         write_checkpoint(*arguments)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("percdl.federated.front.write_checkpoint", fill_before_the_third)
+        patch.setattr("percdl.federated.estimator.write_checkpoint", fill_before_the_third)
         wire = FaultyWire(make_sites(cohorts, folder))
         with pytest.raises(OSError, match="No space left on device") as caught:
             FederatedPerCDL(make("PopCDL"), checkpoint=path, secure=False).fit_over(wire)

@@ -18,10 +18,8 @@ from benchmarks.stress.fuzz.sites import NAMES, RUN, change_arrays, change_facts
 from percdl.algorithm.exchange import Broadcast
 from percdl.exceptions import FederationError
 from percdl.federated.agreement import propose
-from percdl.federated.audit import Audit
-from percdl.federated.coordinator import Patience
-from percdl.federated.joining import convene
-from percdl.federated.packing import layout_of
+from percdl.federated.coordinator import Audit, Patience, convene
+from percdl.federated.layout import layout_of
 from percdl.runtimes.messages import Failure, Reply, Request
 
 TOLD = {"signals": [["ch0"], [""], 50.0, []], "n_masks": 0, "bounds": [7, 7]}
@@ -90,7 +88,8 @@ class LyingWire:
         if request.kind == "join":
             facts = dict(TOLD)
         elif request.kind == "keys":
-            facts = {"announcement": {"site": site, "public": "00" * 32, "signature": ""}}
+            own = {"site": site, "run": RUN, "public": "00" * 32, "signature": "00" * 64}
+            facts = {"announcement": own}
         elif request.kind == "release":
             seeds = {site: "0f" * 32} | {lost: "f0" * 32 for lost in request.facts["lost"]}
             facts = {"seeds": seeds}
@@ -131,7 +130,7 @@ class Records:
     def __init__(self, folder: Path) -> None:
         from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
-        from percdl.runtimes.flower.records import read_reply, read_request, to_records
+        from percdl.runtimes.flower.wire import read_reply, read_request, to_records
 
         self._kinds = Array, ArrayRecord, ConfigRecord, RecordDict
         self._readers = read_request, read_reply

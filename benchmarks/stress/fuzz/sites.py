@@ -16,13 +16,12 @@ from benchmarks.stress.fuzz import junk
 from benchmarks.stress.fuzz.choices import happens
 from benchmarks.stress.fuzz.engine import WrongResultError
 from percdl import Algorithm, Cohort, PerCDL, TimeWarp
+from percdl.algorithm.history import StopReason
 from percdl.exceptions import FederationError
 from percdl.federated import FederatedSite
-from percdl.federated.admission import Consent
 from percdl.federated.agreement import Agreement, Terms, propose
-from percdl.federated.keys import Identity
-from percdl.federated.packing import Bounds
-from percdl.federated.run_keys import RunKeys
+from percdl.federated.consent import Consent
+from percdl.federated.identities import Identity, RunKeys
 from percdl.runtimes.messages import Kind, Reply, Request
 
 KINDS: tuple[str, ...] = get_args(Kind)
@@ -82,11 +81,9 @@ class SiteRequests:
     ) -> list[Request]:
         """Go through a run once; return its requests."""
         join = Request("join", RUN, 0, 0, {"agreement": agreement.to_json()}, agreement.arrays)
-        told = self._site.answer(join).facts
-        terms = Terms(
-            agreement, self._site.holdings.signals, told["n_masks"], Bounds(*told["bounds"]),
-            NAMES, secure,
-        )  # fmt: skip
+        self._site.answer(join)
+        own = self._site.conditions.holdings
+        terms = Terms(agreement, own.signals, own.n_masks, own.bounds, NAMES, secure)
         facts: dict[str, Any] = {"terms": terms.to_json(), "roster": list(NAMES)}
         requests = [join]
         if secure:
@@ -100,8 +97,13 @@ class SiteRequests:
         for request in (population, personal):
             self._site.answer(request)
         tried = Request("first", RUN, 4, 0, facts, {"dictionaries": arrays["dictionary"][None]})
-        words = {"objective": 1.0, "reason": "no", "history": [], "follows": 3}
-        lifted = {"question": "q", "lost": {NAMES[1]: "0" * 64}}
+        words = {
+            "objective": 1.0,
+            "reason": StopReason.ROUNDS_DONE.value,
+            "history": [["final", 0, "CSC", 1.0, 0.1]],
+            "follows": 3,
+        }
+        lifted = {"question": "0" * 64, "lost": {NAMES[1]: "0" * 64}}
         return [
             *requests,
             population,

@@ -1,213 +1,160 @@
-"""The TOML files of a federation: what a server does, what a site does."""
+"""TOML files of a federation: one for the server, one for each site."""
 
 from __future__ import annotations
 
-import types
-from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal
 
-import typer
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    InstanceOf,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+)
 
 from percdl.cli.data_options import DataOptions
 from percdl.cli.errors import fail
 from percdl.cli.model_options import ModelOptions
+from percdl.cli.options import check_table, read_toml, types_of
 
 
-@dataclass(frozen=True)
-class ServerTable:
-    """The table ``[server]``, and ``[sites]`` and ``[model]`` beside it.
+def _beside(value: Any, info: ValidationInfo) -> Any:
+    """Return a path relative to the folder of the file that names it."""
+    if not isinstance(value, str) or "\x00" in value:
+        raise ValueError("must be the name of a file")
+    try:
+        return Path(info.context or ".") / Path(value).expanduser()
+    except RuntimeError as error:  # the home of an unknown user
+        raise ValueError(str(error)) from error
+
+
+def _resolve(name: str, folder: Path) -> Path:
+    try:
+        return TypeAdapter(Beside).validate_python(name, context=folder)
+    except ValidationError as error:
+        fail(f"data {name!r} in [data] {error.errors()[0]['msg'].removeprefix('Value error, ')}.")
+
+
+def _dashed(name: str) -> str:
+    return name.replace("_", "-")
+
+
+Beside = Annotated[Path, BeforeValidator(_beside)]
+Seconds = Annotated[float, Field(ge=0)]
+Port = Annotated[int, Field(ge=0, le=65535)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, alias_generator=_dashed)
+
+
+class ServerPlan(_Table):
+    """The tables ``[server]``, ``[sites]`` (node keys by site) and ``[model]``.
 
     Paths are relative to the file, times are in seconds. ``init`` is a model whose atoms are the
-    first ones; without it, the sites find them together.
+    first dictionary; without it, the sites find one together.
     """
 
     run: str
-    folder: Path
-    authority: Path
-    certificate: Path
-    key: Path
+    folder: Beside
+    authority: Beside
+    certificate: Beside
+    key: Beside
     host: str = "127.0.0.1"
-    port: int = 8000
+    port: Port = 8000
     min_sites: int = 2
     min_subjects: int = 1
-    secure: bool | str = "auto"
-    init: Path | None = None
-    timeout: float = 600.0
-    wait: float = 3600.0
-    sites: dict[str, Path] = field(default_factory=dict)
-    model: ModelOptions = field(default_factory=lambda: ModelOptions.from_table({}, "[model]"))
+    secure: bool | Literal["auto"] = "auto"
+    init: Beside | None = None
+    timeout: Seconds = 600.0
+    wait: Seconds = 3600.0
+    sites: Annotated[dict[str, Beside], Field(min_length=1)]
+    model: InstanceOf[ModelOptions]
 
 
-@dataclass(frozen=True)
-class SiteTable:
-    """The table ``[site]``, and ``[data]`` beside it.
+class SitePlan(_Table):
+    """The tables ``[site]`` and ``[data]``.
 
-    What the site consents to is as in `Consent`; ``require_secure`` is the opposite of
+    The conditions of the site are those of `Consent`; ``require_secure`` is the opposite of
     ``allow_plain``.
     """
 
     name: str
     server: str
-    folder: Path
-    authority: Path
-    node: Path
-    identity: Path | None = None
-    registered: Path | None = None
-    min_subjects: int = 1
-    min_sites: int = 2
+    folder: Beside
+    authority: Beside
+    node: Beside
+    identity: Beside | None = None
+    registered: Beside | None = None
+    min_subjects: Annotated[int, Field(ge=1)] = 1
+    min_sites: Annotated[int, Field(ge=2)] = 2
     require_secure: bool | None = None
     all_members: bool = False
     agreement: str | None = None
     report: bool = True
-    port: int | None = None
-    retry: float = 20.0
+    port: Port | None = None
+    retry: Seconds = 20.0
     stay: bool = False
-    data: DataOptions = field(default_factory=DataOptions)
+    data: InstanceOf[DataOptions]
 
 
-def read_server_file(path: Path) -> ServerTable:
-    """Read what a server is to do; leave with a message where the file does not say it."""
+def read_server_file(path: Path) -> ServerPlan:
+    """Read the file of a server; exits with a message where it is not valid."""
     content = _read(path, {"server", "sites", "model"})
-    sites = {
-        str(name): _convert(file, Path, path, f"sites.{name}")
-        for name, file in content.get("sites", {}).items()
-    }
-    if not sites:
-        fail(f'{path} has no table [sites], with a line SITE = "SITE.nodepub" for each.')
     model = ModelOptions.from_table(content.get("model", {}), f"{path} [model]")
-    more = {"sites": sites, "model": model}
-    return fill(ServerTable, content.get("server", {}), path, "server", more)
+    more = {"sites": content.get("sites", {}), "model": model}
+    return _parse(ServerPlan, _extended(content, "server", more, path), path, "server")
 
 
-def read_site_file(path: Path) -> SiteTable:
-    """Read what a site is to do; leave with a message where the file does not say it."""
+def read_site_file(path: Path) -> SitePlan:
+    """Read the file of a site; exits with a message where it is not valid."""
     content = _read(path, {"site", "data"})
-    table = dict(content.get("data", {}))
-    named = _convert(table.get("data", []), list[str], path, "data.data")
-    table["data"] = [str(_convert(one, Path, path, "data.data")) for one in named]
-    data = fill(DataOptions, table, path, "data")
-    return fill(SiteTable, content.get("site", {}), path, "site", {"data": data})
-
-
-def fill(
-    group: type[Any],
-    table: Mapping[str, Any],
-    path: Path,
-    where: str,
-    more: Mapping[str, Any] | None = None,
-) -> Any:
-    """Return a dataclass filled from a table; unknown, missing and wrong values are refused."""
-    hints = get_type_hints(group, include_extras=True)
-    given: dict[str, Any] = dict(more or {})
-    known = [one for one in fields(group) if one.name not in given and one.name != "config"]
-    said = {key.replace("-", "_"): value for key, value in table.items()}
-    for key in said:
-        if key not in {one.name for one in known}:
-            names = ", ".join(sorted(one.name.replace("_", "-") for one in known))
-            fail(
-                f"{path} sets {key.replace('_', '-')!r} in [{where}], which has no such key. "
-                f"Known: {names}."
-            )
-    for one in known:
-        if one.name in said:
-            name = f"{where}.{one.name.replace('_', '-')}"
-            given[one.name] = _convert(said[one.name], hints[one.name], path, name)
-        elif one.default is MISSING and one.default_factory is MISSING:
-            fail(f"{path} does not say {one.name.replace('_', '-')} in [{where}].")
-    return group(**given)
+    table = check_table(content.get("data", {}), types_of(DataOptions), f"{path} [data]")
+    data = DataOptions(**table)
+    data = replace(
+        data,
+        data=[str(_resolve(name, path.parent)) for name in data.data or []],
+        metadata=None if data.metadata is None else _resolve(str(data.metadata), path.parent),
+    )
+    return _parse(SitePlan, _extended(content, "site", {"data": data}, path), path, "site")
 
 
 def _read(path: Path, tables: set[str]) -> dict[str, Any]:
-    import tomllib
-
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        fail(f"{path} cannot be read ({error.strerror}).")
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        fail(f"{path} is not a TOML file: {error}.")
+    content = read_toml(path)
     for name, table in content.items():
         if name not in tables or not isinstance(table, dict):
-            fail(f"{path} says {name!r}; it has tables {', '.join(sorted(tables))} and no more.")
+            fail(f"{path} has {name!r}; only the tables {', '.join(sorted(tables))} are known.")
     return content
 
 
-def _convert(value: Any, hint: Any, path: Path, name: str) -> Any:
-    """Return a value as its field has it; options of other commands are checked as there."""
-    notes = getattr(hint, "__metadata__", ())
-    kinds = _kinds(get_args(hint)[0] if notes else hint)
-    converted = next(
-        (found for kind in kinds if (found := _as(value, kind, path)) is not None), None
-    )
-    if converted is None:
-        wanted = " or ".join(getattr(kind, "__name__", str(kind)).lower() for kind in kinds)
-        fail(f"{path} says {name} = {value!r}, where a {wanted} belongs.")
-    for note in notes:
-        _check(note, converted, path, name)
-    return converted
+def _extended(
+    content: dict[str, Any], name: str, more: dict[str, Any], path: Path
+) -> dict[str, Any]:
+    """Return a table with tables beside it, which must not be inside it too."""
+    table = content.get(name, {})
+    for key in more.keys() & table.keys():
+        fail(f"{path} has a table [{name}.{key}]; write [{key}].")
+    return table | more
 
 
-def _kinds(hint: Any) -> list[Any]:
-    parts = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
-    return [kind for kind in parts if kind is not type(None)]
-
-
-def _as(value: Any, kind: Any, path: Path) -> Any:
-    """Return a value as one kind, or None where it is none."""
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if kind is Path:
-        return _as_path(value, path)
-    if kind is str:
-        return str(value) if isinstance(value, str) or number else None
-    if kind is float:
-        return _as_float(value) if number else None
-    if kind is int:
-        return value if number and isinstance(value, int) else None
-    if kind is bool:
-        return value if isinstance(value, bool) else None
-    return _as_list(value, kind, path)
-
-
-def _as_path(value: Any, path: Path) -> Path | None:
-    """Return a path, seen from the file that names it."""
-    if not isinstance(value, str) or "\x00" in value:
-        return None
+def _parse(model: type[BaseModel], table: dict[str, Any], path: Path, where: str) -> Any:
+    """Return a table as a model; paths in it are relative to the file."""
     try:
-        return path.parent / Path(value).expanduser()
-    except RuntimeError:  # the home of somebody unknown
-        return None
+        return model.model_validate(table, context=path.parent)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, filter(None, (where, *first["loc"]))))
+        if first["type"] == "extra_forbidden":
+            fail(f"{path}, {place}: unknown key. Known: {', '.join(sorted(_keys(model)))}.")
+        given = "" if first["type"] == "missing" else f" = {repr(first['input'])[:60]}"
+        why = first["msg"].removeprefix("Value error, ").rstrip(".")
+        fail(f"{path}, {place}{given}: {why}.")
 
 
-def _as_float(value: float) -> float | None:
-    try:
-        return float(value)
-    except OverflowError:  # an integer beyond all floats
-        return None
-
-
-def _as_list(value: Any, kind: Any, path: Path) -> Any:
-    """Return a list of texts, or numbers as many as a tuple has; None for anything else."""
-    listed = [value] if isinstance(value, str) else value
-    if not isinstance(listed, list):
-        return None
-    if get_origin(kind) is not tuple:
-        texts = [_as(one, str, path) for one in listed]
-        return None if None in texts else texts
-    numbers = tuple(_as(one, float, path) for one in listed)
-    return None if None in numbers or len(numbers) != len(get_args(kind)) else numbers
-
-
-def _check(note: Any, value: Any, path: Path, name: str) -> None:
-    """Apply the check and the bound of an option."""
-    least = getattr(note, "min", None)
-    if least is not None and value < least:
-        fail(f"{path} says {name} = {value!r}, which must be at least {least}.")
-    check = getattr(note, "callback", None)
-    if check is None or name.startswith("data."):  # there, callbacks look at the command line
-        return
-    try:
-        check(value)
-    except typer.BadParameter as error:
-        fail(f"{path}, {name}: {error}")
+def _keys(model: type[BaseModel]) -> list[str]:
+    return [_dashed(name) for name in model.model_fields]

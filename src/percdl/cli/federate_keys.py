@@ -1,4 +1,4 @@
-"""``percdl federate keys``: what a site or a server proves itself by."""
+"""``percdl federate keys``: keys of a site, certificates of a server."""
 
 from __future__ import annotations
 
@@ -29,28 +29,29 @@ def keys(
             show_default=False,
         ),
     ] = None,
-    folder: Annotated[Path, typer.Option(help="Where to write them.")] = Path("keys"),
+    folder: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("keys"),
 ) -> None:
-    """Make the keys of a site, or the certificate of a server. Nothing is ever overwritten.
+    """Make the keys of a site, or the certificate of a server. Existing files are kept.
 
     percdl federate keys lyon
 
-    writes lyon.key and lyon.pub (who the site is, for secure sums), lyon.node and lyon.nodepub
-    (its connection). The two private ones stay where they are. For a pilot, the server:
+    writes lyon.key and lyon.pub (identity of the site, for secure sums), lyon.node and
+    lyon.nodepub (its connection). The private keys lyon.key and lyon.node stay at the site. For
+    a pilot, the server:
 
     percdl federate keys --ca --server percdl.example.org
     """
-    require_packages(("cryptography",), "federated", "keys are made by a library")
+    require_packages(("cryptography",), "federated", "keys need a library")
     from percdl.federated import certificates as certs
-    from percdl.federated.keys import Identity
+    from percdl.federated.identities import Identity, refuse_existing
 
     if site is None and not authority and not server:
-        fail("nothing to make. Name a SITE, or say --ca or --server HOST.")
+        fail("nothing to make. Pass a SITE, --ca or --server HOST.")
     prepare_folder(folder, "--folder")
     made = _names(site, authority, bool(server))
-    certs.refuse_existing(*(folder / name for name in made))
+    refuse_existing(*(folder / name for name in made))
     if server and not authority and not (folder / "ca.key").is_file():
-        fail(f"there is no ca.key in {folder} to vouch for a server. Make one with --ca.")
+        fail(f"there is no ca.key in {folder} to sign for a server. Make one with --ca.")
     with writing(folder, "--folder"), _all_or_none([folder / name for name in made]):
         if site is not None:
             Identity.generate(site).write(folder)
@@ -62,7 +63,7 @@ def keys(
     if site is not None:
         output.say(
             f"To the server's administrator: {folder / f'{site}.nodepub'}\n"
-            f"To every other site, not by way of the server: {folder / f'{site}.pub'}"
+            f"To every other site, not through the server: {folder / f'{site}.pub'}"
         )
     if authority:
         output.say(f"To every site: {folder / 'ca.crt'}")
@@ -72,7 +73,7 @@ def keys(
 
 @contextmanager
 def _all_or_none(paths: list[Path]) -> Iterator[None]:
-    """Delete files that are made here where not all of them could be."""
+    """Delete the files of the block if it raises."""
     try:
         yield
     except BaseException:

@@ -1,4 +1,4 @@
-"""``percdl federate server``: the coordinator of a federation, and what sites connect to."""
+"""``percdl federate server``: the coordinator of a federation."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from percdl.cli.errors import (
     terminating_like_ctrl_c,
     writing,
 )
-from percdl.cli.federate_config import ServerTable, read_server_file
 from percdl.cli.model_options import read_dictionary
 from percdl.cli.output import Output
 from percdl.exceptions import PerCDLError
 
 if TYPE_CHECKING:
-    from percdl.federated.front import FederatedPerCDL
+    from percdl.cli.federate_config import ServerPlan
+    from percdl.federated.estimator import FederatedPerCDL
     from percdl.runtimes.messages import Wire
 
 MODEL, CHECKPOINT, AUDIT = "model.percdl", "checkpoint.percdl", "audit.jsonl"
@@ -37,28 +37,33 @@ def server(
     config: Annotated[Path, typer.Argument(metavar="CONFIG", help="TOML file of the server.")],
     output: Output,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run that was interrupted.")
+        bool, typer.Option("--resume", help="Continue a run that was interrupted.")
     ] = False,
     terms: Annotated[
-        bool, typer.Option("--terms", help="Say what sites will be asked to agree to, and end.")
+        bool,
+        typer.Option(
+            "--terms", help="Print the terms that sites are asked to agree to, and exit."
+        ),
     ] = False,
 ) -> None:
-    """Coordinate a federation: wait for its sites, learn over them, write the model.
+    """Coordinate a federation: wait for its sites, fit the model over them, write it.
 
     percdl federate server federation.toml
 
     Only sums over the subjects of a site arrive here. Model, log of all rounds and checkpoint
-    are written to FOLDER/RUN; after a crash or Ctrl-C, --resume goes on from there.
+    are written to FOLDER/RUN; after a crash or Ctrl-C, --resume continues from there.
 
     Exit codes: 0 done, 1 an error of PerCDL, 2 wrong files or too few sites, 3 done but nothing
     was found, 130 interrupted.
     """
-    require_packages(("flwr", "cryptography"), "federated", "a server talks over Flower")
+    from percdl.cli.federate_config import read_server_file
+
+    require_packages(("flwr", "cryptography"), "federated", "a server uses Flower")
     plan = read_server_file(config)
     try:
         federation = make_federation(plan)
     except PerCDLError as error:
-        fail(f"{config} asks for what a federation cannot do: {error}")
+        fail(f"{config} is not possible in a federation: {error}")
     if terms:
         _tell_terms(federation, output)
         return
@@ -73,9 +78,9 @@ def server(
     _conclude(federation, place, output)
 
 
-def make_federation(plan: ServerTable) -> FederatedPerCDL:
-    """Return the fit that a file describes, its terms checked."""
-    from percdl.federated.front import FederatedPerCDL
+def make_federation(plan: ServerPlan) -> FederatedPerCDL:
+    """Return the fit that a file describes, with valid terms."""
+    from percdl.federated.estimator import FederatedPerCDL
 
     for name in ("atom_length", "min_gap"):
         if isinstance(plan.model.values[name], str):
@@ -107,9 +112,10 @@ def _tell_terms(federation: FederatedPerCDL, output: Output) -> None:
     output.say(f"Checksum, for `agreement` in the files of sites: {agreement.digest}")
 
 
-def _read_files(plan: ServerTable) -> dict[str, bytes]:
-    """Look at certificates; return the public keys of the sites."""
-    from percdl.federated.keys import check_key_file, check_name
+def _read_files(plan: ServerPlan) -> dict[str, bytes]:
+    """Check that all files exist; return the public keys of the sites."""
+    from percdl.federated.identities import check_key_file
+    from percdl.federated.messages import check_name
 
     for path in (plan.authority, plan.certificate, *plan.sites.values()):
         if not path.is_file():
@@ -122,25 +128,25 @@ def _read_files(plan: ServerTable) -> dict[str, bytes]:
     return {site: path.read_bytes() for site, path in plan.sites.items()}
 
 
-def _prepare(plan: ServerTable, resume: bool) -> Path:
-    """Return the folder of the run, in which an earlier run is neither lost nor mixed up."""
-    from percdl.federated.keys import check_name
+def _prepare(plan: ServerPlan, resume: bool) -> Path:
+    """Return the folder of the run; one of an earlier run is refused."""
+    from percdl.federated.messages import check_name
 
     place = plan.folder / check_name("run", plan.run)
     if resume and not (place / CHECKPOINT).is_file():
         fail(f"there is nothing to resume: no file {place / CHECKPOINT}.")
     if not resume and place.exists() and any(place.iterdir()):
-        hint = " --resume goes on with it." if (place / CHECKPOINT).is_file() else ""
-        fail(f"{place} is of an earlier run. Choose another `run` in [server].{hint}")
+        hint = " --resume continues it." if (place / CHECKPOINT).is_file() else ""
+        fail(f"{place} holds an earlier run. Choose another `run` in [server].{hint}")
     prepare_folder(place, "folder in [server]", private=True)
     return place
 
 
 @contextmanager
-def _connected(plan: ServerTable, keys: dict[str, bytes], output: Output) -> Iterator[Wire]:
-    """Yield the wire to the sites of a SuperLink that runs for the time of the block."""
-    from percdl.runtimes.flower.link import Listening, running_link
-    from percdl.runtimes.flower.logs import logging_to
+def _connected(plan: ServerPlan, keys: dict[str, bytes], output: Output) -> Iterator[Wire]:
+    """Yield the wire to the sites of a SuperLink that runs during the block."""
+    from percdl.runtimes.flower.connection import Listening, running_link
+    from percdl.runtimes.flower.processes import logging_to
     from percdl.runtimes.flower.wire import FlowerWire
 
     listening = Listening(plan.host, plan.port, plan.authority, plan.certificate, plan.key)
@@ -152,8 +158,8 @@ def _connected(plan: ServerTable, keys: dict[str, bytes], output: Output) -> Ite
                 yield FlowerWire(grid, nodes)
 
 
-def _gather(wire: Wire, plan: ServerTable, output: Output) -> None:
-    """Wait until all sites are there, or time is up and there are enough of them."""
+def _gather(wire: Wire, plan: ServerPlan, output: Output) -> None:
+    """Wait until all sites are connected, or enough of them when the time is up."""
     end, known = time.monotonic() + plan.wait, None
     while True:
         present = wire.sites()
@@ -169,19 +175,19 @@ def _gather(wire: Wire, plan: ServerTable, output: Output) -> None:
     if len(present) < plan.min_sites:
         fail(
             f"{len(present)} site(s) came within {plan.wait:g} s, and {plan.min_sites} are "
-            "needed. Their logs say why; `wait` in [server] is how long to wait."
+            "needed. Check their logs; `wait` in [server] is the time to wait."
         )
 
 
 def _fit(
     federation: FederatedPerCDL,
     wire: Wire,
-    plan: ServerTable,
+    plan: ServerPlan,
     output: Output,
     resume: Path | None,
     config: Path,
 ) -> None:
-    """Learn over the sites; interrupted, say how to go on."""
+    """Fit over the sites; an interruption says how to continue."""
     from percdl.estimators.restarts import rounds_per_run
 
     n_rounds = rounds_per_run(plan.model.build())
@@ -198,7 +204,7 @@ def _fit(
             )
         except KeyboardInterrupt as stop:
             again = f"percdl federate server {shlex.quote(str(config))} --resume"
-            raise KeyboardInterrupt(f"Stopped. Go on with:\n{again}") from stop
+            raise KeyboardInterrupt(f"Stopped. Continue with:\n{again}") from stop
 
 
 def _conclude(federation: FederatedPerCDL, place: Path, output: Output) -> None:
@@ -221,7 +227,7 @@ def _conclude(federation: FederatedPerCDL, place: Path, output: Output) -> None:
 
 
 def summarize(federation: FederatedPerCDL) -> list[dict[str, Any]]:
-    """Return a row per site: rounds answered and missed, bytes sent and received."""
+    """Return a dict per site: requests answered and missed, bytes sent and received."""
     lines = federation.audit_.to_dict("records")
     return [
         {
@@ -236,7 +242,7 @@ def summarize(federation: FederatedPerCDL) -> list[dict[str, Any]]:
 
 
 def describe(federation: FederatedPerCDL) -> list[str]:
-    """Return what a federated fit came to, as lines of a table."""
+    """Return the summary of a federated fit as lines of a table."""
     rows = summarize(federation)
     width = max(len(row["site"]) for row in rows)
     head = f"{'site':<{width}}  answered  dropped  sent by it  sent to it (bytes)"

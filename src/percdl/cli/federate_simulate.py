@@ -1,4 +1,4 @@
-"""``percdl federate simulate``: a federation in one process, to try terms out and to teach."""
+"""``percdl federate simulate``: a federation in one process, for trials and teaching."""
 
 from __future__ import annotations
 
@@ -38,20 +38,22 @@ def simulate(
             show_default=False,
         ),
     ] = None,
-    min_sites: Annotated[int, typer.Option(help="Fewest sites of a sum.", min=2)] = 2,
-    min_subjects: Annotated[int, typer.Option(help="Fewest recordings of a site.", min=1)] = 1,
+    min_sites: Annotated[int, typer.Option(help="Smallest number of sites in a sum.", min=2)] = 2,
+    min_subjects: Annotated[
+        int, typer.Option(help="Smallest number of recordings at a site.", min=1)
+    ] = 1,
     out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("federation"),
 ) -> None:
-    """Run a federation in this process: what it learns, what each site would send.
+    """Run a federation in this process: its result, and what each site would send.
 
     percdl federate simulate lyon/ nice/ paris/ --sfreq 100 --atom-length 1s --penalty 1
 
-    Each folder is a site, or each group of one cohort: --by diagnosis. Numbers are those of a
-    real federation. The model, the log of all rounds and what each site keeps are written to
-    OUT.
+    Each folder is a site, or each group of one cohort: --by diagnosis. The numbers are those of
+    a real federation. The model, the log of all rounds and the results of each site are written
+    to OUT.
     """
-    require_packages(("cryptography",), "federated", "sites of a federation have keys")
-    from percdl.federated.front import FederatedPerCDL
+    require_packages(("cryptography",), "federated", "the sites need keys")
+    from percdl.federated.estimator import FederatedPerCDL
 
     with output.showing_warnings():
         sites = _split(source, by)
@@ -78,11 +80,11 @@ def simulate(
         "done", out=out / MODEL, secure=federation.secure_, objective=model.objective_,
         summary=summarize(federation),
     )  # fmt: skip
-    output.say(f"Model: {out / MODEL}\nLog: {out / AUDIT}\nWhat each site keeps: {out / 'sites'}")
+    output.say(f"Model: {out / MODEL}\nLog: {out / AUDIT}\nResults of each site: {out / 'sites'}")
 
 
 def _split(source: DataOptions, by: str | None) -> dict[str, Cohort]:
-    """Return the recordings of each site, by its name."""
+    """Return the recordings by site."""
     if by is not None:
         cohort = read_cohort(replace(source, group=by))
         if set(cohort.groups) == {None} and source.metadata is None:
@@ -92,19 +94,19 @@ def _split(source: DataOptions, by: str | None) -> dict[str, Cohort]:
             )
         if None in cohort.groups:
             who = cohort.subjects[cohort.groups.index(None)]
-            fail(f"--by {by} says nothing of {who!r}: it would be at no site.")
+            fail(f"--by {by} has no value for {who!r}, which would be at no site.")
         return {name: cohort.select(group=name) for name in sorted(set(map(str, cohort.groups)))}
     folders = [Path(name) for name in source.data or []]
     for folder in folders:
         if not folder.is_dir():
-            fail(f"{folder} is no folder, and without --by each site is one.")
+            fail(f"{folder} is not a folder. Without --by, each site is a folder.")
     if len(folders) < 2:
         fail(
             "name a folder for each site, two or more of them, or the column of groups with --by."
         )
     names = [folder.resolve().name for folder in folders]
     if len(set(names)) < len(names):
-        fail(f"folders give their names to sites, and {', '.join(names)} has one twice.")
+        fail(f"sites are named after folders, and {', '.join(names)} has one name twice.")
     return {
         name: read_cohort(replace(source, data=[str(folder)]))
         for name, folder in zip(names, folders, strict=True)

@@ -14,15 +14,15 @@ import typer
 
 from percdl.cli.data_options import read_any_cohort
 from percdl.cli.errors import fail, prepare_folder, require_packages, terminating_like_ctrl_c
-from percdl.cli.federate_config import SiteTable, read_site_file
 from percdl.cli.output import Output
 
 if TYPE_CHECKING:
-    from percdl.federated.admission import Consent
+    from percdl.cli.federate_config import SitePlan
+    from percdl.federated.consent import Consent
     from percdl.federated.site import FederatedSite
     from percdl.runtimes.messages import Answer, Reply, Request
 
-# Seconds a site stays after the end of a run, so that its last answer gets through.
+# Seconds that a site stays after the end of a run, so that its last answer arrives.
 LINGER = 15.0
 # A line for each message that has left the site.
 SENT = "sent.jsonl"
@@ -32,19 +32,22 @@ def site(
     config: Annotated[Path, typer.Argument(metavar="CONFIG", help="TOML file of the site.")],
     output: Output,
     check: Annotated[
-        bool, typer.Option("--check", help="Look at recordings, keys and server, and end.")
+        bool, typer.Option("--check", help="Check recordings, keys and server, and exit.")
     ] = False,
 ) -> None:
     """Take part in a federation with a folder of recordings, which stay where they are.
 
     percdl federate site lyon.toml
 
-    Recordings and keys are checked before anything is sent. What the site learns of its own
-    subjects (model, events, report) is kept in its folder. The site leaves after a run, or on
-    Ctrl-C; it comes back by itself where the connection is lost.
+    Recordings and keys are checked before anything is sent. Model, events and report of the
+    site's own subjects are kept in its folder. The site leaves after a run, or on Ctrl-C; it
+    reconnects where the connection is lost.
     """
-    require_packages(("flwr", "cryptography"), "federated", "a site talks over Flower")
-    from percdl.runtimes.flower.logs import logging_to
+    from percdl.cli.federate_config import read_site_file
+
+    require_packages(("flwr", "cryptography"), "federated", "a site uses Flower")
+    from percdl.federated.certificates import look_at_server
+    from percdl.runtimes.flower.processes import logging_to
 
     plan = read_site_file(config)
     prepare_folder(plan.folder, "folder in [site]", private=True)
@@ -55,7 +58,7 @@ def site(
     ):
         ours = make_site(plan)
         output.say(f"Site {plan.name}: {ours.cohort!r}")
-        there = _look_at_server(plan)
+        there = look_at_server(plan.server, plan.authority)
         output.event(
             "start", command="federate site", site=plan.name, subjects=len(ours.cohort),
             server=plan.server, connected=there,
@@ -72,16 +75,16 @@ def site(
     output.say(f"Results: {plan.folder}")
 
 
-def make_site(plan: SiteTable) -> FederatedSite:
-    """Return a site, its recordings read and its keys looked at."""
+def make_site(plan: SitePlan) -> FederatedSite:
+    """Return a site with its recordings, after a check of its keys."""
     from percdl.federated.certificates import check_node_key
-    from percdl.federated.keys import check_name
+    from percdl.federated.messages import check_name
     from percdl.federated.site import FederatedSite
 
     check_name("site", plan.name)
     for path in (plan.authority, plan.node):
         if not path.is_file():
-            fail(f"there is no file {path}. `percdl federate keys` makes keys of a site.")
+            fail(f"there is no file {path}. `percdl federate keys` makes the keys of a site.")
     check_node_key(plan.node)
     return FederatedSite(
         plan.name,
@@ -93,8 +96,8 @@ def make_site(plan: SiteTable) -> FederatedSite:
     )
 
 
-def _doubts(plan: SiteTable, site: FederatedSite) -> Iterator[str]:
-    """Say why a site, by its own file, could not take part."""
+def _doubts(plan: SitePlan, site: FederatedSite) -> Iterator[str]:
+    """Yield reasons why a site would refuse every run by its own file."""
     if len(site.cohort) < plan.min_subjects:
         yield (
             f"there are {len(site.cohort)} recordings, fewer than `min-subjects = "
@@ -102,13 +105,13 @@ def _doubts(plan: SiteTable, site: FederatedSite) -> Iterator[str]:
         )
     if plan.agreement is not None and not re.fullmatch("[0-9a-f]{64}", plan.agreement):
         yield (
-            f"`agreement = {plan.agreement!r}` is no checksum of 64 digits, as `percdl federate "
-            "server --terms` prints: this site would refuse every run."
+            f"`agreement = {plan.agreement!r}` is not a checksum of 64 digits, as printed by "
+            "`percdl federate server --terms`: this site would refuse every run."
         )
 
 
-def _consent(plan: SiteTable) -> Consent:
-    from percdl.federated.admission import Consent
+def _consent(plan: SitePlan) -> Consent:
+    from percdl.federated.consent import Consent
 
     return Consent(
         min_subjects=plan.min_subjects,
@@ -119,9 +122,9 @@ def _consent(plan: SiteTable) -> Consent:
     )
 
 
-def _identity(plan: SiteTable) -> tuple[Any, dict[str, Any]]:
-    """Return who the site is, and the keys of all sites, its own among them."""
-    from percdl.federated.keys import Identity, read_registered
+def _identity(plan: SitePlan) -> tuple[Any, dict[str, Any]]:
+    """Return the identity of the site, and the public keys of all sites."""
+    from percdl.federated.identities import Identity, read_registered
 
     if plan.identity is None and plan.registered is None and not plan.require_secure:
         return None, {}
@@ -140,15 +143,9 @@ def _identity(plan: SiteTable) -> tuple[Any, dict[str, Any]]:
     return identity, registered
 
 
-def _look_at_server(plan: SiteTable) -> bool:
-    from percdl.federated.certificates import look_at_server
-
-    return look_at_server(plan.server, plan.authority)
-
-
-def _take_part(plan: SiteTable, door: _Door, output: Output) -> None:
-    """Serve until the run is over; connect again where the connection is lost."""
-    from percdl.runtimes.flower.node import Joining, running_node
+def _take_part(plan: SitePlan, door: _Door, output: Output) -> None:
+    """Answer requests until the run is over; reconnect where the connection is lost."""
+    from percdl.runtimes.flower.connection import Joining, running_node
     from percdl.runtimes.flower.processes import EndedError
 
     joining = Joining(plan.server, plan.authority, plan.node)
@@ -159,15 +156,15 @@ def _take_part(plan: SiteTable, door: _Door, output: Output) -> None:
                 node.serve(door.answer, door.is_done)
             return
         except EndedError as error:
-            # A server takes a site back once it has noticed that it left, a minute after a crash.
+            # After a crash, a server notices that a site has left only after a minute.
             output.warn(f"{error} Next try in {plan.retry:g} s.")
             time.sleep(plan.retry)
 
 
 class _Door:
-    """Hands requests to a site and tells what is asked; knows when the run is over."""
+    """Passes requests to a site, reports them, and notices the end of the run."""
 
-    def __init__(self, answer: Answer, plan: SiteTable, output: Output) -> None:
+    def __init__(self, answer: Answer, plan: SitePlan, output: Output) -> None:
         self._answer, self._plan, self._output = answer, plan, output
         self._finished: float | None = None
 
@@ -196,7 +193,7 @@ class _Door:
         return reply
 
     def _note(self, reply: Reply) -> None:
-        """Keep a line of what leaves the site, in words that people can read."""
+        """Append a readable line about a message that leaves the site."""
         from percdl.signals.files import append_private
 
         arrays = {

@@ -1,26 +1,26 @@
 """PerCDL over several sites whose recordings stay where they are (Appendix B).
 
-The names below are imported when they are first used: making keys takes no JAX.
+The names below are imported on first use, so that making keys does not import JAX.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from percdl.federated.admission import Consent
-    from percdl.federated.clip import suggest_clip
-    from percdl.federated.front import FederatedPerCDL
+    from percdl.federated.consent import Consent
+    from percdl.federated.estimator import FederatedPerCDL
     from percdl.federated.privacy import Privacy
+    from percdl.federated.private_rounds import suggest_clip
     from percdl.federated.site import FederatedSite
 
 __all__ = ["Consent", "FederatedPerCDL", "FederatedSite", "Privacy", "suggest_clip"]
 
 _HOME = {
-    "Consent": "admission",
-    "FederatedPerCDL": "front",
+    "Consent": "consent",
+    "FederatedPerCDL": "estimator",
     "FederatedSite": "site",
     "Privacy": "privacy",
-    "suggest_clip": "clip",
+    "suggest_clip": "private_rounds",
 }
 
 
@@ -29,5 +29,5 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'percdl.federated' has no attribute {name!r}")
     value = getattr(import_module(f"percdl.federated.{_HOME[name]}"), name)
-    globals()[name] = value  # the next access finds it without coming here
+    globals()[name] = value  # the next access does not come here
     return value

@@ -1,168 +1,145 @@
-"""What coordinator and sites agree on before a run: data, never code."""
+"""Agreement that coordinator and sites make before a run: data, never code."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, NamedTuple
+from dataclasses import asdict, astuple, dataclass
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from pydantic import ConfigDict, Field
 
 from percdl import __version__
+from percdl.algorithm.results import Results
 from percdl.algorithm.settings import Huber, Settings
 from percdl.estimators.automatic import Choices
 from percdl.estimators.base import BaseCDL
+from percdl.estimators.checkpoint import read_history
 from percdl.estimators.model_contents import arrays_of
 from percdl.estimators.motif import Motif
 from percdl.estimators.persistence import decode_model, encode_parameters
+from percdl.estimators.restarts import End
 from percdl.estimators.validation import check_arguments
 from percdl.exceptions import FederationError, InvalidParameterError, ModelFileError
-from percdl.federated.checksum import checksum
-from percdl.federated.packing import Bounds
+from percdl.federated.identities import FEWEST_SITES
+from percdl.federated.messages import (
+    Bounds,
+    EndContent,
+    Signals,
+    Strict,
+    TermsContent,
+    checksum,
+    explain,
+    parse,
+)
 from percdl.federated.privacy import Privacy, check_private
-from percdl.federated.roster import FEWEST_SITES
 from percdl.signals.contents import check_arrays
 
 _NUMBERS = ("n_atoms", "atom_length", "penalty")
-# What an agreement must hold, besides arrays.
-_KINDS: dict[str, Any] = {
-    "model": str,
-    "parameters": dict,
-    "secure": bool | str,
-    "min_sites": int,
-    "min_subjects_per_site": int,
-    "version": str,
-    "privacy": dict | None,
-}
 
 
-@dataclass(frozen=True)
-class Agreement:
-    """The terms that a coordinator proposes, and that a site accepts or refuses.
+class Agreement(Strict):
+    """Terms that a coordinator proposes and that a site accepts or refuses.
 
     Attributes
     ----------
     model : str
         Name of the estimator.
     parameters : dict
-        Arguments of its constructor, as JSON, as in a model file.
+        Constructor arguments as JSON data, as in a model file.
     secure : bool or "auto"
         Whether sums are masked; "auto": from three sites on.
     min_sites, min_subjects_per_site : int
-        Fewest sites of a sum, and fewest recordings of a site.
+        Smallest number of sites in a sum, and of recordings at a site.
     version : str
-        Of percdl.
-    arrays : dict of arrays
-        Arguments that are arrays: a first dictionary that was given.
+        Version of percdl.
     privacy : dict, optional
         Arguments of `Privacy`, where sums are noisy.
+    arrays : dict of arrays
+        Arguments that are arrays: a first dictionary.
     """
 
-    model: str
-    parameters: dict[str, Any]
-    secure: bool | str
-    min_sites: int
-    min_subjects_per_site: int
-    version: str = __version__
-    arrays: dict[str, np.ndarray] = field(default_factory=dict)
-    privacy: dict[str, Any] | None = None
+    model_config = ConfigDict(arbitrary_types_allowed=True)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return all that is not an array."""
-        return {name: value for name, value in vars(self).items() if name != "arrays"}
+    model: Annotated[str, Field(max_length=100)]
+    parameters: dict[str, Any]
+    secure: bool | Literal["auto"]
+    min_sites: Annotated[int, Field(ge=2)]
+    min_subjects_per_site: Annotated[int, Field(ge=1)]
+    version: Annotated[str, Field(max_length=100)]
+    privacy: dict[str, Annotated[float, Field(allow_inf_nan=True)] | int | None] | None
+    arrays: dict[str, np.ndarray] = Field(default={}, exclude=True, repr=False)
 
     @classmethod
-    def from_message(cls, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> Agreement:
-        """Read what a message holds; anything else than an agreement is refused."""
-        wrong = sorted({*facts} ^ {*_KINDS}) or [
-            name for name, kind in _KINDS.items() if not isinstance(facts[name], kind)
-        ]
-        if wrong or not (isinstance(facts["secure"], bool) or facts["secure"] == "auto"):
+    def from_message(cls, facts: Any, arrays: dict[str, np.ndarray]) -> Agreement:
+        """Read an agreement from a message or a file; raises for anything else."""
+        try:
+            if "arrays" in facts:
+                raise ValueError("arrays: not in the text")
+            return parse(cls, facts).model_copy(update={"arrays": arrays})
+        except ValueError as error:
             raise FederationError(
-                f"This is no agreement as percdl {__version__} knows it "
-                f"({', '.join(wrong) or 'secure'}). Coordinator and sites must run the same "
-                "version of percdl."
-            )
-        return cls(**facts, arrays=arrays)
+                f"This is not an agreement of percdl {__version__} ({explain(error)}). "
+                "Coordinator and sites must run the same version of percdl."
+            ) from error
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything except arrays, as JSON data."""
+        return self.model_dump()
 
     @property
     def digest(self) -> str:
-        """A checksum of all of it: two that have it mean the same."""
+        """Checksum of the whole agreement, arrays included."""
         return checksum(self.to_json(), self.arrays)
 
     def masks(self, n_sites: int) -> bool:
-        """Whether sums over so many sites are masked."""
+        """Return whether sums over this number of sites are masked."""
         return self.secure is True or (self.secure == "auto" and n_sites >= FEWEST_SITES)
 
     def make_privacy(self) -> Privacy | None:
-        """Return how much may be learned of a subject; None where sums are exact."""
+        """Return the terms of differential privacy; None where sums are exact."""
         if self.privacy is None:
             return None
         try:
-            return Privacy(**self.privacy)
-        except TypeError as error:
+            return Privacy(**self.privacy)  # pyright: ignore[reportArgumentType]
+        except (TypeError, InvalidParameterError) as error:
             raise FederationError(
-                f"The agreement has terms of privacy that percdl {__version__} does not know "
-                f"({error}). Coordinator and sites must run the same version of percdl."
+                f"The agreement has unknown terms of privacy ({error}). Coordinator and sites "
+                "must run the same version of percdl."
             ) from error
 
     def make_settings(self) -> Settings:
-        """Return what to solve and how, but for the channels, of which there is one here."""
-        nameless = Signals(("",), ("",), 1.0, ())
-        return self.make_model()._settings(nameless, choices_of(self.make_model()))
+        """Return the settings of the fit for one channel."""
+        return settings_of(self.make_model(), Signals(("",), ("",), 1.0, ()))
 
     def make_model(self) -> BaseCDL:
         """Return the estimator, not fitted."""
         try:
             model = decode_model(self.model, self.parameters, self.arrays)
-            check_arrays(self.arrays, arrays_of(self.parameters))  # and none beside them
+            check_arrays(self.arrays, arrays_of(self.parameters))  # and no others
         except (KeyError, TypeError, ValueError) as error:
             raise FederationError(
-                f"The agreement names what percdl {__version__} does not know ({error!r}). "
+                f"percdl {__version__} does not know the model of the agreement ({error!r}). "
                 "Coordinator and sites must run the same version of percdl."
             ) from error
         check_agreeable(model)
         return model
 
 
-class Signals(NamedTuple):
-    """What the recordings of all sites have in common: a `Source` without subjects."""
-
-    channels: tuple[str, ...]
-    units: tuple[str, ...]
-    sfreq: float
-    processing: tuple[str, ...]
-
-    @property
-    def subjects(self) -> tuple[str, ...]:
-        """Nobody: subjects are known to their sites only."""
-        return ()
-
-    @property
-    def n_channels(self) -> int:
-        """P, the number of channels."""
-        return len(self.channels)
-
-    @classmethod
-    def from_json(cls, lines: Any) -> Signals:
-        """Read back what JSON has made of it."""
-        channels, units, sfreq, processing = lines
-        return cls(tuple(channels), tuple(units), float(sfreq), tuple(processing))
-
-
 @dataclass(frozen=True)
 class Terms:
-    """What a run is after all have joined: the agreement and what the sites told.
+    """Terms of a run after all sites have joined.
 
     Attributes
     ----------
     agreement : Agreement
     signals : Signals
+        Properties of the recordings that all sites have in common.
     n_masks : int
         Masks per recording, over all sites.
     bounds : Bounds
-        Of all signals together.
+        Bounds of all signals together.
     members : tuple of str
-        The sites that have joined, sorted.
+        Sites that have joined, sorted.
     secure : bool
         Whether sums are masked.
     """
@@ -175,12 +152,11 @@ class Terms:
     secure: bool
 
     def make_settings(self) -> Settings:
-        """Return what to solve and how."""
-        model = self.agreement.make_model()
-        return model._settings(self.signals, choices_of(model))
+        """Return the settings of the fit."""
+        return settings_of(self.agreement.make_model(), self.signals)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what a round needs to know of it."""
+        """Return the terms as JSON data, with the checksum of the agreement."""
         return {
             "agreement": self.agreement.digest,
             "signals": list(self.signals),
@@ -191,35 +167,23 @@ class Terms:
         }
 
     @classmethod
-    def from_json(cls, facts: dict[str, Any], agreement: Agreement) -> Terms:
-        """Read back what `to_json` has told; anything else is refused."""
-        try:
-            terms = cls(
-                agreement,
-                Signals.from_json(facts["signals"]),
-                int(facts["n_masks"]),
-                Bounds(*map(int, facts["bounds"])),
-                tuple(map(str, facts["members"])),
-                bool(facts["secure"]),
-            )
-            known = terms.n_masks in (0, 1, terms.signals.n_channels) and terms.bounds.plausible
-            if not known:
-                raise ValueError(f"n_masks={terms.n_masks}, {terms.bounds}")
-            return terms
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise FederationError(
-                f"The terms of a run cannot be read ({error!r}). Coordinator and sites must run "
-                "the same version of percdl."
-            ) from error
+    def from_content(cls, content: TermsContent, agreement: Agreement) -> Terms:
+        """Return terms that were read from a message or a file."""
+        told = content.n_masks, content.bounds, content.members, content.secure
+        return cls(agreement, content.signals, *told)
 
 
 def propose(
-    model: BaseCDL, secure: bool | str, min_sites: int, min_subjects_per_site: int
+    model: BaseCDL,
+    secure: bool | str,
+    min_sites: int,
+    min_subjects_per_site: int,
+    privacy: Privacy | None = None,
 ) -> Agreement:
-    """Write down the terms of a federated fit of a model.
+    """Return the agreement for a federated fit of a model.
 
-    Raises `InvalidParameterError` where the model leaves something to be chosen from recordings
-    that nobody has in one place, or holds code.
+    Raises `InvalidParameterError` where the model leaves something to choose from the recordings,
+    or holds code.
     """
     check_agreeable(model)
     arrays: dict[str, np.ndarray] = {}
@@ -229,22 +193,24 @@ def propose(
         raise InvalidParameterError(
             f"A federation agrees on data, never on code: {error}"
         ) from error
-    arrays = {name: np.asarray(array, float) for name, array in arrays.items()}
-    name = type(model).__name__
-    return Agreement(
-        name, parameters, secure, min_sites, min_subjects_per_site, __version__, arrays
+    agreement = Agreement(
+        model=type(model).__name__,
+        parameters=parameters,
+        secure=secure,  # pyright: ignore[reportArgumentType]
+        min_sites=min_sites,
+        min_subjects_per_site=min_subjects_per_site,
+        version=__version__,
+        privacy=None if privacy is None else asdict(privacy),
+        arrays={name: np.asarray(array, float) for name, array in arrays.items()},
     )
-
-
-def agree_privately(agreement: Agreement, privacy: Privacy) -> Agreement:
-    """Add differential privacy to an agreement; raise where the model would tell more."""
-    if not agreement.arrays:
-        raise InvalidParameterError(
-            "Differential privacy needs a first dictionary that is public: `init` an array, "
-            "learned from recordings that need no protection."
-        )
-    check_private(agreement.make_settings())
-    return replace(agreement, privacy=asdict(privacy))
+    if privacy is not None:
+        if not arrays:
+            raise InvalidParameterError(
+                "Differential privacy needs a public first dictionary: pass `init` as an array, "
+                "learned from recordings that need no protection."
+            )
+        check_private(agreement.make_settings())
+    return agreement
 
 
 def check_agreeable(model: BaseCDL) -> None:
@@ -274,3 +240,38 @@ def choices_of(model: BaseCDL) -> Choices:
     """Return the hyper-parameters, all of which are numbers."""
     delta = model.loss.delta if isinstance(model.loss, Huber) else None
     return Choices(int(model.n_atoms), int(model.atom_length), float(model.penalty), delta)
+
+
+def settings_of(model: BaseCDL, source: Any) -> Settings:
+    """Return the settings of a fit to recordings of a source."""
+    return model._settings(source, choices_of(model))
+
+
+def fitted_model(terms: Terms, end: End, source: Any) -> BaseCDL:
+    """Return the model of a run, fitted, with the subjects of a source."""
+    model = terms.agreement.make_model()
+    model._adopt(end, choices_of(model), source, terms.make_settings())
+    return model
+
+
+def no_results(settings: Settings) -> Results:
+    """Return results over no subjects."""
+    none = np.zeros(0, int)
+    params = np.zeros((0, settings.n_atoms, settings.n_params))
+    counts = np.zeros((0, settings.n_atoms), int)
+    return Results(params, counts, none, none, none, np.zeros(0), np.zeros(0))
+
+
+def end_content(end: End) -> dict[str, Any]:
+    """Return the end of a fit besides its dictionary, as JSON data."""
+    return {
+        "objective": end.objective,
+        "reason": end.stop_reason.value,
+        "history": [list(astuple(record)) for record in end.history.records],
+    }
+
+
+def make_end(content: EndContent, dictionary: np.ndarray, results: Results) -> End:
+    """Return the end of a fit from its content."""
+    history = read_history([list(line) for line in content.history])
+    return End(dictionary, content.objective, content.reason, history, results)

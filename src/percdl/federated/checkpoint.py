@@ -1,109 +1,78 @@
-"""The coordinator's checkpoint: what it takes to go on after a crash, to the same end."""
+"""The coordinator's checkpoint: a run that was interrupted continues to the same end."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import Field
 
-from percdl.algorithm.history import History
+from percdl.algorithm.history import History, StopReason
+from percdl.algorithm.shapes import broadcast_shapes
 from percdl.algorithm.standing import Standing
 from percdl.estimators import container
 from percdl.estimators.checkpoint import pack_standing, unpack_standing
-from percdl.estimators.checkpoint_contents import (
-    BROADCAST,
-    END,
-    MORE_BROADCAST,
-    SHA256,
-    STANDING,
-    broadcast_sizes,
-)
-from percdl.estimators.model_contents import check_atoms
 from percdl.estimators.restarts import End
 from percdl.exceptions import FederationError, InvalidParameterError, ModelFileError
-from percdl.federated.agreement import Agreement, Terms, choices_of
-from percdl.federated.audit import Audit
-from percdl.federated.coordinator import Coordinator, Patience
-from percdl.federated.finish import last_words, nobody, read_end
-from percdl.federated.keys import NAME
-from percdl.federated.packing import MOST_EXPONENT
+from percdl.federated.agreement import Agreement, Terms, end_content, make_end, no_results
+from percdl.federated.coordinator import Audit, Coordinator, Patience
+from percdl.federated.messages import (
+    Announcement,
+    Count,
+    EndContent,
+    HistoryLine,
+    Name,
+    Strict,
+    TermsContent,
+    are_finite,
+    parse,
+)
 from percdl.runtimes.messages import Wire
-from percdl.signals.contents import (
-    Array,
-    ByName,
-    Flag,
-    FreeForm,
-    Many,
-    Number,
-    Record,
-    Row,
-    Text,
-    Whole,
-    check_arrays,
-    maybe,
-)
 
-_OF_AGREEMENT, _OF_END = "agreement/", "end/dictionary"
-_LABELS, _NAME = Many(Text(), least=1), Text(NAME.pattern)
-CONTENT = Record(
-    {
-        "run": _NAME,
-        "agreement": ByName(FreeForm()),
-        "terms": Record(
-            {
-                "agreement": SHA256,
-                "signals": Row((_LABELS, _LABELS, Number(np.finfo(float).tiny), Many(Text()))),
-                "n_masks": Whole(),
-                "bounds": Row((Whole(-MOST_EXPONENT, MOST_EXPONENT),) * 2),
-                "members": Many(_NAME, least=1),
-                "secure": Flag(),
-            }
-        ),
-        "announcements": Many(ByName(FreeForm())),
-        "round": Whole(1),
-        "follows": maybe(Whole(1)),
-        "failed": ByName(Whole()),
-        "standing": maybe(Record(STANDING)),
-        "end": maybe(END),
-    }
-)
+_OF_AGREEMENT, _OF_BROADCAST, _OF_END = "agreement/", "broadcast/", "end/dictionary"
+
+
+class _StandingContent(Strict):
+    population: Count
+    personal: Count
+    reason: StopReason
+    history: tuple[HistoryLine, ...]
+
+
+class _Content(Strict):
+    run: Name
+    agreement: dict[str, Any]
+    terms: TermsContent
+    announcements: tuple[Announcement, ...]
+    round: Annotated[int, Field(ge=1)]
+    follows: Annotated[int, Field(ge=1)] | None
+    failed: dict[Name, Count]
+    standing: _StandingContent | None
+    end: EndContent | None
 
 
 @dataclass(frozen=True)
 class FederatedCheckpoint:
-    """What a file says of a federated fit between two rounds.
-
-    Attributes
-    ----------
-    content : dict
-        All that is not an array.
-    arrays : dict of arrays
-        All that is.
-    """
+    """A federated fit between two rounds: JSON content, arrays, and the terms of the run."""
 
     content: dict[str, Any]
     arrays: dict[str, np.ndarray]
+    terms: Terms
 
     @property
     def run(self) -> str:
         """Name of the run."""
         return self.content["run"]
 
-    @property
-    def agreement(self) -> Agreement:
-        """What the sites have agreed to."""
-        arrays = container.under(_OF_AGREEMENT, self.arrays)
-        return Agreement.from_message(self.content["agreement"], arrays)
-
     def restore(self, wire: Wire, patience: Patience, audit: Audit) -> Coordinator:
         """Return the coordinator as it was."""
         return Coordinator(
             wire,
             self.run,
-            Terms.from_json(self.content["terms"], self.agreement),
+            self.terms,
             patience,
             audit,
             self.content["announcements"],
@@ -113,15 +82,14 @@ class FederatedCheckpoint:
         )
 
     def end(self) -> End | None:
-        """Return how the fit ended; None where it has not."""
-        told = self.content["end"]
-        if told is None:
+        """Return the end of the fit, if it has ended."""
+        if self.content["end"] is None:
             return None
-        settings = Terms.from_json(self.content["terms"], self.agreement).make_settings()
-        return read_end(told, self.arrays[_OF_END], nobody(settings))
+        content = parse(EndContent, self.content["end"])
+        return make_end(content, self.arrays[_OF_END], no_results(self.terms.make_settings()))
 
     def standing(self) -> tuple[Standing, History] | None:
-        """Return how far the fit has come; None where it had no first dictionary yet."""
+        """Return how far the fit has come, if it has a first dictionary."""
         if self.content["standing"] is None:
             return None
         return unpack_standing(self.content["standing"], self.arrays)
@@ -134,10 +102,10 @@ def write_checkpoint(
     history: History,
     end: End | None = None,
 ) -> None:
-    """Write where a run stands, whole or not at all.
+    """Write the state of a run, atomically.
 
-    With the end of the fit, what is left is to tell it to the sites. They delete their keys of
-    the run then, so no round could be repeated.
+    With ``end``, only the last message to the sites is left. They delete their keys of the run
+    then, so no round could be repeated.
     """
     terms = coordinator.terms
     content: dict[str, Any] = {
@@ -149,7 +117,7 @@ def write_checkpoint(
         "follows": coordinator.follows,
         "failed": dict(coordinator.failed),
         "standing": None,
-        "end": None if end is None else last_words(end),
+        "end": None if end is None else end_content(end),
     }
     arrays = {f"{_OF_AGREEMENT}{name}": x for name, x in terms.agreement.arrays.items()}
     if standing is not None:
@@ -162,14 +130,14 @@ def write_checkpoint(
 
 
 def read_checkpoint(path: Path, agreement: Agreement) -> FederatedCheckpoint:
-    """Read a checkpoint of a fit with the same terms; raise where it is of another one."""
+    """Read a checkpoint of a fit with the same agreement; raises for another one."""
     try:
         content, arrays = container.read(path, container.FEDERATION)
         with container.naming(path, container.FEDERATION):
-            CONTENT.check(content, "")
-        checkpoint = FederatedCheckpoint(content, arrays)
-        before = checkpoint.agreement
-        Terms.from_json(content["terms"], before)
+            terms = parse(_Content, content).terms
+        before = Agreement.from_message(
+            content["agreement"], container.under(_OF_AGREEMENT, arrays)
+        )
     except (OSError, FederationError) as error:
         raise ModelFileError(
             f"{path} is not {container.NAMES[container.FEDERATION][0]}, or it is damaged "
@@ -179,30 +147,30 @@ def read_checkpoint(path: Path, agreement: Agreement) -> FederatedCheckpoint:
         old, new = before.to_json(), agreement.to_json()
         differing = [name for name in new if new[name] != old[name]] or ["init"]
         raise InvalidParameterError(
-            f"The checkpoint {path} is of a federated fit on other terms: `{differing[0]}` "
-            "differs. Resume with the same ones, or start anew."
+            f"The checkpoint {path} is of a federated fit with another `{differing[0]}`. Resume "
+            "with the same arguments, or start again."
         )
+    checkpoint = FederatedCheckpoint(content, arrays, Terms.from_content(terms, before))
     with container.naming(path, container.FEDERATION):
-        _check(checkpoint)
+        _check_arrays(checkpoint)
     return checkpoint
 
 
-def _check(checkpoint: FederatedCheckpoint) -> None:
-    """Raise `ValueError` where the arrays are not those of a fit on these terms."""
-    content, model = checkpoint.content, checkpoint.agreement.make_model()
-    n_channels = len(content["terms"]["signals"][0])
-    choices = choices_of(model)
-    length = int(choices.atom_length)
-    sizes = {"K": int(choices.n_atoms), "L": length, "P": n_channels}
-    sizes |= broadcast_sizes(model, length, n_channels)
+def _check_arrays(checkpoint: FederatedCheckpoint) -> None:
+    """Raise `ValueError` where the arrays do not belong to a fit with these terms."""
+    settings = checkpoint.terms.make_settings()
+    size = settings.n_atoms, settings.atom_length, settings.n_channels
+    known: dict[str, tuple[int, ...]] = {}
+    needed = set()
+    if checkpoint.content["end"] is not None:
+        known[_OF_END], needed = size, {_OF_END}
+    if checkpoint.content["standing"] is not None:
+        shapes = broadcast_shapes(settings.transform, *size)
+        known |= {f"{_OF_BROADCAST}{name}": shape for name, shape in shapes.items()}
+        needed |= {f"{_OF_BROADCAST}dictionary"}
     rest = {k: x for k, x in checkpoint.arrays.items() if not k.startswith(_OF_AGREEMENT)}
-    ended = content["end"] is not None
-    required = {_OF_END: Array("float64", "K L P")} if ended else {}
-    begun = content["standing"] is not None
-    optional = MORE_BROADCAST if begun else {}
-    check_arrays(rest, required | (BROADCAST if begun else {}), optional, sizes)
-    if len(content["terms"]["signals"][1]) != n_channels:
-        raise ValueError("`terms.signals` has units of other channels")
-    for name in (_OF_END, *BROADCAST):
-        if name in rest:
-            check_atoms(name, rest[name])
+    for name in sorted(needed | rest.keys()):
+        if name not in rest or name not in known:
+            raise ValueError(f"`{name}` is missing or not known")
+        if rest[name].shape != known[name] or not are_finite(rest[name], settings.dtype):
+            raise ValueError(f"`{name}` must be finite numbers of shape {known[name]}")

@@ -1,12 +1,13 @@
-"""The coordinator's rounds: ask all sites, check the answers, add them up, repeat if need be."""
+"""The coordinator's half of Algorithm 2: joining, rounds over the sites, and the audit log."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,59 +15,161 @@ import numpy as np
 from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.settings import Settings
 from percdl.exceptions import FederationError
-from percdl.federated.agreement import Terms
-from percdl.federated.audit import Attempt, Audit
-from percdl.federated.lifting import add_release, check_backups, check_seeds, lift_veils
-from percdl.federated.local_rounds import question_of
-from percdl.federated.packing import Layout, layout_of
-from percdl.federated.roster import FEWEST_SITES
-from percdl.federated.secure import decode
-from percdl.federated.veils import unveil
+from percdl.federated.agreement import Agreement, Terms
+from percdl.federated.identities import FEWEST_SITES
+from percdl.federated.layout import Layout, cover, layout_of
+from percdl.federated.messages import Signals, explain, question_of, read_reply
+from percdl.federated.secure_sum import decode, unveil
+from percdl.federated.store import stamped
 from percdl.runtimes.messages import Failure, Kind, Reply, Request, Wire, n_bytes
+from percdl.signals.files import append_private
 
-# A site that failed in so many rounds in a row is not asked again.
+# A site that failed in this number of rounds in a row is not asked again.
 MOST_FAILURES = 3
+
+Texts = dict[str, str]
+Check = Callable[[Reply, Any], str | None]
 
 
 @dataclass(frozen=True)
 class Patience:
-    """How long a coordinator waits, and how often it asks.
-
-    Attributes
-    ----------
-    round_timeout : float
-        Seconds until a site that has not answered is dropped from the round.
-    max_attempts : int
-        How often a round is tried before the run ends.
-    """
+    """Seconds until a site is left out of a round, and attempts until the run ends."""
 
     round_timeout: float
     max_attempts: int
 
 
 @dataclass
+class Attempt:
+    """One line of the log.
+
+    Attributes
+    ----------
+    run : str
+    round, attempt : int
+    kind : str
+        Kind of the request.
+    roster : list of str
+        Sites that were asked.
+    dropped : dict of str
+        Sites that were not counted, and why.
+    unlifted : dict of str
+        Sites lost after they answered with a masked sum, and why; others replaced them.
+    afresh : list of str
+        Sites that had no state of the round before and started from the present dictionary.
+    bytes_down, bytes_up : dict of int
+        Size of requests and replies, by site.
+    seconds : float
+        Time until the last answer.
+    objective : float or None
+        Objective of all sites together, where the sums contain it.
+    """
+
+    run: str
+    round: int
+    attempt: int
+    kind: str
+    roster: list[str]
+    dropped: Texts
+    unlifted: Texts
+    afresh: list[str]
+    bytes_down: dict[str, int]
+    bytes_up: dict[str, int]
+    seconds: float
+    objective: float | None = None
+
+    def add_release(self, release: Attempt) -> None:
+        """Add the second question of a masked round, which asks for the seeds."""
+        self.unlifted |= release.dropped
+        self.seconds = round(self.seconds + release.seconds, 3)
+        for site, size in release.bytes_down.items():
+            self.bytes_down[site] += size
+        for site, size in release.bytes_up.items():
+            self.bytes_up[site] += size
+
+
+@dataclass
+class Audit:
+    """Log of a run in memory and, with a path, in a file of JSON lines."""
+
+    path: Path | None = None
+    attempts: list[Attempt] = field(default_factory=list)
+
+    def add(self, attempt: Attempt) -> None:
+        """Write a line; it is on disk before the next request goes out."""
+        self.attempts.append(attempt)
+        if self.path is not None:
+            append_private(self.path, stamped(asdict(attempt)))
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """Return all lines as dicts."""
+        return [asdict(attempt) for attempt in self.attempts]
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Valid replies and their contents by site, the reasons of the others, and a log line."""
+
+    replies: dict[str, Reply]
+    contents: dict[str, Any]
+    lost: Texts
+    line: Attempt
+
+
+def convene(
+    wire: Wire, run: str, agreement: Agreement, patience: Patience, audit: Audit
+) -> Coordinator:
+    """Let the sites join and announce their keys; return the coordinator of the run.
+
+    A site that joins tells channels, units, sampling rate and processing of its recordings,
+    whether samples are missing, and powers of two above their energy and number of samples.
+    """
+    proposal = Request("join", run, 0, 0, {"agreement": agreement.to_json()}, agreement.arrays)
+    joined = _ask(wire, proposal, wire.sites(), patience, audit)
+    least = max(agreement.min_sites, FEWEST_SITES if agreement.secure is True else 0)
+    _check_enough(joined, least, "joined")
+    told = {site: joined.contents[site] for site in sorted(joined.contents)}
+    signals = _common_signals({site: holdings.signals for site, holdings in told.items()})
+    secure = agreement.masks(len(told))
+    announcements: list[dict[str, Any]] = []
+    if secure:
+        question = Request("keys", run, 1, 0)
+        announced = _ask(wire, question, tuple(told), patience, audit)
+        _check_enough(announced, max(FEWEST_SITES, agreement.min_sites), "announced a key")
+        told = {site: told[site] for site in sorted(announced.replies)}
+        announcements = [announced.replies[site].facts["announcement"] for site in told]
+    terms = Terms(
+        agreement,
+        signals,
+        max(holdings.n_masks for holdings in told.values()),
+        cover([holdings.bounds for holdings in told.values()]),
+        tuple(told),
+        secure,
+    )
+    return Coordinator(wire, run, terms, patience, audit, announcements, round=2)
+
+
+@dataclass
 class Coordinator:
-    """A runtime whose subjects are at sites; rounds are numbered over the whole run.
+    """Runtime over the subjects of all sites; rounds are numbered over the whole run.
 
     Attributes
     ----------
     wire : Wire
-        What carries requests and replies.
+        Transport of requests and replies.
     run : str
         Name of the run.
     terms : Terms
-        What all have agreed on.
     patience : Patience
     audit : Audit
-        The log.
     announcements : list of dict
-        The signed keys of the sites, where sums are masked.
+        Signed keys of the sites, where sums are masked.
     round : int
         Number of the next round.
     follows : int or None
-        The round whose states the next one starts from.
+        The round that the next one continues from.
     failed : dict of int
-        In how many rounds in a row each site has failed.
+        Number of consecutive rounds in which each site has failed.
     """
 
     wire: Wire
@@ -80,26 +183,25 @@ class Coordinator:
     failed: Counter[str] = field(default_factory=Counter)
 
     def population_round(self, broadcast: Broadcast) -> Sums:
-        """Have all sites run CSC with the common atoms; return the sums."""
+        """Let all sites run CSC with the common atoms; return the sums."""
         return self._round("population", broadcast)
 
     def personal_round(self, broadcast: Broadcast) -> Sums:
-        """Have all sites run IPU and CSC; return the sums."""
+        """Let all sites run IPU and CSC; return the sums."""
         return self._round("personal", broadcast)
 
     def recenter(self, broadcast: Broadcast) -> Sums:
-        """Have all sites take over the centred dictionary; return the sums."""
+        """Let all sites take over the centred dictionary; return the sums."""
         return self._round("recenter", broadcast)
 
     @cached_property
     def settings(self) -> Settings:
-        """What is solved and how."""
+        """Settings of the fit."""
         return self.terms.make_settings()
 
     def _round(self, kind: Kind, broadcast: Broadcast) -> Sums:
         layout = layout_of(kind, self.settings, self.terms.n_masks)
-        facts = {"follows": self.follows}
-        arrays = broadcast.to_arrays()
+        facts, arrays = {"follows": self.follows}, broadcast.to_arrays()
         vector = self.gather(kind, facts, arrays, layout, lambda x: layout.unpack(x).objective)
         self.follows = self.round - 1
         return layout.unpack(vector)
@@ -110,52 +212,49 @@ class Coordinator:
         facts: dict[str, Any],
         arrays: dict[str, np.ndarray],
         layout: Layout,
-        objective: Callable[[np.ndarray], float | None] = lambda total: None,
+        objective: Callable[[np.ndarray], float],
     ) -> np.ndarray:
         """Ask the sites for sums until enough have answered; return the total, a vector (n,).
 
-        Plain sums are added over those that answered. Masked ones must come from the whole
-        roster: who is missing is left out, and the others are asked again.
+        Plain sums are added over the sites that answered. Masked sums need the whole roster: a
+        site that does not answer is left out, and the others are asked again.
         """
         roster, dropped = self._present(), {}
         for attempt in range(self.patience.max_attempts):
             if len(roster) < self._fewest:
-                roster = self._present()  # perhaps those that failed are back
+                roster = self._present()  # sites that failed may be back
             if len(roster) < self._fewest:
                 break
             request = self._request(kind, attempt, facts, arrays, roster)
-            good, lost, line = self._ask(request, roster, layout.size)
-            dropped |= lost
-            enough = not lost if self.terms.secure else len(good) >= self._fewest
-            total = self._add(request, good, layout, line) if enough else None
-            dropped |= line["unlifted"] if total is None else {}
-            told = None if total is None else objective(total)
-            self.audit.add(Attempt(**line, objective=told))
+            got = self._ask(request, roster, layout.size)
+            dropped |= got.lost
+            enough = not got.lost if self.terms.secure else len(got.replies) >= self._fewest
+            total = self._add(request, got, layout) if enough else None
+            dropped |= got.line.unlifted if total is None else {}
+            got.line.objective = None if total is None else objective(total)
+            self.audit.add(got.line)
             if total is not None:
-                self._note(dropped.keys() - good.keys(), good)
+                self._note(dropped.keys() - got.replies.keys(), got.replies)
                 self.round += 1
                 return total
-            roster = sorted(good) if self.terms.secure else roster
+            roster = sorted(got.replies) if self.terms.secure else roster
         raise FederationError(
             f"Round {self.round} of run {self.run} ({kind}) has no sum over {self._fewest} sites "
-            f"or more: {list_lost(dropped) or 'no site can be reached'}. The checkpoint, if there "
-            "is one, is that of the round before: resume when the sites are back."
+            f"or more: {list_lost(dropped) or 'no site can be reached'}. If there is a "
+            "checkpoint, it is of the round before: resume when the sites are back."
         )
 
-    def tell(
-        self, kind: Kind, facts: dict[str, Any], arrays: dict[str, np.ndarray]
-    ) -> dict[str, Reply]:
-        """Tell all members something that no sum comes of; return who has answered."""
+    def tell(self, kind: Kind, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+        """Send all members a message that is not answered with sums."""
         roster = sorted(set(self.wire.sites()) & set(self.terms.members))
         request = self._request(kind, 0, facts, arrays, roster)
-        good, _, line = self._ask(request, roster, None)
-        self.audit.add(Attempt(**line))
+        if roster:
+            self.audit.add(self._ask(request, roster, None).line)
         self.round += 1
-        return good
 
     @property
     def _fewest(self) -> int:
-        """Fewest sites of a sum."""
+        """Smallest number of sites in a sum."""
         least = self.terms.agreement.min_sites
         return max(least, FEWEST_SITES) if self.terms.secure else least
 
@@ -165,7 +264,7 @@ class Coordinator:
         return sorted(site for site in members if self.failed[site] < MOST_FAILURES)
 
     def _note(self, lost: set[str], good: dict[str, Reply]) -> None:
-        """Count failures; one good answer makes up for all of them."""
+        """Count failures in a row."""
         for site in lost:
             self.failed[site] += 1
         for site in good:
@@ -184,90 +283,102 @@ class Coordinator:
             shared["announcements"] = self.announcements
         return Request(kind, self.run, self.round, attempt, {**shared, **facts}, arrays)
 
-    def _ask(
-        self, request: Request, roster: list[str], size: int | None
-    ) -> tuple[dict[str, Reply], dict[str, str], dict[str, Any]]:
-        """Ask some sites; return good replies, who was lost and why, and a line for the log."""
+    def _ask(self, request: Request, roster: list[str], size: int | None) -> Answers:
+        """Ask some sites for a vector of a size; None: for no array."""
 
-        def check(reply: Reply) -> str | None:
+        def check(reply: Reply, content: Any) -> str | None:
             wrong = check_sums(reply, size, self.terms.secure)
-            masked = self.terms.secure and size is not None
-            return wrong or (check_backups(reply, roster) if masked else None)
+            if wrong is None and self.terms.secure and size is not None:
+                complete = content.backups.keys() == set(roster) - {reply.site}
+                return None if complete else "sent no backups for the other sites"
+            return wrong
 
         requests = dict.fromkeys(roster, request)
         return ask_all(self.wire, requests, self.patience.round_timeout, check)
 
-    def _add(
-        self, request: Request, good: dict[str, Reply], layout: Layout, line: dict[str, Any]
-    ) -> np.ndarray | None:
-        """Add up in the order of the names; None where veils stay on, and why in the line."""
-        parts = [good[site].arrays["sums"] for site in sorted(good)]
+    def _add(self, request: Request, got: Answers, layout: Layout) -> np.ndarray | None:
+        """Add sums in the order of the names; None where seeds of masked sums are missing."""
+        sites = sorted(got.replies)
+        parts = [got.replies[site].arrays["sums"] for site in sites]
         if not self.terms.secure:
-            return layout.add(dict(zip(sorted(good), parts, strict=True)))
+            return layout.add(dict(zip(sites, parts, strict=True)))
         total = np.sum(parts, axis=0, dtype=parts[0].dtype)
-        seeds = lift_veils(good, lambda lost: self._release(request, lost, line))
-        if seeds.keys() != good.keys():
+        backups = {site: got.contents[site].backups for site in sites}
+        seeds = collect_seeds(backups, lambda lost: self._release(request, lost, got.line))
+        if seeds.keys() != got.replies.keys():
             return None
         scales = layout.scales(self.terms.bounds, self.settings)
-        return decode(unveil(total, seeds, sorted(good)), scales, len(self.terms.members))
+        return decode(unveil(total, seeds, sites), scales, len(self.terms.members))
 
     def _release(
-        self, request: Request, lost: dict[str, dict[str, str]], line: dict[str, Any]
-    ) -> dict[str, Reply]:
-        """Ask sites to lift their veils, and those of lost ones whose backups they are sent."""
+        self, request: Request, lost: dict[str, Texts], line: Attempt
+    ) -> dict[str, Texts]:
+        """Ask sites for their seeds, and for those of lost sites; return seeds by site asked."""
         roster, question = request.facts["roster"], question_of(request)
         requests = {}
         for site, backups in lost.items():
             facts = {"question": question, "lost": backups}
             requests[site] = self._request("release", request.attempt, facts, {}, roster)
-        good, unlifted, more = ask_all(
-            self.wire,
-            requests,
-            self.patience.round_timeout,
-            lambda reply: check_seeds(reply, lost[reply.site]),
-        )
-        add_release(line, unlifted, more)
-        return good
+
+        def check(reply: Reply, content: Any) -> str | None:
+            wanted = {reply.site, *lost[reply.site]}
+            if reply.arrays or content.seeds.keys() != wanted:
+                return "did not send the seeds it was asked for"
+            return None
+
+        got = ask_all(self.wire, requests, self.patience.round_timeout, check)
+        line.add_release(got.line)
+        return {site: content.seeds for site, content in got.contents.items()}
 
 
-def ask_all(
-    wire: Wire,
-    requests: dict[str, Request],
-    timeout: float,
-    check: Callable[[Reply], str | None],
-) -> tuple[dict[str, Reply], dict[str, str], dict[str, Any]]:
-    """Ask sites; return good replies, why others are not, and a line for the log."""
+def collect_seeds(
+    backups: dict[str, Texts], ask: Callable[[dict[str, Texts]], dict[str, Texts]]
+) -> Texts:
+    """Return the seeds of all sites of a masked sum; of some, where too many sites are lost.
+
+    ``backups`` holds the backups that came with each masked sum. ``ask`` asks sites for their own
+    seed and for those of lost sites, with the backups that these made for them.
+    """
+    answered = ask({site: {} for site in sorted(backups)})
+    lost = sorted(backups.keys() - answered.keys())
+    if lost and answered:
+        answered |= ask({site: {of: backups[of][site] for of in lost} for site in answered})
+    return {of: seed for seeds in answered.values() for of, seed in seeds.items()}
+
+
+def ask_all(wire: Wire, requests: dict[str, Request], timeout: float, check: Check) -> Answers:
+    """Ask sites; separate valid replies from all others."""
     began = time.perf_counter()
     answers = wire.ask(requests, timeout)
-    good, lost = {}, {}
+    good, contents, lost = {}, {}, {}
     for site, request in requests.items():
         answer = answers.get(site, Failure(site, "did not answer"))
-        why = _why_not(site, answer, request) or check(answer)  # pyright: ignore[reportArgumentType]
-        if why is None and isinstance(answer, Reply):
+        try:
+            contents[site] = _read(site, answer, request, check)
             good[site] = answer
-        else:
-            lost[site] = str(why)
+        except ValueError as error:
+            lost[site] = explain(error)
     one = next(iter(requests.values()))
-    line = {
-        "run": one.run,
-        "round": one.round,
-        "attempt": one.attempt,
-        "kind": one.kind,
-        "roster": sorted(requests),
-        "dropped": lost,
-        "unlifted": {},
-        "afresh": sorted(site for site in good if good[site].facts.get("afresh")),
-        "bytes_down": {site: n_bytes(request) for site, request in requests.items()},
-        "bytes_up": {site: n_bytes(reply) for site, reply in good.items()},
-        "seconds": round(time.perf_counter() - began, 3),
-    }
-    return good, lost, line
+    line = Attempt(
+        run=one.run,
+        round=one.round,
+        attempt=one.attempt,
+        kind=one.kind,
+        roster=sorted(requests),
+        dropped=lost,
+        unlifted={},
+        afresh=sorted(site for site in good if getattr(contents[site], "afresh", False)),
+        bytes_down={site: n_bytes(request) for site, request in requests.items()},
+        bytes_up={site: n_bytes(reply) for site, reply in good.items()},
+        seconds=round(time.perf_counter() - began, 3),
+    )
+    return Answers(good, contents, lost, line)
 
 
 def check_sums(reply: Reply, size: int | None, secure: bool) -> str | None:
-    """Return what is wrong with the arrays of a reply; None where nothing is."""
+    """Return what is wrong with the arrays of a reply, if anything."""
     if size is None:
-        return None if not reply.arrays else "sent arrays that nobody asked for"
+        return None if not reply.arrays else "sent arrays that were not asked for"
     dtype = np.dtype(np.uint64 if secure else np.float64)
     sums = reply.arrays.get("sums")
     if set(reply.arrays) != {"sums"} or not isinstance(sums, np.ndarray):
@@ -279,21 +390,60 @@ def check_sums(reply: Reply, size: int | None, secure: bool) -> str | None:
     return None
 
 
-def _why_not(site: str, answer: Reply | Failure, request: Request) -> str | None:
-    """Return why an answer is none to this request."""
-    if isinstance(answer, Failure):
-        return answer.why
-    if answer.site != site:
-        return f"answered in the name of {answer.site!r}"
-    asked = (request.kind, request.run, request.round, request.attempt)
-    told = (answer.kind, answer.run, answer.round, answer.attempt)
-    if asked != told:
-        return "answered {} of run {}, round {}, attempt {}, which is not what was asked".format(
-            *told
-        )
-    return None
-
-
-def list_lost(lost: dict[str, str]) -> str:
-    """Name the sites that are lost, and say why."""
+def list_lost(lost: Texts) -> str:
+    """Return a list of lost sites with reasons."""
     return "; ".join(f"site {site}: {why}" for site, why in sorted(lost.items()))
+
+
+def _ask(
+    wire: Wire, request: Request, sites: tuple[str, ...], patience: Patience, audit: Audit
+) -> Answers:
+    """Ask sites before a run has terms; replies hold no arrays."""
+    if not sites:
+        return Answers({}, {}, {}, Attempt(request.run, 0, 0, "", [], {}, {}, [], {}, {}, 0.0))
+    requests = dict.fromkeys(sites, request)
+    got = ask_all(wire, requests, patience.round_timeout, lambda r, _: check_sums(r, None, False))
+    audit.add(got.line)
+    return got
+
+
+def _read(site: str, answer: Reply | Failure, request: Request, check: Check) -> Any:
+    """Return the content of a valid reply; raises `ValueError` for all others."""
+    if isinstance(answer, Failure):
+        raise ValueError(answer.why)
+    if answer.site != site:
+        raise ValueError(f"answered in the name of {answer.site!r}")
+    told = (answer.kind, answer.run, answer.round, answer.attempt)
+    if told != (request.kind, request.run, request.round, request.attempt):
+        raise ValueError(
+            "answered {} of run {}, round {}, attempt {}, which was not asked".format(*told)
+        )
+    try:
+        content = read_reply(answer)
+    except ValueError as error:
+        raise ValueError(f"sent an answer that cannot be read ({explain(error)})") from error
+    wrong = check(answer, content)
+    if wrong is not None:
+        raise ValueError(wrong)
+    return content
+
+
+def _check_enough(got: Answers, least: int, did: str) -> None:
+    if len(got.replies) < least:
+        raise FederationError(
+            f"{len(got.replies)} site(s) ({', '.join(sorted(got.replies)) or 'none'}) have {did}, "
+            f"and {least} are needed. {list_lost(got.lost)}"
+        )
+
+
+def _common_signals(told: dict[str, Signals]) -> Signals:
+    """Return the signal properties of all sites, which must be the same."""
+    first, *others = told
+    for site in others:
+        for name, a, b in zip(Signals._fields, told[first], told[site], strict=True):
+            if a != b:
+                raise FederationError(
+                    f"The sites must agree on {name}: site {first} has {a!r}, and site {site} "
+                    f"has {b!r}. Process the recordings alike, or leave one of them out."
+                )
+    return told[first]

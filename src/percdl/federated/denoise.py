@@ -1,9 +1,9 @@
-"""What a server makes of noisy sums; it costs no privacy, since no data are looked at.
+"""Denoising of sums at the server; it costs no privacy, as it only uses released sums.
 
-How much noise there is, is public. An atom whose sums drown in it keeps its shape. For the
-others, what differs from the old atom is shrunk by the share of it that noise accounts for
-(James and Stein's estimator), so that an update which could be noise changes nothing. A ridge as
-large as the noise of the Gram matrix keeps the system positive; it pulls towards the old atom.
+The amount of noise is public. An atom whose sums are below the noise keeps its shape. For the
+others, the difference to the old atom is shrunk by the share that noise explains (the James-Stein
+estimator), so an update that could be noise changes nothing. A ridge as large as the noise of the
+Gram matrix keeps the system positive; it pulls towards the old atom.
 """
 
 from __future__ import annotations
@@ -14,17 +14,48 @@ from dataclasses import replace
 import numpy as np
 
 from percdl.algorithm.exchange import Broadcast, Sums
+from percdl.algorithm.loop import Runtime
 from percdl.algorithm.settings import Settings
-from percdl.federated.contributions import N_SINES, Scales, neutral_mixing, reach_of, scales_of
+from percdl.federated.privacy import Privacy, count_releases
+from percdl.federated.private_rounds import N_SINES, Scales, neutral_mixing, reach_of, scales_of
 from percdl.steps.centering import MIN_SPEED, expected_inverse
 from percdl.steps.windows import move_windows
 
-# An atom is seen if the sum of its weights exceeds the noise by so many standard deviations.
+# Standard deviations by which the sum of an atom's weights must exceed the noise.
 SEEN = 3.0
-# A window moves if what it gains exceeds the noise by so many standard deviations.
+# Standard deviations by which the gain of a window must exceed the noise.
 WORTH_A_MOVE = 2.0
-# Least weight of a sample, relative to the mean: noise must not divide by nothing.
+# Least weight of a sample, relative to the mean: avoids division by noise around zero.
 LEAST_WEIGHT = 0.2
+
+
+class Denoised:
+    """Runtime of the server over ``n_sites`` sites with noisy sums: it denoises every total."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        settings: Settings,
+        privacy: Privacy,
+        n_masks: int = 0,
+        n_sites: int = 1,
+    ):
+        noise = privacy.calibrated(count_releases(settings)).deviation(settings.n_atoms)
+        self._runtime = runtime
+        self._options = settings, n_masks, noise * n_sites**0.5
+
+    def population_round(self, broadcast: Broadcast) -> Sums:
+        """Run CSC with the common atoms everywhere; return the sums."""
+        sums = self._runtime.population_round(broadcast)
+        return denoise(sums, broadcast, *self._options)
+
+    def personal_round(self, broadcast: Broadcast) -> Sums:
+        """Run IPU and CSC everywhere; return the sums."""
+        return denoise(self._runtime.personal_round(broadcast), broadcast, *self._options)
+
+    def recenter(self, broadcast: Broadcast) -> Sums:
+        """Express all by the centred dictionary; the sums are zero."""
+        return self._runtime.recenter(broadcast)
 
 
 def denoise(
@@ -32,19 +63,11 @@ def denoise(
 ) -> Sums:
     """Return sums that the server's half of a round can work with.
 
-    Parameters
-    ----------
-    sums : Sums
-        The total of noisy sums.
-    broadcast : Broadcast
-        What they answer.
-    settings, n_masks
-        What was agreed on.
-    deviation : float
-        Standard deviation of the noise of a contribution's number, in the total.
+    ``broadcast`` is the one that the noisy sums answer, ``deviation`` the standard deviation of
+    the noise in the total.
     """
     scales = scales_of(settings, n_masks)
-    # Counts are withheld; zeros would mean that nobody uses an atom.
+    # Counts are not released; zeros would mean that no subject uses an atom.
     sums = replace(sums, counts=np.ones(settings.n_atoms))
     if sums.gram.size:
         clear = _clear_personal(sums, broadcast.dictionary, settings, scales, deviation)
@@ -55,10 +78,10 @@ def denoise(
 def _clear_population(
     sums: Sums, dictionary: np.ndarray, settings: Settings, scales: Scales, deviation: float
 ) -> Sums:
-    """Return moments and weights of the atoms that are seen, drawn towards the old atoms.
+    """Return moments and weights of the atoms above the noise, shrunk towards the old atoms.
 
-    An atom moves to another window if that holds more energy than noise may have added; other
-    samples are left out, so that nothing is to be gained there.
+    An atom moves to another window if its gain in energy exceeds the noise; samples outside the
+    window are set to zero.
     """
     moment, weight = np.zeros_like(sums.moment), np.zeros_like(sums.weight)
     flat, rough = deviation / scales.weight, deviation / scales.shape
@@ -78,13 +101,13 @@ def _clear_population(
 
 
 def _find_window(moment: np.ndarray, weight: float, margin: int, rough: float) -> int:
-    """Return by how many samples to move a window (within Lw, P) that noise may have filled."""
+    """Return by how many samples to move a window within a noisy moment (Lw, P)."""
     squares = (moment**2).sum(1)
     length = len(squares) - 2 * margin
     starts = np.arange(2 * margin + 1)[:, None]
     inside = (starts <= np.arange(len(squares))) & (np.arange(len(squares)) < starts + length)
     energy = inside @ squares / weight
-    # What two windows do not share decides: the noise of its squares is the noise of the choice.
+    # Only the samples that two windows do not share matter for the noise of their difference.
     variance = 2 * rough**4 * moment.shape[1] + 4 * rough**2 * squares
     spread = np.sqrt((inside ^ inside[margin]) @ variance) / weight
     gain = energy - energy[margin] - WORTH_A_MOVE * spread
@@ -95,12 +118,12 @@ def _find_window(moment: np.ndarray, weight: float, margin: int, rough: float) -
 def _clear_personal(
     sums: Sums, dictionary: np.ndarray, settings: Settings, scales: Scales, deviation: float
 ) -> Sums:
-    """Return the systems of the atoms that are seen, positive and drawn towards the old atoms."""
+    """Return the systems of the atoms above the noise, positive, shrunk towards the old atoms."""
     gram, right, n_warps = (np.zeros_like(x) for x in (sums.gram, sums.transported, sums.n_warps))
     n_gram, side = gram.shape[1], gram.shape[-1]
     near = min(2 * reach_of(settings) + 1, side)
     entry = deviation / scales.gram
-    # About the eigenvalues of the noise.
+    # About the largest eigenvalue of the noise.
     ridge = entry * near**0.5
     for k, atom in enumerate(dictionary):
         level = np.trace(sums.gram[k], axis1=1, axis2=2).mean() / side
@@ -110,7 +133,7 @@ def _clear_personal(
         noise = deviation**2 * atom.size / scales.shape**2 + entry**2 * near * (atom**2).sum()
         gram[k] = sums.gram[k] + ridge * np.eye(side)
         right[k] = old + _shrink(sums.transported[k] - old, noise) + ridge * atom
-        # An atom that is seen has subjects, though their noisy number may be negative.
+        # Such an atom has subjects, though their noisy number may be negative.
         n_warps[k] = sums.n_warps[k] if deviation == 0 else max(sums.n_warps[k], level)
     return replace(sums, gram=gram, transported=right, n_warps=n_warps)
 
@@ -118,7 +141,7 @@ def _clear_personal(
 def _clear_gauge(
     clear: Sums, noisy: Sums, settings: Settings, scales: Scales, deviation: float
 ) -> Sums:
-    """Return sums of warps and mixtures that belong to the number of subjects now assumed."""
+    """Return sums of warps and mixtures for the number of subjects now assumed."""
     n_warps, samples = clear.n_warps[:, None, None], np.arange(settings.atom_length)
     if settings.warps and settings.centering != "off":
         moved = noisy.warp - noisy.n_warps[:, None, None] * samples
@@ -128,7 +151,7 @@ def _clear_gauge(
         inverse = expected_inverse(mean, np.zeros_like(mean))
         clear = replace(clear, warp=n_warps * mean)
         if noisy.inverse_warp.size:
-            # As if all warps were alike: then the inverses show nothing that the mean hides.
+            # As if all warps were equal to their mean.
             square = n_warps * (mean - samples) ** 2
             clear = replace(clear, inverse_warp=n_warps * inverse, squared_displacement=square)
     if noisy.mixing.size:
@@ -143,7 +166,7 @@ def _clear_gauge(
 def _shrink(difference: np.ndarray, noise: float, freedom: int | None = None) -> np.ndarray:
     """Return the part of a difference that noise of this expected square does not explain.
 
-    The square of noise varies the more the fewer numbers it has; it gets the benefit of the doubt.
+    The margin ``doubt`` is larger for fewer numbers, whose squared noise varies more.
     """
     doubt = 1 + 2 * math.sqrt(2 / (difference.size if freedom is None else freedom))
     square = float((difference**2).sum())
@@ -151,13 +174,13 @@ def _shrink(difference: np.ndarray, noise: float, freedom: int | None = None) ->
 
 
 def _keep_pace(moved: np.ndarray) -> np.ndarray:
-    """Return displacements (..., L), in samples, made small enough for time to run forward."""
+    """Return displacements (..., L), in samples, scaled so that time runs forward."""
     slowing = -np.diff(moved).min(-1, keepdims=True)
     return moved * np.minimum(1, (1 - MIN_SPEED) / np.maximum(slowing, 1 - MIN_SPEED))
 
 
 def _multiply(systems: np.ndarray, atom: np.ndarray) -> np.ndarray:
-    """Return what Gram matrices (G, n, n) make of an atom (L, P)."""
+    """Return the product of Gram matrices (G, n, n) and an atom (L, P)."""
     if systems.shape[-1] == atom.size:
         return (systems[0] @ atom.ravel()).reshape(atom.shape)
     groups = np.broadcast_to(systems, (atom.shape[1], *systems.shape[1:]))

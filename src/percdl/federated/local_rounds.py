@@ -1,29 +1,29 @@
-"""The rounds of a site: from the state on its disk to sums, computed once for each question."""
+"""Rounds of a site: from the state on its disk to sums, computed once per question."""
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from percdl.algorithm.exchange import Broadcast
-from percdl.algorithm.loop import Runtime
+from percdl.algorithm.loop import Runtime, run_frozen
 from percdl.algorithm.settings import Settings
 from percdl.algorithm.shapes import broadcast_shapes
 from percdl.exceptions import FederationError
-from percdl.federated import first
-from percdl.federated.agreement import Agreement, Terms
-from percdl.federated.checksum import checksum
-from percdl.federated.ledger import Ledger, count_rounds, spend_round
-from percdl.federated.packing import Layout, layout_of
-from percdl.federated.privacy import count_releases
-from percdl.federated.private import ROWS, PrivateRounds
-from percdl.federated.store import Store
+from percdl.federated import start
+from percdl.federated.agreement import Agreement, Terms, fitted_model, make_end
+from percdl.federated.layout import Layout, layout_of
+from percdl.federated.messages import Finish, are_finite, question_of
+from percdl.federated.privacy import count_releases, count_rounds
+from percdl.federated.private_rounds import ROWS, PrivateRounds
+from percdl.federated.store import Ledger, Store
 from percdl.runtimes.in_process import InProcess
 from percdl.runtimes.messages import Request
 from percdl.signals import Cohort
+from percdl.signals.events import events_to_csv
 
 ROUNDS = {
     "population": "population_round",
@@ -33,73 +33,91 @@ ROUNDS = {
 
 
 class LocalRounds:
-    """Rounds on the recordings of a site.
+    """Rounds on the recordings of a site, over ``min_subjects`` or more.
 
-    The state after a round lies on disk. The last one is kept in memory as well, for processes
-    that live longer than one request. No sum is over fewer than ``min_subjects``, nor over fewer
-    than agreed on.
+    The state after a round lies on disk. The last one is also kept in memory, for processes that
+    live longer than one request.
     """
 
     def __init__(self, cohort: Cohort, min_subjects: int):
         self.cohort, self.min_subjects = cohort, min_subjects
         self._last: tuple[tuple[str, int], InProcess] | None = None
 
-    def sums(self, terms: Terms, request: Request, store: Store) -> tuple[np.ndarray, bool]:
-        """Return the sums asked for as a vector, and whether the site had to begin afresh.
+    def sums(
+        self, terms: Terms, request: Request, follows: int | None, store: Store
+    ) -> tuple[np.ndarray, bool]:
+        """Return sums as a vector, and whether the site had no state of the round before.
 
-        Asked again, a site answers with what it has answered before, and its state stays.
+        Asked again, a site repeats its answer, and its state does not change.
         """
         question = question_of(request)
         known = store.read_sums(request.round, question)
         if known is not None:
             return known, False
         settings = terms.make_settings()
-        told = read_question(request, terms, settings)
+        told = read_question(request, follows, terms, settings)
         n_agreed = agreed_rounds(terms.agreement, settings)[request.kind]
-        spend_round(store.answered, n_agreed, request.kind, request.round, question)
+        store.spend_round(n_agreed, request.kind, request.round, question)
         layout = layout_for(request, settings, terms.n_masks)
         if isinstance(told, np.ndarray):
             least = max(terms.agreement.min_subjects_per_site, self.min_subjects)
-            vector = first.try_dictionaries(self.cohort, settings, terms.n_masks, least, told)
+            vector = start.try_dictionaries(self.cohort, settings, terms.n_masks, least, told)
             state, afresh = {}, False
         else:
-            runtime, broadcast, afresh = self._ready(terms, settings, request, told, store)
-            teller = self._teller(runtime, terms, store)
-            vector = layout.pack(getattr(teller, ROUNDS[request.kind])(broadcast))
+            runtime, broadcast, afresh = self._ready(terms, request, follows, told, store)
+            answering = self._answering(runtime, terms, store)
+            vector = layout.pack(getattr(answering, ROUNDS[request.kind])(broadcast))
             state = runtime.snapshot()
             self._last = (store.run, request.round), runtime
         bad = np.flatnonzero(~np.isfinite(vector))
         if bad.size:
             raise FederationError(
-                f"The sum `{layout.locate(int(bad[0]))}` is not finite. Nothing is sent. Look at "
+                f"The sum `{layout.locate(int(bad[0]))}` is not finite. Nothing is sent. Check "
                 "the recordings of this site."
             )
         store.write_round(request.round, question, vector, state)
         return vector, afresh
 
-    def state_after(
-        self, round_: int | None, terms: Terms, settings: Settings, store: Store
-    ) -> InProcess | None:
-        """Return a runtime in the state after a round; None where that state is not here."""
+    def keep_results(
+        self, terms: Terms, request: Request, content: Finish, store: Store, write_report: bool
+    ) -> None:
+        """Write the site's own model, events and report to its disk."""
+        settings = terms.make_settings()
+        dictionary = read_broadcast(request, settings).dictionary
+        runtime = self._state_after(content.follows, terms, store)
+        if runtime is None:  # the site missed the end and catches up
+            runtime = self._begin(terms)
+            run_frozen(runtime, settings, dictionary)
+        end = make_end(content, dictionary, runtime.results())
+        model = fitted_model(terms, end, self.cohort)
+        model.save(store.folder / "model.percdl")
+        events_to_csv(model.events_, store.folder / "events.csv")
+        if write_report:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                model.report(store.folder / "report.html")
+
+    def _state_after(self, round_: int | None, terms: Terms, store: Store) -> InProcess | None:
+        """Return a runtime in the state after a round, if that state is kept."""
         if self._last is not None and self._last[0] == (store.run, round_):
             return self._last[1]
         state = store.read_state(round_)
         if not state:
             return None
-        runtime = self.begin(terms, settings)
+        runtime = self._begin(terms)
         runtime.restore(state)
         return runtime
 
-    def begin(self, terms: Terms, settings: Settings) -> InProcess:
+    def _begin(self, terms: Terms) -> InProcess:
         """Return a runtime before its first round."""
-        agreement = terms.agreement
+        agreement, settings = terms.agreement, terms.make_settings()
         if agreement.privacy is not None:
-            # A unit found in the recordings would let numbers of a subject depend on the others.
+            # A unit found from the recordings would let one subject's numbers depend on others.
             return InProcess(self.cohort, settings, ROWS, terms.n_masks, unit=1.0)
         return InProcess(self.cohort, settings, settings.chunk_rows, terms.n_masks)
 
-    def _teller(self, runtime: InProcess, terms: Terms, store: Store) -> Runtime:
-        """Return what answers for the runtime: itself, or noisy sums in its place."""
+    def _answering(self, runtime: InProcess, terms: Terms, store: Store) -> Runtime:
+        """Return the runtime, or one that returns noisy sums in its place."""
         privacy = terms.agreement.make_privacy()
         if privacy is None:
             return runtime
@@ -109,20 +127,19 @@ class LocalRounds:
     def _ready(
         self,
         terms: Terms,
-        settings: Settings,
         request: Request,
+        follows: int | None,
         broadcast: Broadcast,
         store: Store,
     ) -> tuple[InProcess, Broadcast, bool]:
-        """Return a runtime, what to tell it, and whether it knows nothing of earlier rounds.
+        """Return a runtime, its broadcast, and whether it lacks the state of earlier rounds.
 
-        Codes of the present dictionary then take the place of those it would have had.
+        Without that state, the codes of the present dictionary replace the missing ones.
         """
-        follows = request.facts["follows"]
-        runtime = self.state_after(follows, terms, settings, store)
+        runtime = self._state_after(follows, terms, store)
         if runtime is not None:
             return runtime, broadcast, False
-        runtime = self.begin(terms, settings)
+        runtime = self._begin(terms)
         if follows is None:
             return runtime, broadcast, False
         broadcast = replace(broadcast, move=None, gauge=None, mixing_gauge=None)
@@ -136,51 +153,61 @@ class LocalRounds:
 def agreed_rounds(agreement: Agreement, settings: Settings) -> Counter[str]:
     """Return how many rounds of each kind a site answers in a run.
 
-    Trying first dictionaries is not covered by differential privacy.
+    Differential privacy does not cover the search for a first dictionary.
     """
     rounds = count_rounds(settings)
     if agreement.privacy is None:
-        rounds["first"] = first.count_trials(agreement.make_model())
+        rounds["first"] = start.count_trials(agreement.make_model())
     return rounds
 
 
 def layout_for(request: Request, settings: Settings, n_masks: int) -> Layout:
     """Return the layout of the answer to a request."""
     if request.kind == "first":
-        return first.trial_layout(len(request.arrays["dictionaries"]), settings, n_masks)
+        return start.trial_layout(len(request.arrays["dictionaries"]), settings, n_masks)
     return layout_of(request.kind, settings, n_masks)
 
 
-def read_question(request: Request, terms: Terms, settings: Settings) -> np.ndarray | Broadcast:
-    """Return the dictionaries to try, or the broadcast of a round; refuse anything else."""
+def read_question(
+    request: Request, follows: int | None, terms: Terms, settings: Settings
+) -> np.ndarray | Broadcast:
+    """Return the dictionaries to try, or the broadcast of a round."""
     if request.kind == "first":
-        n_drawn = first.count_drawn(terms.agreement.make_model())
-        return first.check_candidates(request.arrays.get("dictionaries"), settings, n_drawn)
-    if request.facts["follows"] is None and request.kind != "population":
+        n_drawn = start.count_drawn(terms.agreement.make_model())
+        return check_candidates(request.arrays.get("dictionaries"), settings, n_drawn)
+    if follows is None and request.kind != "population":
         raise FederationError(
-            f"A round of kind {request.kind!r} goes on from another one, and none is named. "
-            "The first round of a run is one of kind 'population'."
+            f"A round of kind {request.kind!r} continues from another one, and `follows` is None. "
+            "The first round of a run is of kind 'population'."
         )
     return read_broadcast(request, settings)
 
 
-def question_of(request: Request) -> str:
-    """Return a checksum of what is asked, whichever attempt this is and whoever takes part."""
-    asked = {name: request.facts.get(name) for name in ("terms", "follows")}
-    return checksum([request.kind, asked], request.arrays)
+def check_candidates(
+    dictionaries: np.ndarray | None, settings: Settings, n_drawn: int
+) -> np.ndarray:
+    """Return the dictionaries of a request, at most ``n_drawn``, if they can be tried."""
+    shape = (settings.n_atoms, settings.atom_length, settings.n_channels)
+    if dictionaries is None or dictionaries.ndim != 4 or dictionaries.shape[1:] != shape:
+        raise FederationError(f"Dictionaries to try must be arrays (n, {shape}).")
+    few = 0 < len(dictionaries) <= n_drawn
+    if not few or not are_finite(dictionaries, settings.dtype):
+        raise FederationError(
+            f"Between 1 and {n_drawn} dictionaries of finite numbers can be tried at once."
+        )
+    return dictionaries
 
 
 def read_broadcast(request: Request, settings: Settings) -> Broadcast:
-    """Read a broadcast back; refuse what the settings do not expect."""
-    arrays: dict[str, Any] = dict(request.arrays)
+    """Return the broadcast of a request; raises where arrays have other names or shapes."""
+    arrays = request.arrays
     size = settings.n_atoms, settings.atom_length, settings.n_channels
     shapes = broadcast_shapes(settings.transform, *size)
     given = {name: arrays[name].shape for name in sorted(arrays)}
     known = "dictionary" in given and all(shapes.get(name) == given[name] for name in given)
-    if not known or not all(first.are_numbers(x, settings) for x in arrays.values()):
+    if not known or not all(are_finite(x, settings.dtype) for x in arrays.values()):
         raise FederationError(
-            f"The coordinator has sent arrays of shapes {given or 'none'}; finite numbers and a "
-            f"dictionary of shape {shapes.pop('dictionary')} are needed, and at most {shapes} "
-            "beside it."
+            f"The coordinator sent arrays of shapes {given or 'none'}. Finite numbers and a "
+            f"dictionary of shape {shapes.pop('dictionary')} are needed; {shapes} are optional."
         )
     return Broadcast(**arrays)

@@ -1,77 +1,56 @@
-"""Differential privacy: what anybody can learn of one subject from all that leaves the sites.
+"""Differential privacy: budget, accounting, clipping and noise (docs/federated/privacy.md).
 
-**What is promised.** Let two federations differ in one subject: in one of them the recording of
-that subject is there, in the other it adds nothing. Whatever the rest, and whatever is done with
-all messages of a run, the probabilities of any conclusion differ by a factor of ``exp(epsilon)``
-at most, apart from a probability ``delta``. The unit is a subject of a cohort with all of its
-recording. The number of subjects, the agreed settings and the first dictionary are public. To
-exchange a subject for another is twice as much: double the clip, or halve the noise multiplier,
-to account for it. A person with recordings under two ids counts as two subjects.
-
-**Mechanism.** In a round each subject adds one vector (`contributions`): moments and weights in
-the first phase; transported segments, the band of the Gram matrix, the number of subjects and the
-first sines of the warps in the second. Every subject counts once (``weighting="subjects"``), so
-that the vector has no units. It is clipped to a norm of at most C, ``clip * sqrt(n_atoms)``; the
-vectors of a site are added; normal noise of standard deviation ``noise_multiplier * C`` is added
-to every number (`noise`). Nothing else is told: objective, energies, counts, votes and misfits are
-withheld, and the sums of the last recentering, which nobody needs, are zero.
-
-**Why a vector has no part of anybody else.** What a site does for a subject depends on its
-recording and on what was broadcast, and all broadcasts follow from noisy sums. Chunks have a fixed
-shape, so that one program serves whoever is there, and a test compares bit by bit.
-
-**Whom the noise protects from.** By default each site adds all of the noise to its own sums: the
-promise holds against the coordinator, all other sites, and everybody who sees the messages, with
-or without secure sums. With ``shared_by=h`` each adds a share, of variance ``1 / h``; the total
-suffices if sums are secure and h sites add their share as they should. That is less noise, and
-more trust.
-
-**Accounting.** A run releases `count_releases` sums: each round of both phases, and the closing
-one. They compose by Rényi differential privacy (`dp_accounting`); nothing is gained by sampling,
-because everybody takes part in every round. A round that is repeated after a dropout gives the
-same noisy sums again. A site keeps a ledger, and refuses to release more than was agreed on.
-
-**What is outside.** Hyper-parameters, among them the penalty, the clip and the first dictionary,
-must not be chosen on the recordings: use public ones, or those of people who agreed. Rounds do
-not stop early. Results that stay at a site are not noisy: do not publish them as if they were.
-Time and the size of messages tell how much there is to compute, thus about how many samples a
-site has.
+Numbers of a computer are unevenly spaced, so the last bits of a noisy sum could reveal the value.
+Here values and noise are multiples of one step, so every outcome is possible for every value.
+Contributions are rounded towards zero after clipping, which keeps their norm within the bound, and
+are added as integers, exactly and in any order. Noise is a normal number rounded to the grid: the
+same outcome as rounding the noisy sum, which reveals no more than the sum does.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+from jaxtyping import Float, Int64
+from scipy.special import ndtri
+
 from percdl.algorithm.settings import Settings
 from percdl.exceptions import InvalidParameterError, MissingPackageError
-from percdl.federated.ledger import count_rounds
-from percdl.federated.packing import Bounds, exponent
+from percdl.federated.layout import exponent
+from percdl.federated.messages import Bounds
 
-# Room for so many subjects, as a power of two, and for noise of the same size.
+# Room for 2^24 subjects, and for noise of the same size.
 MOST_SUBJECTS = 24
+# Steps per standard deviation, as a power of two: fine compared to the noise, and coarse enough
+# that rounding of the normal numbers themselves does not show.
+FINENESS = 20
+RandomBytes = Callable[[int], bytes]
 
 
 @dataclass(frozen=True)
 class Privacy:
-    """How much may be learned of one subject; docs/federated/privacy.md says what it means.
+    """Limit on what can be learned of one subject; see docs/federated/privacy.md.
 
     Parameters
     ----------
     epsilon : float, optional
-        The most that a whole run may spend; the noise follows. Or give ``noise_multiplier``.
+        Budget of a whole run; the noise follows. Or give ``noise_multiplier``.
     delta : float
-        Probability with which the promise may fail; well below one over the number of subjects.
+        Probability that the guarantee fails; well below one over the number of subjects.
     clip : float
-        Largest contribution of a subject, for one atom. An ordinary subject's is about 1 in the
-        first phase and between 1 and 2 in the second, whatever the units. A public number:
-        `suggest_clip` looks at recordings that need no protection.
+        Largest contribution of a subject per atom. An ordinary contribution is about 1 in the
+        first phase and between 1 and 2 in the second, in any units. A public number:
+        `suggest_clip` finds it from recordings that need no protection.
     noise_multiplier : float, optional
-        Standard deviation of the noise over the clip, instead of ``epsilon``. 0: no noise, thus no
-        privacy, for comparison.
+        Standard deviation of the noise over the clip, instead of ``epsilon``. 0 means no noise
+        and no privacy, for comparison.
     shared_by : int
-        How many honest sites make up the noise together. More than 1 takes secure sums.
+        Number of honest sites that make up the noise together. More than 1 needs secure sums.
 
     Examples
     --------
@@ -90,52 +69,61 @@ class Privacy:
         if (self.epsilon is None) == (self.noise_multiplier is None):
             raise InvalidParameterError(
                 f"`Privacy(epsilon={self.epsilon}, noise_multiplier={self.noise_multiplier})`: "
-                "give one of them, the other follows."
+                "give exactly one of them."
             )
-        given = {"epsilon": self.epsilon, "delta": self.delta, "clip": self.clip}
-        for name, value in given.items():
-            if value is not None and not value > 0:
-                raise InvalidParameterError(f"`Privacy({name}={value!r})` must be positive.")
-        if not self.delta < 1:
-            raise InvalidParameterError(f"`Privacy(delta={self.delta!r})` must be below 1.")
-        if self.noise_multiplier is not None and not 0 <= self.noise_multiplier < math.inf:
-            raise InvalidParameterError(
-                f"`Privacy(noise_multiplier={self.noise_multiplier!r})` must be finite and not "
-                "negative."
-            )
-        if self.clip == math.inf and self.noise_multiplier != 0:
-            raise InvalidParameterError("`Privacy(clip=inf)` would take infinite noise.")
-        if not isinstance(self.shared_by, int) or self.shared_by < 1:
-            raise InvalidParameterError(
-                f"`Privacy(shared_by={self.shared_by!r})` must be an integer of at least 1."
-            )
+        for name, good, needed in (
+            ("epsilon", self.epsilon is None or self.epsilon > 0, "positive"),
+            ("delta", 0 < self.delta < 1, "positive and below 1"),
+            ("clip", self.clip > 0, "positive"),
+            ("clip", self.clip < math.inf or self.noise_multiplier == 0, "finite"),
+            ("noise_multiplier", 0 <= (self.noise_multiplier or 0) < math.inf, "finite, >= 0"),
+            ("shared_by", type(self.shared_by) is int and self.shared_by >= 1, "an integer >= 1"),
+        ):
+            if not good:
+                value = getattr(self, name)
+                raise InvalidParameterError(f"`Privacy({name}={value!r})` must be {needed}.")
 
     def calibrated(self, n_releases: int) -> Privacy:
-        """Return the same with the noise multiplier that its epsilon takes."""
+        """Return the same with the noise multiplier that its epsilon needs."""
         if self.epsilon is None:
             return self
         noise = calibrate(self.epsilon, self.delta, n_releases)
         return replace(self, epsilon=None, noise_multiplier=noise)
 
     def epsilon_spent(self, n_releases: int) -> float:
-        """Return what so many releases spend, at the delta given."""
+        """Return the epsilon of a number of releases, at the delta given."""
         noise = self.calibrated(n_releases).noise_multiplier
         assert noise is not None
         return epsilon_spent(noise, self.delta, n_releases)
 
     def bound(self, n_atoms: int) -> float:
-        """Return C, the largest norm of what a subject adds."""
+        """Return C, the largest norm of a subject's contribution."""
         return self.clip * math.sqrt(n_atoms)
 
     def deviation(self, n_atoms: int) -> float:
         """Return the standard deviation of the noise that one site adds to every number."""
         if self.noise_multiplier is None:
             raise InvalidParameterError(
-                "The noise of this `Privacy` is not known yet: `calibrated(n_releases)` finds it."
+                "The noise of this `Privacy` is not known yet: call `calibrated(n_releases)`."
             )
         if self.noise_multiplier == 0:
             return 0.0
         return self.noise_multiplier * self.bound(n_atoms) / math.sqrt(self.shared_by)
+
+
+def count_rounds(settings: Settings) -> Counter[str]:
+    """Return how many rounds of each kind `run_percdl` needs at most.
+
+    >>> from percdl.transforms import TimeWarp
+    >>> rounds = {"population_rounds": 2, "personal_rounds": 4}
+    >>> sorted(count_rounds(Settings(TimeWarp(), 50, 1, 1, 0.1, **rounds)).items())
+    [('personal', 5), ('population', 2), ('recenter', 1)]
+    """
+    n_init, n_perso = settings.schedule
+    rounds = Counter(population=max(n_init, 1), personal=n_perso)
+    rounds["personal" if n_perso else "population"] += 1  # the closing one
+    rounds["recenter"] = int(settings.has_gauge and n_perso > 0 and settings.refits)
+    return rounds
 
 
 def count_releases(settings: Settings) -> int:
@@ -143,8 +131,7 @@ def count_releases(settings: Settings) -> int:
 
     >>> from percdl.transforms import TimeWarp
     >>> rounds = {"population_rounds": 2, "personal_rounds": 4}
-    >>> settings = Settings(TimeWarp(), 50, 1, 1, 0.1, **rounds)
-    >>> count_releases(settings)
+    >>> count_releases(Settings(TimeWarp(), 50, 1, 1, 0.1, **rounds))
     7
     """
     rounds = count_rounds(settings)
@@ -152,21 +139,20 @@ def count_releases(settings: Settings) -> int:
 
 
 def epsilon_spent(noise_multiplier: float, delta: float, n_releases: int) -> float:
-    """Return the epsilon of so many noisy sums, by Rényi differential privacy.
+    """Return the epsilon of a number of noisy sums, by Rényi differential privacy.
 
     >>> round(epsilon_spent(5.0, 1e-5, 8), 3)
     2.484
     """
     if noise_multiplier == 0:
         return math.inf
-    accounting = _accounting()
     accountant = _accountant()
-    accountant.compose(accounting.GaussianDpEvent(noise_multiplier), n_releases)
+    accountant.compose(_accounting().GaussianDpEvent(noise_multiplier), n_releases)
     return float(accountant.get_epsilon(delta))
 
 
 def calibrate(epsilon: float, delta: float, n_releases: int) -> float:
-    """Return the noise multiplier with which so many noisy sums spend an epsilon.
+    """Return the noise multiplier with which a number of noisy sums spend an epsilon.
 
     >>> round(calibrate(2.0, 1e-5, 8), 2)
     6.08
@@ -181,23 +167,63 @@ def calibrate(epsilon: float, delta: float, n_releases: int) -> float:
 
 
 def public_bounds(atom_length: int) -> Bounds:
-    """Return what takes the place of the bounds that sites tell of their signals: constants."""
+    """Return constants that replace the bounds measured on the signals of a site."""
     return Bounds(0, MOST_SUBJECTS + exponent(atom_length))
 
 
 def check_private(settings: Settings) -> None:
-    """Raise where a fit would tell more than noisy sums, or sums with units."""
+    """Raise where a fit would reveal more than noisy sums, or sums with units."""
     for name, found, needed, why in (
-        ("weighting", settings.weighting, "subjects", "only then have contributions no units"),
-        ("tol", settings.tol, 0.0, "when a fit stops would tell of the recordings"),
+        ("weighting", settings.weighting, "subjects", "contributions must not have units"),
+        ("tol", settings.tol, 0.0, "the round in which a fit stops depends on recordings"),
         ("coder", "l1" if settings.overlaps else "l0", "l0", "an l1 code stops for all at once"),
-        ("update", settings.update, "closed-form", "copies of atoms have not been looked at"),
-        ("huber_delta", settings.delta, None, "robust codes have not been looked at"),
+        ("update", settings.update, "closed-form", "copies of atoms were not analyzed"),
+        ("huber_delta", settings.delta, None, "robust codes were not analyzed"),
     ):
         if found != needed:
             raise InvalidParameterError(
                 f"Differential privacy needs `{name}={needed!r}`, not {found!r}: {why}."
             )
+
+
+def step_of(deviation: float) -> float:
+    """Return the step of the grid for noise of a standard deviation, a power of two."""
+    return 2.0 ** (math.floor(math.log2(deviation)) - FINENESS)
+
+
+def clip_rows(rows: Float[np.ndarray, "S n"], bound: float) -> Float[np.ndarray, "S n"]:
+    """Return rows scaled down to a norm of at most ``bound``.
+
+    >>> clip_rows(np.array([[3.0, 4.0], [0.3, 0.4]]), 1.0)
+    array([[0.6, 0.8],
+           [0.3, 0.4]])
+    """
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows * np.minimum(1, bound / np.maximum(norms, np.finfo(float).tiny))
+
+
+def add_on_grid(
+    rows: Float[np.ndarray, "S n"], bound: float, step: float
+) -> Int64[np.ndarray, " n"]:
+    """Clip rows, round them towards zero, and add them up, in steps (n,)."""
+    # Norms are computed with rounding; this factor keeps the exact norm within the bound.
+    safe = bound * (1 - 1e-12)
+    return np.trunc(clip_rows(rows, safe) / step).astype(np.int64).sum(0)
+
+
+def draw_noise(
+    size: int, deviation: float, step: float, random_bytes: RandomBytes
+) -> Int64[np.ndarray, " size"]:
+    """Draw normal numbers, rounded to steps.
+
+    Of eight bytes, one bit is the sign and the others give the size by the inverse distribution
+    function, at full precision far out in the tail. It is cut at 9 standard deviations, which
+    has a probability of 1e-19.
+    """
+    bits = np.frombuffer(random_bytes(8 * size), "<u8")
+    sign = 1 - 2 * (bits & np.uint64(1)).astype(np.int64)
+    tail = ((bits >> np.uint64(1)).astype(float) + 0.5) * 2.0**-64
+    return sign * np.rint(-ndtri(tail) * (deviation / step)).astype(np.int64)
 
 
 def _accountant() -> Any:
@@ -211,7 +237,6 @@ def _accounting() -> Any:
         import dp_accounting
     except ImportError as error:
         raise MissingPackageError(
-            "Differential privacy is accounted for by dp-accounting: "
-            "`pip install percdl[privacy]`."
+            "Differential privacy needs dp-accounting: `pip install percdl[privacy]`."
         ) from error
     return dp_accounting

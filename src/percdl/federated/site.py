@@ -12,17 +12,13 @@ from typing import Any
 import numpy as np
 
 from percdl.exceptions import FederationError, PerCDLError
-from percdl.federated import admission
-from percdl.federated.admission import Consent, Holdings
 from percdl.federated.agreement import Terms
-from percdl.federated.finish import keep_results
-from percdl.federated.keys import Identity, check_name, frame
-from percdl.federated.local_rounds import LocalRounds, layout_for, question_of
-from percdl.federated.roster import Roster, check_announcements
-from percdl.federated.run_keys import RunKeys
-from percdl.federated.secure import digest, encode, mask
+from percdl.federated.consent import Conditions, Consent
+from percdl.federated.identities import Identity, Roster, RunKeys, check_announcements
+from percdl.federated.local_rounds import LocalRounds, layout_for
+from percdl.federated.messages import InRun, Release, check_name, frame, question_of, read_request
+from percdl.federated.secure_sum import back_up, digest, encode, mask, recover, release
 from percdl.federated.store import Store
-from percdl.federated.veils import back_up, recover, release
 from percdl.runtimes.messages import Reply, Request, n_bytes
 from percdl.signals import Cohort
 
@@ -33,24 +29,24 @@ Content = tuple[dict[str, Any], dict[str, np.ndarray]]
 class FederatedSite:
     """A site of a federation: `answer` is a function from requests to replies.
 
-    All it must remember lies in its folder, so that every request may meet a new process. What
-    an answer holds is listed in docs/federated; an error that could name a subject is written
-    to the site's own log, and crosses as the name of the error alone.
+    Its whole state lies in its folder, so each request may be answered by a new process. The
+    contents of answers are listed in docs/federated. An error that could name a subject is written
+    to the site's own log; only the type of the error crosses.
 
     Parameters
     ----------
     name : str
-        What the site is called.
+        Name of the site.
     cohort : Cohort
         Its recordings.
     folder : Path
-        Where it keeps agreements, states, its log and its results, by run.
+        Folder of its agreements, states, logs and results, by run.
     identity : Identity, optional
         Its registered key; needed for masked sums.
     registered : dict of Ed25519PublicKey
         The public keys of all sites.
     consent : Consent
-        What it insists on.
+        Its conditions.
     write_report : bool
         Whether to write an HTML report of its subjects at the end.
 
@@ -83,11 +79,11 @@ class FederatedSite:
             reply = Reply(self.name, *echo, facts, arrays)
             store.log({**line, "roster": request.facts.get("roster"), "bytes": n_bytes(reply)})
         except (PerCDLError, OSError) as error:
-            with suppress(OSError):  # a disk that is full takes no log either
+            with suppress(OSError):  # a full disk has no room for the log either
                 store.log({**line, "refused": str(error)})
             if isinstance(error, FederationError):
                 raise
-            # What it says may name subjects: it stays here.
+            # The message may name subjects, so it stays here.
             why = getattr(error, "strerror", None) or type(error).__name__
             raise FederationError(
                 f"Site {self.name} cannot answer ({why}); its own log says why."
@@ -97,98 +93,86 @@ class FederatedSite:
     @cached_property
     def rounds(self) -> LocalRounds:
         """The rounds on its recordings."""
-        return LocalRounds(self.cohort, self.limits.min_subjects)
+        return LocalRounds(self.cohort, self.consent.min_subjects)
 
     @cached_property
-    def limits(self) -> Consent:
-        """What it insists on, now that it is known whose keys it has."""
-        return self.consent.given(len(self.registered))
-
-    @cached_property
-    def holdings(self) -> Holdings:
-        """What it tells of its recordings when it joins."""
-        return admission.take_stock(self.cohort)
+    def conditions(self) -> Conditions:
+        """Its consent, applied to its recordings."""
+        return Conditions(self.name, self.cohort, self.consent.given(len(self.registered)))
 
     def _answer(self, request: Request, store: Store) -> Content:
-        admission.check_request(self.name, request)
+        content = read_request(self.name, request)
         if request.kind == "join":
-            return self._join(request, store), {}
+            agreement = self.conditions.read_agreement(content.agreement, request.arrays)
+            store.write_agreement(agreement, self.conditions.identity)
+            return self.conditions.to_tell(agreement).model_dump(mode="json"), {}
         if request.kind == "keys":
             store.read_agreement()  # a site that has not joined makes no key
             return {"announcement": self._keys(store).announce(self._known())}, {}
-        terms = self._terms(request, store)
+        terms = self._terms(content, store)
         if request.kind == "finish":
-            keep_results(self.rounds, terms, request, store, self.write_report)
+            self.rounds.keep_results(terms, request, content, store, self.write_report)
             store.forget_keys()
             return {}, {}
-        roster = list(request.facts["roster"])
-        admission.check_subjects(self.name, terms.agreement, self.cohort, self.limits)
-        admission.check_roster(self.name, terms, roster, self.limits)
+        self.conditions.check_subjects(terms.agreement)
+        self.conditions.check_roster(terms, content.roster)
         if request.kind == "release":
-            return self._lift(request, store)
-        sums, afresh = self.rounds.sums(terms, request, store)
+            return self._release(request, content, store)
+        follows = getattr(content, "follows", None)
+        sums, afresh = self.rounds.sums(terms, request, follows, store)
         if not terms.secure:
             return {"afresh": afresh}, {"sums": sums}
-        masked, backups = self._mask(sums, terms, request, store)
+        masked, backups = self._mask(sums, terms, request, content, store)
         return {"afresh": afresh, "backups": backups}, {"sums": masked}
 
-    def _join(self, request: Request, store: Store) -> dict[str, Any]:
-        """Agree to the terms of a run, once; return what is told of the recordings."""
-        agreement = admission.read_agreement(self.name, request)
-        admission.check_agreement(self.name, agreement, self.cohort, self.limits)
-        store.write_agreement(agreement, self.holdings.checksum)
-        return admission.withhold(self.name, self.holdings, agreement).told()
-
-    def _terms(self, request: Request, store: Store) -> Terms:
-        """Return the terms of the run, if they are those this site has agreed to."""
+    def _terms(self, content: InRun, store: Store) -> Terms:
+        """Return the terms of the run if this site has agreed to them."""
         agreement, recordings = store.read_agreement()
-        if request.facts["terms"].get("agreement") != agreement.digest:
+        if content.terms.agreement != agreement.digest:
             raise FederationError(
                 f"Site {self.name} has agreed to other terms of this run. Start a new run."
             )
-        terms = Terms.from_json(request.facts["terms"], agreement)
-        holdings = admission.withhold(self.name, self.holdings, agreement)
-        own = (recordings, holdings, self.limits, store.had_keys)
-        admission.check_terms(self.name, terms, *own)
+        terms = Terms.from_content(content.terms, agreement)
+        self.conditions.check_terms(terms, recordings, store.had_keys)
         return terms
 
     def _mask(
-        self, sums: np.ndarray, terms: Terms, request: Request, store: Store
+        self, sums: np.ndarray, terms: Terms, request: Request, content: InRun, store: Store
     ) -> tuple[np.ndarray, dict[str, str]]:
-        """Return sums under masks that cancel over the roster and a veil, and its backups."""
+        """Return sums under masks that cancel over the roster, and backups of the own seed."""
         settings = terms.make_settings()
         layout = layout_for(request, settings, terms.n_masks)
         scales = layout.scales(terms.bounds, settings)
         try:
             encoded = encode(sums, scales, len(terms.members), layout.locate)
         except FederationError as error:
-            # It tells a sum of this site alone.
+            # The message holds a sum of this site alone.
             store.log({"asked": request.kind, "round": request.round, "refused": str(error)})
             raise FederationError(
-                f"A sum of site {self.name} exceeds what was agreed on; its own log says which."
+                f"A sum of site {self.name} exceeds its agreed bound; its own log says which."
             ) from error
-        occasion = self._occasion(request, store, question_of(request))
+        occasion = self._occasion(request, content, store, question_of(request))
         return mask(encoded, *occasion), back_up(*occasion)
 
-    def _lift(self, request: Request, store: Store) -> Content:
-        """Lift the veil over what was answered, and those of sites that are lost."""
-        occasion = self._occasion(request, store, request.facts["question"])
-        lost = request.facts["lost"]
-        return {"seeds": {self.name: release(*occasion), **recover(lost, *occasion)}}, {}
+    def _release(self, request: Request, content: Release, store: Store) -> Content:
+        """Return the seed of the own mask, and those of lost sites."""
+        occasion = self._occasion(request, content, store, content.question)
+        seeds = {self.name: release(*occasion), **recover(content.lost, *occasion)}
+        return {"seeds": seeds}, {}
 
     def _occasion(
-        self, request: Request, store: Store, question: str
+        self, request: Request, content: InRun, store: Store, question: str
     ) -> tuple[RunKeys, Roster, str, int, int, bytes]:
-        """Return what tells a masked sum from all others, with the keys of its roster checked."""
-        keys, announced = self._keys(store), request.facts.get("announcements", [])
+        """Return the arguments that identify a masked sum, with the keys of its roster checked."""
+        keys = self._keys(store)
         terms = digest(json.dumps(request.facts["terms"], sort_keys=True).encode())
         if keys.claim(digest(frame("terms", request.run)), terms) != terms:
             raise FederationError(
                 f"The terms of run {request.run} have changed since site {self.name} took part in "
                 "it. Start a new run."
             )
-        roster = check_announcements(announced, self.registered, request.run, keys)
-        chosen = roster.only(request.facts["roster"])
+        roster = check_announcements(content.announcements, self.registered, request.run, keys)
+        chosen = roster.only(content.roster)
         return keys, chosen, request.run, request.round, request.attempt, question.encode()
 
     def _keys(self, store: Store) -> RunKeys:

@@ -1,9 +1,10 @@
-"""What a site keeps of a run on its own disk: the agreement, its state by round, its log."""
+"""Files that a site keeps of a run: agreement, state by round, log, and released noisy sums."""
 
 from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,57 +13,47 @@ import numpy as np
 from percdl.estimators import container
 from percdl.exceptions import FederationError
 from percdl.federated.agreement import Agreement
-from percdl.federated.keys import check_name
-from percdl.signals.contents import Array, ByName, FreeForm, Record, Text
-from percdl.signals.files import PRIVATE, append_private, make_private_folder
+from percdl.federated.identities import Claims
+from percdl.federated.messages import Digest, Strict, check_name, parse
+from percdl.signals.files import PRIVATE, append_private, make_private_folder, replacing
 
-# A coordinator that was lost may ask again for a round, and once more for the one before.
+# A coordinator that crashed may ask again for the last round and for the one before.
 KEPT_ROUNDS = 3
 _STATE = "state/"
-_AGREED = Record({"agreement": ByName(FreeForm()), "recordings": Text()})
-_ASKED = Record({"question": Text()})
+
+
+class _Agreed(Strict):
+    agreement: dict[str, Any]
+    recordings: Digest
+
+
+class _Asked(Strict):
+    question: str
 
 
 class Store:
-    """The folder of one run at one site; every file is written whole or not at all.
-
-    No other account may read the files, nor look into the folder.
-
-    Parameters
-    ----------
-    folder : Path
-        The site's folder for all runs.
-    run : str
-        Name of the run, a folder in it.
-    """
+    """Folder of one run at one site, private to this account; files are replaced atomically."""
 
     def __init__(self, folder: Path, run: str):
         self.run = run
         self.folder = folder / check_name("run", run)
-
-    @property
-    def keys(self) -> Path:
-        """Where the site's key for the run lies."""
-        return self.folder / "run.key"
-
-    @property
-    def answered(self) -> Path:
-        """Where the rounds that were answered are counted."""
-        return self.folder / "rounds.answered"
+        self.keys = self.folder / "run.key"
+        self._keys_deleted = self.folder / "run.key.deleted"
+        self._agreement = self.folder / "agreement.percdl"
 
     @property
     def had_keys(self) -> bool:
         """Whether the site has ever had a key for the run."""
-        return self.keys.exists() or self._no_keys.exists()
+        return self.keys.exists() or self._keys_deleted.exists()
 
     def forget_keys(self) -> None:
-        """Delete the key of a run that is over: from then on nobody can take its masks off."""
+        """Delete the key of a run that is over: its masks can no longer be computed."""
         if self.keys.exists():
-            self._no_keys.touch(PRIVATE)
+            self._keys_deleted.touch(PRIVATE)
             self.keys.unlink()
 
     def write_agreement(self, agreement: Agreement, recordings: str) -> None:
-        """Keep what was agreed on, for good, and the checksum of the recordings of the time."""
+        """Keep the agreement and the checksum of the recordings; another agreement is refused."""
         if self._agreement.is_file() and self.read_agreement()[0].digest != agreement.digest:
             raise FederationError(
                 f"This site has agreed to other terms of run {self.run}. Give the new run another "
@@ -78,56 +69,123 @@ class Store:
             raise FederationError(f"This site has not joined run {self.run}.")
         content, arrays = container.read(self._agreement, container.FEDERATION)
         with container.naming(self._agreement, container.FEDERATION):
-            _AGREED.check(content, "")
-        return Agreement.from_message(content["agreement"], arrays), content["recordings"]
+            agreed = parse(_Agreed, content)
+        return Agreement.from_message(agreed.agreement, arrays), agreed.recordings
+
+    def spend_round(self, n_agreed: int, kind: str, index: int, question: str) -> None:
+        """Record a round before it is answered; raise where it is one more than agreed.
+
+        The same question may be repeated in the same round, after a fault or when a run is
+        resumed. Another question, or the same one in another round, counts.
+        """
+        claims = Claims(self.folder / "rounds.answered")
+        if claims.claim(f"{index}-{question}", kind, most=n_agreed) != kind:
+            raise FederationError(
+                f"The agreed number of rounds of kind {kind!r} in this run is {n_agreed}, and "
+                f"this site has answered all of them: round {index} would be one more. Nothing "
+                "is sent. Start a new run, with more rounds if they are needed."
+            )
 
     def write_round(
         self, index: int, question: str, sums: np.ndarray, state: dict[str, np.ndarray]
     ) -> None:
-        """Keep the state after a round and what was answered to which question."""
+        """Keep the state after a round, and the answer to its question."""
         arrays = {f"{_STATE}{name}": np.ascontiguousarray(x) for name, x in state.items()}
         content = {"question": question}
-        arrays["sums"] = sums
-        container.write(self._round(index), container.FEDERATION, content, arrays)
+        container.write(
+            self._round(index), container.FEDERATION, content, {**arrays, "sums": sums}
+        )
         for path in sorted(self.folder.glob("round-*"))[:-KEPT_ROUNDS]:
             path.unlink(missing_ok=True)
 
     def read_sums(self, index: int, question: str) -> np.ndarray | None:
-        """Return what was answered in a round, if it was asked just so."""
+        """Return the answer of a round if the question was the same."""
         known = self._read_round(index)
         return known[1]["sums"] if known is not None and known[0] == question else None
 
     def read_state(self, index: int | None) -> dict[str, np.ndarray] | None:
-        """Return the state after a round; None where there is none."""
+        """Return the state after a round, if it is kept."""
         known = None if index is None else self._read_round(index)
-        if known is None:
-            return None
-        return container.under(_STATE, known[1])
+        return None if known is None else container.under(_STATE, known[1])
 
     def log(self, line: dict[str, Any]) -> None:
-        """Add a line to the site's own log of what it was asked and has answered."""
+        """Add a line to the site's own log of requests and answers."""
         make_private_folder(self.folder)
-        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        text = json.dumps({"time": stamp, **line}) + "\n"
-        append_private(self.folder / "log.jsonl", text.encode())
-
-    @property
-    def _no_keys(self) -> Path:
-        return self.folder / "run.key.deleted"
-
-    @property
-    def _agreement(self) -> Path:
-        return self.folder / "agreement.percdl"
+        append_private(self.folder / "log.jsonl", stamped(line))
 
     def _round(self, index: int) -> Path:
         return self.folder / f"round-{index:06d}.percdl"
 
     def _read_round(self, index: int) -> tuple[str, dict[str, np.ndarray]] | None:
-        """Return a round's question and arrays; a damaged file counts as none."""
+        """Return question and arrays of a round; a damaged file counts as missing."""
         try:
             content, arrays = container.read(self._round(index), container.FEDERATION)
-            _ASKED.check(content, "")
-            Array("float64 int64 uint64", "n").check(arrays["sums"], "sums", {})
+            asked, sums = parse(_Asked, content), arrays["sums"]
+            if sums.ndim != 1 or sums.dtype.kind not in "fiu" or not np.isfinite(sums).all():
+                return None
         except (OSError, KeyError, ValueError):
             return None
-        return content["question"], arrays
+        return asked.question, arrays
+
+
+class Ledger:
+    """Noisy sums that were released, by question.
+
+    The same question gets the same answer, at no cost. Another question, even for the same round,
+    is another release.
+
+    Parameters
+    ----------
+    n_releases : int
+        Largest number of releases.
+    folder : path, optional
+        Private folder that keeps them over restarts; by default they are kept in memory.
+    """
+
+    def __init__(self, n_releases: int, folder: str | Path | None = None):
+        self.n_releases = n_releases
+        self._folder = None if folder is None else Path(folder)
+        self._released: dict[str, np.ndarray] = {}
+        if self._folder is not None:
+            make_private_folder(self._folder)
+            self._released = {f.stem: _read(f) for f in sorted(self._folder.glob("*.npy"))}
+
+    def __len__(self) -> int:
+        return len(self._released)
+
+    def release(self, question: str, make: Callable[[], np.ndarray]) -> np.ndarray:
+        """Return the answer to a question; a new one is made and kept before it is given."""
+        if question in self._released:
+            return self._released[question]
+        if len(self) >= self.n_releases:
+            raise FederationError(
+                f"All {self.n_releases} agreed releases are spent: one more would break the "
+                "guarantee of differential privacy. Nothing is sent. Agree on more rounds or a "
+                "larger epsilon, and start a new run."
+            )
+        answer = make()
+        if self._folder is not None:
+            with replacing(self._folder / f"{question}.npy", mode=PRIVATE) as file:
+                np.save(file, answer, allow_pickle=False)
+        self._released[question] = answer
+        return answer
+
+
+def _read(path: Path) -> np.ndarray:
+    """Return a released vector of floats."""
+    try:
+        vector = np.lib.format.open_memmap(path, mode="r")
+        if vector.dtype.kind != "f" or vector.ndim != 1:
+            raise ValueError(f"{vector.dtype} of shape {vector.shape}")
+        return np.array(vector)
+    except Exception as error:  # NumPy raises many types for a malformed header
+        raise FederationError(
+            f"{path} is damaged ({error}), so this site cannot tell what it has released. Nothing "
+            "is sent. Restore the file, or start a new run."
+        ) from error
+
+
+def stamped(line: dict[str, Any]) -> bytes:
+    """Return a line of JSON with the time in front."""
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    return (json.dumps({"time": stamp, **line}) + "\n").encode()

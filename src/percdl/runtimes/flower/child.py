@@ -1,4 +1,4 @@
-"""Run a program of Flower as a child that does not outlive its parent: ``python -m`` this file."""
+"""Run a command of Flower as a child that ends with its parent: ``python -m`` this file."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ import signal
 import sys
 import threading
 import time
+from importlib.metadata import entry_points
 
-# Seconds between two looks at the parent, and those a program has to end by itself.
-_LOOK, _GRACE = 0.5, 5.0
+# Seconds between two checks of the parent, and until a program that does not end is killed.
+_CHECK, _GRACE = 0.5, 5.0
 
 
 def watch_parent(parent: int) -> None:
-    """End this process once its parent has gone, even if that was killed."""
+    """End this process when its parent has ended or was killed."""
 
     def watch() -> None:
         while os.getppid() == parent:
-            time.sleep(_LOOK)
+            time.sleep(_CHECK)
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(_GRACE)
         os._exit(1)
@@ -26,18 +27,12 @@ def watch_parent(parent: int) -> None:
 
 
 def main() -> None:
-    """Run ``superlink`` or ``supernode``, with the arguments that follow the parent's number."""
-    program, parent = sys.argv[1], int(sys.argv[2])
-    sys.argv = [f"flower-{program}", *sys.argv[3:]]
+    """Run a command by its name, with the arguments that follow the parent's process id."""
+    name, parent = sys.argv[1], int(sys.argv[2])
+    (command,) = entry_points(group="console_scripts", name=name)
+    sys.argv = [name, *sys.argv[3:]]
     watch_parent(parent)
-    if program == "superlink":
-        from flwr.superlink.cli.flower_superlink import flower_superlink
-
-        flower_superlink()
-    else:
-        from flwr.supernode.cli.flower_supernode import flower_supernode
-
-        flower_supernode()
+    command.load()()
 
 
 if __name__ == "__main__":

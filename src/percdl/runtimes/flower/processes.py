@@ -1,7 +1,13 @@
-"""The programs of Flower as children of a command: started quietly, stopped with it."""
+"""Flower's commands as child processes, and the tasks that they hand out.
+
+Flower would start a new process per message and run the code that came with the run. Here a task
+is claimed over the same interface and done in this process, by the installed percdl. Code from the
+other side is never unpacked or run.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import secrets
@@ -11,22 +17,33 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+
+import httpx
+from flwr.proto.runtime_pb2 import AcquireTaskRequest, SendTaskHeartbeatRequest
+from flwr.supercore.constant import TaskType
+from flwr.supercore.heartbeat import HeartbeatSender
+from flwr.supercore.interceptors import (
+    RuntimeTokenHttpInterceptor,
+    RuntimeVersionHttpInterceptor,
+    SuperExecAuthHttpInterceptor,
+)
+from flwr.supercore.runtime import RuntimeHttpClient
 
 from percdl.exceptions import FederationError
 from percdl.signals.files import PRIVATE, replace_file
 
-# Nothing is told to Flower's makers: neither use nor version.
+# No telemetry: Flower's makers learn neither use nor version.
 _SILENT = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}
-# Seconds a program has to end after it was asked to.
+# Seconds that a program has to end after it was asked to.
 _GRACE = 8.0
-_SECRET = "executor.secret"
 _COLORS = re.compile(r"\x1b\[\d*m")
+_CLAIM = "/flwr.proto.Runtime/AcquireTask"
 
 
 class EndedError(FederationError):
-    """A program of Flower has ended by itself; its last words are the message."""
+    """A program of Flower ended by itself; the message is the end of its log."""
 
 
 def check_port_free(host: str, port: int) -> None:
@@ -39,39 +56,38 @@ def check_port_free(host: str, port: int) -> None:
         except OSError as error:
             raise FederationError(
                 f"cannot listen on {host}:{port} ({error.strerror}). "
-                "Stop what listens there, or choose another port."
+                "Stop the program that listens there, or choose another port."
             ) from error
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """Return a port that nobody listens on now."""
+    """Return a port that is free now."""
     with socket.socket() as probe:
         probe.bind((host, 0))
         return probe.getsockname()[1]
 
 
 def new_secret(folder: Path) -> Path:
-    """Write what proves to a program of Flower that it talks to this command; for one start."""
-    path = folder / _SECRET
+    """Write a new secret that authenticates this process to a program of Flower."""
+    path = folder / "executor.secret"
     replace_file(path, secrets.token_bytes(32), PRIVATE)
     return path
 
 
 @contextmanager
-def running(
-    program: Literal["superlink", "supernode"], arguments: list[str], folder: Path
-) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a program of Flower; its own files and its log stay in a folder."""
-    command = [sys.executable, "-m", "percdl.runtimes.flower.child", program, str(os.getpid())]
+def running(program: str, arguments: list[str], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run ``flower-PROGRAM`` during a block; its files and its log stay in a folder."""
+    module = "percdl.runtimes.flower.child"
+    command = [sys.executable, "-m", module, f"flower-{program}", str(os.getpid()), *arguments]
     environment = {**os.environ, **_SILENT, "FLWR_HOME": str(folder / "flower")}
     with open(folder / f"{program}.log", "ab") as log:
         child = subprocess.Popen(
-            [*command, *arguments],
+            command,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             env=environment,
-            start_new_session=True,  # Ctrl-C is for the command, which then stops this
+            start_new_session=True,  # Ctrl-C goes to this process, which then stops the child
         )
     try:
         yield child
@@ -89,7 +105,7 @@ def _stop(child: subprocess.Popen[bytes]) -> None:
 
 
 def check_alive(child: subprocess.Popen[bytes], log: Path) -> None:
-    """Raise, with the last words of its log, where a program has ended."""
+    """Raise where a program has ended, with the end of its log."""
     if child.poll() is not None:
         raise EndedError(
             f"{log.stem} ended with code {child.returncode}: {_last_words(log)} ({log} has more.)"
@@ -97,7 +113,7 @@ def check_alive(child: subprocess.Popen[bytes], log: Path) -> None:
 
 
 def wait_until(ready: Callable[[], bool], check: Callable[[], None], patience: float) -> bool:
-    """Wait until something is ready, for so many seconds; ``check`` may raise meanwhile."""
+    """Wait until ``ready`` for at most ``patience`` seconds; ``check`` may raise meanwhile."""
     end = time.monotonic() + patience
     while not ready():
         check()
@@ -108,11 +124,103 @@ def wait_until(ready: Callable[[], bool], check: Callable[[], None], patience: f
 
 
 def _last_words(log: Path) -> str:
-    """Return why a program ended, as far as its log says so."""
+    """Return the reason why a program ended, as far as its log shows it."""
     lines = [_COLORS.sub("", line).strip() for line in log.read_text(errors="replace").split("\n")]
     ended = [index for index, line in enumerate(lines) if "Exit Code" in line]
     if ended:  # the reasons follow, up to an empty line
         reasons = lines[ended[-1] + 1 :]
         return " ".join(reasons[: reasons.index("")] if "" in reasons else reasons)
-    spoken = [line for line in lines if line]
-    return spoken[-1] if spoken else "it said nothing."
+    written = [line for line in lines if line]
+    return written[-1] if written else "its log is empty."
+
+
+@contextmanager
+def logging_to(path: Path) -> Iterator[None]:
+    """Send all log records of this process to a file during a block."""
+    root, flower = logging.getLogger(), logging.getLogger("flwr")
+    handler = logging.FileHandler(path, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    before = root.level, flower.handlers[:], flower.propagate
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    flower.handlers.clear()
+    flower.propagate = True
+    for name in ("httpx", "httpcore"):  # a line per request, several a second
+        logging.getLogger(name).setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        handler.close()
+        root.setLevel(before[0])
+        flower.handlers[:], flower.propagate = before[1], before[2]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A claimed task: its run, and the token that proves the claim."""
+
+    run_id: int
+    token: str
+
+
+class Executor:
+    """Client that claims tasks of a SuperLink or SuperNode; a context manager.
+
+    ``address`` is the host and port of its Runtime API, ``secret`` the one it was started with,
+    ``authority`` the PEM text of the certificate authority (None: plain HTTP on the loopback).
+    """
+
+    def __init__(self, address: str, secret: bytes, authority: bytes | None = None) -> None:
+        self._address, self._authority = address, authority
+        self._client = self._connect(
+            SuperExecAuthHttpInterceptor(master_secret=secret, protected_methods=[_CLAIM])
+        )
+
+    def __enter__(self) -> Executor:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._client.close()
+
+    def claim(self, kind: TaskType) -> Task | None:
+        """Claim a task of a kind, if there is one."""
+        found = self._client.AcquireTask(AcquireTaskRequest(supported_task_types=[kind]))
+        if not (found.HasField("task") and found.token):
+            return None
+        return Task(found.task.run_id, found.token)
+
+    def at_work(self, task: Task) -> RuntimeHttpClient:
+        """Return the connection for work on a task."""
+        return self._connect(RuntimeTokenHttpInterceptor(task.token))
+
+    def _connect(
+        self, interceptor: SuperExecAuthHttpInterceptor | RuntimeTokenHttpInterceptor
+    ) -> RuntimeHttpClient:
+        return RuntimeHttpClient.from_server_address(
+            server_address=self._address,
+            insecure=self._authority is None,
+            root_certificates=self._authority,
+            interceptors=[RuntimeVersionHttpInterceptor(component_name="percdl"), interceptor],
+        )
+
+
+@contextmanager
+def alive(client: RuntimeHttpClient) -> Iterator[None]:
+    """Send Flower heartbeats of a task during a block."""
+
+    def beat() -> bool:
+        try:
+            client.SendTaskHeartbeat(SendTaskHeartbeatRequest())
+        except httpx.TransportError:
+            return False  # tried again soon
+        except httpx.HTTPStatusError:
+            return True  # no longer ours; handing over the result will raise
+        return True
+
+    sender = HeartbeatSender(beat)
+    sender.start()
+    try:
+        yield
+    finally:
+        sender.stop()

@@ -1,35 +1,143 @@
-"""Flower as the wire between a coordinator and its sites."""
+"""Requests and replies as messages of Flower: the coordinator's wire and a site's ClientApp.
+
+Arrays cross as arrays, everything else as one JSON text.
+"""
 
 from __future__ import annotations
 
+import json
+import logging
 import time
 from collections.abc import Mapping
+from typing import Annotated, Any, get_args
 
-from flwr.app import Message
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordDict
+from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
+from pydantic import BaseModel, ConfigDict, Field
 
-from percdl.exceptions import FederationError
-from percdl.runtimes.flower.records import read_reply, to_records
-from percdl.runtimes.messages import Failure, Reply, Request
+from percdl.exceptions import FederationError, PerCDLError
+from percdl.runtimes.messages import Answer, Failure, Kind, Reply, Request
+from percdl.signals.contents import read_json
 
-# Seconds between two looks for replies.
-POLL = 0.5
-# Seconds that Flower keeps a message beyond the time its answer is waited for.
-MARGIN = 30.0
+_log = logging.getLogger(__name__)
+KINDS: tuple[str, ...] = get_args(Kind)
+_ARRAYS, _SAID, _TEXT = "arrays", "said", "json"
+# A site that refuses sends this field instead of a reply.
+_REFUSED = "refused"
+# Seconds between two looks for replies, and until Flower drops a message after its timeout.
+POLL, MARGIN = 0.5, 30.0
+MOST_CHARACTERS = 10**8
+
+
+class _Header(BaseModel):
+    """Fields of every message; `percdl.federated.messages` checks the facts."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    kind: Kind
+    run: Annotated[str, Field(max_length=1000)]
+    round: int
+    attempt: int
+    facts: dict[str, Any]
+
+
+class _ReplyHeader(_Header):
+    site: Annotated[str, Field(max_length=1000)]
+
+
+def to_records(message: Request | Reply) -> RecordDict:
+    """Return a message as records; arrays keep their types and shapes."""
+    model = _ReplyHeader if isinstance(message, Reply) else _Header
+    said = {name: getattr(message, name) for name in model.model_fields}
+    arrays = {name: Array(np.asarray(array)) for name, array in message.arrays.items()}
+    return RecordDict({_ARRAYS: ArrayRecord(arrays), _SAID: _text(said)})
+
+
+def refusal_records(why: str) -> RecordDict:
+    """Return the records of a site that refuses, with its reason."""
+    return RecordDict({_SAID: _text({_REFUSED: why})})
+
+
+def read_request(records: RecordDict) -> Request:
+    """Read a request; raises for anything else."""
+    return Request(**_fields(_Header, _said(records)), arrays=_arrays(records))
+
+
+def read_reply(records: RecordDict) -> Reply | str:
+    """Read a reply, or the reason of a refusal; raises for anything else."""
+    said = _said(records)
+    if isinstance(said.get(_REFUSED), str):
+        return said[_REFUSED]
+    return Reply(**_fields(_ReplyHeader, said), arrays=_arrays(records))
+
+
+def _fields(model: type[_Header], said: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return dict(model.model_validate(said))
+    except ValueError as error:
+        raise FederationError(f"this is not a message of a federation ({error}).") from error
+
+
+def _text(said: dict[str, Any]) -> ConfigRecord:
+    return ConfigRecord({_TEXT: json.dumps(said)})
+
+
+def _said(records: RecordDict) -> dict[str, Any]:
+    try:
+        text = str(records.config_records[_SAID][_TEXT])
+        said = read_json(text) if len(text) <= MOST_CHARACTERS else None
+    except (KeyError, ValueError) as error:
+        raise FederationError("the message holds no readable text.") from error
+    if not isinstance(said, dict):
+        raise FederationError("the message holds no readable text.")
+    return said
+
+
+def _arrays(records: RecordDict) -> dict[str, np.ndarray]:
+    try:
+        return {name: array.numpy() for name, array in records.array_records[_ARRAYS].items()}
+    except Exception as error:  # NumPy raises many types for a malformed header
+        raise FederationError("the arrays of the message cannot be read.") from error
+
+
+def make_client_app(answer: Answer) -> ClientApp:
+    """Return a ClientApp that answers the requests of a coordinator, and no other message.
+
+    An error of PerCDL becomes an answer with its reason. Any other error is written to the log of
+    the site and crosses as "internal error", because its text may hold private data.
+    """
+    app = ClientApp()
+
+    def handle(message: Message, context: Context) -> Message:
+        try:
+            records = to_records(answer(read_request(message.content)))
+        except PerCDLError as error:
+            _log.warning("refused: %s", error)
+            records = refusal_records(str(error))
+        except Exception:
+            _log.exception("a request could not be answered")
+            records = refusal_records("internal error; the log of the site has more.")
+        return Message(records, reply_to=message)
+
+    for kind in KINDS:
+        app.query(kind)(handle)
+    return app
 
 
 class FlowerWire:
-    """Carry requests to the nodes of a Flower grid, and their replies back.
+    """Wire of a coordinator over the nodes of a Flower grid.
 
-    Replies are told apart by the message they answer. One that comes after the timeout is never
-    looked for again, so it cannot count in a later round.
+    A reply belongs to the message that it answers. After the timeout it is not looked for again,
+    so it cannot count in a later round.
 
     Parameters
     ----------
     grid : flwr.serverapp.Grid
-        What a ServerApp is given, or a test's own.
+        The grid of a ServerApp.
     nodes : dict of int
-        By site, the number its key was registered under. Others on the grid are not asked.
+        Node ids by site. Other nodes of the grid are not asked.
     poll : float, default=0.5
         Seconds between two looks for replies.
     """
@@ -38,12 +146,12 @@ class FlowerWire:
         self._grid, self._nodes, self._poll = grid, dict(nodes), poll
 
     def sites(self) -> tuple[str, ...]:
-        """Return who is connected now, sorted."""
+        """Return the connected sites, sorted."""
         present = set(self._grid.get_node_ids())
         return tuple(sorted(site for site, node in self._nodes.items() if node in present))
 
     def ask(self, requests: Mapping[str, Request], timeout: float) -> dict[str, Reply | Failure]:
-        """Ask some sites at once; return what each answered within so many seconds."""
+        """Ask some sites at once; return their answers within ``timeout`` seconds."""
         present = set(self.sites())
         answers: dict[str, Reply | Failure] = {
             site: Failure(site, "not connected") for site in requests if site not in present
@@ -55,7 +163,7 @@ class FlowerWire:
             for message in self._grid.pull_messages(list(waiting)):
                 site = waiting.pop(message.metadata.reply_to_message_id, None)
                 if site is not None:  # else a second answer to the same message
-                    answers[site] = _understood(site, message)
+                    answers[site] = _read_answer(site, message)
             left = end - time.monotonic()
             if not waiting or left <= 0:
                 break
@@ -67,7 +175,7 @@ class FlowerWire:
         return lost | answers | late
 
     def _send(self, requests: list[tuple[str, Request]], timeout: float) -> dict[str, str]:
-        """Send requests; return the sites by the numbers of their messages."""
+        """Send requests; return the sites by message id."""
         if not requests:
             return {}
         messages = [
@@ -84,8 +192,8 @@ class FlowerWire:
         return {number: site for number, (site, _) in zip(sent, requests, strict=True) if number}
 
 
-def _understood(site: str, message: Message) -> Reply | Failure:
-    """Return what a message says; what cannot be read, or is not signed by its sender, fails."""
+def _read_answer(site: str, message: Message) -> Reply | Failure:
+    """Return the reply in a message; one that is malformed or from another site is a failure."""
     if message.has_error():
         return Failure(site, f"code {message.error.code} of Flower: {message.error.reason}")
     try:

@@ -6,11 +6,12 @@ import tempfile
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 from uuid import uuid4
 
 import numpy as np
 import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from sklearn.base import BaseEstimator
 
 from percdl.algorithm.history import History, StopReason
@@ -20,19 +21,16 @@ from percdl.estimators.base import BaseCDL
 from percdl.estimators.persistence import load
 from percdl.estimators.restarts import End
 from percdl.exceptions import InvalidParameterError, NoActivationWarning
-from percdl.federated.admission import Consent
-from percdl.federated.agreement import Agreement, agree_privately, propose
-from percdl.federated.audit import Audit
+from percdl.federated.agreement import Agreement, end_content, fitted_model, no_results, propose
 from percdl.federated.checkpoint import FederatedCheckpoint, read_checkpoint, write_checkpoint
-from percdl.federated.coordinator import Coordinator, Patience
-from percdl.federated.finish import conclude, last_words, make_model
-from percdl.federated.first import first_dictionary
-from percdl.federated.joining import convene
-from percdl.federated.keys import Identity, check_name
+from percdl.federated.consent import Consent
+from percdl.federated.coordinator import Audit, Coordinator, Patience, convene
+from percdl.federated.denoise import Denoised
+from percdl.federated.identities import FEWEST_SITES, Identity
+from percdl.federated.messages import check_name
 from percdl.federated.privacy import Privacy
-from percdl.federated.private import Denoised
-from percdl.federated.roster import FEWEST_SITES
 from percdl.federated.site import FederatedSite
+from percdl.federated.start import first_dictionary
 from percdl.runtimes.messages import InProcessWire, Wire
 from percdl.signals import as_cohort
 from percdl.signals.files import make_private_folder
@@ -40,14 +38,27 @@ from percdl.signals.files import make_private_folder
 Report = Callable[[str, int, float], None]
 
 
+class _Arguments(BaseModel):
+    """Ranges of the arguments of `FederatedPerCDL`."""
+
+    model_config = ConfigDict(strict=True)
+
+    secure: bool | Literal["auto"]
+    min_sites: Annotated[int, Field(ge=2)]
+    min_subjects_per_site: Annotated[int, Field(ge=1)]
+    round_timeout: Annotated[float, Field(gt=0)]
+    max_attempts: Annotated[int, Field(ge=1)]
+
+
 class FederatedPerCDL(BaseEstimator):
     """Fit a model over several sites; only sums over their subjects leave them.
 
-    The algorithm is that of the model, to rounding: a site answers each round with sums over its
-    subjects (Algorithm 2), the coordinator adds them and updates the dictionary. Recordings,
-    activations and parameters stay where they are. Cost per round: at a site that of the model on
-    its own recordings. It sends a vector of O(K L (L + P)) numbers with one time warp for all
-    channels, of O(K (L P)^2 + K^2 L) at most, whatever the number and length of its recordings.
+    The result is that of the model on all recordings, up to rounding: a site answers each round
+    with sums over its subjects (Algorithm 2), the coordinator adds them and updates the
+    dictionary. Recordings, activations and parameters stay at their sites. The cost per round at a
+    site is that of the model on its own recordings. It sends a vector of O(K L (L + P)) numbers
+    with one time warp for all channels, at most O(K (L P)^2 + K^2 L), for any number and length of
+    recordings.
     (The paper's Algorithm 2 sends O(K (L P + M)) numbers per subject, parameters included.)
 
     Use a server that you trust: one that lies can read windows of single people's recordings
@@ -56,40 +67,41 @@ class FederatedPerCDL(BaseEstimator):
     Parameters
     ----------
     model : PerCDL, PopCDL or IndCDL
-        What to fit. All its arguments must be numbers or agreed on; ``init`` is an array or
+        The model to fit. Its arguments must be numbers, not "auto"; ``init`` is an array or
         "auto", see docs/federated.
     secure : bool or "auto"
-        Mask the sums, so that the coordinator sees the total only; "auto": from three sites on.
+        Whether to mask the sums, so that the coordinator only sees the total; "auto": from three
+        sites on.
     min_sites : int
-        Fewest sites of a sum; with fewer, the run ends and can be resumed.
+        Smallest number of sites in a sum; with fewer, the run ends and can be resumed.
     min_subjects_per_site : int
-        Fewest recordings of a site.
+        Smallest number of recordings at a site.
     round_timeout : float
         Seconds until a site that has not answered is left out of a round.
     max_attempts : int
-        How often a round is tried before the run ends.
+        Number of attempts at a round before the run ends.
     checkpoint : path, optional
-        Where the coordinator writes how far it has come, after each round.
-    privacy : Privacy, optional
-        Clip what subjects add and make the sums noisy, so that little can be learned of anyone;
-        see docs/federated/privacy. Off by default.
+        File of the coordinator's state, written after each round.
     audit : path, optional
-        Where it writes its log, one line of JSON per attempt.
+        File of its log, one line of JSON per attempt.
+    privacy : Privacy, optional
+        Clip the contributions of subjects and add noise to the sums (differential privacy); see
+        docs/federated/privacy. Off by default.
 
     Attributes
     ----------
     model_ : estimator
-        The model, fitted, without subjects: ``model_.personalize`` expresses new ones.
+        The fitted model, without subjects: ``model_.personalize`` expresses new ones.
     run_ : str
         Name of the run.
     sites_ : tuple of str
-        Who has joined.
+        Sites that have joined.
     secure_ : bool
         Whether sums were masked.
     audit_ : DataFrame
-        The log: who was asked, who was dropped and why, bytes, objective.
+        The log: sites asked, sites dropped and why, bytes, objective.
     local_models_ : dict of estimators
-        After `fit`, what each site keeps to itself: the model with its own subjects.
+        After `fit`, the model that each site keeps, with its own subjects.
 
     Examples
     --------
@@ -135,7 +147,7 @@ class FederatedPerCDL(BaseEstimator):
         folder: Any = None,
         resume: Any = None,
     ) -> FederatedPerCDL:
-        """Fit with all sites in this process: to try things out, and to teach.
+        """Fit with all sites in this process, for trials and teaching.
 
         Parameters
         ----------
@@ -143,10 +155,10 @@ class FederatedPerCDL(BaseEstimator):
             The recordings of each site, by its name.
         y : ignored
         folder : path, optional
-            Where the sites keep their files, each in a folder of its name; by default they are
-            deleted at the end.
+            Folder of the sites' files, with a subfolder per site; by default they are deleted at
+            the end.
         resume : path, optional
-            A checkpoint to go on from; needs the folder of the time.
+            A checkpoint to continue from; needs the same ``folder``.
 
         Returns
         -------
@@ -174,17 +186,17 @@ class FederatedPerCDL(BaseEstimator):
         resume: Any = None,
         report: Report = lambda phase, index, objective: None,
     ) -> FederatedPerCDL:
-        """Fit over sites that something else has connected, such as Flower.
+        """Fit over sites that are already connected, for example by Flower.
 
         Parameters
         ----------
         wire : Wire
-            What carries requests and replies.
+            Transport of requests and replies.
         run : str, optional
-            Name of the run, never used before; drawn by default.
+            Name of the run, never used before; random by default.
         resume : path, optional
-            A checkpoint of the same fit to go on from: the result is the same, bit for bit, as
-            if it had not been interrupted.
+            A checkpoint of the same fit to continue from: the result is bit-identical to that of
+            a fit that was not interrupted.
         report : function, optional
             Called as ``report(phase, round, objective)`` after each round.
 
@@ -198,41 +210,33 @@ class FederatedPerCDL(BaseEstimator):
         self.secure_ = coordinator.terms.secure
         try:
             end = self._run(coordinator, before, report)
-            coordinator.tell(
-                "finish",
-                {"follows": coordinator.follows, **last_words(end)},
-                {"dictionary": end.dictionary},
-            )
+            facts = {"follows": coordinator.follows, **end_content(end)}
+            coordinator.tell("finish", facts, {"dictionary": end.dictionary})
         finally:
             self.audit_ = pd.DataFrame(coordinator.audit.to_records())
-        self.model_ = make_model(coordinator.terms, end)
+        self.model_ = fitted_model(coordinator.terms, end, coordinator.terms.signals)
         if self.model_.stop_reason_ == StopReason.NO_ACTIVATIONS.value:
             warnings.warn(self.model_.stop_reason_, NoActivationWarning, stacklevel=2)
         return self
 
     def propose_terms(self) -> Agreement:
-        """Check the arguments; return the terms that sites are asked to agree to."""
-        for name, least in (("min_sites", 2), ("min_subjects_per_site", 1), ("max_attempts", 1)):
-            value = getattr(self, name)
-            if not isinstance(value, (int, np.integer)) or value < least:
-                raise InvalidParameterError(
-                    f"`FederatedPerCDL({name}={value!r})` must be an integer of at least {least}."
-                )
-        if not self.round_timeout > 0:
-            raise InvalidParameterError(
-                f"`FederatedPerCDL(round_timeout={self.round_timeout!r})` must be above 0 seconds."
-            )
+        """Check the arguments; return the agreement that is proposed to the sites."""
         if not isinstance(self.model, BaseCDL):
             raise InvalidParameterError(
                 f"`FederatedPerCDL(model={self.model!r})` must be a PerCDL, PopCDL or IndCDL."
             )
-        if not (isinstance(self.secure, bool) or self.secure == "auto"):
+        given = {name: getattr(self, name) for name in _Arguments.model_fields}
+        plain = {n: x.item() if isinstance(x, np.generic) else x for n, x in given.items()}
+        try:
+            checked = _Arguments(**plain)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            name, why = first["loc"][0], first["msg"]
             raise InvalidParameterError(
-                f'`FederatedPerCDL(secure={self.secure!r})` must be True, False or "auto".'
-            )
-        numbers = (int(self.min_sites), int(self.min_subjects_per_site))
-        agreement = propose(self.model, self.secure, *numbers)
-        return agreement if self.privacy is None else agree_privately(agreement, self.privacy)
+                f"`FederatedPerCDL({name}={given[str(name)]!r})` is not valid: {why}."
+            ) from error
+        numbers = checked.min_sites, checked.min_subjects_per_site
+        return propose(self.model, checked.secure, *numbers, self.privacy)
 
     def _convene(
         self, wire: Wire, agreement: Agreement, run: str | None, resume: Any
@@ -248,7 +252,7 @@ class FederatedPerCDL(BaseEstimator):
     def _run(
         self, coordinator: Coordinator, before: FederatedCheckpoint | None, report: Report
     ) -> End:
-        """Run both phases, from a first dictionary that is found here if need be."""
+        """Run both phases, from a first dictionary that is given or found."""
         if before is not None and (end := before.end()) is not None:
             return end
         start, history = (before and before.standing()) or (None, History())
@@ -266,13 +270,15 @@ class FederatedPerCDL(BaseEstimator):
             n_sites = len(coordinator.terms.members)
             runtime = Denoised(coordinator, settings, self.privacy, n_sites=n_sites)
         outcome = run_percdl(runtime, settings, begin, history, report, save=save)
-        end = conclude(outcome, history, settings)
+        results = no_results(settings)
+        objective, reason = outcome.sums.objective, outcome.stop_reason
+        end = End(outcome.dictionary, objective, reason, history, results)
         save(None, end)
         return end
 
 
 def make_sites(cohorts: Any, folder: Path) -> list[FederatedSite]:
-    """Make sites of this process, with keys of their own, known to one another."""
+    """Make sites in this process, each with a key that the others have registered."""
     if not isinstance(cohorts, Mapping) or not cohorts:
         raise InvalidParameterError(
             f"`FederatedPerCDL.fit` takes recordings by site, {{name: cohort, ...}}, not a "
@@ -282,7 +288,7 @@ def make_sites(cohorts: Any, folder: Path) -> list[FederatedSite]:
     if len(cohorts) >= FEWEST_SITES:
         identities = {name: _identity(name, folder / check_name("site", name)) for name in cohorts}
     registered = {name: identity.public for name, identity in identities.items()}
-    # Nothing crosses a border here, so plain sums may be looked at, too.
+    # All sites are in this process, so plain sums are allowed too.
     consent = Consent(allow_plain=True)
     return [
         FederatedSite(name, as_cohort(X), folder / name, identities.get(name), registered, consent)
@@ -291,7 +297,7 @@ def make_sites(cohorts: Any, folder: Path) -> list[FederatedSite]:
 
 
 def _identity(name: str, folder: Path) -> Identity:
-    """Return the key of a site of this process; one that resumes has it already."""
+    """Return the key of a site in this process; a resumed run has one already."""
     if (folder / f"{name}.key").exists():
         return Identity.read(folder / f"{name}.key")
     make_private_folder(folder)

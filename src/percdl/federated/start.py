@@ -1,23 +1,21 @@
-"""The first dictionary of a federation: agreed on beforehand, or found from sums alone.
+"""First dictionary of a federation: agreed on, or found from sums alone.
 
-Nobody may look for segments that recur, as `percdl.steps.initialization` does, since segments are
-recordings. Instead the coordinator draws smooth shapes at random. Each becomes an atom of the
-data by itself: sites code some of their recordings with it, and the sums of an ordinary
-population round give a better atom. Many candidates take that step at once, in one message; those
-of lowest objective go on. Atoms are added one by one, beside the ones found before.
+Sites cannot look for recurring segments together, because segments are recordings. Instead the
+coordinator draws smooth random shapes. Sites code some of their recordings with each candidate,
+and the sums of an ordinary population round give a better atom. Many candidates take that step in
+one message, and those of lowest objective go on. Atoms are added one by one.
 
-What crosses are the sums of population rounds, masked as all others.
+Only the sums of population rounds cross, masked as all others.
 """
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from percdl.algorithm.exchange import Broadcast, Sums
+from percdl.algorithm.exchange import Broadcast
 from percdl.algorithm.server import population_update
 from percdl.algorithm.settings import Settings
 from percdl.estimators.automatic import by_power
@@ -28,24 +26,20 @@ from percdl.estimators.first_dictionary import (
     check_atoms,
     given_atoms,
 )
-from percdl.exceptions import FederationError
-from percdl.federated.packing import Layout, layout_of
+from percdl.federated.coordinator import Coordinator
+from percdl.federated.layout import Layout, layout_of
 from percdl.runtimes.in_process import InProcess
 from percdl.signals import Cohort, Recording
 from percdl.steps.initialization import draw_shapes
-
-if TYPE_CHECKING:
-    from percdl.federated.coordinator import Coordinator
 
 # Shapes drawn for each atom, and how many candidates go on after each step.
 N_DRAWN, N_KEPT = 24, (8, 3, 1)
 
 
 def first_dictionary(coordinator: Coordinator) -> np.ndarray:
-    """Return the first dictionary (K, L, P) of a run: the one agreed on, or one found by sums.
+    """Return the first dictionary (K, L, P) of a run, given or found by sums.
 
-    Finding takes three messages for each atom. With ``n_restarts`` of the model, so many times
-    as many shapes are drawn.
+    The search takes three messages per atom. It draws ``n_restarts`` times as many shapes.
     """
     settings, model = coordinator.settings, coordinator.terms.agreement.make_model()
     given = given_atoms(model.init)
@@ -53,7 +47,7 @@ def first_dictionary(coordinator: Coordinator) -> np.ndarray:
         return check_atoms(np.asarray(given, float), settings)
     rng = np.random.default_rng(_seed(model.random_state, coordinator.run))
     n_drawn = count_drawn(model)
-    # Slots to come hold zero atoms, which are never activated.
+    # Empty slots hold zero atoms, which are never activated.
     found = np.zeros((settings.n_atoms, settings.atom_length, settings.n_channels))
     for k in range(settings.n_atoms):
         candidates = np.repeat(found[None], n_drawn, axis=0)
@@ -65,12 +59,12 @@ def first_dictionary(coordinator: Coordinator) -> np.ndarray:
 
 
 def count_drawn(model: BaseCDL) -> int:
-    """Return how many shapes are drawn for each atom: the most dictionaries in a message."""
+    """Return the number of shapes drawn per atom, the most dictionaries in a message."""
     return N_DRAWN * model.n_restarts
 
 
 def count_trials(model: BaseCDL) -> int:
-    """Return how many messages it takes to find the first dictionary; 0 where one is given."""
+    """Return the number of messages of the search; 0 where a dictionary is given."""
     return 0 if given_atoms(model.init) is not None else len(N_KEPT) * int(model.n_atoms)
 
 
@@ -79,8 +73,7 @@ def try_dictionaries(
 ) -> np.ndarray:
     """Return the sums of a population round with each of some dictionaries (C, K, L, P).
 
-    They are over some recordings, cut to a length that is quick to look at; over all of them
-    where there are no more than ``least``.
+    The sums are over the beginnings of some recordings, at least ``least`` of them.
     """
     trial = trial_settings(settings)
     layout, sample = layout_of("population", trial, n_masks), _sample(cohort, settings, least)
@@ -91,29 +84,6 @@ def try_dictionaries(
     return np.concatenate(vectors)
 
 
-def check_candidates(
-    dictionaries: np.ndarray | None, settings: Settings, n_drawn: int
-) -> np.ndarray:
-    """Return the dictionaries of a request, if they can be tried out; at most ``n_drawn``."""
-    shape = (settings.n_atoms, settings.atom_length, settings.n_channels)
-    if dictionaries is None or dictionaries.ndim != 4 or dictionaries.shape[1:] != shape:
-        raise FederationError(f"Dictionaries to try must be arrays (n, {shape}).")
-    few = 0 < len(dictionaries) <= n_drawn
-    if not few or not are_numbers(dictionaries, settings):
-        raise FederationError(
-            f"Between 1 and {n_drawn} dictionaries of finite numbers can be tried at once."
-        )
-    return dictionaries
-
-
-def are_numbers(array: np.ndarray, settings: Settings) -> bool:
-    """Whether an array that came holds real numbers, finite in the precision of the fit too."""
-    if array.dtype.kind not in "iuf":
-        return False
-    with np.errstate(over="ignore"):
-        return bool(np.isfinite(array.astype(settings.dtype)).all())
-
-
 def trial_layout(n_candidates: int, settings: Settings, n_masks: int) -> Layout:
     """Return the layout of the sums of several trials, one after the other."""
     one = layout_of("population", trial_settings(settings), n_masks)
@@ -121,7 +91,7 @@ def trial_layout(n_candidates: int, settings: Settings, n_masks: int) -> Layout:
 
 
 def trial_settings(settings: Settings) -> Settings:
-    """Return how candidates are coded: without overlap, whatever follows."""
+    """Return settings that code candidates without overlap."""
     return replace(settings, coder=settings.disjoint_coder)
 
 
@@ -130,25 +100,20 @@ def _advance(coordinator: Coordinator, candidates: np.ndarray) -> np.ndarray:
     settings, n_masks = coordinator.settings, coordinator.terms.n_masks
     trial = trial_settings(settings)
     one = layout_of("population", trial, n_masks)
+    layout = trial_layout(len(candidates), settings, n_masks)
 
-    def split(total: np.ndarray) -> list[Sums]:
-        return [one.unpack(part) for part in np.split(total, len(candidates))]
+    def lowest(total: np.ndarray) -> float:
+        return min(one.unpack(part).objective for part in np.split(total, len(candidates)))
 
-    total = coordinator.gather(
-        "first",
-        {},
-        {"dictionaries": candidates},
-        trial_layout(len(candidates), settings, n_masks),
-        lambda total: min(sums.objective for sums in split(total)),
-    )
-    trials = split(total)
+    total = coordinator.gather("first", {}, {"dictionaries": candidates}, layout, lowest)
+    trials = [one.unpack(part) for part in np.split(total, len(candidates))]
     order = np.argsort([sums.objective for sums in trials], kind="stable")
     steps = (population_update(trials[c], Broadcast(candidates[c]), trial)[0] for c in order)
     return np.stack([step.dictionary for step in steps])
 
 
 def _sample(cohort: Cohort, settings: Settings, least: int) -> Cohort:
-    """Return the beginnings of some recordings, of all powers."""
+    """Return the beginnings of some recordings, over the whole range of powers."""
     n_picked = min(len(cohort), max(MOST_RECORDINGS, least))
     ranks = np.linspace(0, len(cohort) - 1, n_picked).astype(int)
     longest = MOST_LENGTHS * settings.atom_length
@@ -157,7 +122,7 @@ def _sample(cohort: Cohort, settings: Settings, least: int) -> Cohort:
 
 
 def _seed(random_state: int | None, run: str) -> int:
-    """Return what decides the draws: what was agreed on, else the name of the run."""
+    """Return the seed of the draws: the agreed one, or one derived from the name of the run."""
     if random_state is not None:
         return int(random_state)
     return int.from_bytes(hashlib.sha256(run.encode()).digest()[:8], "big")

@@ -1,18 +1,17 @@
-"""Sums as one vector of numbers, in an order and at scales that both ends know beforehand.
+"""Sums as one vector, in an order and at scales that both ends know beforehand.
 
 A site sends ``8 n`` bytes in a round, with n numbers. With K atoms of L samples and P channels,
 margins of R samples, Q masks and a time warp shared by the channels, a round of the first phase
 has ``n = 4 + K + K (L + 2R) (P + Q)``; one of the second ``n = 4 + 7 K + K L (L + 1) / 2 +
-K L (P + 3)``, where the Gram matrix of an atom is symmetric and half of it is sent. That is
-O(L^2) per atom and site; the paper's Algorithm 2 sends O(L) per atom and *subject*, and everyone's
-parameters with it.
+K L (P + 3)``, as only half of each symmetric Gram matrix is sent. That is O(L^2) per atom and
+site; the paper's Algorithm 2 sends O(L) per atom and *subject*, parameters included.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
@@ -20,10 +19,10 @@ from percdl.algorithm.exchange import Sums
 from percdl.algorithm.settings import Settings
 from percdl.algorithm.shapes import personal_shapes, population_shapes
 from percdl.exceptions import FederationError
+from percdl.federated.messages import Bounds
 from percdl.runtimes.messages import Kind
 
-# What bounds a sum: the energy of the signals, the number of activations or of subjects, or
-# both, depending on how subjects are weighted.
+# Quantity that bounds a sum. The bound of "weighting" depends on how subjects are weighted.
 Unit = Literal["energy", "activations", "subjects", "weighting"]
 
 UNITS: dict[str, Unit] = {
@@ -53,31 +52,9 @@ SYMMETRIC = ("gram",)
 ROOM_ENERGY, ROOM_SUBJECT, ROOM_WEIGHTED = 8, 4, 12
 
 
-# Largest power of two of a bound: with the room above, scales stay numbers.
-MOST_EXPONENT = 960
-
-
-class Bounds(NamedTuple):
-    """How much signal there is in all, as powers of two: its energy, and its samples."""
-
-    energy: int
-    samples: int
-
-    @property
-    def plausible(self) -> bool:
-        """Whether sums within these bounds, and what is computed of them, are numbers."""
-        return max(map(abs, self)) <= MOST_EXPONENT
-
-    @classmethod
-    def covering(cls, parts: list[Bounds]) -> Bounds:
-        """Return bounds of the sum of some signals, from the bounds of each."""
-        energies, samples = zip(*parts, strict=True)
-        return cls(*(exponent(sum(2.0**e for e in column)) for column in (energies, samples)))
-
-
 @dataclass(frozen=True)
 class Entry:
-    """One field of the sums: its name, its shape, and what bounds it."""
+    """One field of the sums: its name, its shape, and its unit."""
 
     name: str
     shape: tuple[int, ...]
@@ -85,14 +62,14 @@ class Entry:
 
     @property
     def size(self) -> int:
-        """How many numbers it takes."""
+        """Number of values that are sent."""
         if self.name in SYMMETRIC:
             side = self.shape[-1]
             return math.prod(self.shape[:-2]) * side * (side + 1) // 2
         return math.prod(self.shape)
 
     def flatten(self, value: Any) -> np.ndarray:
-        """Return the numbers of a field."""
+        """Return a field as a vector."""
         array = np.asarray(value, float)
         if array.shape != self.shape:
             raise FederationError(
@@ -104,7 +81,7 @@ class Entry:
         return array.ravel()
 
     def restore(self, numbers: np.ndarray) -> Any:
-        """Return the field of some numbers."""
+        """Return a field from its vector."""
         if not self.shape:
             return float(numbers[0])
         if self.name not in SYMMETRIC:
@@ -118,13 +95,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Layout:
-    """The order of all numbers of a round.
-
-    Attributes
-    ----------
-    entries : tuple of Entry
-        The fields that are not empty, in the order of `Sums`.
-    """
+    """Order of all numbers of a round: the fields that are not empty, in the order of `Sums`."""
 
     entries: tuple[Entry, ...]
 
@@ -145,26 +116,26 @@ class Layout:
         return Sums(**{entry.name: entry.restore(part) for entry, part in pairs})
 
     def scales(self, bounds: Bounds, settings: Settings) -> np.ndarray:
-        """Return what none of the numbers exceeds, array (n,), all powers of two."""
+        """Return upper bounds of all numbers, array (n,) of powers of two."""
         return np.concatenate(
             [np.full(e.size, 2.0 ** _exponent(e, bounds, settings)) for e in self.entries]
         )
 
     def add(self, parts: dict[str, np.ndarray]) -> np.ndarray:
-        """Return the total of the vectors of some sites; refuse one that exceeds all numbers."""
+        """Return the total of the vectors of some sites; raises where it overflows."""
         with np.errstate(over="ignore"):
             total = np.sum(list(parts.values()), axis=0)
         bad = np.flatnonzero(~np.isfinite(total))
         if bad.size:
             largest = max(parts, key=lambda site: abs(parts[site][bad[0]]))
             raise FederationError(
-                f"The sum `{self.locate(int(bad[0]))}` exceeds all numbers; the largest part of "
-                f"it is from site {largest}. Have it look at its recordings, or leave it out."
+                f"The sum `{self.locate(int(bad[0]))}` overflows; the largest part of it is from "
+                f"site {largest}. Have that site check its recordings, or leave it out."
             )
         return total
 
     def locate(self, position: int) -> str:
-        """Name the field that a number belongs to."""
+        """Return the name of the field that a number belongs to."""
         ends = np.cumsum([entry.size for entry in self.entries])
         return self.entries[int(np.searchsorted(ends, position, side="right"))].name
 
@@ -178,7 +149,7 @@ def layout_of(kind: Kind, settings: Settings, n_masks: int) -> Layout:
 
 
 def exponent(value: float) -> int:
-    """Return the least power of two that is not below a positive value."""
+    """Return the exponent of the least power of two that is at least a positive value."""
     if not 0 < value < math.inf:
         raise FederationError(
             f"The energy of the recordings is {value:g}. Scale the signals to other units."
@@ -186,8 +157,14 @@ def exponent(value: float) -> int:
     return math.ceil(math.log2(value))
 
 
+def cover(parts: list[Bounds]) -> Bounds:
+    """Return bounds of the sum of some signals, from the bounds of each."""
+    energies, samples = zip(*parts, strict=True)
+    return Bounds(*(exponent(sum(2.0**e for e in column)) for column in (energies, samples)))
+
+
 def _unit(name: str, settings: Settings) -> Unit:
-    """Return what bounds a field; subjects that count once each do not count by energy."""
+    """Return the unit of a field; with ``weighting="subjects"`` it does not depend on energy."""
     unit = UNITS[name]
     if unit != "weighting" or settings.weighting == "subjects":
         return unit
@@ -195,12 +172,12 @@ def _unit(name: str, settings: Settings) -> Unit:
 
 
 def _exponent(entry: Entry, bounds: Bounds, settings: Settings) -> int:
-    """Return the power of two that bounds a field."""
+    """Return the exponent of the power of two that bounds a field."""
     if entry.unit == "energy":
         return bounds.energy + ROOM_ENERGY
     if entry.unit == "activations":
         return bounds.samples + exponent(settings.n_atoms)
-    # Nobody's recording is shorter than an atom.
+    # No recording is shorter than an atom.
     n_subjects = bounds.samples - int(math.log2(settings.atom_length))
     if entry.unit == "weighting":
         return n_subjects + ROOM_WEIGHTED

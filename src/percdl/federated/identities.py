@@ -1,0 +1,389 @@
+"""Identities of sites: registered Ed25519 keys, X25519 keys for one run, and rosters of both.
+
+For each run a site makes an X25519 key. It announces the public half with a signature by its
+registered key. Private halves never leave the disk of the site.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+from pydantic import TypeAdapter
+
+from percdl.exceptions import FederationError, InvalidParameterError
+from percdl.federated.messages import Announcement, check_name, explain, frame, parse
+from percdl.signals.extras import require
+from percdl.signals.files import PRIVATE, replace_file
+
+# With two sites, each could compute the values of the other from the total.
+FEWEST_SITES = 3
+
+
+def crypto(module: str) -> Any:
+    """Import a module of `cryptography`, or say how to install it."""
+    return require(f"cryptography.{module}", "A secure sum", "federated")
+
+
+def asymmetric(kind: str) -> Any:
+    """Import a kind of asymmetric keys of `cryptography`."""
+    return crypto(f"hazmat.primitives.asymmetric.{kind}")
+
+
+def expand(secret: bytes, info: bytes) -> bytes:
+    """Derive 32 bytes from a secret for a purpose (HKDF-SHA256)."""
+    sha256 = crypto("hazmat.primitives.hashes").SHA256()
+    hkdf = crypto("hazmat.primitives.kdf.hkdf").HKDF
+    return hkdf(sha256, length=32, salt=None, info=info).derive(secret)
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Name of a site and its registered private key (Ed25519)."""
+
+    site: str
+    key: Any = field(repr=False)
+
+    @classmethod
+    def generate(cls, site: str) -> Identity:
+        """Make a new identity in memory.
+
+        >>> Identity.generate("lyon")
+        Identity(site='lyon')
+        """
+        check_name("site", site)
+        return cls(site, asymmetric("ed25519").Ed25519PrivateKey.generate())
+
+    @property
+    def public(self) -> Any:
+        """The public key, which the other sites register."""
+        return self.key.public_key()
+
+    def write(self, folder: Path) -> tuple[Path, Path]:
+        """Write ``SITE.key``, readable by this account only, and ``SITE.pub``."""
+        private, public = folder / f"{self.site}.key", folder / f"{self.site}.pub"
+        refuse_existing(private, public)
+        write_private(private, self.key)
+        parts = crypto("hazmat.primitives.serialization")
+        form = parts.PublicFormat.SubjectPublicKeyInfo
+        replace_file(public, self.public.public_bytes(parts.Encoding.PEM, form))
+        return private, public
+
+    @classmethod
+    def read(cls, path: Path) -> Identity:
+        """Read ``SITE.key``; the file name is the name of the site."""
+        check_name("site", path.stem)
+        return cls(path.stem, read_private(path, asymmetric("ed25519").Ed25519PrivateKey))
+
+
+def read_registered(folder: Path) -> dict[str, Any]:
+    """Read the public keys ``SITE.pub`` of a folder, by site.
+
+    A site trusts these keys. They must come from the other sites directly, not through the
+    coordinator.
+    """
+    load = crypto("hazmat.primitives.serialization").load_pem_public_key
+    keys: dict[str, Any] = {}
+    for path in sorted(folder.glob("*.pub")):
+        check_name("site", path.stem)
+        key = _parse(path, load, asymmetric("ed25519").Ed25519PublicKey)
+        twin = next((site for site, other in keys.items() if other == key), None)
+        if twin is not None:
+            raise FederationError(
+                f"Sites {twin} and {path.stem} have the same public key in {folder}, so one "
+                "could sign for both. Get each key from its own site."
+            )
+        keys[path.stem] = key
+    if not keys:
+        raise FederationError(
+            f"There are no public keys SITE.pub in {folder}. Put the keys of all sites there, "
+            "your own included."
+        )
+    return keys
+
+
+class RunKeys:
+    """Key of a site for one run, and a record of its uses.
+
+    Parameters
+    ----------
+    site, run : str
+        Names of the site and of the run.
+    key : X25519PrivateKey
+    path : Path, optional
+        File of the key; its uses are recorded beside it, by default in memory.
+    """
+
+    def __init__(self, site: str, run: str, key: Any, path: Path | None = None):
+        self.site, self.run, self._key = site, run, key
+        self._uses = Claims(None if path is None else path.with_name(f"{path.name}.uses"))
+
+    @classmethod
+    def generate(cls, site: str, run: str, path: Path | None = None) -> RunKeys:
+        """Make a key, and write it to a new file.
+
+        >>> keys = RunKeys.generate("lyon", "run-1")
+        >>> sorted(keys.announce(Identity.generate("lyon")))
+        ['public', 'run', 'signature', 'site']
+        """
+        check_name("site", site)
+        key = asymmetric("x25519").X25519PrivateKey.generate()
+        if path is not None:
+            refuse_existing(path)
+            write_private(path, key)
+        return cls(site, run, key, path)
+
+    @classmethod
+    def read(cls, site: str, run: str, path: Path) -> RunKeys:
+        """Read the key of a run."""
+        key = read_private(path, asymmetric("x25519").X25519PrivateKey)
+        return cls(site, run, key, path)
+
+    @property
+    def public(self) -> bytes:
+        """The public key, 32 bytes."""
+        return self._key.public_key().public_bytes_raw()
+
+    def announce(self, identity: Identity) -> dict[str, str]:
+        """Return the public key signed by the site, as JSON data."""
+        if identity.site != self.site:
+            raise InvalidParameterError(
+                f"The key of site {self.site} cannot be signed by site {identity.site}."
+            )
+        signature = identity.key.sign(signed_text(self.site, self.run, self.public)).hex()
+        announced = {"site": self.site, "run": self.run, "public": self.public.hex()}
+        return {**announced, "signature": signature}
+
+    def shared_with(self, public: bytes) -> bytes:
+        """Return the secret shared with the owner of another public key."""
+        key = asymmetric("x25519").X25519PublicKey.from_public_bytes(public)
+        return self._key.exchange(key)
+
+    def derive(self, occasion: bytes) -> bytes:
+        """Return 32 secret bytes for an occasion; only this site can compute them."""
+        return expand(self._key.private_bytes_raw(), frame("percdl veil, version 1", occasion))
+
+    def claim(self, use: str, content: str) -> str | None:
+        """Record a use of the key; return the content that it was first recorded with."""
+        return self._uses.claim(use, content)
+
+
+class Claims:
+    """Record of the first content of each use, in a JSON file or in memory.
+
+    Claims by several processes at once are safe: a lock file guards the record.
+    """
+
+    def __init__(self, path: Path | None = None):
+        self.path = path
+        self._memory: dict[str, str] = {}
+
+    def claim(self, use: str, content: str, most: int | None = None) -> str | None:
+        """Record a use if it is new; return the content that it was first recorded with.
+
+        With ``most``, no more than this number of uses with the same content are recorded; the
+        result is None for one more.
+        """
+        if self.path is None:
+            return self._first(self._memory, use, content, most)
+        with FileLock(self.path.with_name(f"{self.path.name}.lock"), mode=PRIVATE):
+            known = self._read(self.path)
+            n_before = len(known)
+            first = self._first(known, use, content, most)
+            if len(known) > n_before:
+                replace_file(self.path, json.dumps(known).encode(), PRIVATE)
+        return first
+
+    @staticmethod
+    def _first(known: dict[str, str], use: str, content: str, most: int | None) -> str | None:
+        if use not in known and most is not None:
+            if list(known.values()).count(content) >= most:
+                return None
+        return known.setdefault(use, content)
+
+    @staticmethod
+    def _read(path: Path) -> dict[str, str]:
+        try:
+            return TypeAdapter(dict[str, str]).validate_json(path.read_bytes())
+        except FileNotFoundError:
+            return {}
+        except ValueError as error:
+            raise FederationError(
+                f"{path} is damaged, so this site cannot tell what it has answered. Nothing is "
+                "sent. Restore the file, or start a new run."
+            ) from error
+
+
+def signed_text(site: str, run: str, public: bytes) -> bytes:
+    """Return the text that a site signs to announce the key of a run."""
+    return frame("percdl key of a run, version 1", run, site, public)
+
+
+@dataclass(frozen=True)
+class Roster:
+    """Three or more sites of a sum and their public keys for the run, by site."""
+
+    run: str
+    publics: Mapping[str, bytes]
+
+    def __post_init__(self) -> None:
+        if len(self.publics) < FEWEST_SITES:
+            raise FederationError(
+                f"A secure sum needs {FEWEST_SITES} sites or more, and there are "
+                f"{len(self.publics)} ({', '.join(self.sites)}): each of two sites could compute "
+                "the values of the other from the total."
+            )
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """Names of the sites, sorted."""
+        return tuple(sorted(self.publics))
+
+    @cached_property
+    def digest(self) -> bytes:
+        """Checksum of sites and keys, 32 bytes; the order does not matter."""
+        parts = [part for site in self.sites for part in (site, self.publics[site])]
+        return hashlib.sha256(frame("percdl roster, version 1", self.run, *parts)).digest()
+
+    def only(self, sites: Iterable[str]) -> Roster:
+        """Return the roster of some of the sites."""
+        asked = list(sites)
+        for site in asked:
+            if site not in self.publics:
+                raise FederationError(
+                    f"Site {site} has not announced a key for run {self.run}. Sites with a key: "
+                    f"{', '.join(self.sites)}."
+                )
+        if len(set(asked)) != len(asked):
+            raise FederationError(f"A site is named twice in the roster {', '.join(asked)}.")
+        return Roster(self.run, {site: self.publics[site] for site in sorted(asked)})
+
+
+def check_announcements(
+    announcements: Sequence[Any],
+    registered: Mapping[str, Any],
+    run: str,
+    own: RunKeys | None = None,
+) -> Roster:
+    """Check the keys that sites have announced for a run, and return them.
+
+    Each site checks all others itself, with registered keys that it did not get from the
+    coordinator. A coordinator that exchanges or omits a key is therefore detected. ``own`` are the
+    keys of the site that checks: they must be among those announced.
+
+    >>> identities = [Identity.generate(site) for site in ("lyon", "nice", "paris")]
+    >>> announced = [RunKeys.generate(i.site, "run-1").announce(i) for i in identities]
+    >>> check_announcements(announced, {i.site: i.public for i in identities}, "run-1").sites
+    ('lyon', 'nice', 'paris')
+    """
+    publics: dict[str, bytes] = {}
+    for announcement in announcements:
+        site, public = _check_announcement(announcement, registered, run)
+        if site in publics:
+            raise FederationError(f"Site {site} has announced two keys for run {run}.")
+        twin = next((other for other, key in publics.items() if key == public), None)
+        if twin is not None:
+            raise FederationError(f"Sites {twin} and {site} have announced the same key.")
+        publics[site] = public
+    if own is not None and publics.get(own.site) != own.public:
+        raise FederationError(
+            f"The coordinator left out or exchanged the key that site {own.site} announced for "
+            f"run {run}. Do not take part: ask who runs the coordinator."
+        )
+    return Roster(run, dict(sorted(publics.items())))
+
+
+def _check_announcement(
+    announcement: Any, registered: Mapping[str, Any], run: str
+) -> tuple[str, bytes]:
+    """Return site and public key of an announcement with a valid signature."""
+    if not isinstance(announcement, Announcement):
+        try:
+            announcement = parse(Announcement, announcement)
+        except ValueError as error:
+            raise FederationError(
+                f"An announcement of a key cannot be read ({explain(error)})."
+            ) from error
+    site, public = announcement.site, bytes.fromhex(announcement.public)
+    if site not in registered:
+        raise FederationError(
+            f"Site {site} is not registered here. Registered are {', '.join(sorted(registered))}. "
+            "If it belongs to the federation, get its public key from that site."
+        )
+    signature = bytes.fromhex(announcement.signature)
+    try:
+        registered[site].verify(signature, signed_text(site, run, public))
+    except crypto("exceptions").InvalidSignature as error:
+        raise FederationError(
+            f"The signature of the key announced for site {site} in run {run} is not valid. The "
+            "key was changed on the way, is for another run, or the site has a new key that is "
+            "not registered here."
+        ) from error
+    _check_point(site, public)
+    return site, public
+
+
+def _check_point(site: str, public: bytes) -> None:
+    """Refuse a point of small order: everybody could compute its shared secret."""
+    x25519 = asymmetric("x25519")
+    try:
+        key = x25519.X25519PublicKey.from_public_bytes(public)
+        x25519.X25519PrivateKey.generate().exchange(key)
+    except ValueError as error:
+        raise FederationError(f"Site {site} has announced a key that hides nothing.") from error
+
+
+def refuse_existing(*paths: Path) -> None:
+    """Raise where a file exists: keys are never overwritten."""
+    for path in paths:
+        if path.exists():
+            raise FederationError(
+                f"{path} exists and is not overwritten. Use it, or move it away first."
+            )
+
+
+def write_private(path: Path, key: Any) -> None:
+    """Write a private key as PEM, readable by this account only."""
+    parts = crypto("hazmat.primitives.serialization")
+    form = parts.Encoding.PEM, parts.PrivateFormat.PKCS8, parts.NoEncryption()
+    replace_file(path, key.private_bytes(*form), PRIVATE)
+
+
+def check_key_file(path: Path) -> None:
+    """Raise where a private key is missing or other accounts can read it."""
+    if not path.is_file():
+        raise FederationError(f"There is no key at {path}. Make one with `percdl federate keys`.")
+    if os.name == "posix" and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise FederationError(
+            f"The private key {path} can be read or changed by others. Run `chmod 600 {path}`; "
+            "if others use this machine, make a new key."
+        )
+
+
+def read_private(path: Path, kind: type) -> Any:
+    """Read a private key that only this account can read."""
+    check_key_file(path)
+    load = crypto("hazmat.primitives.serialization").load_pem_private_key
+    return _parse(path, lambda content: load(content, password=None), kind)
+
+
+def _parse(path: Path, load: Any, kind: type) -> Any:
+    try:
+        key = load(path.read_bytes())
+    except (ValueError, TypeError, crypto("exceptions").UnsupportedAlgorithm) as error:
+        raise FederationError(
+            f"{path} is not a key in PEM, or it is damaged ({error})."
+        ) from error
+    if not isinstance(key, kind):
+        raise FederationError(
+            f"{path} holds a key of another kind ({type(key).__name__}, not {kind.__name__})."
+        )
+    return key

@@ -1,0 +1,360 @@
+"""Rounds of a site under differential privacy: clipped contributions of subjects, plus noise.
+
+A subject's contribution to a round is one vector that holds only what the server needs. Each
+field is scaled so that an ordinary subject's part has a norm of about one, in any units of the
+signals. A common clip then treats the fields alike, which is close to the best split of the noise.
+A contribution does not depend on other subjects: chunks have one shape (`ROWS`), and programs
+treat their rows alike.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float64
+
+from percdl.algorithm import programs
+from percdl.algorithm.exchange import Broadcast, Sums
+from percdl.algorithm.local import Site
+from percdl.algorithm.settings import Settings
+from percdl.algorithm.shapes import personal_shapes
+from percdl.estimators.base import BaseCDL
+from percdl.estimators.first_dictionary import check_atoms, given_atoms
+from percdl.exceptions import InvalidParameterError
+from percdl.federated.agreement import settings_of
+from percdl.federated.messages import checksum
+from percdl.federated.privacy import (
+    Privacy,
+    RandomBytes,
+    add_on_grid,
+    check_private,
+    clip_rows,
+    count_releases,
+    draw_noise,
+    step_of,
+)
+from percdl.federated.store import Ledger
+from percdl.runtimes.in_process import InProcess
+from percdl.signals import as_cohort
+from percdl.steps.cdu import normalize
+from percdl.steps.centering import SMOOTH_WIDTH
+from percdl.steps.compilation import program
+from percdl.steps.types import Statistics
+from percdl.transforms import TimeWarp
+
+# One shape of all chunks and blocks: nobody's numbers change with the other subjects.
+ROWS = 4
+# The mean warp is computed from its first sines, which centering removes during the rounds too.
+N_SINES = SMOOTH_WIDTH
+# An ordinary warp moves samples by this share of the atom, root mean square.
+ORDINARY_WARP = 0.05
+# Counts are needed less precisely than shapes.
+COUNT_SCALE = 0.5
+# Number of neighbours of a local interpolation, less one: bandwidth of the Gram matrices.
+REACH = {"linear": 1, "cubic": 3}
+
+
+class Scales(NamedTuple):
+    """Factors that give the fields of an ordinary subject a norm of about one.
+
+    ``shape`` is for moments and transported segments, ``weight`` for their weights, ``gram`` for
+    each entry of a Gram matrix, ``count`` for the number of subjects, ``sine`` for the sines of a
+    displacement in samples, ``mixing`` for parameters that mix channels.
+    """
+
+    shape: float
+    weight: float
+    gram: float
+    count: float
+    sine: float
+    mixing: float
+
+
+@lru_cache(maxsize=16)
+def scales_of(settings: Settings, n_masks: int) -> Scales:
+    """Return the scales of a fit; they depend on the agreement, not on data."""
+    length = settings.atom_length
+    shapes = personal_shapes(settings, n_masks)
+    n_gram, side, _ = shapes.get("gram", (0, 1, length, length))[1:]
+    n_warps = shapes.get("warp", (0, 1, length))[1]
+    return Scales(
+        shape=1.0,
+        weight=((length + 2 * settings.margin) * max(1, n_masks)) ** -0.5,
+        gram=(n_gram * side) ** -0.5,
+        count=COUNT_SCALE,
+        sine=1 / (ORDINARY_WARP * length**1.5 * n_warps**0.5),
+        mixing=max(1, settings.n_params) ** -0.5,
+    )
+
+
+def reach_of(settings: Settings) -> int:
+    """Return the bandwidth of a Gram matrix, whatever the data.
+
+    A warped atom is interpolated between neighbouring samples, so entries further from the
+    diagonal are zero. They are not released and get no noise.
+    """
+    transform = settings.transform
+    if isinstance(transform, TimeWarp) and transform.interpolation in REACH:
+        return min(REACH[transform.interpolation], settings.atom_length - 1)
+    return settings.atom_length * settings.n_channels - 1
+
+
+def is_personal(kind: str, settings: Settings) -> bool:
+    """Return whether a round ends with PerCDU, not with barycenters."""
+    return kind != "population" and settings.transform.shares_structure
+
+
+def contributions(
+    site: Site, dictionary: np.ndarray, kind: str
+) -> Iterator[dict[str, Float64[np.ndarray, "S ..."]]]:
+    """Yield the contributions of each block to the round just run, scaled, a row per subject."""
+    settings = site.settings
+    scales = scales_of(settings, site.n_masks)
+    atoms = np.asarray(dictionary, settings.dtype)
+    for block in site.blocks:
+        statistics = block.gather([site.coded[index].statistics for index in block.chunks])
+        if is_personal(kind, settings):
+            centres = settings.centering == "refit"
+            summary = _summarize_each(settings.transform, atoms, statistics, block.params, centres)
+            rows = _personal(summary, settings, scales)
+        else:
+            moment, weight = _balance_each(statistics, atoms)
+            rows = {
+                "moment": scales.shape * np.asarray(moment, float),
+                "weight": scales.weight * np.asarray(weight, float),
+            }
+        n_subjects = sum(block.counts)
+        yield {name: np.asarray(x, float)[:n_subjects] for name, x in rows.items()}
+
+
+def to_sums(totals: dict[str, np.ndarray], like: Sums, settings: Settings, n_masks: int) -> Sums:
+    """Return totals of contributions as sums, zero elsewhere; the map is linear."""
+    scales = scales_of(settings, n_masks)
+    sums = nothing_like(like)
+    if "moment" in totals:
+        moment, weight = totals["moment"] / scales.shape, totals["weight"] / scales.weight
+        return replace(sums, moment=moment, weight=weight)
+    sums = replace(sums, transported=totals["transported"] / scales.shape)
+    rows, columns = _band(settings, sums.gram.shape[-1])
+    sums.gram[..., rows, columns] = sums.gram[..., columns, rows] = totals["gram"] / scales.gram
+    sums.n_warps[:] = totals["n_warps"] / scales.count
+    if "sines" in totals:
+        moved = totals["sines"] @ _sines(settings.atom_length).T / scales.sine
+        samples = np.arange(settings.atom_length)
+        sums.warp[:] = sums.n_warps[:, None, None] * samples + moved
+    if "mixing" in totals:
+        still = sums.n_warps[:, None] * neutral_mixing(settings)
+        sums.mixing[:] = still + totals["mixing"] / scales.mixing
+    return sums
+
+
+def nothing_like(sums: Sums) -> Sums:
+    """Return zeros of the same shapes."""
+    return Sums(**{name: np.zeros_like(x)[()] for name, x in vars(sums).items()})
+
+
+def _personal(summary: programs.Summary, settings: Settings, scales: Scales) -> dict[str, Any]:
+    gram, active = np.asarray(summary.gram), np.asarray(summary.n_warps, float)
+    rows: dict[str, Any] = {
+        "transported": scales.shape * np.asarray(summary.transported),
+        "gram": scales.gram * gram[..., *_band(settings, gram.shape[-1])],
+        "n_warps": scales.count * active,
+    }
+    if settings.warps and settings.centering != "off":
+        still = active[..., None, None] * np.arange(settings.atom_length)
+        moved = np.asarray(summary.warp, float) - still
+        rows["sines"] = scales.sine * moved @ _sines(settings.atom_length)
+    if summary.mixing.shape[-1]:
+        still = active[..., None] * neutral_mixing(settings)
+        rows["mixing"] = scales.mixing * (np.asarray(summary.mixing, float) - still)
+    return rows
+
+
+@partial(program, static_argnames=("transform", "centres"))
+def _summarize_each(transform, dictionary, statistics: Statistics, params, centres: bool):
+    """Return the `Summary` of each subject alone, with weight one."""
+
+    def alone(statistics, params):
+        own, at = jax.tree.map(lambda x: x[None], (statistics, params))
+        return programs.summarize(transform, dictionary, own, at, True, centres, False, 0)
+
+    return jax.vmap(alone)(statistics, params)
+
+
+@program
+def _balance_each(statistics: Statistics, dictionary):
+    """Return moment and weight of each subject alone, with weight one."""
+
+    def alone(statistics):
+        one = jax.tree.map(lambda x: x[None], statistics)
+        return programs.add_up(one, dictionary, True)
+
+    return jax.vmap(alone)(statistics)
+
+
+def _band(settings: Settings, side: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the released entries of a Gram matrix: the upper half of its band."""
+    rows, columns = np.triu_indices(side)
+    near = columns - rows <= reach_of(settings)
+    return rows[near], columns[near]
+
+
+def _sines(length: int) -> np.ndarray:
+    """Return orthonormal sines (L, N_SINES), which vanish at both ends as displacements do."""
+    phase = np.pi * np.arange(length)[:, None] / (length - 1)
+    return np.sin(phase * np.arange(1, N_SINES + 1)) * np.sqrt(2 / (length - 1))
+
+
+def neutral_mixing(settings: Settings) -> np.ndarray:
+    """Return the parameters (M,) that mix no channels."""
+    part = settings.channel_part
+    assert part is not None
+    return np.asarray(part[0].neutral(jnp.zeros((settings.atom_length, settings.n_channels))))
+
+
+class PrivateRounds:
+    """Rounds of a site with noise added to all sums.
+
+    Parameters
+    ----------
+    inside : InProcess
+        The rounds without noise, with chunks of `ROWS` rows. Its state and results stay at the
+        site.
+    privacy : Privacy
+        Clip and noise.
+    ledger : Ledger, optional
+        Earlier releases.
+    random_bytes : function
+        Source of the noise, by default that of the operating system.
+    """
+
+    def __init__(
+        self,
+        inside: InProcess,
+        privacy: Privacy,
+        ledger: Ledger | None = None,
+        random_bytes: RandomBytes = os.urandom,
+    ):
+        self.inside = inside
+        self._settings = inside.site.settings
+        check_private(self._settings)
+        n_releases = count_releases(self._settings)
+        self._privacy = privacy.calibrated(n_releases)
+        self._ledger = Ledger(n_releases) if ledger is None else ledger
+        self._random_bytes = random_bytes
+        shapes = {chunk.rows for chunk in inside.site.chunks}
+        if shapes != {ROWS}:
+            raise InvalidParameterError(
+                f"With chunks of {sorted(shapes)} rows, the numbers of a subject could depend on "
+                f"other subjects. Use `InProcess(..., chunk_rows={ROWS})`."
+            )
+
+    def population_round(self, broadcast: Broadcast) -> Sums:
+        """Run CSC with the common atoms; return noisy sums."""
+        return self._release("population", broadcast, self.inside.population_round(broadcast))
+
+    def personal_round(self, broadcast: Broadcast) -> Sums:
+        """Run IPU and CSC; return noisy sums."""
+        return self._release("personal", broadcast, self.inside.personal_round(broadcast))
+
+    def recenter(self, broadcast: Broadcast) -> Sums:
+        """Express all by the centred dictionary; return zeros, because the sums are not used."""
+        return nothing_like(self.inside.recenter(broadcast))
+
+    def _release(self, kind: str, broadcast: Broadcast, exact: Sums) -> Sums:
+        """Replace exact sums by clipped and noisy ones of the same shape."""
+        site = self.inside.site
+        with jax.enable_x64(self._settings.dtype == "float64"):
+            parts = list(contributions(site, broadcast.dictionary, kind))
+        shapes = {name: rows.shape[1:] for name, rows in parts[0].items()}
+        total = self._ledger.release(
+            release_of(kind, broadcast), lambda: self._add(np.concatenate(_flat(parts)))
+        )
+        return to_sums(_split(total, shapes), exact, self._settings, site.n_masks)
+
+    def _add(self, rows: np.ndarray) -> np.ndarray:
+        """Clip and add rows, and add noise."""
+        n_atoms = self._settings.n_atoms
+        bound, deviation = self._privacy.bound(n_atoms), self._privacy.deviation(n_atoms)
+        if deviation == 0:
+            return clip_rows(rows, bound).sum(0)
+        step = step_of(deviation)
+        total = add_on_grid(rows, bound, step)
+        return step * (total + draw_noise(total.size, deviation, step, self._random_bytes))
+
+
+def release_of(kind: str, broadcast: Broadcast) -> str:
+    """Return the checksum that identifies a release: kind of round and broadcast."""
+    arrays = broadcast.to_arrays().items()
+    return checksum(kind, {name: np.asarray(x, float) for name, x in arrays})
+
+
+def suggest_clip(model: BaseCDL, X: Any, quantile: float = 0.75) -> float:
+    """Return a clip for `Privacy`, from recordings that need no protection.
+
+    Do not use recordings of the federation: the clip is public, and would reveal something of
+    them.
+
+    Parameters
+    ----------
+    model : PerCDL or PopCDL
+        The model to fit, with a first dictionary that is an array.
+    X : Cohort or arrays
+        Public recordings, or those of people who agreed.
+    quantile : float
+        Share of these subjects that would not be clipped.
+
+    Returns
+    -------
+    float
+        The quantile of the contributions' norms in a round of each phase, per atom.
+
+    Examples
+    --------
+    >>> from percdl import Algorithm, PerCDL, TimeWarp, make_synthetic
+    >>> pilot = make_synthetic(4, n_times=200, atom_length=20, random_state=0)
+    >>> plain = Algorithm(weighting="subjects", realign=False, multistart=False)
+    >>> start = pilot.personal_dictionary[0]
+    >>> model = PerCDL(2, 20, TimeWarp(1, 3), 0.5, init=start, algorithm=plain)
+    >>> bool(1 < suggest_clip(model, pilot.cohort) < 3)
+    True
+    """
+    cohort = as_cohort(X)
+    settings = settings_of(model, cohort)
+    check_private(settings)
+    first = given_atoms(model.init)
+    if not isinstance(first, np.ndarray):
+        raise InvalidParameterError(
+            f"`suggest_clip` needs a model with a first dictionary: `init` an array, not "
+            f"{model.init!r}."
+        )
+    broadcast = Broadcast(normalize(check_atoms(first, settings)))
+    runtime = InProcess(cohort, settings, chunk_rows=ROWS)
+    squares = []
+    for kind in ("population", "personal"):
+        getattr(runtime, f"{kind}_round")(broadcast)
+        with jax.enable_x64(settings.dtype == "float64"):
+            for rows in contributions(runtime.site, broadcast.dictionary, kind):
+                flat = [(x.reshape(len(x), -1) ** 2).sum(1) for x in rows.values()]
+                squares.append(np.sum(flat, axis=0))
+    norms = np.sqrt(np.concatenate(squares) / settings.n_atoms)
+    return float(np.quantile(norms, quantile))
+
+
+def _flat(parts: list[dict[str, np.ndarray]]) -> list[np.ndarray]:
+    """Return the contributions of each block as arrays (S, n)."""
+    return [np.hstack([x.reshape(len(x), -1) for x in part.values()]) for part in parts]
+
+
+def _split(vector: np.ndarray, shapes: dict[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
+    """Undo `_flat` for one vector."""
+    ends = np.cumsum([int(np.prod(shape)) for shape in shapes.values()])
+    pieces = np.split(vector, ends[:-1])
+    return {name: x.reshape(shapes[name]) for name, x in zip(shapes, pieces, strict=True)}
