@@ -14,7 +14,6 @@ from pydantic import (
     InstanceOf,
     TypeAdapter,
     ValidationError,
-    ValidationInfo,
 )
 
 from percdl.cli.data_options import DataOptions
@@ -23,7 +22,7 @@ from percdl.cli.model_options import ModelOptions
 from percdl.cli.options import check_table, read_toml, types_of
 
 
-def _beside(value: Any, info: ValidationInfo) -> Any:
+def _beside(value: Any, info: Any) -> Any:
     """Return a path relative to the folder of the file that names it."""
     if not isinstance(value, str) or "\x00" in value:
         raise ValueError("must be the name of a file")

@@ -55,9 +55,9 @@ class FederatedPerCDL(BaseEstimator):
 
     The result is that of the model on all recordings, up to rounding: a site answers each round
     with sums over its subjects (Algorithm 2), the coordinator adds them and updates the
-    dictionary. Recordings, activations and parameters stay at their sites. The cost per round at a
-    site is that of the model on its own recordings. It sends a vector of O(K L (L + P)) numbers
-    with one time warp for all channels, at most O(K (L P)^2 + K^2 L), for any number and length of
+    dictionary. Recordings, activations and parameters stay at their sites. Cost per round: at a
+    site that of the model on its own recordings. It sends a vector of O(K L (L + P)) numbers with
+    one time warp for all channels, at most O(K (L P)^2 + K^2 L), for any number and length of
     recordings.
     (The paper's Algorithm 2 sends O(K (L P + M)) numbers per subject, parameters included.)
 
