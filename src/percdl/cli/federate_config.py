@@ -146,7 +146,9 @@ def _parse(model: type[BaseModel], table: dict[str, Any], path: Path, where: str
     try:
         return model.model_validate(table, context=path.parent)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
+        # A misspelled key is both unknown and missing: report the first.
+        errors = error.errors(include_url=False)
+        first = min(errors, key=lambda one: one["type"] != "extra_forbidden")
         place = ".".join(map(str, filter(None, (where, *first["loc"]))))
         if first["type"] == "extra_forbidden":
             fail(f"{path}, {place}: unknown key. Known: {', '.join(sorted(_keys(model)))}.")
