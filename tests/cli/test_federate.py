@@ -212,7 +212,7 @@ SITE_FAULTS = [
     ('data = "walks"', "", "no recordings were given"),
     ('channels = "x"', 'channels = "y"', "y"),
     ("sfreq = 50.0", "sfreq = -50.0", "sfreq"),
-    ("sfreq = 50.0", 'sfreq = "fast"', "data.sfreq = 'fast': Input should be a valid number"),
+    ("sfreq = 50.0", 'sfreq = "fast"', "[data]: sfreq = 'fast': Input should be a valid number"),
 ]
 
 

@@ -14,7 +14,7 @@ from percdl.estimators import container
 from percdl.exceptions import FederationError
 from percdl.federated.agreement import Agreement
 from percdl.federated.identities import Claims
-from percdl.federated.messages import Digest, Strict, check_name, parse
+from percdl.federated.messages import Strict, check_name, parse
 from percdl.signals.files import PRIVATE, append_private, make_private_folder, replacing
 
 # A coordinator that crashed may ask again for the last round and for the one before.
@@ -24,7 +24,7 @@ _STATE = "state/"
 
 class _Agreed(Strict):
     agreement: dict[str, Any]
-    recordings: Digest
+    recordings: str
 
 
 class _Asked(Strict):
