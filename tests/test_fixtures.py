@@ -95,5 +95,5 @@ def test_a_checkpoint_of_another_version_is_refused_in_words(folder, name, monke
 @pytest.mark.parametrize(("name", "model"), [("federated", "warp"), ("ended", "population")])
 def test_a_federated_checkpoint_of_another_version_is_refused_in_words(folder, name, model):
     agreement = make_federation(model).propose_terms().model_copy(update={"version": "99.0.0"})
-    with pytest.raises(REFUSED, match="with another `version`|written by PerCDL"):
+    with pytest.raises(REFUSED, match=r"with another `version`|written by PerCDL"):
         read_federated(folder / f"{name}.checkpoint", agreement)

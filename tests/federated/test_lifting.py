@@ -191,7 +191,7 @@ def lie_once(kind, what):
 def dropped_for(script, tmp_path):
     """Return why nice was left out, or replaced, in a run of four sites."""
     wire = FaultyWire(make_sites(four_sites(), tmp_path), script)
-    model = make("PopCDL", dtype="float64", n_init=1, n_perso=0)
+    model = make("PopCDL", dtype="float64", population_rounds=1, personal_rounds=0)
     audit = FederatedPerCDL(model).fit_over(wire).audit_
     told = [{**a, **b} for a, b in zip(audit["dropped"], audit["unlifted"], strict=True)]
     return next(why["nice"] for why in told if why)

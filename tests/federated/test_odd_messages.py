@@ -25,7 +25,9 @@ ENDED = Path(__file__).parents[1] / "fixtures" / "v0.1.0" / "ended.checkpoint"
 def talk(tmp_path_factory):
     """A site that has taken part in a run, and the requests by kind."""
     wire = FaultyWire(make_sites(split(make_cohort()), tmp_path_factory.mktemp("sites")))
-    model = make("PerCDL", dtype="float32", n_init=1, n_perso=1, init="auto", tol=0)
+    model = make(
+        "PerCDL", dtype="float32", population_rounds=1, personal_rounds=1, init="auto", tol=0
+    )
     FederatedPerCDL(model, secure=False).fit_over(wire, run="run")
     return wire.sites_[2], {request.kind: request for request in wire.asked}
 

@@ -177,7 +177,7 @@ def test_the_same_question_gets_the_same_answer_and_others_are_counted(tmp_path)
     "options",
     [
         {"weighting": "amplitude"},
-        {"tolerance": 1e-3},
+        {"tol": 1e-3},
         {"coder": L1Coder()},
         {"delta": 1.0},
         {"update": "robust"},
