@@ -1,7 +1,6 @@
 """What fuzzing has found in federated messages: each case once raised something else."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ from small_models import make
 
 from percdl.estimators import container
 from percdl.exceptions import FederationError, ModelFileError
-from percdl.federated.agreement import Agreement, propose
+from percdl.federated.agreement import propose
 from percdl.federated.checkpoint import read_checkpoint
 from percdl.federated.estimator import FederatedPerCDL, make_sites
 from percdl.federated.layout import Entry, Layout, exponent, layout_of
@@ -18,7 +17,6 @@ from percdl.federated.messages import Bounds, read_reply
 from percdl.runtimes.messages import Reply
 
 pytestmark = pytest.mark.filterwarnings("error")
-ENDED = Path(__file__).parents[1] / "fixtures" / "v0.1.0" / "ended.checkpoint"
 
 
 @pytest.fixture(scope="module")
@@ -180,9 +178,11 @@ def test_an_array_with_a_malformed_header_is_refused():
 
 
 def test_a_checkpoint_of_terms_that_cannot_be_is_refused(tmp_path):
-    content, arrays = container.read(ENDED, container.FEDERATION)
-    agreement = Agreement.from_message(content["agreement"], container.under("agreement/", arrays))
+    path = tmp_path / "checkpoint"
+    model = double("PopCDL", population_rounds=1, personal_rounds=0)
+    federation = FederatedPerCDL(model, checkpoint=path).fit(split(make_cohort()))
+    content, arrays = container.read(path, container.FEDERATION)
     content["terms"]["n_masks"] = 3  # of one channel
-    container.write(tmp_path / "forged", container.FEDERATION, content, arrays)
+    container.write(path, container.FEDERATION, content, arrays)
     with pytest.raises(ModelFileError, match=r"(?s)damaged.*n_masks is 3 for 1 channels"):
-        read_checkpoint(tmp_path / "forged", agreement)
+        read_checkpoint(path, federation.propose_terms())
