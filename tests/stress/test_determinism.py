@@ -20,7 +20,7 @@ def test_a_second_fit_gives_the_same_file(reference):
 
 
 def test_a_fingerprint_tells_models_apart(reference):
-    other = make(random_state=0, personal_rounds=1).fit(torture.recordings())
+    other = make(random_state=0, algorithm__personal_rounds=1).fit(torture.recordings())
     assert fingerprint(other) != fingerprint(reference)
 
 
@@ -41,7 +41,7 @@ def test_the_order_of_subjects_permutes_the_result():
 
 def test_chunks_change_rounding_at_most():
     x = torture.recordings()
-    here, there = (make(dtype="float64", chunk_rows=n).fit(x) for n in (None, 3))
+    here, there = (make(dtype="float64", algorithm__chunk_rows=n).fit(x) for n in (None, 3))
     np.testing.assert_allclose(there.dictionary_, here.dictionary_, atol=1e-12)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -9,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
-from typer.core import TyperOption
 
 from percdl.cli.errors import fail
 from percdl.cli.options import check_table
@@ -143,9 +143,17 @@ class ModelOptions:
     values: Mapping[str, Any]
 
     @classmethod
-    def options(cls) -> list[TyperOption]:
+    def options(cls) -> list[Any]:
         """Return one option per hyper-parameter, and those that refuse old names."""
-        return [*(_option(name, one) for name, one in declared().items()), *map(_old, RENAMED)]
+        options = [*(_option(name, one) for name, one in declared().items()), *map(_old, RENAMED)]
+
+        def command(**values: Any) -> None: ...
+
+        command.__signature__ = inspect.Signature(options)  # pyright: ignore[reportFunctionMemberAccess]
+        command.__annotations__ = {option.name: option.annotation for option in options}
+        app = typer.Typer(add_completion=False)
+        app.command()(command)
+        return typer.main.get_command(app).params
 
     @classmethod
     def types(cls) -> dict[str, Any]:
@@ -219,20 +227,25 @@ def _transformation(names: str, of_warp: dict[str, Any]) -> Transform:
     return chosen[0] if len(chosen) == 1 else Compose(*chosen)
 
 
-def _option(name: str, one: _Declared) -> TyperOption:
+def _option(name: str, one: _Declared) -> inspect.Parameter:
     parameter, flag = one.parameter, f"--{_spell(name)}"
-    is_flag = _is_flag(parameter)
-    return TyperOption(
-        param_decls=[name, f"{flag}/--no-{_spell(name)}" if is_flag else flag],
-        default=parameter.default,
-        type=bool if is_flag else str,
-        is_flag=is_flag,
+    is_flag, default = _is_flag(parameter), parameter.default
+    option = typer.Option(
+        f"{flag}/--no-{_spell(name)}" if is_flag else flag,
         metavar=None if is_flag else f"[{_metavar(parameter)}]",
         help=parameter.meaning.replace("``", "").replace("`", ""),
-        show_default=parameter.default is not None,
-        callback=lambda context, option, value: None if value is None else one.read(value),
+        show_default=default is not None,
+        callback=lambda value: None if value is None else one.read(value),
         rich_help_panel=parameter.group,
     )
+    if is_flag:
+        return _parameter(name, bool, option, default)
+    return _parameter(name, str | None, option, None if default is None else str(default))
+
+
+def _parameter(name: str, kind: Any, option: Any, default: Any) -> inspect.Parameter:
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, keyword, default=default, annotation=Annotated[kind, option])
 
 
 def _metavar(parameter: Parameter) -> str:
@@ -244,15 +257,15 @@ def _is_flag(parameter: Parameter) -> bool:
     return isinstance(parameter.default, bool)
 
 
-def _old(name: str) -> TyperOption:
+def _old(name: str) -> inspect.Parameter:
     """Return a hidden option that states the new name."""
-    return TyperOption(
-        param_decls=[name, f"--{_spell(name)}"],
-        type=str,
+    option = typer.Option(
+        f"--{_spell(name)}",
         hidden=True,
         expose_value=False,
-        callback=lambda context, option, value: None if value is None else _old_name(name),
+        callback=lambda value: None if value is None else _old_name(name),
     )
+    return _parameter(name, str | None, option, None)
 
 
 def _old_name(name: str) -> Any:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
-from typer.core import TyperCommand, TyperOption
+from typer.core import TyperCommand
 
 from percdl.cli.errors import CommandError, fail, reported
 
@@ -82,7 +82,7 @@ class Command(TyperCommand):
         self.params += [one for one in self._generate() if one.name not in known]
         return super().get_params(ctx)
 
-    def _generate(self) -> list[TyperOption]:
+    def _generate(self) -> list[Any]:
         groups = getattr(self.callback, "generated", [])
         return [option for group in groups for option in group.options()]
 
