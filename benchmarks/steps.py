@@ -13,7 +13,7 @@ from unittest.mock import patch
 import jax
 
 from percdl.algorithm import local, loop
-from percdl.estimators.base import BaseCDL
+from percdl.estimators import fitting
 from percdl.steps.compilation import Program
 
 # What runs beside the compiled programs: (where it is looked up, name, what it is called here).
@@ -22,7 +22,7 @@ ON_THE_HOST = (
     (local, "fill_on_device", "copy the recordings"),
     (loop, "population_update", "CDU"),
     (loop, "personal_update", "PerCDU and centering"),
-    (BaseCDL, "_collect", "collect the results"),
+    (fitting, "collect", "collect the results"),
 )
 REST = "rest"
 NOT_COMPILED = {*(label for _, _, label in ON_THE_HOST), REST}

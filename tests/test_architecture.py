@@ -122,7 +122,7 @@ def test_upward_arrows_are_seen(module, source):
         ("percdl.cli.demo", "from percdl.signals import Cohort"),
         ("percdl.steps.csc", "from .statistics import moments"),
         ("percdl.steps.csc", "from percdl.exceptions import PerCDLError"),
-        ("percdl.estimators.persistence", "from percdl import __version__"),
+        ("percdl.estimators.modelfile", "from percdl import __version__"),
         ("percdl.datasets.synthetic", "from percdl.transforms import TimeWarp"),
         ("percdl.signals.cohort", "import numpy as np"),
     ],

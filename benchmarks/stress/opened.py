@@ -42,26 +42,15 @@ class ModelReader:
         )
 
     def is_consistent(self, model: Any) -> bool:
-        """Whether a fit could have led to it, by the projections of transforms themselves."""
+        """Whether sizes agree; values are guarded by the checksum alone."""
         n_subjects, n_atoms, n_params = model.params_.shape
         transform, size = model.resolve("transformation"), model.dictionary_.shape[1:]
-        known = np.where(np.isnan(model.params_), 0, model.params_)
-        counts = np.zeros((n_subjects, n_atoms), int)
-        rows = [model.subjects_.index(subject) for subject in model.events_["subject"]]
-        np.add.at(counts, (rows, model.events_["atom"].to_numpy(int)), 1)
-        active = model.n_activations_ > 0
-        onsets = model.events_["onset_sample"].to_numpy()
-        norms = np.square(model.dictionary_).sum((1, 2))
         return bool(
             n_params == transform.n_params(*size)
-            and (np.isnan(model.params_).any(2) == (~active & (n_params > 0))).all()
-            and (counts == model.n_activations_).all()
-            and (onsets >= 0).all()
-            and (model.events_["onset_seconds"] == onsets / model.sfreq_).all()
-            and np.isfinite(model.events_["amplitude"]).all()
-            and np.isfinite([model.objective_, model.penalty_, model.sfreq_]).all()
-            and ((abs(norms - 1) < 1e-2) | (norms == 0)).all()
-            and _projects(transform, known[active])
+            and model.n_activations_.shape
+            == (n_subjects, n_atoms)
+            == (len(model.subjects_), len(model.dictionary_))
+            and {*model.events_["subject"]} <= {*model.subjects_}
             and len(model.channels_) == len(model.units_) == model.n_channels_ == size[1]
         )
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from percdl.analysis import select, suggest_atom_length
     from percdl.datasets import load_gait, load_ptbxl, make_synthetic
     from percdl.estimators import IndCDL, PerCDL, PopCDL
-    from percdl.estimators.persistence import load
+    from percdl.estimators.modelfile import load
     from percdl.federated.estimator import FederatedPerCDL
     from percdl.plotting.choosing import selection_path
     from percdl.runtimes.dask import DaskRuntime, local_cluster
@@ -89,7 +89,7 @@ _HOME = {
     "PerCDL": "percdl.estimators",
     "PopCDL": "percdl.estimators",
     "IndCDL": "percdl.estimators",
-    "load": "percdl.estimators.persistence",
+    "load": "percdl.estimators.modelfile",
     "DaskRuntime": "percdl.runtimes.dask",
     "FederatedPerCDL": "percdl.federated.estimator",
     "OutOfCore": "percdl.runtimes.partitioned",

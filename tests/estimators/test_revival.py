@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 
 from percdl.algorithm.history import History
 from percdl.algorithm.loop import run_percdl
-from percdl.estimators.first_dictionary import revive_atoms
+from percdl.estimators.start import revive_atoms
 from percdl.exceptions import NoActivationWarning
 from percdl.runtimes.in_process import InProcess
 from percdl.transforms import Identity

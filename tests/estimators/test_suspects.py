@@ -8,6 +8,8 @@ import small_models
 import toy
 
 from percdl import Cohort
+from percdl.estimators.fitting import collect, run_on_frozen
+from percdl.estimators.start import make_settings
 from percdl.estimators.suspects import (
     FEWEST_GAPS,
     SLACK,
@@ -205,9 +207,9 @@ def test_a_fit_to_one_recording_warns_and_its_personalization_does_not():
 def test_the_error_of_each_recording_is_that_of_its_reconstruction(name, coder):
     cohort = small_models.spaced_cohort(0)
     model = small_models.make(name, coder=coder, dtype="float64").fit(cohort)
-    settings = model._settings(cohort)
-    results = model._run_frozen(cohort, settings, None)
-    found = model._collect(cohort, settings, results)
+    settings = make_settings(model, cohort)
+    results = run_on_frozen(model, cohort, settings)
+    found = collect(model.dictionary_, cohort, settings, results)
     rebuilt = rebuild(cohort, found.events, found.personal_dictionary)
     expected = [
         normalized_reconstruction_error([r], [g]) for r, g in zip(cohort, rebuilt, strict=True)

@@ -7,7 +7,7 @@ from federation import LENGTHS, cohort_of
 
 from percdl import IndCDL, L1Coder, Rotation, TimeWarp
 from percdl.algorithm.exchange import Broadcast, Sums
-from percdl.estimators.automatic import choose
+from percdl.estimators.start import choose
 from percdl.exceptions import FederationError
 from percdl.federated.consent import describe
 from percdl.federated.layout import UNITS, cover, layout_of

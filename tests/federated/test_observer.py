@@ -9,7 +9,7 @@ import pytest
 from keyed_sites import byte_p_value, run_keys
 from listening import LENGTHS, ROUNDS, RUN, cohorts, overhear
 
-from percdl.estimators.persistence import load
+from percdl.estimators.modelfile import load
 from percdl.federated.identities import Identity, check_announcements
 from percdl.federated.messages import frame, question_of
 from percdl.federated.secure_sum import decode, keystream, veil

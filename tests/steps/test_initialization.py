@@ -9,7 +9,7 @@ import toy
 from numpy.testing import assert_allclose, assert_array_equal
 
 from percdl import Cohort, make_synthetic
-from percdl.estimators.first_dictionary import first_dictionary
+from percdl.estimators.start import first_dictionary
 from percdl.steps.csc import L0Coder
 from percdl.steps.initialization import (
     choose_segments,

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 # Shifts of the onsets that are tried, for atoms of 50 samples (the paper's synthetic cohorts, on
 # which they were chosen); they stretch with longer ones.
 SHIFTS = tuple(range(-5, 6))
-# Everybody is searched in the first round; later those whose fit is worse than the
-# population's, or whose window cuts the pattern, until so many searches have changed nothing.
+# Every subject is searched in the first round. Later rounds search subjects with a worse fit than
+# the population, or with a window that cuts the pattern, until this many searches changed nothing.
 PATIENCE, PATIENCE_MISPLACED = 1, 5
 REFERENCE_LENGTH = 50
 # Gauss-Newton iterations of one try of the search, and of the fit that follows it.

@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from percdl.analysis.checks import check_fitted_on, check_level
+from percdl.estimators.start import make_settings
 from percdl.exceptions import InvalidParameterError
 from percdl.signals import Cohort
 
@@ -95,7 +96,7 @@ def bootstrap_atoms(
         )
     rng = check_random_state(random_state)
     again: BaseCDL = clone(model)  # pyright: ignore[reportAssignmentType]
-    settings = model._settings(cohort)
+    settings = make_settings(model, cohort)
     again.set_params(
         init=model.dictionary_, n_atoms=settings.n_atoms, atom_length=settings.atom_length,
         penalty=settings.penalty, progress=False,

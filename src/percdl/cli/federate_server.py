@@ -188,7 +188,7 @@ def _fit(
     config: Path,
 ) -> None:
     """Fit over the sites; an interruption says how to continue."""
-    from percdl.estimators.restarts import rounds_per_run
+    from percdl.estimators.fitting import rounds_per_run
 
     n_rounds = rounds_per_run(plan.model.build())
     output.event("start", command="federate server", run=plan.run, rounds=n_rounds)

@@ -163,7 +163,7 @@ def _fit(
 ) -> PerCDL:
     """Fit, from the start or from a checkpoint; if interrupted, say how to continue."""
     from percdl.estimators.checkpoint import fit_with_checkpoints, read_checkpoint
-    from percdl.estimators.restarts import count_rounds, rounds_per_run
+    from percdl.estimators.fitting import count_rounds, rounds_per_run
 
     model: Any = options.build()
     before = None if resume is None else read_checkpoint(resume)
@@ -221,7 +221,7 @@ def _conclude(
     seconds: float,
 ) -> None:
     """Print the result; exit with another code if nothing was found."""
-    from percdl.estimators.scoring import explained_share
+    from percdl.estimators.personalization import explained_share
 
     found = len(model.events_)
     explained = explained_share(cohort, model.personalization_)
@@ -308,7 +308,7 @@ def suggest(
     """
     from percdl.analysis import suggest_atom_length
     from percdl.estimators import PerCDL
-    from percdl.estimators.automatic import choose
+    from percdl.estimators.start import choose
     from percdl.estimators.validation import check_arguments
     from percdl.exceptions import InvalidRecordingError
 

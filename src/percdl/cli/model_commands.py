@@ -55,7 +55,7 @@ def personalize(
     Files are read and processed as in the fit, unless options say otherwise. Exit code 3: no
     pattern was found in any recording.
     """
-    from percdl.estimators.persistence import load
+    from percdl.estimators.modelfile import load
     from percdl.signals import events_to_csv
 
     prepare_file(out, "--out")
@@ -125,7 +125,7 @@ def events(
     Files are read and processed as in the fit, unless options say otherwise. Exit code 3: there
     are no events.
     """
-    from percdl.estimators.persistence import load
+    from percdl.estimators.modelfile import load
 
     (prepare_file if format is Format.CSV else prepare_folder)(out, "--out")
     with output.showing_warnings():
@@ -214,7 +214,7 @@ def report(
     file that works offline.
     """
     require_packages(("jinja2", "plotly", "matplotlib"), "plot", "a report draws pictures")
-    from percdl.estimators.persistence import load
+    from percdl.estimators.modelfile import load
     from percdl.report.cohort import write_report
 
     prepare_file(out, "--out")
@@ -262,7 +262,7 @@ def info(
 
 
 def _describe_model(path: Path) -> dict[str, Any]:
-    from percdl.estimators.persistence import load
+    from percdl.estimators.modelfile import load
 
     model = load(path)
     n_subjects, n_atoms, n_params = model.params_.shape

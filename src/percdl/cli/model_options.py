@@ -203,7 +203,7 @@ def read_dictionary(path: Path) -> np.ndarray:
     """Return the atoms of an .npy file or of a model file."""
     import numpy as np
 
-    from percdl.estimators.persistence import load
+    from percdl.estimators.modelfile import load
 
     if path.suffix != ".npy":
         return load(path).dictionary_

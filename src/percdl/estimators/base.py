@@ -2,40 +2,129 @@
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import asdict, field, replace
+import os
+from dataclasses import field
+from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from percdl.estimators.automatic import Choices, choose
-from percdl.estimators.described import Described
-from percdl.estimators.hyperparameters import estimator
-from percdl.estimators.personalization import Personalization
-from percdl.estimators.progress import progress_bar
-from percdl.estimators.scoring import explained_share, rebuild_one_by_one
-from percdl.estimators.source import Source
-from percdl.estimators.suspects import warn_suspects
-from percdl.estimators.validation import (
-    check_arguments,
-    check_lengths,
-    check_samples,
-    overflow,
-    warn_inactive,
-    warn_offset,
-    warn_processing,
+from percdl.estimators.hyperparameters import HyperParameters, estimator
+from percdl.estimators.personalization import (
+    Personalization,
+    explained_share,
+    rebuild_one_by_one,
 )
-from percdl.exceptions import InvalidParameterError, NoActivationWarning, NumericalError
-from percdl.signals import AnyCohort, Cohort, as_any_cohort
-from percdl.steps.coders import L0Coder
+from percdl.estimators.progress import progress_bar
+from percdl.estimators.validation import check_arguments, check_lengths, warn_processing
+from percdl.exceptions import InvalidParameterError
+from percdl.registry import look_up
+from percdl.signals import AnyCohort, as_any_cohort
 
 if TYPE_CHECKING:
-    from percdl.algorithm.settings import Settings
-    from percdl.estimators.restarts import End, Watch
+    import pandas as pd
+
     from percdl.runtimes.protocol import Place
+    from percdl.signals import Cohort
+
+
+class Described(HyperParameters):
+    """Personal atoms, warps and the report of the subjects of the fit, made when asked for.
+
+    ``recordings_`` is the cohort of the fit, not a copy; copies of the model by pickle, and
+    model files, come without it (None).
+    """
+
+    params_: np.ndarray
+    events_: pd.DataFrame
+    n_activations_: np.ndarray
+    history_: pd.DataFrame
+    subjects_: tuple[str, ...]
+    channels_: tuple[str, ...]
+    units_: tuple[str, ...]
+    processing_: tuple[str, ...] | None
+    dictionary_: np.ndarray
+    n_atoms_: int
+    atom_length_: int
+    n_channels_: int
+    penalty_: float
+    huber_delta_: float | None
+    sfreq_: float
+    objective_: float
+    stop_reason_: str
+    recordings_: Cohort | None = None
+    suspects_: pd.DataFrame | None = None
+
+    @cached_property
+    def personalization_(self) -> Personalization:
+        """The subjects of the fit, as `personalize` describes others."""
+        check_is_fitted(self)
+        return Personalization(
+            self.params_,
+            self.events_,
+            self.n_activations_,
+            tuple(self.subjects_),
+            self.resolve("transformation"),
+            self.dictionary_,
+            self.dtype,
+            self.suspects_,
+        )
+
+    @property
+    def personal_dictionary_(self) -> np.ndarray:
+        """Everyone's version of the atoms, array (S, K, L, P); NaN where never activated."""
+        return self.personalization_.personal_dictionary
+
+    @property
+    def warps_(self) -> np.ndarray:
+        """Everyone's warps psi, array (S, K, C, L), in samples; NaN where never activated.
+
+        C = 1 warp for all channels, one for each, or none where the transform warps no time.
+        """
+        return self.personalization_.warps
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        X: Any = None,
+        *,
+        reference: str | None = None,
+        metadata: pd.DataFrame | None = None,
+        person: str | None = None,
+        title: str | None = None,
+    ) -> Path:
+        """Write one HTML file that shows the model, its people and their groups.
+
+        It is interactive and needs no network. See `percdl.report.cohort.write_report`.
+
+        Parameters
+        ----------
+        path : path
+            Where to write.
+        X : Cohort or arrays, optional
+            The recordings: by default those of the fit; others are personalized first. Needed
+            for a model that was loaded from a file.
+        reference : str, optional
+            The group others are compared with; by default the one called healthy, control,
+            normal or so, else everyone.
+        metadata : DataFrame, optional
+            More columns of the table of people, one row per subject.
+        person : str, optional
+            Column of the metadata with the person recorded, if people have several recordings.
+        title : str, optional
+            Heading of the page.
+        """
+        check_is_fitted(self)
+        return look_up("write_report")(
+            self, path, X, reference=reference, metadata=metadata, person=person, title=title
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        whole: Any = super().__getstate__()
+        return {name: value for name, value in whole.items() if name != "recordings_"}
 
 
 @estimator
@@ -60,53 +149,15 @@ class BaseCDL(TransformerMixin, Described):
         -------
         self
         """
-        from percdl.estimators.restarts import Watch, count_rounds
+        from percdl.estimators.fitting import Watch, count_rounds, learn
+        from percdl.estimators.start import choose
         from percdl.runtimes.hosting import check_place
 
         check_place(runtime)
-        cohort = self._check(X)
+        check_arguments(self)
+        cohort = as_any_cohort(X)
         with progress_bar(self.progress, count_rounds(self)) as report:
-            return self._learn(cohort, choose(self, cohort), Watch(report), runtime)
-
-    def _learn(
-        self, cohort: AnyCohort, chosen: Choices, watch: Watch, runtime: Place | None = None
-    ) -> BaseCDL:
-        """Fit with hyper-parameters that are numbers."""
-        from percdl.algorithm.history import StopReason
-        from percdl.estimators.restarts import run_restarts
-
-        settings = self._settings(cohort, chosen)
-        try:
-            end = run_restarts(self, cohort, settings, watch, runtime)
-        except NumericalError as error:
-            # Whose recording it was is found out here: the rounds know of sums alone.
-            raise overflow(np.nan, cohort, settings.dtype, type(self).__name__) from error
-        self._adopt(end, chosen, cohort, settings)
-        if self.n_activations_.any():
-            warn_inactive(self.n_activations_, cohort)
-        else:
-            self.stop_reason_ = StopReason.NO_ACTIVATIONS.value
-            warnings.warn(self.stop_reason_, NoActivationWarning, stacklevel=3)
-        self.suspects_ = warn_suspects(cohort, settings, end.results, fitted=True)
-        return self
-
-    def _adopt(self, end: End, chosen: Choices, source: Source, settings: Settings) -> None:
-        """Take over how a fit ended, wherever it was run."""
-        self.dictionary_ = end.dictionary
-        self.n_atoms_, self.atom_length_, self.penalty_, self.huber_delta_ = chosen
-        found = self._collect(source, settings, end.results)
-        self.params_ = found.params
-        for earlier in ("personalization_", "settings_", "suspects_"):
-            vars(self).pop(earlier, None)
-        self.events_ = found.events
-        self.n_activations_ = found.n_activations
-        self.history_ = pd.DataFrame([asdict(record) for record in end.history.records])
-        self.objective_ = end.objective
-        self.stop_reason_ = end.stop_reason.value
-        self.subjects_ = source.subjects
-        self.recordings_ = source if isinstance(source, Cohort) else None
-        self.channels_, self.units_, self.sfreq_ = source.channels, source.units, source.sfreq
-        self.n_channels_, self.processing_ = source.n_channels, source.processing
+            return learn(self, cohort, choose(self, cohort), Watch(report), runtime)
 
     def personalize(self, X: Any, *, runtime: Place | None = None) -> Personalization:
         """Express recordings never seen, with the dictionary frozen.
@@ -128,16 +179,16 @@ class BaseCDL(TransformerMixin, Described):
         from percdl.runtimes.hosting import check_place
 
         check_place(runtime)
-        return self._personalize(self._check_new(X), runtime)
+        return self._express(self._check_new(X), runtime)
 
     def transform(self, X: Any) -> np.ndarray:
         """Return each subject's parameters as features, array (S, K M); NaN where unknown."""
-        return self._features(self._personalize(self._check_new(X)))
+        return self._features(self._express(self._check_new(X)))
 
     def reconstruct(self, X: Any) -> list[np.ndarray]:
         """Return the recordings as the model sees them, one array (n_times, P) each."""
         cohort = self._check_new(X)
-        return list(rebuild_one_by_one(cohort, self._personalize(cohort)))
+        return list(rebuild_one_by_one(cohort, self._express(cohort)))
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the share of the signals' energy that the model explains (decision 12).
@@ -146,11 +197,11 @@ class BaseCDL(TransformerMixin, Described):
         the observed samples; higher is better, 1 is perfect.
         """
         cohort = self._check_new(X)
-        return explained_share(cohort, self._personalize(cohort))
+        return explained_share(cohort, self._express(cohort))
 
     def save(self, path: Any) -> None:
         """Write the model to one file: safetensors with JSON metadata, no pickle, no code."""
-        from percdl.estimators.persistence import save
+        from percdl.estimators.modelfile import save
 
         check_is_fitted(self)
         save(self, path)
@@ -169,10 +220,6 @@ class BaseCDL(TransformerMixin, Described):
         tags.input_tags.allow_nan = True
         tags.non_deterministic = False
         return tags
-
-    def _check(self, X: Any) -> AnyCohort:
-        check_arguments(self)
-        return as_any_cohort(X)
 
     def _check_new(self, X: Any) -> AnyCohort:
         check_is_fitted(self)
@@ -195,71 +242,10 @@ class BaseCDL(TransformerMixin, Described):
         warn_processing(type(self).__name__, self.processing_, cohort)
         return cohort
 
-    def _personalize(self, cohort: AnyCohort, runtime: Place | None = None) -> Personalization:
-        settings = self._settings(cohort)
-        results = self._run_frozen(cohort, settings, runtime)
-        found = self._collect(cohort, settings, results)
-        warn_inactive(found.n_activations, cohort)
-        return replace(found, suspects=warn_suspects(cohort, settings, results, fitted=False))
+    def _express(self, cohort: AnyCohort, runtime: Place | None = None) -> Personalization:
+        from percdl.estimators.fitting import express
 
-    def _settings(self, source: Source, chosen: Choices | None = None) -> Settings:
-        from percdl.algorithm.settings import Settings
-
-        chosen = chosen or Choices(
-            self.n_atoms_, self.atom_length_, self.penalty_, self.huber_delta_
-        )
-        coder = self.resolve("coder")
-        if isinstance(coder, L0Coder):
-            coder = coder.at_rate(source.sfreq)
-        return Settings(
-            transform=self.resolve("transformation"),
-            atom_length=int(chosen.atom_length),
-            n_atoms=int(chosen.n_atoms),
-            n_channels=source.n_channels,
-            penalty=float(chosen.penalty),
-            delta=chosen.huber_delta,
-            coder=coder,
-            dtype=self.dtype,
-            **asdict(self.resolve("algorithm")),
-        )
-
-    def _first_dictionary(
-        self, cohort: AnyCohort, settings: Settings, rng: Any, restart: int = 0
-    ) -> np.ndarray:
-        from percdl.estimators.first_dictionary import first_dictionary
-
-        return first_dictionary(self.init, cohort, settings, rng, restart)
-
-    def _run_frozen(self, cohort: AnyCohort, settings: Settings, runtime: Place | None):
-        from percdl.algorithm.loop import run_frozen
-        from percdl.runtimes.hosting import host_fit
-
-        hosted = host_fit(runtime, cohort, settings, settings.chunk_rows)
-        try:
-            check_samples(cohort)
-            warn_offset(cohort, settings.dtype, type(self).__name__)
-            sums = run_frozen(hosted, settings, self.dictionary_)
-            if not np.isfinite(sums.objective):
-                raise overflow(sums.objective, cohort, settings.dtype, type(self).__name__)
-            return hosted.results()
-        finally:
-            hosted.close()
-
-    def _collect(self, source: Source, settings: Settings, results: Any) -> Personalization:
-        """Turn a site's results into tables; what nobody could know becomes NaN (decision 11)."""
-        absent = results.counts == 0
-        results.params[absent] = np.nan
-        events = pd.DataFrame(
-            {
-                "subject": pd.array(list(source.subjects), dtype="str").take(results.subject),
-                "atom": results.atom.astype(int),
-                "onset_sample": results.onset.astype(int),
-                "onset_seconds": results.onset / source.sfreq,
-                "amplitude": results.amplitude,
-            }
-        )
-        model = (settings.transform, self.dictionary_, settings.dtype)
-        return Personalization(results.params, events, results.counts, source.subjects, *model)
+        return express(self, cohort, runtime)
 
     def _features(self, found: Personalization) -> np.ndarray:
         return found.params.reshape(len(found.params), -1)

@@ -8,14 +8,17 @@ The last one holds the result instead, so that it is not lost before a model fil
 from __future__ import annotations
 
 import hashlib
+import json
 import time
 import warnings
 from collections.abc import Callable
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from annotated_types import Le
+from pydantic import StringConstraints
 
 from percdl import __version__
 from percdl.algorithm.exchange import Broadcast
@@ -23,35 +26,71 @@ from percdl.algorithm.history import HalfStep, History, StopReason
 from percdl.algorithm.results import Results
 from percdl.algorithm.standing import Standing
 from percdl.estimators import container
-from percdl.estimators.automatic import Choices, choose
 from percdl.estimators.base import BaseCDL
-from percdl.estimators.checkpoint_contents import (
-    CONTENT,
-    check_against,
-    check_checkpoint,
-)
 from percdl.estimators.container import Arrays, under
-from percdl.estimators.persistence import decode_model, encode_parameters
-from percdl.estimators.restarts import End, Moment, Watch
+from percdl.estimators.fitting import End, Moment, Watch, learn
+from percdl.estimators.modelfile import Strict, check_shapes, decode_model, encode_parameters
+from percdl.estimators.start import Choices, choose
+from percdl.estimators.validation import check_arguments
 from percdl.exceptions import CheckpointWarning, InvalidParameterError
+from percdl.parameters import Amount, Count, Nonnegative
 from percdl.runtimes.hosting import check_place
 from percdl.runtimes.protocol import Place
-from percdl.signals import AnyCohort, ShardedCohort
+from percdl.signals import AnyCohort, ShardedCohort, as_any_cohort
 
 # What may differ between the fit that was interrupted and the one that goes on.
 MAY_DIFFER = ("progress",)
 
 
+# A line of the history: phase, round, step, objective, seconds.
+Line = tuple[
+    Literal["population", "personal", "final"],
+    Amount,
+    Literal["CSC", "CDU", "IPU", "PerCDU", "centering"],
+    float,
+    Nonnegative,
+]
+# Text of a `StopReason`.
+Reason = Literal[tuple(reason.value for reason in StopReason)]  # pyright: ignore[reportInvalidTypeForm]
+Sha256 = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
+
+
+class Ended(Strict):
+    """How the best run so far ended."""
+
+    objective: float
+    reason: Reason  # pyright: ignore[reportInvalidTypeForm]
+    history: list[Line]
+
+
+class Header(Strict):
+    """All that a checkpoint holds beside arrays."""
+
+    population: Amount
+    personal: Amount
+    reason: Reason  # pyright: ignore[reportInvalidTypeForm]
+    history: list[Line]
+    restart: Amount
+    draws: tuple[Annotated[Amount, Le(624)], Annotated[Amount, Le(1)], float]
+    best: Ended | None
+    version: str
+    model: str
+    parameters: dict[str, Any]
+    chosen: tuple[Count, Count, Nonnegative, Nonnegative | None]
+    cohort: Sha256
+    settings: dict[str, Any] | None
+
+
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a file says of a fit between two rounds.
+    """A fit between two rounds, as read from a file.
 
     Attributes
     ----------
     content : dict
-        All that is not an array.
+        The header, see `Header`.
     arrays : dict of arrays
-        All that is.
+        The state of the fit.
     """
 
     content: dict[str, Any]
@@ -59,7 +98,7 @@ class Checkpoint:
 
     @property
     def settings(self) -> dict[str, Any] | None:
-        """What the command was told whose fit this is, if it was a command."""
+        """The options of the command that ran the fit; None if it was run from Python."""
         return self.content["settings"]
 
     @property
@@ -69,13 +108,46 @@ class Checkpoint:
 
 
 def read_checkpoint(path: Any) -> Checkpoint:
-    """Read what `fit_with_checkpoints` has written; raise `ModelFileError` where it is damaged."""
+    """Read a file that `fit_with_checkpoints` wrote; raise `ModelFileError` if it is damaged."""
     content, arrays = container.read(path, container.CHECKPOINT)
     with container.naming(path, container.CHECKPOINT):
-        CONTENT.check(content, "")
+        Header.model_validate_json(json.dumps(content))
         model = decode_model(content["model"], content["parameters"], arrays)
-        check_checkpoint(content, arrays, model)
-    return Checkpoint(content, arrays)
+        _check_sizes(content, arrays, model)
+        checkpoint = Checkpoint(content, arrays)
+        _unpack(checkpoint)
+    return checkpoint
+
+
+def _check_sizes(content: dict[str, Any], arrays: Arrays, model: BaseCDL) -> None:
+    """Raise `ValueError` where arrays do not agree in size with the header."""
+    needed = {"broadcast/dictionary": ("f", "K L P")}
+    n_atoms, length, *_ = content["chosen"]
+    n_channels = arrays["broadcast/dictionary"].shape[-1]
+    sizes = {"K": n_atoms, "L": length, "P": n_channels}
+    if content["best"] is not None:
+        best = under("best/results/", arrays)
+        needed["best/dictionary"] = ("f", "K L P")
+        needed |= {
+            f"best/results/{name}": kind
+            for name, kind in {
+                "params": ("f", "S K M"),
+                "counts": ("i", "S K"),
+                "subject": ("i", "E"),
+                "onset": ("i", "E"),
+                "atom": ("i", "E"),
+                "amplitude": ("f", "E"),
+                "error": ("f", "S"),
+            }.items()
+        }
+        sizes |= {
+            "S": len(best["counts"]),
+            "E": len(best["onset"]),
+            "M": model.resolve("transformation").n_params(length, n_channels),
+        }
+    check_shapes(arrays, needed, sizes)
+    if arrays["draws"].shape != (624,):
+        raise ValueError("`draws` is not the state of a generator")
 
 
 def fit_with_checkpoints(
@@ -102,7 +174,8 @@ def fit_with_checkpoints(
     report : function, optional
         Called as ``report(phase, round, objective)`` after each round.
     settings : dict, optional
-        What a command was told; it is kept in the checkpoint, and as ``model.settings_``.
+        Options of the command that runs the fit, kept in the checkpoint and as
+        ``model.settings_``.
     runtime : DaskRuntime or OutOfCore, optional
         Where to run, see `PerCDL.fit`. Where the state of the subjects is on disk, a checkpoint
         says where, and that folder stays until the fit is done, or until another fit has written
@@ -119,15 +192,14 @@ def fit_with_checkpoints(
         Where a checkpoint cannot be written; the fit goes on.
     """
     check_place(runtime)
-    cohort = model._check(cohort)
+    check_arguments(model)
+    cohort = as_any_cohort(cohort)
     identity = identify(cohort)
     moment, warned = None, []
     if resume is None:
         chosen = choose(model, cohort)
     else:
         _check_same(resume, model, identity)
-        with container.naming("What was resumed", container.CHECKPOINT):
-            check_against(cohort, resume.arrays)
         chosen = Choices(*resume.content["chosen"])
         moment = _unpack(resume)
 
@@ -151,7 +223,7 @@ def fit_with_checkpoints(
     watch = Watch(report, resumed=moment)
     if path is not None:
         watch = Watch(report, Path(path), save, moment)
-    model._learn(cohort, chosen, watch, runtime)
+    learn(model, cohort, chosen, watch, runtime)
     model.settings_ = settings
     return model
 
@@ -169,7 +241,7 @@ def _warn_once(path: Any, error: OSError, warned: list[OSError]) -> None:
 
 
 def identify(cohort: AnyCohort) -> str:
-    """Return a checksum of all samples, and of whose they are."""
+    """Return a checksum of all samples, subjects, channels and the sampling rate."""
     if isinstance(cohort, ShardedCohort):
         return cohort.fingerprint
     digest = hashlib.sha256(repr((cohort.subjects, cohort.channels, cohort.sfreq)).encode())
@@ -183,7 +255,7 @@ def _check_same(resume: Checkpoint, model: BaseCDL, identity: str) -> None:
     if resume.content["version"] != __version__:
         raise InvalidParameterError(
             f"The checkpoint was written by PerCDL {resume.content['version']}, and this is "
-            f"{__version__}. Resume with that version, or start anew."
+            f"{__version__}. Resume with that version, or start again."
         )
     arrays: Arrays = {}
     now, before = encode_parameters(model, arrays), resume.content["parameters"]
@@ -195,12 +267,12 @@ def _check_same(resume: Checkpoint, model: BaseCDL, identity: str) -> None:
         if not same and name not in MAY_DIFFER:
             raise InvalidParameterError(
                 f"The checkpoint is of a fit with `{name}={before.get(name)!r}`, not "
-                f"`{name}={now[name]!r}`. Resume with the same arguments, or start anew."
+                f"`{name}={now[name]!r}`. Resume with the same arguments, or start again."
             )
     if resume.content["cohort"] != identity:
         raise InvalidParameterError(
             "The checkpoint is of a fit to other recordings: some samples, subjects, channels or "
-            "the sampling rate differ. Resume with the same ones, or start anew."
+            "the sampling rate differ. Resume with the same ones, or start again."
         )
 
 
@@ -212,12 +284,12 @@ def pack_standing(standing: Standing, history: History) -> tuple[dict[str, Any],
         "reason": standing.reason.value,
         "history": [astuple(record) for record in history.records],
     }
-    told = standing.broadcast.to_arrays()
-    return content, {f"broadcast/{name}": value for name, value in told.items()}
+    arrays = standing.broadcast.to_arrays()
+    return content, {f"broadcast/{name}": value for name, value in arrays.items()}
 
 
 def unpack_standing(content: dict[str, Any], arrays: Arrays) -> tuple[Standing, History]:
-    """Read back what `pack_standing` has told."""
+    """Return the standing and the history that `pack_standing` packed."""
     standing = Standing(
         Broadcast(**under("broadcast/", arrays)),
         content["population"],
@@ -252,7 +324,6 @@ def _unpack(checkpoint: Checkpoint) -> Moment:
     best = None
     if content["best"] is not None:
         found = under("best/results/", arrays)
-        found.setdefault("error", np.full(len(found["counts"]), np.nan))
         best = End(
             arrays["best/dictionary"],
             content["best"]["objective"],
@@ -271,6 +342,6 @@ def _unpack(checkpoint: Checkpoint) -> Moment:
 
 
 def read_history(lines: list[list[Any]]) -> History:
-    """Return a history whose clock goes on where it stopped."""
+    """Return a history; its clock continues where it stopped."""
     records = [HalfStep(*line) for line in lines]
     return History(records, time.perf_counter() - (records[-1].seconds if records else 0))

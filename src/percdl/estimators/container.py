@@ -54,7 +54,7 @@ def write(path: Any, kind: str, content: dict[str, Any], arrays: Arrays) -> None
 
 
 def _in_order(file: bytes) -> bytes:
-    """Return the file with its metadata by name: safetensors shuffles it, anew for each file.
+    """Return the file with its metadata sorted by name: safetensors writes it in random order.
 
     A file begins with the length of its header, in eight bytes; the header is JSON, padded to a
     multiple of eight.
@@ -71,7 +71,7 @@ def read(path: Any, kind: str) -> tuple[dict[str, Any], Arrays]:
     """Return content and arrays of a file of this kind, whole and undamaged, or raise.
 
     What the content means, and whether the arrays agree with it, is for the caller to check: a
-    checksum tells damage, not forgery. Cost: one read of the file, and memory for about twice it.
+    checksum detects damage, not forgery. Cost: one read of the file, and memory for twice it.
     """
     with _opened(path, kind) as file:
         metadata = file.metadata() or {}
@@ -86,7 +86,7 @@ def read(path: Any, kind: str) -> tuple[dict[str, Any], Arrays]:
 
 
 def kind_of(path: Any) -> str | None:
-    """Return which kind of file this is; None where it is none of ours."""
+    """Return the kind of a file; None if PerCDL did not write it."""
     return _metadata(path).get("format")
 
 
@@ -96,7 +96,7 @@ def written_by(path: Any) -> str | None:
 
 
 def under(prefix: str, arrays: Arrays) -> Arrays:
-    """Return the arrays whose names begin so, by the rest of their names."""
+    """Return the arrays with a prefix, by the rest of their names."""
     return {name.removeprefix(prefix): x for name, x in arrays.items() if name.startswith(prefix)}
 
 
@@ -108,8 +108,8 @@ def naming(path: Any, kind: str) -> Iterator[None]:
     except ModelFileError:
         raise
     # Types of numbers that NumPy does not know are missing attributes of it.
-    except (SafetensorError, AttributeError, TypeError, ValueError, OverflowError) as error:
-        advice = NAMES[MODEL][1] if kind == MODEL else "Start that fit anew."
+    except (SafetensorError, AttributeError, LookupError, TypeError, ValueError) as error:
+        advice = NAMES[MODEL][1] if kind == MODEL else "Start that fit again."
         raise ModelFileError(
             f"{path} is not {NAMES[kind][0]}, or it is damaged ({error}).{_writer(path)} {advice}"
         ) from error
@@ -143,7 +143,7 @@ def _metadata(path: Any) -> dict[str, str]:
 
 
 def checksum(arrays: Arrays, content: str) -> str:
-    """Return the SHA-256 sum of all that a file says."""
+    """Return the SHA-256 sum of the content and the arrays of a file."""
     digest = hashlib.sha256(content.encode())
     for name in sorted(arrays):
         array = arrays[name]

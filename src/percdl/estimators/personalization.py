@@ -1,25 +1,31 @@
-"""What a dictionary says of some subjects."""
+"""Personalizations: subjects expressed with a dictionary."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from percdl.signals import AnyCohort
+from percdl.signals.reconstruction import normalized_reconstruction_error, rebuild
+
 if TYPE_CHECKING:
     from percdl.transforms import Transform
 
+# Recordings and personal atoms that are in memory together.
+REBUILT = 1024
 # Subjects whose atoms or warps are computed together.
 BATCH = 64
 
 
 @dataclass(frozen=True)
 class Personalization:
-    """What a frozen dictionary says of some subjects.
+    """Subjects expressed with a frozen dictionary.
 
     Attributes
     ----------
@@ -117,3 +123,28 @@ def in_batches(program: Callable[..., Any], *people: np.ndarray) -> np.ndarray:
         padded = [np.pad(x, ((0, n_missing), *((0, 0),) * (x.ndim - 1))) for x in some]
         results.append(np.asarray(program(*padded), float)[: len(some[0])])
     return np.concatenate(results)
+
+
+def explained_share(cohort: AnyCohort, found: Personalization) -> float:
+    """Return one minus the normalized reconstruction error (decision 12)."""
+    return 1 - normalized_reconstruction_error(cohort, rebuild_one_by_one(cohort, found))
+
+
+def rebuild_one_by_one(cohort: AnyCohort, found: Personalization) -> Iterator[np.ndarray]:
+    """Yield the recordings of the cohort that was personalized as the model sees them."""
+    position_of = {subject: s for s, subject in enumerate(found.subjects)}
+    # Events are in the order of the subjects.
+    positions = np.array([position_of[subject] for subject in found.events["subject"]], int)
+    records, first = iter(cohort), 0
+    while batch := list(islice(records, REBUILT)):
+        own = slice(first, first + len(batch))
+        events = found.events.iloc[slice(*np.searchsorted(positions, (own.start, own.stop)))]
+        atoms = personal_atoms(
+            found.transform,
+            found.dictionary,
+            found.params[own],
+            found.n_activations[own],
+            found.dtype,
+        )
+        yield from rebuild(batch, events, atoms)
+        first = own.stop

@@ -1,7 +1,7 @@
-"""Recordings whose results are doubtful although nothing failed, and the warnings that name them.
+"""Warnings that name recordings with doubtful results although nothing failed.
 
 All rules work on arrays over subjects. Single recordings are read only to estimate the period of
-at most `MOST_EXAMINED` people whose rhythm is in doubt.
+at most `MOST_EXAMINED` people with a doubtful rhythm.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     from percdl.algorithm.results import Results
     from percdl.algorithm.settings import Settings
 
-# Onsets are whole samples, and so are periods: what differs by so many may be equal.
+# Onsets are whole samples, and so are periods: a difference of up to 2 may be rounding.
 SLACK = 2
 # Periods of people vary from cycle to cycle; an interval within this share of a period meets it.
 MEETS = 0.05
-# Back to back throughout: at least this share of at least so many gaps has no room for a sample.
+# Back to back throughout: at least this share of the gaps has no room for a sample; with fewer
+# gaps the share is not estimated.
 THROUGHOUT, FEWEST_GAPS = 0.9, 5
 # The units that are mixed up most often and differ least are g and m/s^2, by a factor of 9.8.
 LARGE = 8.0
@@ -35,7 +36,7 @@ LARGE = 8.0
 OUTSIDE, FAR_OUT, FEWEST_PEOPLE = 1.5, 3.0, 5
 # Whoever is explained this well is not in doubt, even where others are explained still better.
 WELL_EXPLAINED = 0.8
-# People whose period is estimated; and people like any others, with whom they are compared.
+# Number of people examined, and of ordinary people they are compared with.
 MOST_EXAMINED, N_ORDINARY = 8, 5
 MOST_NAMED = 5
 
@@ -71,8 +72,8 @@ KINDS = {
     ),
     "alone": Kind(
         "There is only one recording",
-        "The common atom is this person's own, and the parameters compare with nobody. Fit "
-        "several people together, or use PopCDL for a recording alone.",
+        "The common atom is this person's own, and nobody to compare it with. Fit several "
+        "people together, or use PopCDL for a single recording.",
         SingleSubjectWarning,
     ),
 }
@@ -94,7 +95,7 @@ def find_suspects(
     error: Float[np.ndarray, " S"],
     fitted: bool,
 ) -> pd.DataFrame:
-    """Return whose results are doubtful and why: columns subject, kind and message.
+    """Return the subjects with doubtful results, and why: columns subject, kind and message.
 
     A channel that is constant in all recordings is one row, with an empty subject.
 
@@ -161,7 +162,7 @@ def _wrong_rates(
 ) -> Iterator[tuple[int, str]]:
     """Yield people whose activations come at the pace of the atom, or miss cycles in between.
 
-    With several atoms, or with overlap, the gaps between onsets do not tell.
+    With several atoms, or with overlap, the gaps between onsets are not informative.
     """
     if settings.n_atoms > 1 or settings.overlaps:
         return
@@ -208,7 +209,7 @@ def measure_rhythm(
 def _usual_cycles(cohort: AnyCohort, interval: np.ndarray, known: np.ndarray) -> float:
     """Return how many periods an interval has as a rule: one atom may be meant to hold two steps.
 
-    One where there are too few people to tell.
+    Returns 1 if there are too few people.
     """
     if len(known) < FEWEST_PEOPLE:
         return 1.0
@@ -231,7 +232,7 @@ def _periods(cohort: AnyCohort, positions: list[int]) -> Float[np.ndarray, " n"]
 def _fence(error: Float[np.ndarray, " S"], width: float) -> float:
     """Return the error above which a recording is explained worse than the others.
 
-    Tukey's fence for the log odds of the error, whose spread does not depend on its size.
+    Tukey's fence for the log odds of the error; their spread does not depend on its size.
     """
     known = error[np.isfinite(error)].clip(1e-9, 1 - 1e-9)
     if len(known) < FEWEST_PEOPLE:

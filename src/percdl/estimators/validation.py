@@ -1,4 +1,4 @@
-"""Checks at the door: every complaint names the subject or the argument, and says what to do."""
+"""Checks of arguments and recordings; messages name the subject or argument and what to do."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def check_arguments(model: BaseCDL) -> None:
 
 
 def warn_inactive(n_activations: np.ndarray, cohort: AnyCohort) -> None:
-    """Warn of atoms that nobody uses and of subjects without activations (decision 11)."""
+    """Warn of unused atoms and of subjects without activations (decision 11)."""
     unused = np.flatnonzero(n_activations.sum(0) == 0)
     if unused.size:
         warnings.warn(

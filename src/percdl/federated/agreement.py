@@ -11,13 +11,12 @@ from pydantic import ConfigDict, Field
 from percdl import __version__
 from percdl.algorithm.results import Results
 from percdl.algorithm.settings import Huber, Settings
-from percdl.estimators.automatic import Choices
 from percdl.estimators.base import BaseCDL
 from percdl.estimators.checkpoint import read_history
-from percdl.estimators.model_contents import arrays_of
+from percdl.estimators.fitting import End, adopt
+from percdl.estimators.modelfile import array_names, decode_model, encode_parameters
 from percdl.estimators.motif import Motif
-from percdl.estimators.persistence import decode_model, encode_parameters
-from percdl.estimators.restarts import End
+from percdl.estimators.start import Choices, make_settings
 from percdl.estimators.validation import check_arguments
 from percdl.exceptions import FederationError, InvalidParameterError, ModelFileError
 from percdl.federated.identities import FEWEST_SITES
@@ -32,7 +31,6 @@ from percdl.federated.messages import (
     parse,
 )
 from percdl.federated.privacy import Privacy, check_private
-from percdl.signals.contents import check_arrays
 
 _NUMBERS = ("n_atoms", "atom_length", "penalty")
 
@@ -115,7 +113,8 @@ class Agreement(Strict):
         """Return the estimator, not fitted."""
         try:
             model = decode_model(self.model, self.parameters, self.arrays)
-            check_arrays(self.arrays, arrays_of(self.parameters))  # and no others
+            if self.arrays.keys() != array_names(self.parameters):
+                raise ValueError("it comes with other arrays than it names")
         except (KeyError, TypeError, ValueError) as error:
             raise FederationError(
                 f"percdl {__version__} does not know the model of the agreement ({error!r}). "
@@ -244,13 +243,13 @@ def choices_of(model: BaseCDL) -> Choices:
 
 def settings_of(model: BaseCDL, source: Any) -> Settings:
     """Return the settings of a fit to recordings of a source."""
-    return model._settings(source, choices_of(model))
+    return make_settings(model, source, choices_of(model))
 
 
 def fitted_model(terms: Terms, end: End, source: Any) -> BaseCDL:
     """Return the model of a run, fitted, with the subjects of a source."""
     model = terms.agreement.make_model()
-    model._adopt(end, choices_of(model), source, terms.make_settings())
+    adopt(model, end, choices_of(model), source, terms.make_settings())
     return model
 
 

@@ -15,7 +15,7 @@ from percdl.algorithm.shapes import broadcast_shapes
 from percdl.algorithm.standing import Standing
 from percdl.estimators import container
 from percdl.estimators.checkpoint import pack_standing, unpack_standing
-from percdl.estimators.restarts import End
+from percdl.estimators.fitting import End
 from percdl.exceptions import FederationError, InvalidParameterError, ModelFileError
 from percdl.federated.agreement import Agreement, Terms, end_content, make_end, no_results
 from percdl.federated.coordinator import Audit, Coordinator, Patience

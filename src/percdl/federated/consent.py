@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from percdl import __version__
-from percdl.estimators.automatic import choose
 from percdl.estimators.checkpoint import identify
+from percdl.estimators.start import choose
 from percdl.estimators.validation import check_samples
 from percdl.exceptions import FederationError
 from percdl.federated.agreement import Agreement, Terms

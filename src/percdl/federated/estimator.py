@@ -18,8 +18,8 @@ from percdl.algorithm.history import History, StopReason
 from percdl.algorithm.loop import Runtime, run_percdl
 from percdl.algorithm.standing import Standing
 from percdl.estimators.base import BaseCDL
-from percdl.estimators.persistence import load
-from percdl.estimators.restarts import End
+from percdl.estimators.fitting import End
+from percdl.estimators.modelfile import load
 from percdl.exceptions import InvalidParameterError, NoActivationWarning
 from percdl.federated.agreement import Agreement, end_content, fitted_model, no_results, propose
 from percdl.federated.checkpoint import FederatedCheckpoint, read_checkpoint, write_checkpoint

@@ -26,7 +26,7 @@ from percdl.algorithm.local import Site
 from percdl.algorithm.settings import Settings
 from percdl.algorithm.shapes import personal_shapes
 from percdl.estimators.base import BaseCDL
-from percdl.estimators.first_dictionary import check_atoms, given_atoms
+from percdl.estimators.start import check_atoms, given_atoms
 from percdl.exceptions import InvalidParameterError
 from percdl.federated.agreement import settings_of
 from percdl.federated.messages import checksum

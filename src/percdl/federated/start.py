@@ -18,11 +18,11 @@ import numpy as np
 from percdl.algorithm.exchange import Broadcast
 from percdl.algorithm.server import population_update
 from percdl.algorithm.settings import Settings
-from percdl.estimators.automatic import by_power
 from percdl.estimators.base import BaseCDL
-from percdl.estimators.first_dictionary import (
+from percdl.estimators.start import (
     MOST_LENGTHS,
     MOST_RECORDINGS,
+    by_power,
     check_atoms,
     given_atoms,
 )

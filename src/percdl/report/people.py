@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from percdl.analysis import Deviation, measure_deviation, measure_regularity
+from percdl.estimators.start import make_settings
 from percdl.estimators.suspects import find_suspects
 from percdl.exceptions import InvalidParameterError
 from percdl.signals import Cohort
@@ -90,7 +91,7 @@ class People:
         events, model = self.found.events, self.model
         return find_suspects(
             self.cohort,
-            model._settings(self.cohort),
+            make_settings(model, self.cohort),
             pd.Index(self.cohort.subjects).get_indexer(events["subject"].to_numpy(str)),
             events["onset_sample"].to_numpy(int),
             self.errors,

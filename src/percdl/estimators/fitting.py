@@ -1,26 +1,37 @@
-"""The fit from each of several first dictionaries; the lowest objective wins."""
+"""Fitting and personalizing: the runs of the algorithm, and what a model keeps of them."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 from sklearn.utils import check_random_state
 
 from percdl.algorithm.history import History, StopReason
-from percdl.algorithm.loop import run_percdl
+from percdl.algorithm.loop import run_frozen, run_percdl
 from percdl.algorithm.results import Results
 from percdl.algorithm.settings import Settings
 from percdl.algorithm.standing import Standing, begin
-from percdl.estimators.first_dictionary import revive_atoms
-from percdl.estimators.validation import check_samples, warn_offset
+from percdl.estimators.personalization import Personalization
+from percdl.estimators.start import (
+    Choices,
+    Source,
+    first_dictionary,
+    make_settings,
+    revive_atoms,
+)
+from percdl.estimators.suspects import warn_suspects
+from percdl.estimators.validation import check_samples, overflow, warn_inactive, warn_offset
+from percdl.exceptions import NoActivationWarning, NumericalError
 from percdl.runtimes.hosting import host_fit
 from percdl.runtimes.protocol import HostedFit, Place
-from percdl.signals import AnyCohort
+from percdl.signals import AnyCohort, Cohort
 
 if TYPE_CHECKING:
     from percdl.estimators.base import BaseCDL
@@ -52,7 +63,7 @@ class Moment:
     best : End or None
         The best of the runs before.
     site : dict of arrays
-        The state of the subjects; none at the end of a fit, which ``best`` tells all about.
+        The state of the subjects; empty at the end of a fit, when ``best`` holds the result.
     """
 
     restart: int
@@ -65,7 +76,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class Watch:
-    """Who is told of a fit, and where it starts.
+    """The callbacks of a fit, and where it starts.
 
     ``save(take)`` is called after each round, then ``report(phase, round, objective)``; once
     more at the end. It writes the moment that ``take()`` returns to ``path``, and returns whether
@@ -114,7 +125,7 @@ def run_restarts(
 def _run_restarts(
     model: BaseCDL, cohort: AnyCohort, settings: Settings, watch: Watch, runtime: HostedFit
 ) -> tuple[End, bool]:
-    """Return the best end, and whether nobody needs the state of the subjects any more."""
+    """Return the best end, and whether the state of the subjects can be deleted."""
     rng = check_random_state(model.random_state)
     revive = None  # a dictionary that was given is not meddled with
     if isinstance(model.init, str):
@@ -131,7 +142,7 @@ def _run_restarts(
             history, start, resumed = resumed.history, resumed.standing, None
         else:
             history = History()
-            start = model._first_dictionary(cohort, settings, rng, restart)
+            start = first_dictionary(model.init, cohort, settings, rng, restart)
 
         def save(standing: Standing, restart=restart, history=history, best=best) -> None:
             if watch.path is not None:
@@ -159,3 +170,87 @@ def _with_site(moment: Moment, runtime: HostedFit, path: Path) -> Moment:
 
 def _draws(rng: np.random.RandomState) -> tuple:
     return tuple(rng.get_state(legacy=True))
+
+
+def learn(
+    model: BaseCDL,
+    cohort: AnyCohort,
+    chosen: Choices,
+    watch: Watch,
+    runtime: Place | None = None,
+) -> BaseCDL:
+    """Fit a model with hyper-parameters that are numbers, and return it."""
+    settings, name = make_settings(model, cohort, chosen), type(model).__name__
+    try:
+        end = run_restarts(model, cohort, settings, watch, runtime)
+    except NumericalError as error:
+        # The rounds only see sums, so the offending recording is found here.
+        raise overflow(np.nan, cohort, settings.dtype, name) from error
+    adopt(model, end, chosen, cohort, settings)
+    if model.n_activations_.any():
+        warn_inactive(model.n_activations_, cohort)
+    else:
+        model.stop_reason_ = StopReason.NO_ACTIVATIONS.value
+        warnings.warn(model.stop_reason_, NoActivationWarning, stacklevel=3)
+    model.suspects_ = warn_suspects(cohort, settings, end.results, fitted=True)
+    return model
+
+
+def adopt(model: BaseCDL, end: End, chosen: Choices, source: Source, settings: Settings) -> None:
+    """Give a model the results of a fit, wherever it was run."""
+    model.dictionary_ = end.dictionary
+    model.n_atoms_, model.atom_length_, model.penalty_, model.huber_delta_ = chosen
+    found = collect(end.dictionary, source, settings, end.results)
+    model.params_, model.events_ = found.params, found.events
+    model.n_activations_ = found.n_activations
+    model.settings_ = model.suspects_ = None
+    vars(model).pop("personalization_", None)  # a cached property
+    model.history_ = pd.DataFrame([asdict(record) for record in end.history.records])
+    model.objective_, model.stop_reason_ = end.objective, end.stop_reason.value
+    model.subjects_ = source.subjects
+    model.recordings_ = source if isinstance(source, Cohort) else None
+    model.channels_, model.units_, model.sfreq_ = source.channels, source.units, source.sfreq
+    model.n_channels_, model.processing_ = source.n_channels, source.processing
+
+
+def express(model: BaseCDL, cohort: AnyCohort, runtime: Place | None = None) -> Personalization:
+    """Express recordings with the dictionary of a fitted model."""
+    settings = make_settings(model, cohort)
+    results = run_on_frozen(model, cohort, settings, runtime)
+    found = collect(model.dictionary_, cohort, settings, results)
+    warn_inactive(found.n_activations, cohort)
+    return replace(found, suspects=warn_suspects(cohort, settings, results, fitted=False))
+
+
+def run_on_frozen(
+    model: BaseCDL, cohort: AnyCohort, settings: Settings, runtime: Place | None = None
+) -> Results:
+    """Return codes and parameters of recordings, with the dictionary as it is."""
+    hosted, name = host_fit(runtime, cohort, settings, settings.chunk_rows), type(model).__name__
+    try:
+        check_samples(cohort)
+        warn_offset(cohort, settings.dtype, name)
+        sums = run_frozen(hosted, settings, model.dictionary_)
+        if not np.isfinite(sums.objective):
+            raise overflow(sums.objective, cohort, settings.dtype, name)
+        return hosted.results()
+    finally:
+        hosted.close()
+
+
+def collect(
+    dictionary: np.ndarray, source: Source, settings: Settings, results: Results
+) -> Personalization:
+    """Turn results into tables; parameters of absent atoms become NaN (decision 11)."""
+    results.params[results.counts == 0] = np.nan
+    events = pd.DataFrame(
+        {
+            "subject": pd.array(list(source.subjects), dtype="str").take(results.subject),
+            "atom": results.atom.astype(int),
+            "onset_sample": results.onset.astype(int),
+            "onset_seconds": results.onset / source.sfreq,
+            "amplitude": results.amplitude,
+        }
+    )
+    model = (settings.transform, dictionary, settings.dtype)
+    return Personalization(results.params, events, results.counts, source.subjects, *model)

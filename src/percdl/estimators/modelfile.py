@@ -1,30 +1,24 @@
-"""Model files: data, never code."""
+"""Model files: one header in JSON, checked by its schema, and arrays; never code."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import fields
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from pydantic import BaseModel, ConfigDict
 
 from percdl.algorithm.settings import Algorithm, Huber
 from percdl.estimators import container
 from percdl.estimators.base import BaseCDL
-from percdl.estimators.model_contents import (
-    CONTENT,
-    MODEL_NAMES,
-    arrays_of,
-    check_model,
-)
 from percdl.estimators.motif import Motif
 from percdl.estimators.percdl import IndCDL, PerCDL, PopCDL
 from percdl.estimators.validation import check_arguments
 from percdl.exceptions import ModelFileError
-from percdl.parameters import check_types, parameters_of
+from percdl.parameters import Count, Nonnegative, Positive, check_types, parameters_of
 from percdl.signals.coerce import SupportsArray
-from percdl.signals.contents import check_arrays
 from percdl.steps.coders import L0Coder, L1Coder
 from percdl.transforms import (
     Compose,
@@ -38,6 +32,10 @@ from percdl.transforms import (
     Transform,
 )
 
+Arrays = dict[str, np.ndarray]
+
+MODELS: dict[str, type[BaseCDL]] = {m.__name__: m for m in (PerCDL, PopCDL, IndCDL)}
+# The classes that arguments may be of; names in a file select from this table, nothing more.
 CLASSES: dict[str, Any] = {
     cls.__name__: cls
     for cls in (
@@ -45,6 +43,23 @@ CLASSES: dict[str, Any] = {
         Algorithm, Huber, Motif,
     )
 }  # fmt: skip
+# Columns of the tables: texts are in the header, numbers among the arrays.
+COLUMNS = {
+    "events_": ("subject", "atom", "onset_sample", "onset_seconds", "amplitude"),
+    "history_": ("phase", "round", "step", "objective", "seconds"),
+}
+SHAPES = {
+    "dictionary_": ("f", "K L P"),
+    "params_": ("f", "S K M"),
+    "n_activations_": ("i", "S K"),
+    "events_/atom": ("i", "E"),
+    "events_/onset_sample": ("i", "E"),
+    "events_/onset_seconds": ("f", "E"),
+    "events_/amplitude": ("f", "E"),
+    "history_/round": ("i", "H"),
+    "history_/objective": ("f", "H"),
+    "history_/seconds": ("f", "H"),
+}
 SAME_SINCE_0_1 = (
     "n_atoms", "atom_length", "penalty", "init", "n_restarts", "dtype", "random_state", "progress",
 )  # fmt: skip
@@ -53,32 +68,59 @@ RENAMED_SINCE_0_1 = {
     "n_perso": "personal_rounds",
     "n_solver_steps": "solver_steps",
 }
-MODELS: dict[str, type[BaseCDL]] = {m.__name__: m for m in (PerCDL, PopCDL, IndCDL)}
-ARRAYS = ("dictionary_", "params_", "n_activations_")
-TABLES = ("events_", "history_")
-TEXTS = (
-    "objective_", "stop_reason_", "huber_delta_", "n_atoms_", "atom_length_", "penalty_",
-    "subjects_", "channels_", "units_", "sfreq_", "n_channels_", "processing_",
-)  # fmt: skip
+
+
+class Strict(BaseModel):
+    """A part of a header: names and types as declared, and no others."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+
+class Fitted(Strict):
+    """The attributes of a fitted model that are not arrays."""
+
+    objective_: float
+    stop_reason_: str
+    huber_delta_: Nonnegative | None
+    n_atoms_: Count
+    atom_length_: Count
+    penalty_: Nonnegative
+    subjects_: list[str]
+    channels_: list[str]
+    units_: list[str]
+    sfreq_: Positive
+    n_channels_: Count
+    processing_: list[str] | None = None  # unknown in files of early versions
+
+
+class Header(Strict):
+    """All that a model file holds beside arrays."""
+
+    model: Literal["PerCDL", "PopCDL", "IndCDL"]
+    parameters: dict[str, Any]
+    tables: dict[Literal["events_", "history_"], dict[str, list[str] | None]]
+    fitted: Fitted
+    settings: dict[str, Any] | None = None
 
 
 def save(model: BaseCDL, path: Any) -> None:
     """Write a fitted model; an existing file is replaced at once or not at all."""
-    arrays = {name: np.ascontiguousarray(getattr(model, name)) for name in ARRAYS}
-    tables: dict[str, dict[str, Any]] = {}
-    for table in TABLES:
-        tables[table] = {}
-        for column, values in getattr(model, table).items():
-            if pd.api.types.is_numeric_dtype(values):
+    arrays = {
+        name: np.ascontiguousarray(getattr(model, name)) for name in SHAPES if "/" not in name
+    }
+    tables: dict[str, dict[str, Any]] = {table: {} for table in COLUMNS}
+    for table, columns in COLUMNS.items():
+        for column in columns:
+            values = getattr(model, table)[column]
+            is_number = f"{table}/{column}" in SHAPES
+            tables[table][column] = None if is_number else values.astype(str).tolist()
+            if is_number:
                 arrays[f"{table}/{column}"] = np.ascontiguousarray(values)
-                tables[table][column] = None
-            else:
-                tables[table][column] = values.astype(str).tolist()
     content = {
         "model": type(model).__name__,
         "parameters": encode_parameters(model, arrays),
         "tables": tables,
-        "fitted": {name: getattr(model, name) for name in TEXTS},
+        "fitted": {name: getattr(model, name) for name in Fitted.model_fields},
         "settings": model.settings_,
     }
     try:
@@ -86,7 +128,7 @@ def save(model: BaseCDL, path: Any) -> None:
     except (TypeError, ValueError) as error:
         raise ModelFileError(
             f"The model was changed after its fit, and would not load again ({error}). Nothing is "
-            "written. Fit it anew."
+            "written. Fit it again."
         ) from error
     container.write(path, container.MODEL, content, arrays)
 
@@ -123,46 +165,94 @@ def load(path: Any) -> Any:
         return _rebuild(content, arrays)
 
 
-def _rebuild(content: Any, arrays: dict[str, np.ndarray]) -> BaseCDL:
-    """Make a model of what a file holds, all of which is checked before any of it is used."""
-    CONTENT.check(content, "")
-    model = decode_model(content["model"], content["parameters"], arrays)
-    check_model(content, arrays, model)
-    for name in ARRAYS:
-        setattr(model, name, arrays[name])
-    for table in TABLES:
+def _rebuild(content: dict[str, Any], arrays: Arrays) -> BaseCDL:
+    """Make a model of the content of a file."""
+    header = Header.model_validate(content)
+    model = decode_model(header.model, header.parameters, arrays)
+    _check_sizes(header, arrays, model)
+    for name in SHAPES:
+        if "/" not in name:
+            setattr(model, name, arrays[name])
+    for table, columns in COLUMNS.items():
+        texts = header.tables[table]  # pyright: ignore[reportArgumentType]
         data = {
-            column: arrays[f"{table}/{column}"] if texts is None else pd.Series(texts, dtype=str)
-            for column, texts in content["tables"][table].items()
+            column: arrays[f"{table}/{column}"]
+            if f"{table}/{column}" in SHAPES
+            else pd.Series(texts[column], dtype=str)
+            for column in columns
         }
         setattr(model, table, pd.DataFrame(data))
-    # Files from before processing was recorded do not know of it, nor of settings.
-    model.settings_ = content.get("settings")
-    fitted = {"processing_": None, **content["fitted"]}
-    for name in TEXTS:
-        value = fitted[name]
+    model.settings_ = header.settings
+    for name, value in header.fitted:
         setattr(model, name, tuple(value) if isinstance(value, list) else value)
     return model
 
 
-def decode_model(name: str, parameters: dict[str, Any], arrays: dict[str, np.ndarray]) -> BaseCDL:
+def _check_sizes(header: Header, arrays: Arrays, model: BaseCDL) -> None:
+    """Raise `ValueError` where arrays, lists and the header do not agree in size."""
+    fitted, tables = header.fitted, header.tables
+    length, n_channels = fitted.atom_length_, fitted.n_channels_
+    sizes = {
+        "K": fitted.n_atoms_,
+        "L": length,
+        "P": n_channels,
+        "S": len(fitted.subjects_),
+        "M": model.resolve("transformation").n_params(length, n_channels),
+        "E": len(tables["events_"].get("subject") or ()),
+        "H": len(tables["history_"].get("phase") or ()),
+    }
+    check_shapes(arrays, SHAPES, sizes)
+    if arrays.keys() != SHAPES.keys() | array_names(header.parameters):
+        raise ValueError("it holds other arrays than a model has")
+    if not len(fitted.channels_) == len(fitted.units_) == n_channels:
+        raise ValueError(f"`channels_` and `units_` are not of {n_channels} channels")
+    if len(tables["history_"].get("step") or ()) != sizes["H"]:
+        raise ValueError("the columns of `history_` are of different lengths")
+    if not {*(tables["events_"].get("subject") or ())} <= {*fitted.subjects_}:
+        raise ValueError("`events_` names a subject that is not in `subjects_`")
+
+
+def check_shapes(
+    arrays: Arrays, needed: dict[str, tuple[str, str]], sizes: dict[str, int]
+) -> None:
+    """Raise `ValueError` where an array is missing or has another kind or shape.
+
+    ``needed`` gives the kind ("f" or "i") and the axes of each array, ``sizes`` the known sizes.
+    """
+    for name, (kind, axes) in needed.items():
+        if name not in arrays:
+            raise ValueError(f"`{name}` is missing")
+        array, shape = arrays[name], tuple(sizes[axis] for axis in axes.split())
+        if array.dtype.kind != kind or array.shape != shape:
+            raise ValueError(f"`{name}` is {array.dtype} {array.shape}, not {kind} {shape}")
+
+
+def array_names(parameters: dict[str, Any]) -> set[str]:
+    """Return the names of the arrays that the arguments of a constructor refer to."""
+    return {
+        value["array"]
+        for value in parameters.values()
+        if isinstance(value, dict) and value.keys() == {"array"}
+    }
+
+
+def decode_model(name: str, parameters: dict[str, Any], arrays: Arrays) -> BaseCDL:
     """Return the estimator, not fitted, with the arguments that `encode_parameters` has written.
 
-    Anything else is a `ValueError`: names select from the tables of this file, nothing more.
+    Anything else is a `ValueError`.
     """
-    MODEL_NAMES.check(name, "model")
+    if name not in MODELS:
+        raise ValueError(f"{name!r} is not the name of a model")
     parameters = upgrade(parameters)
-    needed = arrays_of(parameters)
-    check_arrays({own: x for own, x in arrays.items() if own in needed}, needed)
     unknown = parameters.keys() - {known.name for known in parameters_of(MODELS[name])}
     if unknown:
         raise ValueError(f"`{name}` has no argument `{min(unknown)}`")
-    model = MODELS[name](**{k: _decode(v, arrays) for k, v in parameters.items()})
+    model = MODELS[name](**{k: _decode(k, v, arrays) for k, v in parameters.items()})
     check_arguments(model)
     return model
 
 
-def encode_parameters(model: BaseCDL, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+def encode_parameters(model: BaseCDL, arrays: Arrays) -> dict[str, Any]:
     """Write all arguments of the constructor as JSON; arrays go among the tensors."""
     return {k: _encode(k, v, arrays) for k, v in model.get_params(deep=False).items()}
 
@@ -201,7 +291,7 @@ def _upgrade_value(value: Any) -> Any:
     return {{"transform": "class", "coder": "class"}.get(k, k): v for k, v in value.items()}
 
 
-def _encode(name: str, value: Any, arrays: dict[str, np.ndarray]) -> Any:
+def _encode(name: str, value: Any, arrays: Arrays) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     if value is None or isinstance(value, (bool, int, float, str)):
@@ -229,14 +319,17 @@ def _encode(name: str, value: Any, arrays: dict[str, np.ndarray]) -> Any:
     )
 
 
-def _decode(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+def _decode(name: str, value: Any, arrays: Arrays) -> Any:
     if isinstance(value, list):
-        return [_decode(one, arrays) for one in value]
+        return [_decode(name, one, arrays) for one in value]
     if not isinstance(value, dict):
         return value
-    if value.keys() == {"array"}:
-        return arrays[value["array"]]
-    arguments = {name: _decode(one, arrays) for name, one in value.items()}
+    if value == {"array": f"parameter/{name}"}:
+        array = arrays.get(f"parameter/{name}")
+        if array is None or array.dtype.kind not in "biuf":
+            raise ValueError(f"`parameter/{name}` is not an array of real numbers")
+        return array
+    arguments = {own: _decode(own, one, arrays) for own, one in value.items()}
     name = arguments.pop("class", None)
     if name not in CLASSES:
         raise ValueError(f"{name!r} is not among the classes that files hold")

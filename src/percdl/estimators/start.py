@@ -1,0 +1,355 @@
+"""Where a fit starts: hyper-parameters as numbers, and the first dictionary."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from percdl.algorithm.chunks import Chunk, bucket_length, fill
+from percdl.algorithm.magnitude import choose_unit
+from percdl.algorithm.settings import Huber, Settings
+from percdl.estimators.hyperparameters import SHORTEST
+from percdl.estimators.motif import Motif
+from percdl.estimators.validation import check_lengths, check_samples
+from percdl.exceptions import InvalidParameterError, InvalidRecordingError
+from percdl.parameters import in_samples, share_of
+from percdl.signals import AnyCohort
+from percdl.steps.coders import L0Coder
+
+if TYPE_CHECKING:
+    from percdl.estimators.base import BaseCDL
+    from percdl.steps.types import Signals
+
+# Largest number of recordings used to estimate the period.
+MOST_PERIODS = 512
+# An atom counts if it explains at least this share of what the first one explains.
+WORTH, MOST_ATOMS = 0.25, 4
+# Data-driven initialization looks at this many recordings, and this many atom lengths of each.
+MOST_RECORDINGS, MOST_LENGTHS = 32, 40
+# Share of the candidates that a restart knows.
+RESTART_SHARE = 0.25
+_ALLOWED = "'auto', an array (n_atoms, atom_length, n_channels), a Motif or a list of Motif"
+# Of a recording's root mean square. A residual as large as the signal itself is an artefact;
+# smaller shares take the misfit of the first rounds for artefacts, too.
+SHARE = 1.0
+
+
+@runtime_checkable
+class Source(Protocol):
+    """Who was recorded and how; a cohort is one, and so is what sites of a federation agree on."""
+
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        """Names of the subjects, if known."""
+        ...
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """Names of the channels."""
+        ...
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """Unit of each channel."""
+        ...
+
+    @property
+    def n_channels(self) -> int:
+        """P, the number of channels."""
+        ...
+
+    @property
+    def sfreq(self) -> float:
+        """Samples per second."""
+        ...
+
+    @property
+    def processing(self) -> tuple[str, ...]:
+        """What was done to the recordings."""
+        ...
+
+
+class Choices(NamedTuple):
+    """The hyper-parameters of a fit, as numbers."""
+
+    n_atoms: int
+    atom_length: int
+    penalty: float
+    huber_delta: float | None = None
+
+
+def make_settings(model: BaseCDL, source: Source, chosen: Choices | None = None) -> Settings:
+    """Return the problem and the algorithm of a model; of a fitted one by default."""
+    chosen = chosen or Choices(
+        model.n_atoms_, model.atom_length_, model.penalty_, model.huber_delta_
+    )
+    coder = model.resolve("coder")
+    if isinstance(coder, L0Coder):
+        coder = coder.at_rate(source.sfreq)
+    return Settings(
+        transform=model.resolve("transformation"),
+        atom_length=int(chosen.atom_length),
+        n_atoms=int(chosen.n_atoms),
+        n_channels=source.n_channels,
+        penalty=float(chosen.penalty),
+        delta=chosen.huber_delta,
+        coder=coder,
+        dtype=model.dtype,
+        **asdict(model.resolve("algorithm")),
+    )
+
+
+def choose(model: BaseCDL, cohort: AnyCohort) -> Choices:
+    """Return the numbers a model works with; those not given are chosen in turn."""
+    length, share = model.atom_length, share_of(model.penalty)
+    is_chosen = model.penalty == "auto" or share is not None
+    chosen = Choices(
+        n_atoms=1 if model.n_atoms == "auto" else int(model.n_atoms),
+        atom_length=0 if length == "auto" else _length_in_samples(length, cohort.sfreq),
+        penalty=0.0 if is_chosen else float(model.penalty),
+        huber_delta=choose_delta(model.loss, cohort),
+    )
+    rng = check_random_state(model.random_state)
+    if length == "auto":
+        check_lengths(cohort, SHORTEST, type(model).__name__)
+        check_samples(cohort)
+        chosen = chosen._replace(atom_length=choose_length(cohort, model.init))
+    check_lengths(cohort, chosen.atom_length, type(model).__name__)
+    if model.n_atoms == "auto" or is_chosen:
+        check_samples(cohort)
+    if model.n_atoms == "auto":
+        free = make_settings(model, cohort, chosen._replace(penalty=0.0))
+        chosen = chosen._replace(n_atoms=choose_n_atoms(cohort, free, model.init, rng))
+    if is_chosen:
+        free = make_settings(model, cohort, chosen._replace(penalty=0.0))
+        dictionary = first_dictionary(model.init, cohort, free, rng)
+        chosen = chosen._replace(penalty=choose_penalty(cohort, free, dictionary, share, rng))
+    return chosen
+
+
+def _length_in_samples(length: int | str, sfreq: float) -> int:
+    n_samples = in_samples(length, sfreq)
+    if n_samples < SHORTEST:
+        raise InvalidParameterError(
+            f"`atom_length={length!r}` is {n_samples} sample(s) at {sfreq:g} Hz, but an atom has "
+            f"at least {SHORTEST}. Plain arrays count as 1 Hz: wrap them, "
+            "`Cohort.from_arrays(X, sfreq=...)`, or give a number of samples."
+        )
+    return n_samples
+
+
+def choose_length(cohort: AnyCohort, init: Any) -> int:
+    """Return the length of a given first dictionary, or one that suits the periods."""
+    from percdl.steps.period import agree_on_length, estimate_periods
+
+    given = given_atoms(init)
+    if isinstance(given, np.ndarray):
+        return given.shape[1]
+    ranks = by_power(cohort)
+    looked_at = ranks[np.linspace(0, len(ranks) - 1, min(len(ranks), MOST_PERIODS)).astype(int)]
+    length = agree_on_length(estimate_periods([cohort[i].values for i in looked_at]).period)
+    if length is None or length < SHORTEST:
+        raise InvalidRecordingError(
+            '`atom_length="auto"`: the recordings do not repeat themselves, so they have no '
+            "period. Set `atom_length` to the duration of the pattern, in samples."
+        )
+    return length
+
+
+def choose_n_atoms(
+    cohort: AnyCohort, settings: Settings, init: Any, rng: np.random.RandomState
+) -> int:
+    """Return how many atoms are given, or are worth it: the next explains too little."""
+    from percdl.steps.initialization import mean_shares
+
+    given = given_atoms(init)
+    if given is not None:
+        return len(given)
+    sample = draw_sample(cohort, settings, rng)
+    found = find_segments(sample, MOST_ATOMS, rng)
+    nested = np.tril(np.ones((MOST_ATOMS, MOST_ATOMS)))[..., None, None] * found
+    price, coder = sample.settings.penalty, settings.disjoint_coder
+    shares = mean_shares(sample.signals, nested.astype(found.dtype), price, coder)
+    added = np.diff(shares, prepend=0)
+    return int(np.argmax(np.append(added[1:] < WORTH * added[0], True))) + 1
+
+
+def choose_penalty(
+    cohort: AnyCohort,
+    settings: Settings,
+    dictionary: np.ndarray,
+    ratio: float | None,
+    rng: np.random.RandomState,
+) -> float:
+    """Return the penalty by BIC, or a ratio of the largest useful one."""
+    from percdl.steps import penalty
+    from percdl.steps.cdu import normalize
+
+    atoms = normalize(dictionary).astype(settings.dtype)
+    signals, _, unit = draw_sample(cohort, settings, rng)
+    if ratio is None:
+        price = penalty.choose_penalty(signals, atoms, settings.disjoint_coder)
+    else:
+        price = ratio * penalty.largest_penalty(signals, atoms, settings.disjoint_coder)
+    return price * unit * unit
+
+
+def by_power(cohort: AnyCohort) -> np.ndarray:
+    """Return the positions of the recordings, in order of power.
+
+    Drawing by rank of power, neither the order of subjects nor units play a part.
+    """
+    return np.argsort(cohort.power, kind="stable")
+
+
+def choose_delta(loss: Any, cohort: AnyCohort) -> float | None:
+    """Return the delta of Huber's loss, in signal units; None for the squared loss.
+
+    By default `SHARE` of the median, over the recordings, of their root mean square: a few
+    recordings full of artefacts do not change it, and it scales with the signals.
+    """
+    if not isinstance(loss, Huber):
+        return None
+    if loss.delta is None:
+        return SHARE * float(np.sqrt(np.median(cohort.power)))
+    return float(loss.delta)
+
+
+class Sample(NamedTuple):
+    """Some recordings, counted in a unit that suits them, and the settings in the same unit."""
+
+    signals: Signals
+    settings: Settings
+    unit: float
+
+
+def first_dictionary(
+    init: Any,
+    cohort: AnyCohort,
+    settings: Settings,
+    rng: np.random.RandomState,
+    restart: int = 0,
+) -> np.ndarray:
+    """Return the first dictionary, array (K, L, P).
+
+    ``init`` is an array of that shape, a `Motif` (or a list of K of them), or ``"auto"``;
+    restarts of the latter know only some of the candidates, so as to begin elsewhere.
+    """
+    given = given_atoms(init)
+    if given is None:
+        return _from_data(cohort, settings, rng, RESTART_SHARE if restart else 1.0)
+    if isinstance(given, list):
+        given = np.stack([motif.cut(cohort, settings.atom_length) for motif in given])
+    return check_atoms(given, settings)
+
+
+def given_atoms(init: Any) -> np.ndarray | list[Motif] | None:
+    """Return the atoms that ``init`` gives, array (K, L, P) or motifs; None if it gives none."""
+    if isinstance(init, str):
+        if init != "auto":
+            raise InvalidParameterError(f"`init={init!r}` must be {_ALLOWED}.")
+        return None
+    motifs = [init] if isinstance(init, Motif) else init
+    if isinstance(motifs, (list, tuple)) and motifs and all(isinstance(m, Motif) for m in motifs):
+        return list(motifs)
+    array = _as_array(init)
+    if array.ndim != 3 or 0 in array.shape:
+        raise InvalidParameterError(
+            f"`init` has shape {array.shape}, but must be {_ALLOWED}, with at least one atom."
+        )
+    return array
+
+
+def _as_array(init: Any) -> np.ndarray:
+    try:
+        array = np.asarray(init)
+    except ValueError:  # rows of unequal lengths
+        array = np.empty(0, object)
+    if array.dtype.kind not in "biuf":
+        raise InvalidParameterError(
+            f"`init` is a {type(init).__name__} that holds no array of real numbers. It must be "
+            f"{_ALLOWED}."
+        )
+    return array.astype(float)
+
+
+def check_atoms(dictionary: np.ndarray, settings: Settings) -> np.ndarray:
+    """Return a given dictionary, if it can be that of these settings."""
+    shape = (settings.n_atoms, settings.atom_length, settings.n_channels)
+    if dictionary.shape != shape:
+        raise InvalidParameterError(
+            f"`init` has shape {dictionary.shape}, but (n_atoms, atom_length, n_channels) is "
+            f"{shape}."
+        )
+    norms = np.sqrt((dictionary**2).sum((1, 2)))
+    if not np.isfinite(norms).all() or not (norms > 0).all():
+        bad = np.flatnonzero(~(np.isfinite(norms) & (norms > 0)))
+        raise InvalidParameterError(
+            f"`init` holds an atom that is zero or not finite (atom {bad[0]}). "
+            "Give each atom a shape."
+        )
+    return dictionary
+
+
+def _from_data(
+    cohort: AnyCohort, settings: Settings, rng: np.random.RandomState, share: float
+) -> np.ndarray:
+    """Pick segments that recur across some of the recordings."""
+    sample = draw_sample(cohort, settings, rng)
+    return find_segments(sample, settings.n_atoms, rng, share=share).astype(float)
+
+
+def find_segments(
+    sample: Sample, n_atoms: int, rng: np.random.RandomState, **options: Any
+) -> np.ndarray:
+    """Return segments (K, L, P) that recur, as the settings of a fit would use them."""
+    from percdl.steps.initialization import choose_segments
+
+    signals, settings, _ = sample
+    generator = np.random.default_rng(rng.randint(2**31))
+    length, coder = settings.atom_length, settings.disjoint_coder
+    return choose_segments(signals, n_atoms, length, settings.penalty, coder, generator, **options)
+
+
+def revive_atoms(
+    dictionary: np.ndarray,
+    dead: np.ndarray,
+    cohort: AnyCohort,
+    settings: Settings,
+    rng: np.random.RandomState,
+) -> np.ndarray:
+    """Replace unused atoms by segments that the others leave unexplained.
+
+    Where no segment is worth its price the dictionary is returned as it was.
+    """
+    from percdl.steps.initialization import mean_shares
+
+    sample = draw_sample(cohort, settings, rng)
+    order = np.argsort(dead, kind="stable")  # those alive come first
+    found = find_segments(sample, settings.n_atoms, rng, chosen=dictionary[~dead])
+    revived = dictionary.copy()
+    revived[order] = found
+    both = np.stack([dictionary, revived]).astype(settings.dtype)
+    price = sample.settings.penalty
+    before, after = np.asarray(mean_shares(sample.signals, both, price, settings.disjoint_coder))
+    return revived if after > before else dictionary
+
+
+def draw_sample(cohort: AnyCohort, settings: Settings, rng: np.random.RandomState) -> Sample:
+    """Return some recordings, cut to a length that is quick to look at."""
+    picked = by_power(cohort)[np.sort(rng.permutation(len(cohort))[:MOST_RECORDINGS])]
+    longest = MOST_LENGTHS * settings.atom_length
+    n_times = bucket_length(min(int(cohort.lengths[picked].max()), longest))
+    rows = next(size for size in (4, 16, MOST_RECORDINGS) if len(picked) <= size)
+    chunk = Chunk(picked, rows, bucket_length(int(cohort.lengths[picked].max())))
+    unit = choose_unit(cohort, picked)
+    signals = fill(cohort, chunk, cohort.n_masks, settings.dtype, unit)
+    cut = signals._replace(
+        values=signals.values[:, :n_times],
+        lengths=np.minimum(signals.lengths, n_times).astype(np.int32),
+        observed=None if signals.observed is None else signals.observed[:, :n_times],
+    )
+    return Sample(cut, settings.in_unit(unit), unit)
