@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 import time
 import tracemalloc
 import warnings
 import zlib
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.stress.fixtures import write_fixtures
 from benchmarks.stress.mutations import Mutant, damaged, forged, others
 from benchmarks.stress.opened import (
     CheckpointReader,
@@ -31,7 +34,6 @@ from benchmarks.stress.watch import at_most, watchman
 from percdl import write_shards
 from percdl.exceptions import PerCDLError
 
-FIXTURES = Path(__file__).resolve().parents[2] / "tests" / "fixtures"
 #: Seconds after which whoever opens a file counts as hanging.
 PATIENCE = 20
 
@@ -62,9 +64,12 @@ class Outcome:
     size: int
 
 
-def latest_fixtures() -> Path:
-    """Return the folder of the files of the latest version."""
-    return max(FIXTURES.glob("v*"), key=lambda path: [int(n) for n in path.name[1:].split(".")])
+@cache
+def write_originals() -> tempfile.TemporaryDirectory[str]:
+    """Write files of every kind, as the present version does, to a folder that lasts as long."""
+    folder = tempfile.TemporaryDirectory()
+    write_fixtures(Path(folder.name) / "files")
+    return folder
 
 
 def run_corpus(
@@ -83,7 +88,7 @@ def run_corpus(
     seed : int
         Decides what is done to the files.
     """
-    originals = latest_fixtures()
+    originals = Path(write_originals().name) / "files"
     for path in sorted(originals.iterdir()):
         if names is not None and path.name not in names:
             continue
