@@ -173,8 +173,8 @@ def _open(name: str, signed: bool, path: Path, reader: Any) -> Outcome:
     except (FileNotFoundError, PerCDLError) as error:
         guard.awake = False
         known = isinstance(error, (FileNotFoundError, reader.error))
-        # Terms that differ are refused by another error, which names the file as well.
-        known |= isinstance(error, PerCDLError) and "on other terms" in str(error)
+        # A checkpoint of another fit is refused by another error, which names the file as well.
+        known |= isinstance(error, PerCDLError) and "of a federated fit with" in str(error)
         verdict = "rejected" if known and path.name in str(error) else f"{error!r}"
     except BaseException as error:
         guard.awake = False

@@ -183,7 +183,7 @@ def check_parameters(owner: Any) -> None:
 
 def check_types(owner: Any) -> None:
     """Raise `ValueError` where a field of a dataclass is not of its type."""
-    kinds = get_type_hints(type(owner), include_extras=True)
+    kinds = _hints(type(owner))
     for field in fields(owner):
         if not _is_allowed(kinds[field.name], value := getattr(owner, field.name)):
             raise ValueError(
@@ -206,6 +206,11 @@ def documented(cls: Cls, more: str = "") -> Cls:
     end = first.start() if first else len(text)
     cls.__doc__ = f"{text[:end].rstrip()}\n\n{sections}\n\n{text[end:]}"
     return cls
+
+
+@cache
+def _hints(owner: type) -> dict[str, Any]:
+    return get_type_hints(owner, include_extras=True)
 
 
 def _is_allowed(kind: Any, value: Any) -> bool:
