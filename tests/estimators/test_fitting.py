@@ -21,7 +21,7 @@ from small_models import (
 
 from percdl import Cohort, PerCDL, TimeWarp
 from percdl.estimators import Motif
-from percdl.estimators.start import Choices
+from percdl.estimators.start import Choices, make_settings
 
 N_PARAMS = {"PerCDL": 3, "PopCDL": 0, "IndCDL": toy.LENGTH}
 
@@ -132,10 +132,10 @@ def test_arguments_reach_the_algorithm(cohort):
         "update": "robust", "penalty": 0.7, "n_atoms": 3, "atom_length": 21,
     }  # fmt: skip
     numbers = Choices(n_atoms=3, atom_length=21, penalty=0.7)
-    settings = make("PerCDL", **chosen)._settings(cohort, numbers)
+    settings = make_settings(make("PerCDL", **chosen), cohort, numbers)
     assert {name: getattr(settings, name) for name in chosen} == chosen
     assert settings.n_channels == 1
-    assert PerCDL(1, 50, penalty=0.01)._settings(cohort, numbers).transform == TimeWarp()
+    assert make_settings(PerCDL(1, 50, penalty=0.01), cohort, numbers).transform == TimeWarp()
 
 
 def test_without_rounds_the_first_dictionary_is_coded(cohort):

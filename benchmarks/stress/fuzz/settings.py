@@ -15,7 +15,7 @@ from benchmarks.stress.fuzz.engine import WrongResultError
 from percdl.cli import app
 from percdl.cli.data_options import DataOptions
 from percdl.cli.errors import CommandError
-from percdl.cli.federate_config import SiteTable, read_server_file, read_site_file
+from percdl.cli.federate_config import SitePlan, read_server_file, read_site_file
 from percdl.cli.model_options import ModelOptions
 from percdl.exceptions import PerCDLError
 
@@ -102,7 +102,7 @@ class Site:
         site = {"name": "lyon", "server": "a:1", **PATHS, "node": "lyon.node", "retry": 3}
         self._file.write_bytes(_written(draws, {"site": site, "data": DATA}, ["port", "stay"]))
         table = read_site_file(self._file)
-        good = isinstance(table, SiteTable) and isinstance(table.data, DataOptions)
+        good = isinstance(table, SitePlan) and isinstance(table.data, DataOptions)
         if not good or not all(isinstance(one, str) for one in table.data.data or []):
             raise WrongResultError(repr(table))
 

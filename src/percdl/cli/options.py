@@ -53,6 +53,8 @@ def as_command(function: Callable[..., None]) -> Callable[..., None]:
             options.append(_option(name, hints[name], parameter))
     options.append(inspect.Parameter("debug", _KEYWORD, default=False, annotation=_Debug))
 
+    chosen: dict[str, Any] = {}
+
     @wraps(function)
     def command(**values: Any) -> None:
         with reported(values.pop("debug"), values.get("json", False)):
@@ -60,12 +62,13 @@ def as_command(function: Callable[..., None]) -> Callable[..., None]:
                 values[name] = group(**{one.name: values.pop(one.name) for one in fields(group)})
             for name, group in generated.items():
                 names = [option.name for option in group.options() if option.expose_value]
-                values[name] = group({option: values.pop(option) for option in names})
+                values[name] = group({option: chosen.pop(option) for option in names})
             function(**values)
 
     command.__signature__ = inspect.Signature(options)  # pyright: ignore[reportAttributeAccessIssue]
     command.__annotations__ = {option.name: option.annotation for option in options}
     command.generated = list(generated.values())  # pyright: ignore[reportAttributeAccessIssue]
+    command.chosen = chosen  # pyright: ignore[reportAttributeAccessIssue]
     return command
 
 
@@ -81,6 +84,13 @@ class Command(TyperCommand):
         known = {option.name for option in self.params}
         self.params += [one for one in self._generate() if one.name not in known]
         return super().get_params(ctx)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; Typer does not know the generated options, so they go another way."""
+        for option in self._generate():
+            if option.expose_value:
+                self.callback.chosen[option.name] = ctx.params.pop(option.name)  # pyright: ignore
+        return super().invoke(ctx)
 
     def _generate(self) -> list[Any]:
         groups = getattr(self.callback, "generated", [])
