@@ -41,6 +41,7 @@ def test_segmentation_runs_on_real_walks(real_gait, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Explained far worse")  # P03, as the tutorial says
 def test_tutorial_on_csv_files_runs_in_the_shell_too(tmp_path, monkeypatch):
     pytest.importorskip("plotly")
     monkeypatch.chdir(tmp_path)
