@@ -123,6 +123,7 @@ _HOME = {
 
 
 # `model.report()` is in a lower layer than the report.
+register("save", lambda: import_module("percdl.estimators.modelfile").save)
 register("write_report", lambda: import_module("percdl.report.cohort").write_report)
 
 

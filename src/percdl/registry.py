@@ -1,6 +1,6 @@
-"""Functions of upper layers that lower layers may call.
+"""Functions that are defined above the modules that call them.
 
-The top of the package registers them, so a lower layer needs no import of an upper one.
+The top of the package registers them, so imports never form a circle.
 """
 
 from __future__ import annotations

@@ -201,10 +201,8 @@ class BaseCDL(TransformerMixin, Described):
 
     def save(self, path: Any) -> None:
         """Write the model to one file: safetensors with JSON metadata, no pickle, no code."""
-        from percdl.estimators.modelfile import save
-
         check_is_fitted(self)
-        save(self, path)
+        look_up("save")(self, path)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Name the columns of `transform`."""
