@@ -46,7 +46,7 @@ def test_the_next_round_is_the_same_to_the_bit(told):
 
 def test_the_state_of_others_is_refused(told):
     state, _ = told
-    with pytest.raises(InvalidParameterError, match="put together otherwise"):
+    with pytest.raises(InvalidParameterError, match="in other chunks"):
         restore_site(site_runtime((90,) * 40).site, state)
     with pytest.raises(ModelFileError, match="damaged, or of another fit"):
         restore_site(site_runtime().site, {**state, "block0/params": np.zeros(3)})

@@ -136,7 +136,7 @@ def test_a_forged_checkpoint_cannot_lead_elsewhere(tmp_path, name):
     (home / LINKED / "round-0002").symlink_to(tmp_path / "elsewhere")
     before = sorted(tmp_path.rglob("*"))
     again = States.create(home, 2)
-    with pytest.raises(InvalidParameterError, match="none of a fit in"):
+    with pytest.raises(InvalidParameterError, match="not the folder of a fit in"):
         again.restore(forge(snapshot, name.format(tmp_path, own)))
     again.close()
     assert sorted(tmp_path.rglob("*")) == before

@@ -15,7 +15,7 @@ import numpy as np
 
 from percdl.algorithm.chunks import Chunk, bucket_rows
 
-# A chunk of so many subjects keeps an accelerator busy, and passes as it is: nothing is copied.
+# Chunks with at least this many subjects keep an accelerator busy; they are blocks of their own.
 LARGE_CHUNK = 2048
 
 

@@ -1,4 +1,4 @@
-"""What crosses between the local half and the server half: sums one way, a broadcast the other."""
+"""Messages between sites and server: sums one way, a broadcast the other."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ BRANCHES = 8
 
 
 def _nothing() -> np.ndarray:
-    """Return what a round does not tell."""
+    """Return an empty array, for sums that a round does not need."""
     return np.zeros(0)
 
 
 @dataclass(frozen=True)
 class Sums:
-    """Sums over subjects, in float64: all that a local round tells (decision 10).
+    """Sums over subjects, in float64: the only output of a local round (decision 10).
 
     Attributes
     ----------
@@ -128,6 +128,6 @@ class Broadcast:
     misfit: np.ndarray | None = None
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Return what is told, by name, without what is not."""
-        told = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {name: np.asarray(value) for name, value in told.items() if value is not None}
+        """Return the fields that are set, as arrays by name."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {name: np.asarray(value) for name, value in values.items() if value is not None}

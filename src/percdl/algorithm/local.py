@@ -54,7 +54,7 @@ class Site:
         Size of the chunks.
     resident : bool
         Keep the padded chunks and the codes on the device between rounds (an accelerator with
-        room for them) rather than make the chunks anew each time (bounded memory).
+        room for them) rather than copy the chunks in every round (bounded memory).
     n_masks : int, optional
         Masks per recording, where the site holds only some of a cohort.
     unit : float, optional
@@ -152,7 +152,7 @@ class Site:
             moved = self._prepare(centred, dictionary, block, statistics)
             parts = zip(block.chunks, block.split(moved), block.split(fitted), strict=True)
             for index, part, new in parts:
-                if self.settings.overlaps:  # their price depends on amplitudes: code anew
+                if self.settings.overlaps:  # their price depends on amplitudes: code again
                     self.coded[index] = self._code(index, new.atoms)
                     continue
                 self.coded[index] = coding.keep(self.coded[index], part.amplitude, part.explained)
@@ -229,8 +229,8 @@ class Site:
     def _prepare(self, broadcast: Broadcast, dictionary, block: Block, statistics) -> Prepared:
         gauges = broadcast_shapes(self.settings.transform, *dictionary.shape)
         gauge, mixing = (
-            np.zeros(gauges.get(name, (len(dictionary), 0))) if told is None else told
-            for name, told in (
+            np.zeros(gauges.get(name, (len(dictionary), 0))) if value is None else value
+            for name, value in (
                 ("gauge", broadcast.gauge),
                 ("mixing_gauge", broadcast.mixing_gauge),
             )

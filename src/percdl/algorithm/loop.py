@@ -56,7 +56,7 @@ def run_percdl(
 
     After each round ``save(standing)`` is called, then ``report(phase, round, objective)``. Going
     on from a standing, the runtime and the history are those of the time. Between rounds of the
-    first phase, ``revive(dictionary, dead)`` may replace atoms that nobody uses (dead, array
+    first phase, ``revive(dictionary, dead)`` may replace unused atoms (dead, boolean array
     (K,)); that takes a look at recordings, so only a caller who has some can offer it. One more
     local round follows the last update, so that codes and parameters belong to the dictionary
     returned.

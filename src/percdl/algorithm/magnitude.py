@@ -1,10 +1,9 @@
 """The unit a site computes in: a power of two, so that a change of unit rounds nothing.
 
-Squares of squares of samples occur: in single precision they leave the range of numbers where
-samples are above 1e9 or below 1e-9 (volts of EEG, counts of a converter, squared). Recordings
-whose samples are of such a size are divided by a power of two when they are read, and all that
-leaves the site is multiplied by it again. What happens in between is the same to the bit, whatever
-the unit.
+Some steps need fourth powers of samples. In single precision they overflow or underflow if samples
+are above 1e9 or below 1e-9 (for example EEG in volts, or raw converter counts). Such recordings
+are divided by a power of two when they are copied, and results are multiplied by it. The
+arithmetic in between is the same to the bit.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from percdl.signals import AnyCohort
 ORDINARY = 16
 # A unit whose inverse is a number, too.
 LEAST_EXPONENT = -1000
-# So many recordings tell the size of all.
+# Number of recordings sampled to estimate the amplitude.
 N_LOOKED_AT = 64
 # Sums in squared units; the second kind has none where every subject counts once.
 _SQUARED = ("objective", "objective_fitted", "energy", "signal")

@@ -1,4 +1,4 @@
-"""What a site has learned of its subjects, put together in the order of the cohort."""
+"""The results of a site, in the order of its cohort."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from percdl.algorithm.shelf import Shelf
 
 @dataclass(frozen=True)
 class Results:
-    """What a site keeps to itself: parameters (S, K, M), counts (S, K) and events, in order.
+    """The private results of a site: parameters (S, K, M), counts (S, K) and events, in order.
 
     ``error`` (S,) is the share of each recording's energy that its codes leave unexplained; NaN
-    with Huber's loss, whose objective does not tell.
+    with Huber's loss, where it cannot be computed from the objective.
     """
 
     params: np.ndarray
@@ -37,7 +37,7 @@ def collect_results(
     coded: Mapping[int, Coded] | Shelf,
     settings: Settings,
 ) -> Results:
-    """Return what was learned of all subjects, without the rows that fill chunks."""
+    """Return the results of all subjects, without the rows that pad chunks."""
     n_subjects = sum(len(chunk.subjects) for chunk in chunks)
     params = np.empty((n_subjects, *blocks[0].params.shape[1:]))
     counts = np.empty(params.shape[:2], int)

@@ -18,7 +18,7 @@ from percdl.steps.joint import average_copies
 from percdl.steps.windows import elect_windows, move_windows
 from percdl.transforms.base import WarpTransform
 
-# A window is moved only while so many rounds are left to fit it anew.
+# Windows move only if at least this many rounds are left to fit the moved atoms.
 ROUNDS_AFTER_MOVE = 2
 # A large population's mean warp is known well enough to remove all of it more than once; both
 # numbers were chosen on the paper's synthetic cohorts.
@@ -30,8 +30,8 @@ def population_update(
 ) -> tuple[Broadcast, float]:
     """CDU (Alg. 1, line 4): the next broadcast, and the objective after the half-step.
 
-    Windows move by ``moves`` (K,), or where most energy is. Where sums do not tell what the step
-    reaches, the objective is the one before it.
+    Windows move by ``moves`` (K,), or to the largest energy. If the objective
+    after the step cannot be computed from the sums, the one before the step is returned.
     """
     if sums.ztz.size:
         dictionary = overlap.update_dictionary(sums.ztz, sums.ztx, broadcast.dictionary, 1.0)
@@ -82,8 +82,8 @@ def fix_gauge(sums: Sums, broadcast: Broadcast, settings: Settings) -> Broadcast
 def _update(sums: Sums, broadcast: Broadcast, settings: Settings) -> tuple[np.ndarray, float]:
     """Return the next dictionary and the objective with it, codes and parameters fixed.
 
-    In closed form it is the dictionary of least objective. Where sums do not tell what the step
-    reaches, the objective is the one before it.
+    In closed form it is the dictionary of least objective. If the objective after the step cannot
+    be computed from the sums, the one before the step is returned.
     """
     before, transform = broadcast.dictionary, settings.transform
     if not transform.shares_structure:
@@ -102,9 +102,9 @@ def _update(sums: Sums, broadcast: Broadcast, settings: Settings) -> tuple[np.nd
 
 
 def _in_one_unit(settings: Settings) -> bool:
-    """Whether what atoms explain is told in the unit of the energy, squared amplitudes undivided.
+    """Whether sums have the unit of the energy.
 
-    Where every subject counts once, the sums are of shapes alone.
+    They have no unit if every subject counts once.
     """
     return not settings.by_subject
 
@@ -152,7 +152,7 @@ def _gauge(sums: Sums, rounds_left: int) -> np.ndarray:
 
 
 def _average(sums: Sums, total: np.ndarray) -> np.ndarray:
-    """Return the mean of warps (K, C, L) from their sum; the identity for atoms nobody has."""
+    """Return the mean of warps (K, C, L) from their sum; the identity for unused atoms."""
     return _mean(sums, total, np.arange(total.shape[-1]))
 
 

@@ -75,7 +75,7 @@ def _summary_shapes(settings: Settings, n_masks: int) -> Shapes:
 def broadcast_shapes(
     transform: Transform, n_atoms: int, atom_length: int, n_channels: int
 ) -> Shapes:
-    """Return the shapes of all that a broadcast may tell, by field."""
+    """Return the shapes of all fields of a broadcast, by name."""
     shapes: Shapes = {"dictionary": (n_atoms, atom_length, n_channels)}
     shapes |= {"move": (n_atoms,), "misfit": (n_atoms,)}
     warp = transform.warp_part(atom_length, n_channels)
@@ -92,6 +92,6 @@ def _dictionary(settings: Settings) -> tuple[int, int, int]:
 
 
 def _counted(settings: Settings) -> Shapes:
-    """Return the shapes of what every round tells."""
+    """Return the shapes of the sums of every round."""
     numbers = dict.fromkeys(("objective", "objective_fitted", "energy", "signal"), ())
     return {**numbers, "counts": (settings.n_atoms,)}

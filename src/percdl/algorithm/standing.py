@@ -1,4 +1,4 @@
-"""Where a fit stands between two rounds: what it takes to go on as if nothing had happened.
+"""The state of a fit between two rounds: what is needed to resume it.
 
 The server's part is small. A site's part is its private state: parameters, codes and statistics.
 """
@@ -26,14 +26,14 @@ _INTEGER = "int64 int32"
 
 @dataclass(frozen=True)
 class Standing:
-    """What the server knows between two rounds.
+    """The server's state between two rounds.
 
     Attributes
     ----------
     broadcast : Broadcast
-        What the next round starts with.
+        The input of the next round.
     population, personal : int
-        Rounds of either phase that are behind us, or that need not be run any more.
+        Rounds of each phase that are done or skipped.
     reason : StopReason
         Why the fit would end here.
     """
@@ -67,20 +67,19 @@ def site_arrays(site: Site) -> dict[str, np.ndarray]:
 
 
 def restore_site(site: Site, arrays: Mapping[str, np.ndarray]) -> None:
-    """Give a site the state that `site_arrays` has told; the recordings must be the same."""
+    """Restore the state that `site_arrays` returned; the recordings must be the same."""
     n_rows = [arrays[name].shape[:1] for name in arrays if name.endswith("/0")]
     if sorted(n_rows) != sorted((chunk.rows,) for chunk in site.chunks):
         raise InvalidParameterError(
-            "The fit was interrupted with other `chunk_rows`, with another runtime or on another "
-            "kind of device: its recordings were put together otherwise. Go on there, or start "
-            "anew."
+            "The fit was interrupted with another `chunk_rows`, runtime or kind of device, so its "
+            "recordings are in other chunks. Resume it there, or start the fit again."
         )
     try:
         check_arrays(arrays, *_describe(site))
     except ValueError as error:
         raise ModelFileError(
             f"The state of the subjects is damaged, or of another fit ({error}). Start the fit "
-            "anew."
+            "again."
         ) from error
     for i in range(len(site.chunks)):
         n_leaves = sum(name.startswith(f"chunk{i}/") for name in arrays)
@@ -91,7 +90,7 @@ def restore_site(site: Site, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def _describe(site: Site) -> tuple[dict[str, Array], dict[str, Array], dict[str, int]]:
-    """Return what `site_arrays` would tell, for `check_arrays`: the arrays and their sizes."""
+    """Return the arrays that `site_arrays` returns and their sizes, for `check_arrays`."""
     real, settings = site.settings.dtype, site.settings
     last = settings.n_atoms - 1
     described: dict[str, Array] = {}

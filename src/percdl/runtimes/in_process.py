@@ -76,7 +76,7 @@ class InProcess:
         return self.site.results()
 
     def snapshot(self, reader: Path | None = None) -> dict[str, np.ndarray]:
-        """Return the state of all subjects, as arrays by name, whoever will read them."""
+        """Return the state of all subjects, as arrays by name."""
         return site_arrays(self.site)
 
     def settle(self) -> None:

@@ -1,4 +1,4 @@
-"""What a coordinator and its sites tell each other, whatever carries it."""
+"""Messages between a coordinator and its sites, for any transport."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a site answers; it repeats what it was asked, so that late replies are told apart."""
+    """The answer of a site; it repeats the question, so that late replies are recognized."""
 
     site: str
     kind: Kind
@@ -73,7 +73,7 @@ class Wire(Protocol):
         ...
 
     def ask(self, requests: Mapping[str, Request], timeout: float) -> dict[str, Reply | Failure]:
-        """Ask some sites at once; return what each of them answered within so many seconds."""
+        """Ask several sites at once; return the answers that arrive in time."""
         ...
 
 
@@ -94,7 +94,7 @@ class InProcessWire:
         return tuple(sorted(self.answers))
 
     def ask(self, requests: Mapping[str, Request], timeout: float) -> dict[str, Reply | Failure]:
-        """Ask some sites; nobody is late here."""
+        """Ask several sites; all answer at once."""
         return {site: self._ask(site, requests[site]) for site in sorted(requests)}
 
     def _ask(self, site: str, request: Request) -> Reply | Failure:

@@ -93,7 +93,7 @@ def _site(partition: Partition, loaded: Loaded) -> InProcess:
     return site
 
 
-# Recordings in memory are cut into shards of so many: it must not depend on the workers.
+# Recordings per shard of a cohort in memory; independent of the number of workers.
 ROWS_PER_SHARD = 256
 SHARDS = "shards"
 
@@ -160,7 +160,7 @@ class PartitionedFit(ABC):
         return self.states.snapshot(reader)
 
     def settle(self) -> None:
-        """Let go of states that only earlier snapshots speak of."""
+        """Delete states that only earlier snapshots refer to."""
         self.states.settle()
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:

@@ -1,10 +1,10 @@
 """The private state of subjects on disk: a file for each partition and round.
 
-A round reads the files of the round before and writes its own. Run again, for whatever reason,
-it reads and writes the same: that is all it takes to survive the loss of a worker.
+A round reads the files of the previous round and writes its own. A repeated round reads and writes
+the same files, so a fit survives the loss of a worker.
 
-The folder is held by the process of the fit. One that nobody holds any more stays as long as a
-checkpoint speaks of it, or has been moved elsewhere; the next fit sweeps the others away.
+The process of the fit locks the folder. An unlocked folder is kept while a checkpoint refers to it
+or has been moved; the next fit deletes the others.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from percdl.signals.files import (
 Arrays = dict[str, np.ndarray]
 _NAME = "state-"
 _WHOLE_NAME = re.compile(rf"{_NAME}[0-9a-f]{{8}}-[0-9a-f]{{32}}")
-# Each says which file is to speak of the states: one that is there, and one that is being written.
+# Files that name the checkpoint of the states: the present one, and the one being written.
 _SPOKEN_OF, _TO_BE = "checkpoint", "checkpoint-to-be"
 
 
 class States:
-    """The files of a fit, by round; those of rounds that nobody goes back to are deleted.
+    """The files of a fit, by round; files of rounds that are no longer needed are deleted.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class States:
         self._held = held
         self._round = 0
         self._snapshot = 0  # the round of the last snapshot
-        self._settled = 0  # and of the last one that a file speaks of
+        self._settled = 0  # and of the last one that a checkpoint refers to
         self._folder_of(1).mkdir(exist_ok=True)
 
     @classmethod
@@ -85,10 +85,10 @@ class States:
         self._folder_of(self._round + 1).mkdir(exist_ok=True)
 
     def snapshot(self, reader: Path) -> Arrays:
-        """Return where the states are, for a file to be written; they stay until the next one.
+        """Return where the states are, to be written to a checkpoint.
 
-        They are flushed to disk, as that file will be. So do those stay that the file speaks of
-        now, until it is known, see `settle`, that it speaks of the new ones.
+        The states are flushed to disk. They are kept until the next snapshot. The states that the
+        present checkpoint refers to are kept until `settle` is called.
         """
         earlier, self._snapshot = self._snapshot, self._round
         self._drop(earlier)
@@ -102,18 +102,18 @@ class States:
         return {"folder": name, "round": np.array([self._round])}
 
     def settle(self) -> None:
-        """Count on the last snapshot: the file that speaks of it is written."""
+        """Delete earlier snapshots: the checkpoint of the last one is written."""
         earlier, self._settled = self._settled, self._snapshot
         self._drop(earlier)
         if (self.folder / _TO_BE).exists():
             os.replace(self.folder / _TO_BE, self.folder / _SPOKEN_OF)
 
     def restore(self, arrays: Arrays) -> None:
-        """Go back to a snapshot that a file speaks of."""
+        """Go back to the snapshot of a checkpoint."""
         if set(arrays) != {"folder", "round"}:
             raise InvalidParameterError(
-                "The fit was interrupted in memory, and its state is not on disk. Go on with "
-                "the runtime it began with, or start anew."
+                "The fit was interrupted in memory, so its state is not on disk. Resume with "
+                "the runtime it began with, or start the fit again."
             )
         name, index = arrays["folder"].tobytes().decode(errors="replace"), int(arrays["round"][0])
         folder = _own_folder(self.folder.parent, name)
@@ -122,7 +122,7 @@ class States:
         if lost:
             raise InvalidParameterError(
                 f"{len(lost)} of {len(files)} states of the subjects are gone, the first "
-                f"{lost[0]}. Bring them back, or start anew."
+                f"{lost[0]}. Restore them, or start the fit again."
             )
         try:
             held = hold(folder)
@@ -145,7 +145,7 @@ class States:
         sweep(self.folder.parent.glob(f"{_NAME}{machine()}-*"), _is_spoken_of)
 
     def close(self, keep: bool = False) -> None:
-        """Delete all files; with ``keep``, not those that a file speaks of."""
+        """Delete all files; with ``keep``, except those that a checkpoint refers to."""
         if not (keep and self._settled):
             shutil.rmtree(self.folder, ignore_errors=True)
         release(self._held)
@@ -184,7 +184,7 @@ def read_state(path: Path) -> Arrays:
     except (OSError, SafetensorError, AttributeError, TypeError, ValueError) as error:
         raise UnreadableFileError(
             f"The state {path} of some subjects is missing or damaged ({error}). Start the fit "
-            "anew."
+            "again."
         ) from error
 
 
@@ -198,8 +198,8 @@ def _own_folder(home: Path, name: str) -> Path:
     is_ours = _WHOLE_NAME.fullmatch(name) and folder.resolve() == home.resolve() / name
     if not is_ours or any(path.is_symlink() for path in folder.glob("*")):
         raise InvalidParameterError(
-            f"The checkpoint names {name!r} as the folder of its states, and that is none of a "
-            f"fit in {home}. Go on with the runtime it began with, or start anew."
+            f"The checkpoint names {name!r} as the folder of its states, which is not the "
+            f"folder of a fit in {home}. Resume with the runtime it began with, or start again."
         )
     return folder
 
@@ -214,7 +214,7 @@ def _flush(path: Path) -> None:
 
 
 def _told(mark: Path) -> Path | None:
-    """Return which file a mark says is to speak of the states."""
+    """Return the path of the checkpoint that a file names, if there is such a file."""
     return Path(os.fsdecode(mark.read_bytes())) if mark.is_file() else None
 
 
