@@ -9,8 +9,7 @@ import pytest
 from double import in_double
 from numpy.testing import assert_allclose
 
-from percdl.steps.ipu import explained_energy, gauss_newton, solve_parts
-from percdl.steps.polyak import polyak
+from percdl.steps.ipu import explained_energy, gauss_newton, polyak, solve_parts
 from percdl.transforms import Custom, TimeWarp
 from percdl.transforms.base import Transform
 

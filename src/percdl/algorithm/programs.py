@@ -12,9 +12,8 @@ from jaxtyping import Array, Bool, Float, Int
 from percdl.algorithm.settings import N_TRY_STEPS, PATIENCE, PATIENCE_MISPLACED, FitOptions
 from percdl.steps.centering import invert_warps, recenter_params
 from percdl.steps.compilation import program
-from percdl.steps.ipu import explained_energy, gauss_newton, solve_parts, total_price
+from percdl.steps.ipu import explained_energy, gauss_newton, polyak, solve_parts, total_price
 from percdl.steps.joint import descend
-from percdl.steps.polyak import polyak
 from percdl.steps.realignment import best_window, search
 from percdl.steps.statistics import at_shift, core
 from percdl.steps.types import Statistics

@@ -86,7 +86,7 @@ class Command(TyperCommand):
         return super().get_params(ctx)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; Typer does not know the generated options, so they go another way."""
+        """Run the command; Typer refuses options it did not make, so `chosen` holds them."""
         for option in self._generate():
             if option.expose_value:
                 self.callback.chosen[option.name] = ctx.params.pop(option.name)  # pyright: ignore

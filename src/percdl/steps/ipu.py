@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import optax
 from jaxtyping import Array, Bool, Float
 
 from percdl.steps.compilation import is_on_cpu
@@ -16,6 +17,9 @@ from percdl.transforms.base import Atom, Point, Transform, divide
 # refused step and its decay after an accepted one.
 DAMPING_START, DAMPING_UP, DAMPING_DOWN = 1e-2, 6.0, 0.2
 DAMPING_RANGE = (1e-6, 1e4)
+# Maximum Polyak step. The paper replaces the unknown infimum by zero; on noisy data the true
+# minimum is positive, and the Polyak step overshoots.
+MAX_POLYAK_STEP = 1.0
 
 
 class Quadratic(NamedTuple):
@@ -219,3 +223,43 @@ def solve_positive(
     return jax.lax.linalg.triangular_solve(
         factor, half, left_side=True, lower=True, transpose_a=True
     )
+
+
+def polyak(
+    transform: Transform,
+    atom: Atom,
+    moment: Float[Array, "B L P"],
+    weight: Float[Array, "B L Q"],
+    params: Float[Array, "B M"],
+    n_steps: int,
+) -> tuple[Float[Array, "B M"], Float[Array, " B"]]:
+    """Fit as the paper does: Polyak steps, projected onto Theta (Section 2.3).
+
+    Minimizes the unexplained share of the subject's segment energy, with an assumed infimum of 0.
+    Returns the best parameters of all steps. Cost O(L M) per step and subject.
+    """
+
+    def fit_one(moment, weight, params):
+        mean_energy = jnp.sum(divide(moment**2, weight))
+        scale = jnp.where(mean_energy > 0, mean_energy, 1)
+
+        def unexplained(params):
+            explained = explained_energy(transform.apply(params, atom), moment, weight)[0]
+            return 1 - (explained - total_price(transform, params)) / scale
+
+        solver = optax.polyak_sgd(max_learning_rate=MAX_POLYAK_STEP)
+
+        def advance(carry, _):
+            params, state, best, lowest = carry
+            value, gradient = jax.value_and_grad(unexplained)(params)
+            better = value < lowest
+            best = jnp.where(better, params, best)
+            updates, state = solver.update(gradient, state, params, value=value)
+            params = transform.project(jnp.asarray(optax.apply_updates(params, updates)))
+            return (params, state, best, jnp.minimum(value, lowest)), None
+
+        start = (params, solver.init(params), params, unexplained(params))
+        (_, _, best, lowest), _ = jax.lax.scan(advance, start, length=n_steps)
+        return best, (1 - lowest) * scale
+
+    return jax.vmap(fit_one)(moment, weight, params)
