@@ -45,7 +45,6 @@ WELL_KNOWN = {"S", "N", "P", "K", "L", "M", "log", "min"}
 FREE_OF_COST = {
     "percdl.Algorithm": "holds options",
     "percdl.Huber": "holds an option",
-    "percdl.analysis.paper_classifier": "makes a classifier, and fits none",
     "percdl.analysis.sensitivity_at": "reads one number off a short table",
     "percdl.datasets.common_letters": "evaluates a formula at L samples",
     "percdl.datasets.common_patterns": "evaluates a formula at L samples",

@@ -22,8 +22,7 @@ from benchmarks.claims._claim import Claim, at_least, beside, is_quick
 from benchmarks.cohorts import present
 from percdl import load_gait
 from percdl.analysis import judge_events, measure_deviation, measure_regularity
-from percdl.analysis.deviation import describe_people, local_speed
-from percdl.analysis.reference import LEAST_PERSONS, Reference
+from percdl.analysis.deviation import LEAST_PERSONS, Reference, describe_people
 from percdl.datasets.gait import GROUPS
 from percdl.estimators.personalization import Personalization
 from percdl.experiments.gait_fits import HEALTHY, LENGTH, build
@@ -51,7 +50,7 @@ def _by_atoms(people: Personalization) -> tuple[np.ndarray, None]:
 
 
 def _by_speed(people: Personalization) -> tuple[np.ndarray, None]:
-    return np.log(local_speed(people.warps))[:, 0, 0], None
+    return np.log(np.gradient(people.warps, axis=-1))[:, 0, 0], None
 
 
 def _by_parameters(people: Personalization) -> tuple[np.ndarray, None]:
@@ -88,7 +87,7 @@ class Walkers:
     def index(self, reference: np.ndarray | None = None) -> np.ndarray:
         """Return the deviation index of everyone, from the healthy or from some of them."""
         members = self.is_healthy if reference is None else reference
-        return measure_deviation(self.people, None, members).index
+        return measure_deviation(self.people, np.where(members, "norm", "other"), "norm").index
 
     def distance(self, described: Described) -> np.ndarray:
         """Return distances from the healthy by other features than those of the index."""
@@ -124,7 +123,7 @@ def claims() -> Iterator[Claim]:
     yield from _other_scores(walkers)
     yield from _other_references(walkers)
     moved = build("PerCDL", "auto").fit(walkers.cohort)
-    score = measure_deviation(moved, None, walkers.is_healthy).index
+    score = measure_deviation(moved, np.where(walkers.is_healthy, "norm", "other"), "norm").index
     yield _report(walkers, "index of a fit that moves everyone's windows (the default)", score)
     yield from _sensors(walkers, index)
     yield from _age_and_speed(walkers, index)

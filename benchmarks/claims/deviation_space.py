@@ -18,7 +18,7 @@ from benchmarks.claims._claim import Claim, at_least, beside, is_quick
 from benchmarks.timing import follow
 from percdl import Algorithm, Cohort, PerCDL, TimeWarp
 from percdl.analysis import measure_deviation
-from percdl.analysis.reference import Reference
+from percdl.analysis.deviation import Reference
 
 LENGTH, N_HEALTHY, N_PATIENTS, N_CYCLES, N_SEEDS = 60, 50, 40, 8, 5
 NOISE, SPREAD, EXCESS = 0.15, 0.25, 1.6
@@ -64,7 +64,7 @@ def _measure(seed: int) -> list[tuple[float, float]]:
     sines = np.asarray(dst((warps - TIME)[:, 1:-1], type=1))[:, :12]
     truth = _distances(sines, is_patient)
     scores = (
-        measure_deviation(model, None, ~is_patient).index,
+        measure_deviation(model, np.where(is_patient, "other", "norm"), "norm").index,
         _distances(model.params_[:, 0], is_patient),
         truth,
     )

@@ -10,8 +10,7 @@ from sklearn.covariance import OAS
 
 from percdl import Cohort, TimeWarp
 from percdl.analysis import measure_deviation
-from percdl.analysis.deviation import local_speed
-from percdl.analysis.reference import Reference
+from percdl.analysis.deviation import Reference
 from percdl.estimators.personalization import Personalization
 from percdl.exceptions import InvalidParameterError
 from percdl.transforms import Compose, Gain, Identity
@@ -106,7 +105,7 @@ def test_members_have_the_distribution_of_the_theory():
 def test_profiles_are_z_scores_against_the_others():
     people = seen_through(some_params(), n_channels=2)
     found = measure_deviation(people, GROUPS, "healthy")
-    speeds, atoms = np.log(local_speed(people.warps)), people.personal_dictionary
+    speeds, atoms = np.log(np.gradient(people.warps, axis=-1)), people.personal_dictionary
     for s in (0, 29, 30, 39):
         rest = [r for r in range(30) if r != s]
         for curves, profile in ((speeds, found.timing_profile), (atoms, found.profile)):
@@ -161,7 +160,7 @@ def test_a_planted_local_delay_is_ranked_first_and_located(seed):
     params = some_params(seed=seed, n_params=12)
     people = seen_through(params, TimeWarp(1, 12))
     time = np.linspace(0, 1, LENGTH)
-    speed = local_speed(people.warps)
+    speed = np.gradient(people.warps, axis=-1)
     slow = 1 - 0.8 * np.exp(-0.5 * ((time - 0.6) / 0.06) ** 2)
     late = np.cumsum(np.append(0, (slow * speed[35, 0, 0])[1:]))
     orders = np.pi * np.arange(1, 13)
@@ -257,10 +256,6 @@ def test_table_is_sorted_and_holds_every_atom():
 def test_without_groups_everyone_is_the_reference():
     found = measure_deviation(seen_through(some_params()))
     assert found.is_reference.all()
-    masked = measure_deviation(seen_through(some_params()), None, np.arange(40) < 30)
-    assert_allclose(
-        masked.index, measure_deviation(seen_through(some_params()), GROUPS, "healthy").index
-    )
 
 
 def test_order_of_subjects_does_not_matter():
@@ -276,18 +271,16 @@ def test_order_of_subjects_does_not_matter():
 
 def test_unknown_group_and_small_reference_are_refused_in_words():
     people = seen_through(some_params())
-    with pytest.raises(InvalidParameterError, match=r"'Healthy'.*none of.*'healthy', 'patient'"):
+    with pytest.raises(InvalidParameterError, match=r"'Healthy'.*one of.*'healthy', 'patient'"):
         measure_deviation(people, GROUPS, "Healthy")
     with pytest.raises(InvalidParameterError, match="40 subjects and 3 groups"):
         measure_deviation(people, ["healthy"] * 3, "healthy")
     with pytest.raises(InvalidParameterError, match="'a' has 2 person"):
         measure_deviation(people, ["a", "a", *["b"] * 38], "a")
-    with pytest.raises(InvalidParameterError, match="needs the reference group"):
+    with pytest.raises(InvalidParameterError, match="must be one of the groups"):
         measure_deviation(people, GROUPS)
     with pytest.raises(InvalidParameterError, match=r"Recordings.*model.personalize\(cohort\)"):
         measure_deviation(Cohort.from_arrays([np.zeros(9)]), GROUPS, "healthy")
-    with pytest.raises(InvalidParameterError, match="40 booleans"):
-        measure_deviation(people, None, [True, False])
     with pytest.raises(InvalidParameterError, match="pass `groups`"):
         measure_deviation(people, None, "healthy")
     with pytest.raises(InvalidParameterError, match="40 subjects and 2 persons"):
@@ -303,7 +296,7 @@ def test_a_warp_that_stands_still_has_a_profile():
     params[35, 0] = 0
     params[35, 0, 1] = -1  # the pace halfway through is nothing, six times over
     people = seen_through(np.tile(params, 6), TimeWarp(6, 6))
-    assert local_speed(people.warps)[35].min() <= 1e-12
+    assert np.gradient(people.warps, axis=-1)[35].min() <= 1e-12
     found = measure_deviation(people, GROUPS, "healthy")
     assert np.isfinite(found.timing_profile).all()
     assert found.percentile[35] == 100

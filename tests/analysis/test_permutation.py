@@ -236,9 +236,9 @@ def test_nothing_found_is_no_warning():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((GROUPS, "b", "c"), "no group 'c'; known groups: 'b', 'a'"),
-        ((GROUPS, "b"), "needs two different groups or more"),
-        ((GROUPS, "b", "b"), "needs two different groups or more"),
+        ((GROUPS, "b", "c"), "no group 'c'; known groups: .'b', 'a'"),
+        ((GROUPS, "b"), "needs two different groups"),
+        ((GROUPS, "b", "b"), "needs two different groups"),
         ((GROUPS[:3],), "20 rows of values and 3 groups"),
         ((["b"] * 19 + ["a"],), "'a' has 1 member"),
     ],

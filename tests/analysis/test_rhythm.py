@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from scipy.special import expit, logit
 
 from percdl.analysis import judge_events
-from percdl.analysis.rhythm import chain_log_odds, measure_rhythm
+from percdl.analysis.rhythm import chain_log_odds
 from percdl.exceptions import InvalidParameterError
 
 
@@ -164,14 +164,6 @@ def test_share_from_which_an_activation_out_of_rhythm_is_an_event():
     for share, is_event in ((0.9 * border, False), (1.1 * border, True)):
         events = frame([*onset, 10_000], [*amplitude, share])
         assert (judge_events(events)["probability"].iloc[-1] > 0.5) == is_event
-
-
-def test_rhythm_is_measured_robustly():
-    onset = np.cumsum([0, *[100] * 20, 5000])
-    assert measure_rhythm(onset) == (100.0, 0.0)
-    drawn = np.cumsum(np.random.default_rng(0).lognormal(5, 0.1, 2000) * 1000).astype(int)
-    assert_allclose(measure_rhythm(drawn), (np.exp(5) * 1000, 0.1), rtol=0.05)
-    assert measure_rhythm(np.array([7])) == (np.inf, 0.0)
 
 
 def test_long_recordings_are_judged_alike_everywhere():

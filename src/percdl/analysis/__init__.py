@@ -2,19 +2,17 @@
 
 from percdl.analysis.bootstrap import Bootstrap, bootstrap_atoms
 from percdl.analysis.choosing import AtomLength, Selection, select, suggest_atom_length
-from percdl.analysis.classification import FeatureAUC, feature_auc, paper_classifier
-from percdl.analysis.comparison import (
-    Comparison,
-    ParameterComparison,
-    compare_groups,
-    compare_parameters,
-)
+from percdl.analysis.classification import feature_auc
 from percdl.analysis.covariates import CovariateTest, Regression, regress
 from percdl.analysis.deviation import Deviation, measure_deviation
 from percdl.analysis.effects import Effects, separate_effects
 from percdl.analysis.groups import (
+    Comparison,
     GroupCurve,
+    ParameterComparison,
     average_persons,
+    compare_groups,
+    compare_parameters,
     relative_variability,
     summarize_groups,
 )
@@ -38,7 +36,6 @@ __all__ = [
     "CovariateTest",
     "Deviation",
     "Effects",
-    "FeatureAUC",
     "GroupCurve",
     "ParameterComparison",
     "Regression",
@@ -56,7 +53,6 @@ __all__ = [
     "measure_deviation",
     "measure_regularity",
     "normalized_reconstruction_error",
-    "paper_classifier",
     "regress",
     "relative_amplitude",
     "relative_variability",

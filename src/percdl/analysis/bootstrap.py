@@ -13,14 +13,14 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
+from percdl.algorithm.settings import Huber
 from percdl.analysis.checks import check_fitted_on, check_level
 from percdl.estimators.start import make_settings
 from percdl.exceptions import InvalidParameterError
 from percdl.signals import Cohort
 
 if TYPE_CHECKING:
-    from percdl.algorithm.settings import Huber
-from percdl.estimators.base import BaseCDL
+    from percdl.estimators.base import BaseCDL
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,9 +61,8 @@ def bootstrap_atoms(
 ) -> Bootstrap:
     """Fit the model again to subjects drawn with replacement.
 
-    Every fit starts from the dictionary of the model and uses its settings. The draws vary by
-    everything that varies between subjects: noise, warps, amplitudes, coding errors, misfit. Cost:
-    ``n_draws`` fits.
+    Every fit starts from the dictionary of the model and uses its settings. The draws contain all
+    that varies between subjects: noise, warps, amplitudes, misfit. Cost: ``n_draws`` fits.
 
     Parameters
     ----------
@@ -79,7 +78,6 @@ def bootstrap_atoms(
     Returns
     -------
     Bootstrap
-        The atoms of every draw, their standard errors and bands.
 
     Examples
     --------
@@ -90,10 +88,8 @@ def bootstrap_atoms(
     (2, 2, 50, 1)
     """
     cohort = check_fitted_on(model, X)
-    if not isinstance(n_draws, (int, np.integer)) or n_draws < 2:
-        raise InvalidParameterError(
-            f"`bootstrap_atoms(n_draws={n_draws!r})` must be an integer of at least 2."
-        )
+    if n_draws < 2:
+        raise InvalidParameterError(f"`bootstrap_atoms(n_draws={n_draws!r})` must be at least 2.")
     rng = check_random_state(random_state)
     again: BaseCDL = clone(model)  # pyright: ignore[reportAssignmentType]
     settings = make_settings(model, cohort)

@@ -30,7 +30,7 @@ def as_personalization(fitted: BaseCDL | Personalization) -> Personalization:
 
 
 def check_fitted_on(fitted: BaseCDL | Personalization, X: Any) -> Cohort:
-    """Return the recordings as a cohort; raise unless they can be those of the events."""
+    """Return the recordings as a cohort; raise if they are not those of the events."""
     found, cohort = as_personalization(fitted), as_cohort(X)
     length, n_channels = found.dictionary.shape[1:]
     if cohort.subjects != found.subjects or cohort.n_channels != n_channels:
@@ -60,17 +60,15 @@ def check_columns(events: pd.DataFrame, needed: set[str]) -> None:
         )
 
 
-def check_lengths(n_rows: int, labels: Sized, name: str) -> None:
-    """Raise unless there is one label per row."""
-    if n_rows != len(labels):
+def check_lengths(what: str, count: int, labels: Sized, name: str) -> None:
+    """Raise unless there is one label for each of the things counted."""
+    if count != len(labels):
         raise InvalidParameterError(
-            f"There are {n_rows} rows of values and {len(labels)} {name}. Pass one for each row."
+            f"There are {count} {what} and {len(labels)} {name}. Pass one for each."
         )
 
 
-def check_level(level: float) -> None:
-    """Raise unless a confidence level is between 0 and 1."""
+def check_level(level: float, name: str = "level") -> None:
+    """Raise unless a level is between 0 and 1."""
     if not 0 < level < 1:
-        raise InvalidParameterError(
-            f"`level={level!r}` must be between 0 and 1, such as 0.95 for 95% bands."
-        )
+        raise InvalidParameterError(f"`{name}={level!r}` must be between 0 and 1.")

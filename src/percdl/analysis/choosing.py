@@ -32,19 +32,15 @@ class AtomLength:
 
     Attributes
     ----------
-    length : int
-        The suggestion in samples, a low quantile of the periods. Atoms do not overlap, so a cycle
-        shorter than the atom would be lost.
-    seconds : float
-        The same in seconds.
+    length, seconds : int, float
+        The suggestion in samples and in seconds, a low quantile of the periods. Atoms do not
+        overlap, so a cycle shorter than the atom would be lost.
     periods : array (S,)
         Period of each subject in samples; NaN if the recording has none.
     strengths : array (S,)
         Autocorrelation at the period; 1 if all cycles of a subject are alike.
-    subjects : tuple of str
-        Subject ids.
-    sfreq : float
-        Sampling rate in Hz.
+    subjects, sfreq : tuple of str, float
+        Subject ids, and the sampling rate in Hz.
     """
 
     length: int
@@ -76,18 +72,17 @@ class AtomLength:
 def suggest_atom_length(cohort: Any) -> AtomLength:
     """Suggest an atom length from the periods of the recordings.
 
-    The period of a subject is the first high peak of the autocorrelation, in the range that the
-    subjects agree on. The length is the longest that fits nearly all cycles. Cost O(S P N log N).
+    The period is the first high peak of the autocorrelation, in the range that the subjects agree
+    on. The length is the longest that fits nearly all cycles. Cost O(S P N log N).
 
     Parameters
     ----------
-    cohort : Cohort, list of arrays (n_times, n_channels), array (S, N, P) or (S, N)
+    cohort : Cohort or arrays
         The recordings; NaN marks missing samples.
 
     Returns
     -------
     AtomLength
-        ``length`` is the suggestion; `percdl.plotting.plot_atom_length` draws it.
 
     Examples
     --------
@@ -137,11 +132,6 @@ class Selection:
     chosen: dict[str, Any]
     model: BaseCDL
 
-    @property
-    def names(self) -> list[str]:
-        """The parameters of the grid."""
-        return list(self.chosen)
-
     def __repr__(self) -> str:
         row = self.table[self.table["chosen"]].iloc[0]
         given = ", ".join(f"{name}={value!r}" for name, value in self.chosen.items())
@@ -168,22 +158,19 @@ def select(
 
     Parameters
     ----------
-    cohort : Cohort, list of arrays (n_times, n_channels), array (S, N, P) or (S, N)
+    cohort : Cohort or arrays
         The recordings.
     grid : dict of name to list of values
-        Arguments of the model, such as ``n_atoms``, ``penalty`` or ``transform``; ``depth`` and
+        Arguments of the model, such as ``n_atoms`` or ``penalty``; ``depth`` and
         ``width`` stand for ``transformation=TimeWarp(depth, width)``.
     model : estimator, optional
         All other arguments; ``PerCDL(random_state=0)`` by default.
-    n_folds : int
-        Number of folds.
-    random_state : int, optional
-        Seed of the folds.
+    n_folds, random_state : int
+        Number and seed of the folds.
 
     Returns
     -------
     Selection
-        `percdl.plotting.plot_selection` draws it.
 
     Examples
     --------
@@ -201,18 +188,18 @@ def select(
             f"`select(n_folds={n_folds})` must be at least 2 and at most the number of "
             f"recordings, {len(cohort)}."
         )
-    models = [_model(base, point) for point in points]
-    order = sorted(range(len(points)), key=lambda i: _size(models[i], cohort))
+    pairs = [(_model(base, point), point) for point in points]
+    pairs.sort(key=lambda pair: _size(pair[0], cohort))
     folds = list(KFold(n_folds, shuffle=True, random_state=random_state).split(cohort.subjects))
     raises: Any = "raise"
-    scores = [cross_val_score(models[i], cohort, cv=folds, error_score=raises) for i in order]
-    table = pd.DataFrame([points[i] for i in order])
+    scores = [cross_val_score(x, cohort, cv=folds, error_score=raises) for x, _ in pairs]
+    table = pd.DataFrame([point for _, point in pairs])
     table["score"] = np.mean(scores, axis=1)
     table["error"] = np.std(scores, axis=1) / np.sqrt(n_folds - 1)
     best = table.loc[table["score"].idxmax()]
     first = int((table["score"] >= best["score"] - best["error"]).to_numpy().argmax())
     table["chosen"] = table.index == first
-    return Selection(table, points[order[first]], models[order[first]])
+    return Selection(table, pairs[first][1], pairs[first][0])
 
 
 def _points(grid: Mapping[str, Sequence[Any]], base: BaseCDL) -> list[dict[str, Any]]:

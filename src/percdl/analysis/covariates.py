@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,10 +12,12 @@ import scipy.stats
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from percdl.analysis.groups import canonical_order, center
+from percdl.analysis.checks import check_lengths
+from percdl.analysis.groups import is_complete
 from percdl.analysis.permutation import (
     Cluster,
-    check_permutations,
+    canonical_order,
+    center,
     critical_value,
     permute,
     permute_clusters,
@@ -23,6 +25,9 @@ from percdl.analysis.permutation import (
     tabulate_clusters,
 )
 from percdl.exceptions import InvalidParameterError
+
+# Results of each term.
+OF_TERMS = ("coefficient", "standard_error", "t", "p_value")
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +39,7 @@ class CovariateTest:
     statistic : array (...)
         t of its coefficient, or F if it has several (a category of three or more levels).
     p_adjusted : array (...)
-        Corrected for the number of values. Along a cycle, all samples of a cluster have the p
-        value of the cluster, and samples outside of clusters have 1.
+        Corrected for the number of values. Along a cycle, that of the cluster, 1 outside of all.
     clusters : tuple of Cluster
         Along a cycle; otherwise empty.
     """
@@ -67,7 +71,7 @@ class Regression:
     r_squared, adjusted_r_squared : array (...)
         Share of the variance explained.
     tests : dict of str to CovariateTest
-        Test of each covariate, corrected for the number of values.
+        Test of each covariate.
     n_subjects, n_left_out, dof : int
         Subjects used, subjects with missing values, degrees of freedom.
     """
@@ -99,22 +103,18 @@ class Regression:
     def table(self) -> pd.DataFrame:
         """Return one row per term and value."""
         n_values = self.coefficient[0].size
-        columns = {
-            "term": np.repeat(self.terms, n_values),
-            "value": np.tile(np.arange(n_values), len(self.terms)),
-        }
-        for name in ("coefficient", "standard_error", "t", "p_value"):
-            columns[name] = getattr(self, name).ravel()
-        return pd.DataFrame(columns)
+        of_terms = {name: getattr(self, name).ravel() for name in OF_TERMS}
+        values = np.tile(np.arange(n_values), len(self.terms))
+        terms = np.repeat(self.terms, n_values)
+        return pd.DataFrame({"term": terms, "value": values, **of_terms})
 
     def cluster_table(self, sfreq: float | None = None) -> pd.DataFrame:
         """Return one row per covariate and cluster; with a sampling rate, in seconds too."""
-        parts = []
-        for name, test in self.tests.items():
-            part = tabulate_clusters(test.clusters, None, sfreq)
-            part.insert(0, "covariate", name)
-            parts.append(part)
-        return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
+        clusters = [cluster for test in self.tests.values() for cluster in test.clusters]
+        table = tabulate_clusters(clusters, None, sfreq)
+        names = [name for name, test in self.tests.items() for _ in test.clusters]
+        table.insert(0, "covariate", pd.Series(names, dtype=str))
+        return table
 
 
 def regress(
@@ -131,7 +131,8 @@ def regress(
 
     ``value = intercept + sum of coefficient x covariate``, by least squares for each value. A
     coefficient is a partial effect: with ``covariates[["group", "age", "speed"]]``, that of the
-    group is the difference between people of the same age and speed.
+    group is the difference between people of the same age and speed. Cost
+    O(n_permutations S F T) for each covariate, with F values per person and T terms.
 
     Parameters
     ----------
@@ -140,32 +141,25 @@ def regress(
         several recordings of one person first, see `average_persons`.
     covariates : DataFrame of S rows
         In the same order. Numbers are centred; text, categories and booleans are compared with a
-        reference level, so the intercept is the average person of the reference. People with
-        missing values are left out, and counted.
+        reference level. People with missing values are left out, and counted.
     along_cycle : bool
-        Whether values are curves: neighbouring samples then form clusters, as in
-        `compare_groups`. Otherwise every value is tested alone, corrected by the largest statistic
-        of each permutation.
+        Whether values are curves with clusters, as in `compare_groups`. Otherwise every value is
+        tested alone, corrected by the largest statistic of each permutation.
     reference : dict, optional
-        Level that others are compared with, such as ``{"group": "Healthy"}``; by default the
-        first category, or the first in alphabetical order.
+        Reference levels, such as ``{"group": "Healthy"}``; by default the first one.
     pointwise_level, n_permutations, random_state
         See `compare_groups`.
 
     Returns
     -------
     Regression
-        Coefficients, their standard errors, and a test of each covariate.
 
     Notes
     -----
     The tests permute the residuals of the regression on all other covariates (Freedman and Lane,
     1983; Winkler et al., 2014, https://doi.org/10.1016/j.neuroimage.2014.01.060). They are exact
     for a single covariate and approximate otherwise, and assume the same residual variance for
-    all people. Adjusting cannot separate a group from a covariate that only it has; a covariate
-    that follows from others raises an error. See docs/groups.md.
-
-    Cost O(n_permutations S F T) for each covariate, with F values per person and T terms.
+    all people. A covariate that follows from others raises an error.
 
     Examples
     --------
@@ -176,40 +170,40 @@ def regress(
     >>> found.terms, float(found.coefficient_of("age"))
     (('intercept', 'age', 'sex[m]'), 0.01)
     """
-    check_permutations("regress", n_permutations, pointwise_level)
-    everyone = np.asarray(values, float)
-    _check(everyone, covariates, along_cycle)
-    finite = np.isfinite(everyone.reshape(len(everyone), -1)).all(1)
+    everyone = np.atleast_1d(np.asarray(values, float))
+    check_lengths("rows of values", len(everyone), covariates, "rows of covariates")
+    if along_cycle and everyone.ndim not in (2, 3):
+        raise InvalidParameterError(
+            f"`along_cycle=True` needs curves (S, L) or (S, L, P), not shape {everyone.shape}."
+        )
     known = covariates.notna() & ~covariates.isin([np.inf, -np.inf])
-    complete = finite & known.all(axis=1).to_numpy()
+    complete = is_complete(everyone) & known.all(axis=1).to_numpy()
     rows = np.flatnonzero(complete)[canonical_order(everyone[complete])]
     kept = everyone[rows]
     # Samples of a cycle share a unit, parameters and channels do not.
     in_units = kept if kept.ndim > 1 + along_cycle else kept[..., None]
     centred = center(in_units).reshape(kept.shape)
     design = build_design(covariates.iloc[rows], dict(reference or {}))
-    tester = _Tester(along_cycle, pointwise_level, n_permutations, random_state)
+    level = pointwise_level if along_cycle else None
+    options = {"n_permutations": n_permutations, "random_state": random_state}
     return Regression(
         terms=design.terms,
-        tests={name: tester.test(design, name, centred) for name in design.columns_of},
+        tests={
+            name: _permute_residuals(design, name, centred, level, **options)
+            for name in design.columns_of
+        },
         n_subjects=len(kept),
         n_left_out=len(everyone) - len(kept),
         **_least_squares(design, centred, np.mean(kept, axis=0, keepdims=True)),
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Design:
+class Design(NamedTuple):
     """Terms, columns (S, T) and the columns of each covariate in a regression."""
 
     terms: tuple[str, ...]
     matrix: Float[np.ndarray, "S T"]
     columns_of: dict[str, list[int]]
-
-    def split(self, covariate: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return the columns of a covariate, and all others."""
-        own = self.columns_of[covariate]
-        return self.matrix[:, own], np.delete(self.matrix, own, axis=1)
 
 
 def build_design(covariates: pd.DataFrame, reference: Mapping[str, Any]) -> Design:
@@ -227,17 +221,15 @@ def build_design(covariates: pd.DataFrame, reference: Mapping[str, Any]) -> Desi
 
 def _encode(name: str, column: pd.Series, reference: Any) -> dict[str, np.ndarray]:
     """Return a centred number, or one indicator per level except the reference."""
-    numeric = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
     if isinstance(column.dtype, pd.CategoricalDtype):
         levels = [str(x) for x in column.cat.remove_unused_categories().cat.categories]
     else:
         levels = sorted(set(column.astype(str)))
     if len(levels) < 2:
         raise InvalidParameterError(
-            f"Covariate {name!r} is the same for all subjects without missing values. Leave it "
-            "out."
+            f"Covariate {name!r} is the same for all complete subjects. Leave it out."
         )
-    if numeric:
+    if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
         values = column.to_numpy(float)
         return {name: values - values.mean()}
     first = levels[0] if reference is None else str(reference)
@@ -273,45 +265,36 @@ def _check_rank(design: Design) -> None:
     )
 
 
-@dataclass(frozen=True)
-class _Tester:
-    """How covariates are tested."""
-
-    along_cycle: bool
-    pointwise_level: float
-    n_permutations: int
-    random_state: Any
-
-    def test(self, design: Design, covariate: str, values: np.ndarray) -> CovariateTest:
-        """Permute the residuals of the values on the other covariates (Freedman and Lane)."""
-        tested, others = design.split(covariate)
-        contrast = regression_contrast(tested, others)
-        flat = values.reshape(len(values), -1)
-        rest = flat - others @ np.linalg.lstsq(others, flat, rcond=None)[0]
-        statistic, shape = contrast(rest, axis=0), values.shape[1:]
-        clusters: tuple[Cluster, ...] = ()
-        if self.along_cycle:
-            curves = rest.reshape(*values.shape[:2], -1)
-            dof = len(rest) - len(design.terms)
-            clusters = self._clusters(curves, contrast, tested.shape[1], dof)
-            p_value = np.ones(curves.shape[1:])
-            for cluster in clusters:
-                p_value[cluster.start : cluster.stop, cluster.channel] = cluster.p_value
-        else:
-            done = permute((rest,), contrast, "pairings", self.n_permutations, self.random_state)
-            largest = np.abs(done.null).max(1, keepdims=True)
-            p_value = done.p_value(np.abs(done.statistic), largest)
-        return CovariateTest(statistic.reshape(shape), p_value.reshape(shape), clusters)
-
-    def _clusters(self, rest, contrast, n_tested: int, dof: int) -> tuple[Cluster, ...]:
-        return permute_clusters(
-            [rest[:1], rest[1:]],  # MNE permutes the rows of two samples; here they are one
-            lambda *parts: contrast(np.concatenate(parts, axis=-1)),
-            critical_value(self.pointwise_level, n_tested, dof),
-            two_sided=n_tested == 1,
-            n_permutations=self.n_permutations,
-            random_state=self.random_state,
-        )
+def _permute_residuals(
+    design: Design,
+    covariate: str,
+    values: np.ndarray,
+    pointwise_level: float | None,
+    **options: Any,
+) -> CovariateTest:
+    """Permute the residuals of the values on the other covariates (Freedman and Lane)."""
+    own = design.columns_of[covariate]
+    tested, others = design.matrix[:, own], np.delete(design.matrix, own, axis=1)
+    contrast = regression_contrast(tested, others)
+    flat = values.reshape(len(values), -1)
+    rest = flat - others @ np.linalg.lstsq(others, flat, rcond=None)[0]
+    statistic, shape = contrast(rest, axis=0), values.shape[1:]
+    if pointwise_level is None:
+        done = permute((rest,), contrast, "pairings", **options)
+        p_value = done.p_value(np.abs(done.statistic), np.abs(done.null).max(1, keepdims=True))
+        return CovariateTest(statistic.reshape(shape), p_value.reshape(shape), ())
+    curves = rest.reshape(*values.shape[:2], -1)
+    clusters = permute_clusters(
+        [curves[:1], curves[1:]],  # MNE permutes the rows of two samples; here they are one
+        lambda *parts: contrast(np.concatenate(parts, axis=-1)),
+        critical_value(pointwise_level, len(own), len(rest) - len(design.terms)),
+        two_sided=len(own) == 1,
+        **options,
+    )
+    p_value = np.ones(curves.shape[1:])
+    for cluster in clusters:
+        p_value[cluster.start : cluster.stop, cluster.channel] = cluster.p_value
+    return CovariateTest(statistic.reshape(shape), p_value.reshape(shape), clusters)
 
 
 def _least_squares(design: Design, values: np.ndarray, mean: np.ndarray) -> dict[str, Any]:
@@ -324,24 +307,11 @@ def _least_squares(design: Design, values: np.ndarray, mean: np.ndarray) -> dict
     error = np.sqrt(np.diag(np.linalg.inv(x.T @ x))[:, None] * left / dof)
     t = np.divide(coefficient, error, out=np.zeros_like(error), where=error > 0)
     unexplained = np.divide(left, total, out=np.ones_like(total), where=total > 0)
-    by_term = {"coefficient": coefficient, "standard_error": error, "t": t}
-    by_term["p_value"] = 2 * scipy.stats.t.sf(np.abs(t), dof)
-    of_all = {"r_squared": 1 - unexplained}
-    of_all["adjusted_r_squared"] = 1 - unexplained * (len(x) - 1) / dof
     shape = values.shape[1:]
-    shaped = {name: array.reshape(-1, *shape) for name, array in by_term.items()}
-    return shaped | {name: array.reshape(shape) for name, array in of_all.items()} | {"dof": dof}
-
-
-def _check(values: np.ndarray, covariates: pd.DataFrame, along_cycle: bool) -> None:
-    if values.ndim == 0 or len(values) != len(covariates):
-        raise InvalidParameterError(
-            f"There are {len(np.atleast_1d(values))} rows of values and {len(covariates)} rows of "
-            "covariates. Pass one row of each per person, in the same order."
-        )
-    if not len(covariates.columns):
-        raise InvalidParameterError("`covariates` has no column. Pass at least one.")
-    if along_cycle and values.ndim not in (2, 3):
-        raise InvalidParameterError(
-            f"`along_cycle=True` needs curves (S, L) or (S, L, P), not shape {values.shape}."
-        )
+    by_term = (coefficient, error, t, 2 * scipy.stats.t.sf(np.abs(t), dof))
+    shaped = (array.reshape(-1, *shape) for array in by_term)
+    return dict(zip(OF_TERMS, shaped, strict=True)) | {
+        "r_squared": (1 - unexplained).reshape(shape),
+        "adjusted_r_squared": (1 - unexplained * (len(x) - 1) / dof).reshape(shape),
+        "dof": dof,
+    }

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Int, Shaped
-from numpy.typing import ArrayLike
 from scipy.fft import dst
+from scipy.linalg import cho_factor, cho_solve
+from threadpoolctl import threadpool_limits
 
-from percdl.analysis.checks import as_personalization
+from percdl.analysis.checks import Labels, as_personalization, check_lengths
 from percdl.analysis.effects import SLOWEST
-from percdl.analysis.reference import LEAST_PERSONS, Reference
 from percdl.exceptions import InvalidParameterError
 from percdl.transforms import TimeWarp
 
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from percdl.estimators.base import BaseCDL
     from percdl.estimators.personalization import Personalization
 
-Groups = Sequence[str | None] | np.ndarray | None
-Persons = Sequence[object] | np.ndarray | Mapping[str, object] | None
+# Standard deviations are at least this share of the largest value of a kind: below is rounding.
+ROUNDING = 1e-6
+# With one person left out, two must remain to have a spread.
+LEAST_PERSONS = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,10 +34,8 @@ class Deviation:
 
     Attributes
     ----------
-    subjects : tuple of str
-        Subject ids, in the order of the fit.
-    groups : tuple of str or None
-        Their groups.
+    subjects, groups : tuples
+        Subject ids, in the order of the fit, and their groups or None.
     is_reference : array (S,)
         Members of the reference population.
     index : array (S,)
@@ -62,21 +62,15 @@ class Deviation:
     timing_profile: Float[np.ndarray, "S K C L"]
 
     def __repr__(self) -> str:
-        known = self.table().dropna(subset="index")
-        if not len(known):
-            return f"Deviation({len(self.subjects)} subjects, no index)"
+        table = self.table()
         return (
-            f"Deviation({len(self.subjects)} subjects, {self.is_reference.sum()} of them "
-            f"reference; index {known['index'].iloc[-1]:.2f} to {known['index'].iloc[0]:.2f}, "
-            f"largest {known['subject'].iloc[0]!r})"
+            f"Deviation({len(table)} subjects, {self.is_reference.sum()} of them reference; index "
+            f"{table['index'].min():.2f} to {table['index'].max():.2f}, "
+            f"largest {table['subject'][0]!r})"
         )
 
     def table(self) -> pd.DataFrame:
-        """Return one row per subject, the largest index first and NaN last.
-
-        Columns subject, group, is_reference, index, percentile, and atom_0, ... with the index
-        of each atom.
-        """
+        """Return one row per subject, the largest index first and NaN last."""
         frame = pd.DataFrame(
             {
                 "subject": self.subjects,
@@ -92,11 +86,11 @@ class Deviation:
 
 def measure_deviation(
     fitted: BaseCDL | Personalization,
-    groups: Groups = None,
-    reference: str | ArrayLike | None = None,
+    groups: Labels | None = None,
+    reference: str | None = None,
     *,
     reference_from: BaseCDL | Personalization | None = None,
-    persons: Persons = None,
+    persons: Labels | Mapping[str, object] | None = None,
     space: str = "parameters",
     shrinkage: float | None = None,
 ) -> Deviation:
@@ -110,45 +104,35 @@ def measure_deviation(
     y is the difference of a subject's features from the mean of the reference and S the
     covariance there, in units of the spread of each kind of feature; :math:`\alpha` is the
     shrinkage of scikit-learn's ``OAS``. All four are those of the other members, exactly.
-    Features that do not vary in the reference are ignored.
+    Features that do not vary in the reference are ignored. The features of all atoms count
+    together; a subject without some atom is judged by the others, against the members who have
+    them. Cost O(n F^3) for n members and F features.
 
     Parameters
     ----------
     fitted : PerCDL, IndCDL or Personalization
         The subjects to judge: those of a fit, or new ones, ``model.personalize(new)``.
     groups : list of str, optional
-        Group of each subject, such as ``cohort.groups``; of the subjects of ``reference_from`` if
-        that is passed.
-    reference : str or array of bool, optional
-        The reference group, or whether each subject belongs to it. By default everyone, if there
-        are no groups.
+        Group of each subject (of ``reference_from`` if that is passed).
+    reference : str, optional
+        The reference group; everyone if there are no groups.
     reference_from : PerCDL, IndCDL or Personalization, optional
         The subjects that contain the reference, if they are not those to judge.
     persons : list or dict, optional
         Person of each subject, if people have several recordings: they are left out together.
-        One per subject, as ``groups``, or a dict of subject to person. By default subjects with
-        the same id are the same person.
+        One per subject, as ``groups``, or a dict of subject to person.
     space : {"parameters", "atoms"}
-        The features: the parameters (a time warp by the sine coefficients of its displacement,
-        since its layers are redundant) or the personal atoms.
+        The features: the parameters (a time warp by the sine coefficients of its displacement)
+        or the personal atoms.
     shrinkage : float, optional
         Fixed shrinkage, 0 to 1, instead of that of OAS.
 
     Returns
     -------
     Deviation
-        The index of every subject, its percentile, and profiles along the cycle.
-
-    Notes
-    -----
-    The features of all atoms count together; a subject without some atom is judged by the others,
-    against the members who have them. Cost O(n F^3) for n members and F features: seconds for
-    2,000 members and 200 features.
 
     Examples
     --------
-    Everyone against the healthy, and a new patient against the same norm:
-
     >>> from percdl import IndCDL, make_synthetic
     >>> truth = make_synthetic(9, random_state=0)
     >>> cohort, groups = truth.cohort, ["healthy"] * 6 + ["patient"] * 3
@@ -161,21 +145,29 @@ def measure_deviation(
     """
     judged = as_personalization(fitted)
     home = judged if reference_from is None else as_personalization(reference_from)
-    _check_same_model(judged, home)
-    if shrinkage is not None and not 0 <= shrinkage <= 1:
+    same = judged.transform == home.transform
+    if not same or not np.array_equal(judged.dictionary, home.dictionary):
         raise InvalidParameterError(
-            f"`measure_deviation(shrinkage={shrinkage!r})` must be between 0 and 1, or None."
+            "`measure_deviation` compares subjects of one model, but these have other atoms or "
+            "transforms than the reference. Pass `model.personalize(new)` of the model that is "
+            "`reference_from`."
         )
-    members = _find_members(groups, reference, len(home.subjects))
+    if shrinkage is not None and not 0 <= shrinkage <= 1:
+        raise InvalidParameterError(f"`shrinkage={shrinkage!r}` must be between 0 and 1, or None.")
     everyone = [home] if judged is home else [home, judged]
     who = _name_persons(persons, everyone)
-    _check_size(who[: len(members)][members], reference)
-    members = np.concatenate([members, np.zeros(len(who) - len(members), bool)])
-
+    members = np.zeros(len(who), bool)
+    members[: len(home.subjects)] = _find_members(groups, reference, len(home.subjects))
+    n_persons = len(np.unique(who[members]))
+    if n_persons < LEAST_PERSONS:
+        raise InvalidParameterError(
+            f"The reference {reference or 'of all subjects'!r} has {n_persons} person(s); it "
+            f"needs at least {LEAST_PERSONS}, and many more for a good estimate."
+        )
     described = [describe_people(part, space) for part in everyone]
     values, kinds = np.concatenate([part for part, _ in described]), described[0][1]
     atoms = np.concatenate([part.personal_dictionary for part in everyone])
-    speeds = np.concatenate([np.maximum(local_speed(part.warps), SLOWEST) for part in everyone])
+    speeds = np.concatenate([np.gradient(part.warps, axis=-1) for part in everyone])
     index, atom_index = _measure(values, kinds, who, members, shrinkage)
     shown = slice(len(who) - len(judged.subjects), None)
     labels = (None,) * len(judged.subjects) if groups is None or judged is not home else groups
@@ -187,7 +179,7 @@ def measure_deviation(
         atom_index=atom_index[shown],
         percentile=_rank(index, who, members)[shown],
         profile=_profile(atoms, who, members)[shown],
-        timing_profile=_profile(np.log(speeds), who, members)[shown],
+        timing_profile=_profile(np.log(np.maximum(speeds, SLOWEST)), who, members)[shown],
     )
 
 
@@ -196,9 +188,8 @@ def describe_people(
 ) -> tuple[Float[np.ndarray, "S K F"], Int[np.ndarray, " F"]]:
     """Return the features of all atoms, and the kind of each feature (kinds share a unit).
 
-    NaN for subjects without the atom. In the space ``"atoms"`` the features are the samples of
-    the personal atoms. In ``"parameters"`` every parameter is a kind of its own, except those of a
-    time warp: different parameters can make the same warp, so it is described by the first sine
+    NaN for subjects without the atom. Every parameter is a kind of its own, except those of a time
+    warp: different parameters can make the same warp, so it is described by the first sine
     coefficients of its displacement ``psi(t) - t`` in samples, one-to-one for a single layer.
     """
     if space not in ("parameters", "atoms"):
@@ -217,15 +208,6 @@ def describe_people(
     others = np.delete(found.params, where, axis=2)
     kinds = np.concatenate([np.zeros(sines.shape[2], int), 1 + np.arange(others.shape[2])])
     return np.concatenate([sines, others], axis=2), kinds
-
-
-def local_speed(warps: Float[np.ndarray, "*batch L"]) -> Float[np.ndarray, "*batch L"]:
-    """Return psi' by central differences: above 1 where the subject is faster.
-
-    >>> local_speed(np.array([[0.0, 1.0, 3.0, 5.0]]))
-    array([[1. , 1.5, 2. , 2. ]])
-    """
-    return np.gradient(warps, axis=-1)
 
 
 def _measure(values, kinds, who, members, shrinkage) -> tuple[np.ndarray, np.ndarray]:
@@ -251,14 +233,6 @@ def _judge(values, kinds, rows, who, members, shrinkage) -> np.ndarray | float:
     norm = Reference(values[members], who[members], kinds)
     if not norm.is_large_enough:
         return np.nan
-    varies = norm.varies
-    if not varies.any():
-        raise InvalidParameterError(
-            "The parameters do not vary in the reference, so no subject can be compared with it. "
-            "Fit a model with a transform, such as `PerCDL(transformation=TimeWarp())`."
-        )
-    values, kinds = values[:, varies], kinds[varies]
-    norm = Reference(values[members], who[members], kinds)
     judged = rows | members
     distance = np.full(n_subjects, np.nan)
     distance[judged] = norm.distances(values[judged], who[judged], shrinkage)
@@ -290,71 +264,148 @@ def _rank(index, who, members) -> np.ndarray:
     return np.where(np.isnan(index), np.nan, 100 * below / np.maximum(total, 1))
 
 
-def _find_members(
-    groups: Groups, reference: str | ArrayLike | None, n_subjects: int
-) -> Bool[np.ndarray, " S"]:
+def _find_members(groups: Labels | None, reference: str | None, n_subjects: int) -> np.ndarray:
     """Return which subjects belong to the reference."""
-    if groups is not None and len(groups) != n_subjects:
-        raise InvalidParameterError(
-            f"There are {n_subjects} subjects and {len(groups)} groups. Pass the group of each "
-            "subject of the fit, such as `cohort.groups`."
-        )
-    labels = [] if groups is None else list(groups)
-    names = ", ".join(repr(name) for name in dict.fromkeys(labels) if name is not None)
-    if isinstance(reference, str):
-        if reference not in labels:
-            raise InvalidParameterError(
-                f"`measure_deviation(reference={reference!r})` is none of the groups: "
-                f"{names or 'there are none; pass `groups`'}."
-            )
-        return np.array([name == reference for name in labels])
-    if reference is None:
-        if groups is not None:
-            raise InvalidParameterError(
-                "`measure_deviation` needs the reference group: pass `reference=`, one of "
-                f"{names}."
-            )
+    if groups is None and reference is None:
         return np.ones(n_subjects, bool)
-    mask = np.asarray(reference)
-    if mask.shape != (n_subjects,) or mask.dtype != bool:
+    labels = [None] * n_subjects if groups is None else list(groups)
+    check_lengths("subjects", n_subjects, labels, "groups")
+    if reference is None or reference not in labels:
+        names = ", ".join(repr(name) for name in dict.fromkeys(labels) if name is not None)
         raise InvalidParameterError(
-            f"`reference` must be a group or {n_subjects} booleans, one per subject; it is an "
-            f"array of {mask.dtype} of shape {mask.shape}."
+            f"`measure_deviation(reference={reference!r})` must be one of the groups: "
+            f"{names or 'there are none; pass `groups`'}."
         )
-    return mask
+    return np.array([name == reference for name in labels])
 
 
-def _name_persons(
-    persons: Persons, everyone: Sequence[Personalization]
-) -> Shaped[np.ndarray, " S"]:
+def _name_persons(persons, everyone: Sequence[Personalization]) -> Shaped[np.ndarray, " S"]:
     """Return the person of each subject: those of the reference, then those to judge."""
     home = everyone[0].subjects
     if persons is not None and not isinstance(persons, Mapping):
-        if len(persons) != len(home):
-            raise InvalidParameterError(
-                f"There are {len(home)} subjects and {len(persons)} persons. Pass one per "
-                "subject, as `groups`, or a dict of subject to person."
-            )
+        check_lengths("subjects", len(home), persons, "persons")
         persons = dict(zip(home, persons, strict=True))
-    names = {} if persons is None else persons
+    names = persons or {}
     return np.array([str(names.get(s, s)) for part in everyone for s in part.subjects])
 
 
-def _check_same_model(judged: Personalization, home: Personalization) -> None:
-    same = judged.transform == home.transform
-    if not same or not np.array_equal(judged.dictionary, home.dictionary):
-        raise InvalidParameterError(
-            "`measure_deviation` compares subjects of one model, but these have other atoms or "
-            "transforms than the reference. Pass `model.personalize(new)` of the model that is "
-            "`reference_from`."
-        )
+class _Rest(NamedTuple):
+    """Mean, standard deviation and number of the remaining rows, and the rows left out."""
+
+    mean: Float[np.ndarray, " F"]
+    sd: Float[np.ndarray, " F"]
+    n: int
+    absent: Int[np.ndarray, " b"]
 
 
-def _check_size(persons: np.ndarray, reference: object) -> None:
-    n_persons = len(np.unique(persons))
-    if n_persons < LEAST_PERSONS:
-        name = f" {reference!r}" if isinstance(reference, str) else ""
-        raise InvalidParameterError(
-            f"The reference{name} has {n_persons} person(s); it needs at least {LEAST_PERSONS}, "
-            "and many more for a good estimate."
-        )
+class Reference:
+    """Measurements (n, F) of a reference population, the person of each row, and their kinds.
+
+    Measurements of one kind (0, 1, ...) share a unit; by default all do. Sums over all members are
+    computed once, and leaving a person out subtracts the rows of that person. This is exact and
+    costs O(F) for z-scores and O(F^3) for distances, independent of the number of members.
+    """
+
+    def __init__(
+        self,
+        values: Float[np.ndarray, "n F"],
+        persons: Shaped[np.ndarray, " n"],
+        kinds: Int[np.ndarray, " F"] | None = None,
+    ):
+        self.values, self.centre = values, values.mean(0)
+        self.rows = values - self.centre
+        self.persons = persons
+        self.squares = (self.rows**2).sum(0)
+        self.kinds = np.zeros(values.shape[1], int) if kinds is None else kinds
+        largest = np.full(self.kinds.max(initial=0) + 1, np.finfo(float).tiny)
+        np.maximum.at(largest, self.kinds, np.abs(values).max(0, initial=0.0))
+        self.floor = ROUNDING * largest[self.kinds]
+
+    @property
+    def is_large_enough(self) -> bool:
+        """Whether two persons remain when any one is left out."""
+        return len(np.unique(self.persons)) >= LEAST_PERSONS
+
+    def z_scores(
+        self, values: Float[np.ndarray, "m F"], persons: Shaped[np.ndarray, " m"]
+    ) -> Float[np.ndarray, "m F"]:
+        """Return distances from the mean of all others, in their standard deviations (n - 1)."""
+        scores = np.empty(values.shape)
+        for rest, judged in self._leave_out(persons):
+            scores[judged] = (values[judged] - self.centre - rest.mean) / rest.sd
+        return scores
+
+    # The systems are small, so threads would only wait for each other.
+    @threadpool_limits.wrap(limits=1)
+    def distances(
+        self,
+        values: Float[np.ndarray, "m F"],
+        persons: Shaped[np.ndarray, " m"],
+        shrinkage: float | None = None,
+    ) -> Float[np.ndarray, " m"]:
+        """Return Mahalanobis distances from the mean of all others.
+
+        See `measure_deviation`. The spread of a kind is the root mean square of its standard
+        deviations.
+        """
+        varies = np.sqrt(self.squares / max(len(self.rows) - 1, 1)) > self.floor
+        if not varies.any():
+            raise InvalidParameterError(
+                "The parameters do not vary in the reference, so no subject can be compared with "
+                "it. Fit a model with a transform, such as `PerCDL(transformation=TimeWarp())`."
+            )
+        if not varies.all():
+            norm = Reference(self.values[:, varies], self.persons, self.kinds[varies])
+            return norm.distances(values[:, varies], persons, shrinkage)
+        n_of_kind = np.maximum(np.bincount(self.kinds), 1)
+        scatter = self.rows.T @ self.rows
+        squared = np.empty(len(values))
+        for rest, judged in self._leave_out(persons):
+            absent = self.rows[rest.absent]
+            cross = scatter - absent.T @ absent - rest.n * np.outer(rest.mean, rest.mean)
+            unit = np.sqrt(np.bincount(self.kinds, rest.sd**2) / n_of_kind)[self.kinds]
+            covariance = cross / (rest.n - 1) / np.outer(unit, unit)
+            share = shrink_by_oas(covariance, rest.n) if shrinkage is None else shrinkage
+            if share == 0 and rest.n <= len(covariance):
+                raise InvalidParameterError(
+                    f"`shrinkage=0` needs more recordings in the reference than measurements; "
+                    f"there are {rest.n}, of {len(covariance)} measurements. Leave it out."
+                )
+            covariance *= 1 - share
+            np.fill_diagonal(covariance, covariance.diagonal() + share)
+            y = (values[judged] - self.centre - rest.mean).T / unit[:, None]
+            factor = cho_factor(covariance, overwrite_a=True, check_finite=False)
+            squared[judged] = (y * cho_solve(factor, y, check_finite=False)).sum(0)
+        return np.sqrt(squared)
+
+    def _leave_out(
+        self, persons: Shaped[np.ndarray, " m"]
+    ) -> Iterator[tuple[_Rest, Int[np.ndarray, " j"]]]:
+        """Yield the moments without each person, and the rows judged by them."""
+        members = pd.Series(self.persons).groupby(self.persons).indices
+        judged = pd.Series(persons).groupby(persons).indices
+        strangers = np.flatnonzero(~np.isin(persons, self.persons))
+        if len(strangers):
+            yield self._moments(strangers[:0]), strangers
+        for name in judged.keys() & members.keys():
+            yield self._moments(members[name]), judged[name]
+
+    def _moments(self, absent: np.ndarray) -> _Rest:
+        rows = self.rows[absent]
+        n = len(self.rows) - len(rows)
+        # The rows are centred, so the remaining ones sum to minus the absent ones.
+        mean = -rows.sum(0) / n
+        squares = self.squares - (rows**2).sum(0) - n * mean**2
+        sd = np.sqrt(np.maximum(squares, 0) / (n - 1))
+        return _Rest(mean, np.maximum(sd, self.floor), n, absent)
+
+
+def shrink_by_oas(covariance: Float[np.ndarray, "F F"], n: int) -> float:
+    """Return the shrinkage of scikit-learn's ``OAS`` for the covariance of n rows.
+
+    scikit-learn computes it from the rows, which would cost O(n F^2) for each person left out.
+    """
+    size = len(covariance)
+    square, mean = np.mean(covariance**2), np.trace(covariance) / size
+    spread = (n + 1) * (square - mean**2 / size)
+    return float((square + mean**2) / spread) if spread > square + mean**2 else 1.0

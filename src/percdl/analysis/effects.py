@@ -42,10 +42,8 @@ class Effects:
         onset; negative if earlier. ``timing = -log(1 + d delay / du)``.
     amplitude : array (S, K, L, P)
         The mean observed cycle in signal units, with the timing undone.
-    subjects : tuple of str
-        Subject ids. NaN for those without the atom.
-    sfreq : float
-        Sampling rate in Hz.
+    subjects, sfreq : tuple of str, float
+        Subject ids (curves are NaN for those without the atom), and the sampling rate in Hz.
     """
 
     timing: Float[np.ndarray, "S K C L"]
@@ -72,7 +70,7 @@ def separate_effects(fitted: BaseCDL | Personalization, X: Any) -> Effects:
 
     A subject's cycle is ``A_s(psi_s(t))``: a shape on the common clock, run through at an
     individual pace. The fitted warps give the pace. The recordings give the shape: the mean cycle
-    of each subject, read at ``psi_s^-1``.
+    of each subject, read at ``psi_s^-1``. Cost O(S K (N P + L M) + E L P) for E events.
 
     Parameters
     ----------
@@ -93,8 +91,6 @@ def separate_effects(fitted: BaseCDL | Personalization, X: Any) -> Effects:
     activations that overlap a segment are subtracted first. A sample that is missing in all
     segments stays NaN. A warp explains all it can, so a bump that moves may be fitted as a change
     of pace. The ends of a warp are fixed, so a shift of the whole cycle is in the onsets only.
-
-    Cost O(S K (N P + L M) + E L P) for E events.
 
     Examples
     --------
@@ -117,14 +113,7 @@ def separate_effects(fitted: BaseCDL | Personalization, X: Any) -> Effects:
 
 
 def invert_warps(warps: Float[np.ndarray, "S K C L"]) -> Float[np.ndarray, "S K C L"]:
-    """Return ``psi^-1(u)``, when each subject reaches each phase, in samples.
-
-    Exact at the samples of psi; monotone cubic between them.
-
-    >>> psi = np.array([0.0, 2.0, 3.0, 3.5, 4.0])
-    >>> invert_warps(psi[None, None, None])[0, 0, 0, [0, 2, 3, 4]]
-    array([0., 1., 2., 4.])
-    """
+    """Return ``psi^-1(u)`` in samples: exact at the samples of psi, monotone cubic between."""
     samples = np.arange(warps.shape[-1], dtype=float)
     inverse = np.full(warps.shape, np.nan)
     for at in np.argwhere(np.isfinite(warps).all(-1)):
@@ -163,20 +152,13 @@ def mean_cycles(found: Personalization, cohort: Cohort) -> Float[np.ndarray, "S 
     for key, rows in found.events.groupby(["subject", "atom"]).indices.items():
         subject, k = key  # pyright: ignore[reportGeneralTypeIssues]
         s, own = position[subject], found.events.iloc[rows]
-        onset, amplitude = own["onset_sample"].to_numpy(), own["amplitude"].to_numpy(float)
-        rest = cohort[s].values - rebuilt[s]
-        cycles[s, k] = _average(onset, amplitude, atoms[s, k], rest)
+        z = own["amplitude"].to_numpy(float)[:, None, None]
+        window = own["onset_sample"].to_numpy()[:, None] + np.arange(atoms.shape[2])
+        # Each segment is its own atom plus the residual: other activations are subtracted.
+        segments = (cohort[s].values - rebuilt[s])[window] + z * atoms[s, k]
+        seen = np.isfinite(segments)
+        weight = np.sum(z**2 * seen, axis=0)
+        moment = np.sum(z * np.where(seen, segments, 0), axis=0)
+        unknown = np.full(weight.shape, np.nan)
+        cycles[s, k] = z.mean() * np.divide(moment, weight, out=unknown, where=weight > 0)
     return cycles
-
-
-def _average(
-    onsets: np.ndarray, amplitudes: np.ndarray, atom: np.ndarray, rest: np.ndarray
-) -> np.ndarray:
-    """Return the least-squares mean of the segments, each its atom plus the residual."""
-    z = amplitudes[:, None, None]
-    window = onsets[:, None] + np.arange(len(atom))
-    segments = rest[window] + z * atom
-    seen = np.isfinite(segments)
-    weight = np.sum(z**2 * seen, axis=0)
-    moment = np.sum(z * np.where(seen, segments, 0), axis=0)
-    return z.mean() * np.divide(moment, weight, out=np.full(atom.shape, np.nan), where=weight > 0)

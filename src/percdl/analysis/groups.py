@@ -1,18 +1,27 @@
-"""Groups of subjects: who belongs to which, and the mean and spread of their curves."""
+"""Groups of subjects: their mean curves, and where and in which parameters they differ."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 
 from percdl.analysis.checks import Labels, check_lengths
+from percdl.analysis.permutation import (
+    Cluster,
+    compare_means,
+    critical_value,
+    make_exchangeable,
+    permute,
+    permute_clusters,
+    tabulate_clusters,
+)
 from percdl.exceptions import InvalidParameterError
-
-# A spread below this share of the largest value of a channel is rounding: ends of warps are fixed.
-ROUNDING = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,14 +40,8 @@ class GroupCurve:
     sd: Float[np.ndarray, "L P"]
     n_members: int
 
-    def band(self, width: float = 2.0) -> tuple[np.ndarray, np.ndarray]:
-        """Return the mean minus and plus ``width`` standard deviations."""
-        return self.mean - width * self.sd, self.mean + width * self.sd
 
-
-def summarize_groups(
-    curves: Float[np.ndarray, "S L P"], groups: Sequence[str | None]
-) -> dict[str, GroupCurve]:
+def summarize_groups(curves: Float[np.ndarray, "S L P"], groups: Labels) -> dict[str, GroupCurve]:
     """Return the mean and standard deviation of each group, in order of appearance.
 
     Cost O(S (L P + G)) for G groups.
@@ -46,15 +49,13 @@ def summarize_groups(
     Parameters
     ----------
     curves : array (S, L, P)
-        One curve per subject, such as ``model.personal_dictionary_[:, 0]``. Subjects with NaN in
-        their curve are left out.
+        One curve per subject, such as ``model.personal_dictionary_[:, 0]``.
     groups : list of str
-        Group of each subject; subjects of group None are left out.
+        Group of each subject. Subjects of group None, or with NaN in their curve, are left out.
 
     Returns
     -------
     dict of str to GroupCurve
-        One entry per group.
 
     Examples
     --------
@@ -63,30 +64,17 @@ def summarize_groups(
     >>> found["a"].mean.item(), found["b"].sd.item()
     (2.0, 0.0)
     """
-    if len(curves) != len(groups):
-        raise InvalidParameterError(
-            f"There are {len(curves)} curves and {len(groups)} groups. Pass the group of each "
-            "curve's subject."
-        )
-    known = ~np.isnan(curves).any((1, 2))
-    of = np.array([str(name) for name in groups])
-    found = {}
-    for name in dict.fromkeys(name for name in groups if name is not None):
-        own = curves[known & (of == name)]
-        if len(own) < 2:
-            raise InvalidParameterError(
-                f"Group {name!r} has {len(own)} curve(s); a standard deviation needs two."
-            )
-        found[name] = GroupCurve(own.mean(0), own.std(0, ddof=1), len(own))
-    return found
+    parts = split_groups(curves, groups)
+    return {
+        name: GroupCurve(own.mean(0), own.std(0, ddof=1), len(own)) for name, own in parts.items()
+    }
 
 
 def relative_variability(group: GroupCurve, reference: GroupCurve) -> Float[np.ndarray, "L P"]:
     """Return how much more a group varies than a reference, sample by sample.
 
     This is the difference of the standard deviations over the largest one of the reference, per
-    channel: 0 if both vary alike. Unlike their ratio, it stays readable where nobody varies. Cost
-    O(L P).
+    channel. Unlike their ratio, it stays readable where nothing varies. Cost O(L P).
 
     Parameters
     ----------
@@ -107,9 +95,7 @@ def relative_variability(group: GroupCurve, reference: GroupCurve) -> Float[np.n
     """
     largest = reference.sd.max(0)
     if not (largest > 0).all():
-        raise InvalidParameterError(
-            "The reference group does not vary at all, so nothing can be relative to it."
-        )
+        raise InvalidParameterError("The reference group does not vary; choose another.")
     return (group.sd - reference.sd) / largest
 
 
@@ -118,22 +104,20 @@ def average_persons(
 ) -> tuple[np.ndarray, list[str]]:
     """Average the recordings of each person.
 
-    Recordings of one person are more alike than those of different people. A permutation test
-    that exchanged them one by one would find differences that do not exist. Cost O(S (n + F)) for
-    n people and rows of F values.
+    Exchanged one by one in a permutation test, they would show differences that do not exist.
+    Cost O(S (n + F)) for n people and rows of F values.
 
     Parameters
     ----------
     values : array (S, ...)
-        One row per recording. Rows with NaN are left out of the mean; a person without any other
-        row keeps NaN.
+        One row per recording. Rows with NaN are left out of the mean.
     persons : list
         Person of each recording.
 
     Returns
     -------
     values : array (people, ...)
-        One row per person.
+        One row per person; NaN for a person without complete rows.
     persons : list of str
         Their names, in order of appearance.
 
@@ -142,118 +126,300 @@ def average_persons(
     >>> average_persons(np.array([[1.0], [3.0], [5.0]]), ["Ada", "Ada", "Bo"])
     (array([[2.], [5.]]), ['Ada', 'Bo'])
     """
-    check_lengths(len(values), persons, "persons")
-    whose = np.array([str(person) for person in persons])
-    people = list(dict.fromkeys(whose.tolist()))
-    known = np.isfinite(values.reshape(len(values), -1)).all(1)
-    rows = np.full((len(people), *values.shape[1:]), np.nan)
-    for row, person in enumerate(people):
-        own = values[known & (whose == person)]
-        if len(own):
-            rows[row] = own.mean(0)
-    return rows, people
+    check_lengths("rows of values", len(values), persons, "persons")
+    person_of = np.array([str(person) for person in persons])
+    known, people = is_complete(values), list(dict.fromkeys(person_of.tolist()))
+    parts = [values[known & (person_of == person)] for person in people]
+    unknown = np.full(values.shape[1:], np.nan)
+    return np.stack([own.mean(0) if len(own) else unknown for own in parts]), people
 
 
 @dataclass(frozen=True, eq=False)
-class Samples:
-    """The values of the members of the groups to compare.
+class Comparison:
+    """Groups of curves compared sample by sample.
 
-    Members are sorted by their values, so the permutations do not depend on the order in which
-    people were passed.
+    Attributes
+    ----------
+    names, sizes : tuples
+        The G groups, and the members of each with the curve.
+    means : array (G, L, P)
+        Mean curve of each group.
+    statistic : array (L, P)
+        Welch's t of two groups (positive where the first is above the second), or F of more.
+    threshold : float
+        Samples beyond it form clusters.
+    clusters : tuple of Cluster
+        Smallest p value first.
     """
 
     names: tuple[str, ...]
-    values: tuple[np.ndarray, ...]
+    sizes: tuple[int, ...]
+    means: Float[np.ndarray, "G L P"]
+    statistic: Float[np.ndarray, "L P"]
+    threshold: float
+    clusters: tuple[Cluster, ...]
+
+    def __repr__(self) -> str:
+        found = f"{len(self.clusters)} clusters, p = {self.p_value:.3g}"
+        return f"Comparison({_name_groups(self.names, self.sizes)}; {found})"
 
     @property
-    def sizes(self) -> tuple[int, ...]:
-        """Number of members of each group."""
-        return tuple(map(len, self.values))
+    def difference(self) -> Float[np.ndarray, "L P"]:
+        """Mean of the first group less that of the second; raises for more than two groups."""
+        if len(self.names) != 2:
+            raise InvalidParameterError(
+                f"{len(self.names)} groups have no single difference; use `means`, or compare "
+                "two of them."
+            )
+        return self.means[0] - self.means[1]
 
     @property
-    def means(self) -> np.ndarray:
-        """Mean of each group, array (G, ...)."""
-        return np.stack([members.mean(0) for members in self.values])
+    def p_value(self) -> float:
+        """P value of the whole comparison: the smallest of all clusters, or 1."""
+        return min((cluster.p_value for cluster in self.clusters), default=1.0)
 
-    @property
-    def exchangeable(self) -> list[np.ndarray]:
-        """The values to permute: less the mean of all, groups sorted by name.
+    def significant(self, level: float = 0.05) -> tuple[Cluster, ...]:
+        """Return the clusters with a p value of at most ``level``."""
+        return tuple(cluster for cluster in self.clusters if cluster.p_value <= level)
 
-        Signs are turned if the first of two groups comes second by name. Welch's t of the parts is
-        then that of the first group against the second, and exchanging the two groups changes
-        nothing but signs.
-        """
-        order = np.argsort(self.names)
-        turned = len(self.names) == 2 and order[0] == 1
-        pooled = center(np.concatenate([self.values[i] for i in order]))
-        ends = np.cumsum([len(self.values[i]) for i in order])[:-1]
-        return np.split(-pooled if turned else pooled, ends)
+    def table(self, sfreq: float | None = None) -> pd.DataFrame:
+        """Return one row per cluster; with a sampling rate, its ends in seconds too."""
+        differences = self.difference if len(self.names) == 2 else None
+        return tabulate_clusters(self.clusters, differences, sfreq)
 
 
-def gather(
+def compare_groups(
+    curves: ArrayLike,
+    groups: Labels,
+    *names: str,
+    persons: Labels | None = None,
+    pointwise_level: float = 0.05,
+    n_permutations: int = 1000,
+    random_state: Any = 0,
+) -> Comparison:
+    """Test whether groups have different curves, by cluster permutation.
+
+    A t (two groups) or F statistic is computed at every sample. Neighbouring samples of one
+    channel beyond a threshold form a cluster; its mass is the sum of their statistics. It is
+    compared with the largest mass, over all samples and channels, when people are exchanged
+    between the groups at random (Maris and Oostenveld, 2007,
+    https://doi.org/10.1016/j.jneumeth.2007.03.024). A cluster is significant as a whole: its ends
+    are not bounds of the difference. Cost O(n_permutations S L P).
+
+    Parameters
+    ----------
+    curves : array (S, L) or (S, L, P)
+        One curve per person, such as ``effects.timing[:, k, 0]`` of `separate_effects`. People
+        with NaN are left out.
+    groups : list of str
+        Group of each person; None leaves a person out.
+    *names : str
+        The groups to compare, by default all. Of two, the first less the second; three or more
+        are tested for any difference.
+    persons : list, optional
+        Person of each curve, if people have several: they are averaged first.
+    pointwise_level : float
+        Samples with a pointwise p value (Student's t or F) below it form clusters. A high level
+        finds weak long differences, a low one strong short ones. Choose it before looking.
+    n_permutations, random_state : int
+        Number and seed of the permutations; the smallest p value is 1 / n_permutations.
+
+    Returns
+    -------
+    Comparison
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> curves = rng.normal(size=(40, 30))
+    >>> curves[:20, 10:18] += 2
+    >>> found = compare_groups(curves, ["A"] * 20 + ["B"] * 20, "A", "B")
+    >>> [(c.start, c.stop, c.p_value) for c in found.significant()]
+    [(10, 18, 0.001)]
+    """
+    values = np.asarray(curves, float)
+    if values.ndim not in (2, 3) or 0 in values.shape:
+        raise InvalidParameterError(
+            f"`curves` has shape {values.shape}; pass one curve per person, array (S, L) or "
+            "(S, L, P), such as `effects.amplitude[:, 0]`."
+        )
+    values = values if values.ndim == 3 else values[..., None]
+    members = split_groups(values, groups, names, persons, at_least=2)
+    sizes, n_tested = tuple(map(len, members.values())), len(members) - 1
+    parts = make_exchangeable(members)
+    threshold = critical_value(pointwise_level, n_tested, sum(sizes) - n_tested - 1)
+    clusters = permute_clusters(
+        parts,
+        compare_means,
+        threshold,
+        two_sided=n_tested == 1,
+        n_permutations=n_permutations,
+        random_state=random_state,
+    )
+    statistic = compare_means(*parts, axis=0)
+    means = np.stack([own.mean(0) for own in members.values()])
+    return Comparison(tuple(members), sizes, means, statistic, threshold, clusters)
+
+
+@dataclass(frozen=True, eq=False)
+class ParameterComparison:
+    """Parameters of groups compared, one by one and all together.
+
+    Attributes
+    ----------
+    names, sizes : tuples
+        The G groups, and the members of each with all parameters.
+    parameters : tuple of str
+        Names of the F parameters.
+    means : array (G, F)
+        Mean of each group.
+    statistic : array (F,)
+        Welch's t of two groups (positive where the first is above), or F of more.
+    p_value : array (F,)
+        Of each parameter alone, not corrected.
+    p_adjusted : array (F,)
+        Corrected for the number of parameters (family-wise error).
+    omnibus, omnibus_p : float
+        Mean of the squared t, or of the F, and its p value: whether there is any difference.
+    """
+
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+    parameters: tuple[str, ...]
+    means: Float[np.ndarray, "G F"]
+    statistic: Float[np.ndarray, " F"]
+    p_value: Float[np.ndarray, " F"]
+    p_adjusted: Float[np.ndarray, " F"]
+    omnibus: float
+    omnibus_p: float
+
+    def __repr__(self) -> str:
+        return (
+            f"ParameterComparison({_name_groups(self.names, self.sizes)}; "
+            f"{len(self.parameters)} parameters, omnibus p = "
+            f"{self.omnibus_p:.3g}, smallest adjusted p = {self.p_adjusted.min():.3g})"
+        )
+
+    def table(self) -> pd.DataFrame:
+        """Return one row per parameter, smallest p value first."""
+        means = {f"mean {name}": mean for name, mean in zip(self.names, self.means, strict=True)}
+        columns = ("statistic", "p_value", "p_adjusted")
+        tested = {name: getattr(self, name) for name in columns}
+        frame = pd.DataFrame({"parameter": self.parameters, **means, **tested})
+        return frame.sort_values(["p_adjusted", "p_value"], kind="stable", ignore_index=True)
+
+
+def compare_parameters(
+    features: ArrayLike,
+    groups: Labels,
+    *names: str,
+    parameters: Sequence[str] | None = None,
+    persons: Labels | None = None,
+    n_permutations: int = 1000,
+    random_state: Any = 0,
+) -> ParameterComparison:
+    """Test every parameter for a difference between groups, and all of them together.
+
+    People are exchanged between the groups at random, or in every possible way if there are no
+    more than ``n_permutations``. The largest statistic of each permutation corrects for the
+    number of parameters (Westfall and Young, 1993). A single parameter of a warp has little
+    meaning: see `separate_effects`. Cost O(n_permutations S F).
+
+    Parameters
+    ----------
+    features : array (S, F)
+        One row per person, such as ``model.transform(cohort)`` or cadence, stride time, ...
+        People with NaN are left out.
+    groups, *names, persons, n_permutations, random_state
+        See `compare_groups`.
+    parameters : list of str, optional
+        Names of the parameters; by default ``"0"``, ``"1"``, ...
+
+    Returns
+    -------
+    ParameterComparison
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> features = rng.normal(size=(30, 4))
+    >>> features[:15, 2] += 2
+    >>> compare_parameters(features, ["A"] * 15 + ["B"] * 15).table()["parameter"][0]
+    '2'
+    """
+    x = np.asarray(features, float)
+    if x.ndim != 2 or 0 in x.shape:
+        raise InvalidParameterError(
+            f"`features` has shape {x.shape}; pass one row of parameters per person, array (S, F)."
+        )
+    labels = tuple(map(str, range(x.shape[1]) if parameters is None else parameters))
+    if len(labels) != x.shape[1]:
+        raise InvalidParameterError(
+            f"There are {x.shape[1]} parameters and {len(labels)} names of parameters."
+        )
+    members = split_groups(x, groups, names, persons, at_least=2)
+    parts = make_exchangeable(members)
+    done = permute(parts, compare_means, "independent", n_permutations, random_state)
+    observed, null = np.abs(done.statistic), np.abs(done.null)
+    power = 2 if len(members) == 2 else 1
+    omnibus = np.mean(done.statistic**power)
+    return ParameterComparison(
+        tuple(members),
+        tuple(map(len, members.values())),
+        labels,
+        np.stack([own.mean(0) for own in members.values()]),
+        done.statistic,
+        done.p_value(observed, null),
+        done.p_value(observed, null.max(1, keepdims=True)),
+        float(omnibus),
+        float(done.p_value(omnibus, np.mean(done.null**power, axis=1))),
+    )
+
+
+def _name_groups(names: Sequence[str], sizes: Sequence[int]) -> str:
+    return " and ".join(f"{name} ({n})" for name, n in zip(names, sizes, strict=True))
+
+
+def is_complete(values: Float[np.ndarray, "S ..."]) -> np.ndarray:
+    """Return which rows are finite."""
+    return np.asarray(np.isfinite(values.reshape(len(values), -1)).all(1))
+
+
+def split_groups(
     values: Float[np.ndarray, "S ..."],
     groups: Labels,
-    names: Sequence[str],
-    persons: Labels | None,
-) -> Samples:
-    """Sort people into the named groups (by default all), with at least two members each.
+    names: Sequence[str] = (),
+    persons: Labels | None = None,
+    at_least: int = 0,
+) -> dict[str, np.ndarray]:
+    """Return the rows of the named groups (by default all), with at least two members each.
 
-    People with NaN, and those whose group is None or not named, are left out. With ``persons``,
-    the rows of each person are averaged first.
+    Rows with NaN are left out. With ``persons``, the rows of each person are averaged first.
     """
-    check_lengths(len(values), groups, "groups")
-    of = [None if name is None or name != name else str(name) for name in groups]
+    check_lengths("rows of values", len(values), groups, "groups")
+    of = [None if pd.isna(name) else str(name) for name in groups]
     if persons is not None:
-        values, of = _one_row_each(values, of, persons)
-    known = np.isfinite(values.reshape(len(values), -1)).all(1)
-    there = list(dict.fromkeys(name for name in of if name is not None))
-    chosen = tuple(map(str, names)) or tuple(there)
-    _check_names(chosen, there)
-    parts = [values[known & np.array([label == name for label in of])] for name in chosen]
-    for name, part in zip(chosen, parts, strict=True):
+        values, people = average_persons(values, persons)
+        group_of: dict[str, str | None] = {}
+        for person, name in zip(map(str, persons), of, strict=True):
+            if group_of.setdefault(person, name) != name:
+                raise InvalidParameterError(
+                    f"Person {person!r} belongs to groups {group_of[person]!r} and {name!r}. Give "
+                    "every person one group."
+                )
+        of = [group_of[person] for person in people]
+    there = [name for name in dict.fromkeys(of) if name is not None]
+    for name in map(str, names):
+        if name not in there:
+            raise InvalidParameterError(f"There is no group {name!r}; known groups: {there}.")
+    known, labels = is_complete(values), np.array(of, object)
+    parts = {name: values[known & (labels == name)] for name in map(str, names or there)}
+    if len(parts) < max(at_least, len(names)):
+        raise InvalidParameterError(f"A comparison needs two different groups, not {list(parts)}.")
+    for name, part in parts.items():
         if len(part) < 2:
             raise InvalidParameterError(
-                f"Group {name!r} has {len(part)} member(s) with all values; a comparison needs "
-                "at least two per group. Subjects with NaN are left out."
+                f"Group {name!r} has {len(part)} member(s) with all values; at least two are "
+                "needed. Subjects with NaN are left out."
             )
-    return Samples(chosen, tuple(part[canonical_order(part)] for part in parts))
-
-
-def center(values: Float[np.ndarray, "S ..."]) -> Float[np.ndarray, "S ..."]:
-    """Return the values less their mean over people; exactly 0 where nobody varies.
-
-    The last axis is that of channels or parameters, which may differ in unit.
-    """
-    centred = values - values.mean(0)
-    largest = np.abs(values).max(axis=tuple(range(values.ndim - 1)))
-    return np.where(centred.std(0) <= ROUNDING * largest, 0, centred)
-
-
-def canonical_order(values: Float[np.ndarray, "S ..."]) -> np.ndarray:
-    """Return the lexicographic order of the rows."""
-    return np.lexsort(values.reshape(len(values), -1).T[::-1])
-
-
-def _one_row_each(values: np.ndarray, of: list[str | None], persons: Labels):
-    """Average the rows of each person, who must belong to one group."""
-    rows, people = average_persons(values, persons)
-    group_of: dict[str, str | None] = {}
-    for person, name in zip(map(str, persons), of, strict=True):
-        if group_of.setdefault(person, name) != name:
-            raise InvalidParameterError(
-                f"Person {person!r} belongs to groups {group_of[person]!r} and {name!r}. Give "
-                "every person one group."
-            )
-    return rows, [group_of[person] for person in people]
-
-
-def _check_names(chosen: Sequence[str], there: Sequence[str]) -> None:
-    known = ", ".join(map(repr, there)) or "none"
-    for name in chosen:
-        if name not in there:
-            raise InvalidParameterError(f"There is no group {name!r}; known groups: {known}.")
-    if len(set(chosen)) < max(2, len(chosen)):
-        raise InvalidParameterError(
-            f"A comparison needs two different groups or more, not {list(chosen)}; known "
-            f"groups: {known}."
-        )
+    return parts

@@ -1,15 +1,15 @@
 """Permutation tests: statistics to permute, and clusters of samples that differ.
 
 Every statistic works along the last axis (or ``axis``), for all samples of a cycle or all
-parameters at once, and is zero where nobody varies.
+parameters at once, and is zero where the values do not vary.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple, dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -18,27 +18,52 @@ import scipy.stats
 from jaxtyping import Float
 from sklearn.utils import check_random_state
 
-from percdl.analysis.groups import ROUNDING
+from percdl.analysis.checks import check_level
 from percdl.exceptions import InvalidParameterError
 from percdl.signals.extras import require
 
 Statistic = Callable[..., np.ndarray]
+# A spread below this share of the largest value of a channel is rounding: ends of warps are fixed.
+ROUNDING = 1e-10
 # Variances within a group are at least this share of the mean variance.
 LEAST_SHARE = 1e-12
 # Permuted values held in memory at a time.
 BATCH_SIZE = 2**22
 
 
+def center(values: Float[np.ndarray, "S ..."]) -> Float[np.ndarray, "S ..."]:
+    """Return the values less their mean over people; exactly 0 where they do not vary.
+
+    The last axis is that of channels or parameters, which may differ in unit.
+    """
+    centred = values - values.mean(0)
+    largest = np.abs(values).max(axis=tuple(range(values.ndim - 1)))
+    return np.where(centred.std(0) <= ROUNDING * largest, 0, centred)
+
+
+def canonical_order(values: Float[np.ndarray, "S ..."]) -> np.ndarray:
+    """Return the lexicographic order of the rows, so that the order of people does not matter."""
+    return np.lexsort(values.reshape(len(values), -1).T[::-1])
+
+
+def make_exchangeable(parts: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    """Return the values of groups to permute: less the mean of all, sorted, groups by name.
+
+    Signs are turned if the first of two groups comes second by name. Welch's t of the result is
+    then that of the first group against the second, and exchanging the groups only turns signs.
+    """
+    names = sorted(parts)
+    turned = len(parts) == 2 and names != list(parts)
+    pooled = center(np.concatenate([parts[x][canonical_order(parts[x])] for x in names]))
+    ends = np.cumsum([len(parts[name]) for name in names])[:-1]
+    return np.split(-pooled if turned else pooled, ends)
+
+
 def compare_means(*samples: np.ndarray, axis: int = -1) -> np.ndarray:
-    """Return Welch's t of two samples, or Welch's F (1951) of more.
+    """Return Welch's t of two samples, or his F (https://doi.org/10.1093/biomet/38.3-4.330).
 
-    Unlike Student's, they allow groups to differ in spread: permutation tests of means then keep
-    their level approximately (Chung and Romano, 2013, https://doi.org/10.1214/13-AOS1090). The F
-    is that of https://doi.org/10.1093/biomet/38.3-4.330.
-
-    >>> a, b = np.array([[1.0, 2.0, 3.0]]), np.array([[2.0, 3.0, 4.0]])
-    >>> compare_means(a, b)
-    array([-1.2247449])
+    Groups may differ in spread: permutation tests of means then keep their level approximately
+    (Chung and Romano, 2013, https://doi.org/10.1214/13-AOS1090).
     """
     sizes = np.array([sample.shape[axis] for sample in samples])
     means = np.stack([sample.mean(axis) for sample in samples], -1)
@@ -60,8 +85,7 @@ def regression_contrast(
 ) -> Statistic:
     """Return the t (one column) or F (several) of the tested columns of a regression.
 
-    The statistic is a function of values (..., S): residuals of the regression on the other
-    columns, in any order.
+    It is a function of the residuals (..., S) of the regression on the other columns.
     """
     beside = np.linalg.qr(others)[0]
     own = tested - beside @ (beside.T @ tested)
@@ -83,6 +107,7 @@ def regression_contrast(
 
 def critical_value(level: float, n_tested: int, dof: float) -> float:
     """Return the two-sided critical value of t (one tested direction), or that of F."""
+    check_level(level, "pointwise_level")
     if n_tested == 1:
         return float(scipy.stats.t.isf(level / 2, dof))
     return float(scipy.stats.f.isf(level, n_tested, dof))
@@ -96,13 +121,18 @@ class Permuted(NamedTuple):
     is_sampled: bool
 
     def p_value(self, observed: Any, null: np.ndarray) -> np.ndarray:
-        """Return how often a null distribution reaches the observed values.
-
-        The observed grouping counts as one more permutation, unless all of them were listed.
-        """
+        """Return how often a null distribution reaches the observed values."""
         # Permuted sums differ from observed ones by rounding, so ties need a margin.
         count = (null >= np.asarray(observed) * (1 - ROUNDING)).sum(0)
         return np.asarray((count + self.is_sampled) / (len(null) + self.is_sampled))
+
+
+def _check_count(n_permutations: int) -> None:
+    if not isinstance(n_permutations, (int, np.integer)) or n_permutations < 20:
+        raise InvalidParameterError(
+            f"`n_permutations={n_permutations!r}` must be an integer of at least 20: with fewer, "
+            "no p value can be as small as 0.05."
+        )
 
 
 def permute(
@@ -113,6 +143,7 @@ def permute(
     random_state: Any,
 ) -> Permuted:
     """Permute the rows of samples (n, F), all ways if there are fewer than ``n_permutations``."""
+    _check_count(n_permutations)
     found: Any = scipy.stats.permutation_test(
         samples,
         statistic,
@@ -130,9 +161,8 @@ def permute(
     n_ways = math.factorial(sum(sizes))
     if kind == "independent":
         n_ways //= math.prod(map(math.factorial, sizes))
-    return Permuted(
-        np.asarray(found.statistic), found.null_distribution, n_ways > n_permutations - 1
-    )
+    is_sampled = n_ways > n_permutations - 1
+    return Permuted(np.asarray(found.statistic), found.null_distribution, is_sampled)
 
 
 @dataclass(frozen=True)
@@ -166,11 +196,8 @@ def permute_clusters(
     n_permutations: int,
     random_state: Any,
 ) -> tuple[Cluster, ...]:
-    """Return the clusters (Maris and Oostenveld, 2007), smallest p value first.
-
-    ``samples`` are arrays (n, L, P) of curves that are exchangeable under the null hypothesis.
-    Samples beyond the threshold form clusters: neighbours in time, of one channel and one sign.
-    """
+    """Return the clusters of exchangeable curves (n, L, P), smallest p value first."""
+    _check_count(n_permutations)
     mne = require("mne", "A cluster permutation test", "stats")
     length, n_channels = samples[0].shape[1:]
     lines = [_line_up(sample, two_sided) for sample in samples]
@@ -214,9 +241,8 @@ def tabulate_clusters(
     clusters: Sequence[Cluster], differences: np.ndarray | None, sfreq: float | None
 ) -> pd.DataFrame:
     """Return one row per cluster; with a sampling rate, its ends in seconds too."""
-    fields = [(c.channel, c.start, c.stop, c.mass, c.p_value) for c in clusters]
     names = ["channel", "start_sample", "stop_sample", "mass", "p_value"]
-    table = pd.DataFrame(fields, columns=names)
+    table = pd.DataFrame([astuple(cluster) for cluster in clusters], columns=names)
     if differences is not None:
         means = [float(differences[c.start : c.stop, c.channel].mean()) for c in clusters]
         table.insert(3, "difference", means)
@@ -224,16 +250,3 @@ def tabulate_clusters(
         table.insert(3, "start_seconds", table["start_sample"] / sfreq)
         table.insert(4, "stop_seconds", table["stop_sample"] / sfreq)
     return table
-
-
-def check_permutations(name: str, n_permutations: int, level: float = 0.05) -> None:
-    """Raise if the settings of a permutation test are out of range."""
-    if not isinstance(n_permutations, (int, np.integer)) or n_permutations < 20:
-        raise InvalidParameterError(
-            f"`{name}(n_permutations={n_permutations!r})` must be an integer of at least 20: "
-            "with fewer no p value can be as small as 0.05."
-        )
-    if not 0 < level < 1:
-        raise InvalidParameterError(
-            f"`{name}(pointwise_level={level!r})` must be between 0 and 1, such as 0.05."
-        )

@@ -7,22 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from scipy.special import expit
-from scipy.stats import median_abs_deviation
 
-from percdl.analysis.checks import as_personalization, check_columns
+from percdl.analysis.checks import as_personalization, check_columns, check_lengths
 from percdl.analysis.segmentation import relative_amplitude
 from percdl.exceptions import InvalidParameterError
-from percdl.signals import Recording, as_cohort
+from percdl.signals import as_cohort
 from percdl.signals.recording import abbreviate
 
 if TYPE_CHECKING:
     from percdl.estimators.base import BaseCDL
     from percdl.estimators.personalization import Personalization
 
-# Activations of at least this share of the subject's median amplitude define the rhythm. Set by
-# hand.
+# Activations of at least this share of the median amplitude define the rhythm. Set by hand.
 TYPICAL_SHARE = 0.5
 # Median absolute deviation of a standard normal variable.
 NORMAL_MAD = 0.6745
@@ -42,9 +40,8 @@ def judge_events(
 ) -> pd.DataFrame:
     """Return the probability that each activation is an event, from its strength and the rhythm.
 
-    An activation that keeps a steady pace may be weak (a turn, a stop); one that is close to
-    another, or far from all, must be strong. Among the activations of one subject and atom, every
-    subset is a possible set of events, with weight
+    Among the activations of one subject and atom, every subset is a possible set of events, with
+    weight
 
     ``prod_i (r_i / even_share)^2  prod_j ((1 - break_rate) exp(-log(g_j)^2 / (2 spread^2)) +
     break_rate)``
@@ -52,9 +49,9 @@ def judge_events(
     where ``r_i`` is the amplitude over the subject's median and ``g_j`` the interval between
     consecutive events over the median interval of the typical activations (at least half the
     median amplitude). The probability of an activation is the share of the weight of the subsets
-    that contain it, computed exactly by the forward-backward recursion. No annotation is used.
-    The defaults were chosen on 150 annotated gait recordings (docs/segmentation.md); check them
-    for other movements. Cost O(n m) for n activations, m of them within a few intervals of each.
+    that contain it, computed exactly. The defaults were chosen on 150 annotated gait recordings
+    (docs/segmentation.md); check them for other movements. Cost O(n m) for n activations, m of
+    them within a few intervals of each.
 
     Parameters
     ----------
@@ -64,18 +61,15 @@ def judge_events(
         Share of the typical amplitude at which an activation that neither keeps nor breaks a
         rhythm has probability one half.
     spread : float
-        Standard deviation of the logarithm of an interval. The subject's own spread is used if it
-        is larger, so that irregular events are not penalized.
+        Standard deviation of the logarithm of an interval; that of the subject if it is larger.
     break_rate : float
-        How common breaks of the rhythm are (pauses, turns). An activation without any rhythm is
-        more likely than not an event above a share of ``even_share / sqrt(break_rate)``. With 1
-        the rhythm is ignored: the probability is ``r^2 / (r^2 + even_share^2)``.
+        How common breaks of the rhythm are (pauses, turns). With 1 the rhythm is ignored: the
+        probability is ``r^2 / (r^2 + even_share^2)``.
 
     Returns
     -------
     DataFrame
-        The events, with a column ``probability``. Keep, for example,
-        ``judged[judged["probability"] > 0.5]``.
+        The events, with a column ``probability``.
 
     Examples
     --------
@@ -96,23 +90,14 @@ def judge_events(
     for rows in events.groupby(["subject", "atom"], sort=False).indices.values():
         rows = rows[np.argsort(onsets[rows], kind="stable")]
         onset, share = onsets[rows], shares[rows]
-        period, own_spread = measure_rhythm(onset[share >= TYPICAL_SHARE])
+        intervals = np.diff(np.unique(onset[share >= TYPICAL_SHARE]))
+        # Without an interval of typical activations there is no rhythm.
+        period, breaks = (np.median(intervals), break_rate) if len(intervals) else (np.inf, 1.0)
+        deviation = np.abs(np.log(intervals / period)) if len(intervals) else np.zeros(1)
+        own_spread = max(spread, np.median(deviation) / NORMAL_MAD)
         strength = 2 * np.log(np.maximum(share, LEAST_SHARE) / even_share)
-        # With fewer than two typical activations there is no rhythm.
-        breaks = break_rate if np.isfinite(period) else 1.0
-        odds = chain_log_odds(strength, onset / period, max(spread, own_spread), breaks)
-        probability[rows] = expit(odds)
+        probability[rows] = expit(chain_log_odds(strength, onset / period, own_spread, breaks))
     return events.assign(probability=probability)
-
-
-def measure_rhythm(onset: Int[np.ndarray, " n"]) -> tuple[float, float]:
-    """Return the median interval and the robust spread of its logarithm (infinity, 0 if none)."""
-    intervals = np.diff(np.unique(onset))
-    if not len(intervals):
-        return np.inf, 0.0
-    period = float(np.median(intervals))
-    deviation = np.abs(np.log(intervals / period))
-    return period, float(np.median(deviation)) / NORMAL_MAD
 
 
 def chain_log_odds(
@@ -121,11 +106,7 @@ def chain_log_odds(
     spread: float,
     break_rate: float,
 ) -> Float[np.ndarray, " n"]:
-    """Return the log odds that each point belongs to a chain.
-
-    A chain is a subset of the points. Its log weight is the sum of the strengths of its points and
-    of the links between consecutive ones, see `judge_events`. ``time`` increases, in periods.
-    """
+    """Return the log odds that each point, at increasing times, belongs to a chain (a subset)."""
     before = _sum_chains(strength, time, spread, break_rate)
     after = _sum_chains(strength[::-1], -time[::-1], spread, break_rate)[::-1]
     total = np.logaddexp.reduce(before, initial=0.0)
@@ -164,9 +145,8 @@ def measure_regularity(
 ) -> pd.DataFrame:
     """Return how often and how regularly each atom occurs, per subject.
 
-    An interval is the time between consecutive onsets of one atom. An interval much longer than
-    the subject's median is a *pause*: a turn, a stop, a missed cycle. Pauses are counted, and left
-    out of the mean and the variability. Cost O(S K N P + E (L + log E)) for E events.
+    An interval is the time between consecutive onsets of one atom; one much longer than the
+    subject's median is a *pause*. Cost O(S K N P + E (L + log E)) for E events.
 
     Parameters
     ----------
@@ -188,18 +168,15 @@ def measure_regularity(
         One row per subject and atom, times in seconds:
 
         - subject, group, atom, n_activations;
-        - rate: activations per minute of recording, pauses included, missing samples left out;
-        - activation_share: of all activations of the subject;
-        - time_share: of the recording that the atom covers, overlaps counted once;
-        - cadence: per minute, from the median interval: the pace while it lasts;
-        - interval_median, of all intervals; interval_mean, interval_sd and interval_cv (sd over
-          mean), without pauses;
-        - interval_robust_cv: 1.4826 times the median absolute deviation over the median, of all
-          intervals; equals the coefficient of variation of normal intervals;
+        - rate: activations per minute of recording, missing samples left out;
+        - activation_share and time_share: of all activations of the subject, and of the recording;
+        - cadence: per minute, from the median interval;
+        - interval_median, and without pauses interval_mean, interval_sd, interval_cv (sd / mean);
+        - interval_robust_cv: 1.4826 times the median absolute deviation over the median;
         - rmssd: root mean square of the differences of successive intervals, without pauses;
         - n_pauses, longest_pause (0 without).
 
-        NaN if there is too little data: intervals need two activations, variability two intervals.
+        NaN with fewer than two activations, or two intervals for the variability.
 
     Examples
     --------
@@ -210,14 +187,11 @@ def measure_regularity(
     """
     check_columns(events, {"subject", "atom", "onset_sample"})
     if not pause_ratio > 1:
-        raise InvalidParameterError(
-            f"`measure_regularity(pause_ratio={pause_ratio!r})` must be above 1: pauses are "
-            "longer than the usual interval."
-        )
+        raise InvalidParameterError(f"`pause_ratio={pause_ratio!r}` must be above 1.")
     cohort, subjects = as_cohort(X), events["subject"].astype(str)
     if unknown := sorted(set(subjects) - set(cohort.subjects)):
         raise InvalidParameterError(
-            f"`events` has {len(unknown)} subject(s) that `X` does not have: "
+            f"`events` holds {len(unknown)} subject(s) that `X` does not have: "
             f"{abbreviate(unknown)}. Pass the recordings that the events were found in."
         )
     atoms = events["atom"].to_numpy(int)
@@ -225,62 +199,52 @@ def measure_regularity(
     parts = {key: np.sort(x) for key, x in events.groupby([subjects, atoms])["onset_sample"]}
     rows = []
     for record in cohort:
-        own = [parts.get((record.subject, k), np.empty(0)) for k in range(n_atoms)]
-        total = sum(map(len, own))
+        own = [parts.get((record.subject, k), np.empty(0, int)) for k in range(n_atoms)]
+        total, observed = sum(map(len, own)), np.asarray(~np.isnan(record.values).all(1))
+        n_observed = int(observed.sum())
         for k, onsets in enumerate(own):
-            about = {"subject": record.subject, "group": record.group, "atom": k,
-                     "n_activations": len(onsets)}  # fmt: skip
-            presence = _presence(onsets, record, total, atom_length)
+            window = (onsets[:, None] + np.arange(atom_length or 0)).ravel()
+            covered = int(observed[np.unique(window[window < record.n_times])].sum())
             rows.append(
-                about | presence | describe_intervals(np.diff(onsets) / record.sfreq, pause_ratio)
+                {
+                    "subject": record.subject,
+                    "group": record.group,
+                    "atom": k,
+                    "n_activations": len(onsets),
+                    "rate": _ratio(60 * len(onsets) * record.sfreq, n_observed),
+                    "activation_share": _ratio(len(onsets), total),
+                    "time_share": _ratio(covered, n_observed if atom_length else 0),
+                    **describe_intervals(np.diff(onsets) / record.sfreq, pause_ratio),
+                }
             )
     return pd.DataFrame(rows)
 
 
-def _presence(
-    onsets: np.ndarray, record: Recording, total: int, atom_length: int | None
-) -> dict[str, float]:
-    """Return how much of a recording an atom takes."""
-    observed = ~np.isnan(record.values).all(1)
-    n_observed = int(observed.sum())
-    time_share = np.nan
-    if atom_length is not None and n_observed:
-        covered = np.zeros(record.n_times, bool)
-        for onset in onsets.astype(int):
-            covered[onset : onset + atom_length] = True
-        time_share = (covered & observed).sum() / n_observed
-    return {
-        "rate": 60 * len(onsets) * record.sfreq / n_observed if n_observed else np.nan,
-        "activation_share": len(onsets) / total if total else np.nan,
-        "time_share": time_share,
-    }
+def _ratio(part: float, whole: float) -> float:
+    """Return part over whole, NaN over zero."""
+    return part / whole if whole else np.nan
 
 
 def describe_intervals(
     intervals: Float[np.ndarray, " n"], pause_ratio: float = 1.5
 ) -> dict[str, float]:
     """Return the statistics of one subject's intervals, in order; see `measure_regularity`."""
-    if not len(intervals):
-        names = ("cadence", "interval_median", "interval_mean", "interval_sd", "interval_cv",
-                 "interval_robust_cv", "rmssd", "n_pauses", "longest_pause")  # fmt: skip
-        return {**dict.fromkeys(names, np.nan), "n_pauses": 0}
-    median = float(np.median(intervals))
+    series: Any = pd.Series(intervals, dtype=float)  # its statistics are NaN for too few values
+    median = series.median()
     is_pause = intervals > pause_ratio * median
-    steady = intervals[~is_pause]
-    mean = float(steady.mean())
-    sd = float(steady.std(ddof=1)) if len(steady) > 1 else np.nan
-    changes = np.diff(intervals)[~is_pause[1:] & ~is_pause[:-1]]
-    spread = float(median_abs_deviation(intervals)) / NORMAL_MAD
+    steady: Any = series[~is_pause]
+    changes = series.diff()[1:][~is_pause[1:] & ~is_pause[:-1]]
+    spread = (series - median).abs().median() / NORMAL_MAD
     return {
-        "cadence": 60 / median if median else np.nan,
+        "cadence": _ratio(60, median),
         "interval_median": median,
-        "interval_mean": mean,
-        "interval_sd": sd,
-        "interval_cv": sd / mean if mean else np.nan,
-        "interval_robust_cv": spread / median if median and len(intervals) > 1 else np.nan,
-        "rmssd": float(np.sqrt(np.mean(changes**2))) if len(changes) else np.nan,
+        "interval_mean": steady.mean(),
+        "interval_sd": steady.std(),
+        "interval_cv": _ratio(steady.std(), steady.mean()),
+        "interval_robust_cv": _ratio(spread, median if len(series) > 1 else 0),
+        "rmssd": np.sqrt((changes**2).mean()),
         "n_pauses": int(is_pause.sum()),
-        "longest_pause": float(intervals[is_pause].max(initial=0.0)),
+        "longest_pause": intervals[is_pause].max(initial=0.0) if len(intervals) else np.nan,
     }
 
 
@@ -296,8 +260,7 @@ def atom_prevalence(
     fitted : estimator or Personalization
         The subjects and their activations.
     groups : list of str, optional
-        Group of each subject, for one row per group and atom. Subjects of group None are left
-        out.
+        Group of each subject, for one row per group and atom; None leaves a subject out.
 
     Returns
     -------
@@ -317,11 +280,7 @@ def atom_prevalence(
     counts = as_personalization(fitted).n_activations
     if groups is None:
         return _prevalence(counts)
-    if len(groups) != len(counts):
-        raise InvalidParameterError(
-            f"There are {len(counts)} subjects and {len(groups)} groups. Pass the group of each "
-            "subject."
-        )
+    check_lengths("subjects", len(counts), groups, "groups")
     names = [name for name in dict.fromkeys(groups) if name is not None]
     if not names:
         raise InvalidParameterError("`groups` names no group: all are None.")
@@ -330,16 +289,15 @@ def atom_prevalence(
 
 
 def _prevalence(counts: np.ndarray) -> pd.DataFrame:
-    shown, total = counts > 0, counts.sum(0)
-    medians = [np.median(own[own > 0]) if own.any() else np.nan for own in counts.T]
+    table, total = pd.DataFrame(counts), counts.sum(0)
     return pd.DataFrame(
         {
             "atom": range(counts.shape[1]),
             "n_subjects": len(counts),
-            "n_showing": shown.sum(0),
-            "prevalence": shown.mean(0),
+            "n_showing": (counts > 0).sum(0),
+            "prevalence": (counts > 0).mean(0),
             "n_activations": total,
             "activation_share": total / total.sum() if total.any() else np.nan,
-            "median_activations": medians,
+            "median_activations": table[table > 0].median(),
         }
     )

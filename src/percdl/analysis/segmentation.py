@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,30 +53,22 @@ class Segmentation:
     @property
     def timing_bias(self) -> float:
         """Mean of detected minus annotated onset, in samples."""
-        return _of_any(np.mean, self.timing_errors)
+        return float(pd.Series(self.timing_errors).mean())
 
     @property
     def timing_lag(self) -> float:
         """Median of detected minus annotated onset, in samples: the lag common to all."""
-        return _of_any(np.median, self.timing_errors)
+        return float(pd.Series(self.timing_errors).median())
 
     @property
     def timing_error(self) -> float:
         """Mean distance of matched onsets, in samples."""
-        return _of_any(np.mean, np.abs(self.timing_errors))
-
-    @property
-    def median_timing_error(self) -> float:
-        """Median distance of matched onsets, in samples."""
-        return _of_any(np.median, np.abs(self.timing_errors))
+        return float(pd.Series(self.timing_errors).abs().mean())
 
     @property
     def timing_spread(self) -> float:
-        """Mean distance of matched onsets after removing ``timing_lag``, in samples.
-
-        An atom may start anywhere in the cycle, so a common lag is not an error.
-        """
-        return _of_any(np.mean, np.abs(self.timing_errors - self.timing_lag))
+        """Mean distance without the common lag: an atom may start anywhere in the cycle."""
+        return float(pd.Series(self.timing_errors - self.timing_lag).abs().mean())
 
     def __repr__(self) -> str:
         return (
@@ -84,11 +76,6 @@ class Segmentation:
             f"{self.false_positives:.3f} per cycle; {self.n_found} of {self.n_cycles} cycles "
             f"found, {self.n_detections} detections)"
         )
-
-
-def _of_any(statistic: Callable[[np.ndarray], np.floating], values: np.ndarray) -> float:
-    """Return a statistic of the values, NaN if there are none."""
-    return float(statistic(values)) if len(values) else np.nan
 
 
 def score_segmentation(
@@ -106,8 +93,7 @@ def score_segmentation(
     events : DataFrame
         Such as ``model.events_``: columns subject, onset_sample, amplitude.
     cycles : mapping of subject to onsets
-        The first sample of each annotated cycle. Events of other subjects are ignored; cycles of
-        subjects without events count as missed, with a `MissingEventsWarning`.
+        First sample of each annotated cycle. Events of other subjects are ignored.
     tolerance : float
         Largest distance of two onsets that match, in samples.
     least_amplitude : float
@@ -116,7 +102,6 @@ def score_segmentation(
     Returns
     -------
     Segmentation
-        Sensitivity, false positives per true cycle, and the timing of the matches.
 
     Examples
     --------
@@ -125,10 +110,9 @@ def score_segmentation(
     >>> score.sensitivity, score.false_positives, score.timing_error
     (0.5, 0.5, 1.0)
     """
-    check_columns(events, {"subject", "onset_sample", "amplitude"})
+    _check(events, cycles)
     magnitude = events["amplitude"].abs()
     kept = events[magnitude >= least_amplitude * magnitude.mean()] if len(events) else events
-    _warn_of_missing_events(events, cycles)
     return _match(pd.DataFrame(kept), cycles, tolerance)
 
 
@@ -144,13 +128,14 @@ def _match(
         errors.append(detected[pairs[:, 0]] - true[pairs[:, 1]])
         n_cycles += len(true)
         n_detections += len(detected)
-    if not n_cycles:
-        raise InvalidParameterError("`cycles` holds no annotated cycle. Pass at least one.")
     return Segmentation(np.concatenate(errors), n_cycles, n_detections)
 
 
-def _warn_of_missing_events(events: pd.DataFrame, cycles: Mapping[str, ArrayLike]) -> None:
-    """Warn of annotated subjects without events, unless no subject has any."""
+def _check(events: pd.DataFrame, cycles: Mapping[str, ArrayLike]) -> None:
+    """Raise without annotated cycles; warn of annotated subjects without events."""
+    check_columns(events, {"subject", "onset_sample", "amplitude"})
+    if not any(map(np.size, cycles.values())):
+        raise InvalidParameterError("`cycles` holds no annotated cycle. Pass at least one.")
     seen = set(events["subject"].astype(str))
     unseen = [str(s) for s, onsets in cycles.items() if str(s) not in seen and np.size(onsets)]
     if seen and unseen:
@@ -200,8 +185,7 @@ def trace_trade_off(
 ) -> pd.DataFrame:
     """Score a segmentation at several thresholds on the certainty of its detections.
 
-    Sensitivity and false positives both fall as the threshold rises. Cost: one
-    `score_segmentation` per threshold.
+    Cost: one `score_segmentation` per threshold.
 
     Parameters
     ----------
@@ -215,8 +199,7 @@ def trace_trade_off(
     Returns
     -------
     DataFrame
-        One row per threshold, increasing: threshold, sensitivity, false_positives (per true
-        cycle), timing_bias, timing_error (mean distance) and timing_spread, in samples.
+        One row per threshold, increasing: threshold and the properties of `Segmentation`.
 
     Examples
     --------
@@ -227,18 +210,16 @@ def trace_trade_off(
     >>> curve["false_positives"].tolist()
     [0.5, 0.0]
     """
-    check_columns(events, {"subject", "onset_sample", "amplitude"})
-    _warn_of_missing_events(events, cycles)
+    _check(events, cycles)
     scores = np.asarray(relative_amplitude(events) if score is None else score, float)
     if thresholds is None:
         thresholds = np.quantile(scores, np.linspace(0, 1, N_THRESHOLDS)) if len(scores) else [0]
-    found = {
-        threshold: _match(events.loc[scores >= threshold], cycles, tolerance)
-        for threshold in np.unique(np.asarray(thresholds, float))
-    }
-    names = ("sensitivity", "false_positives", "timing_bias", "timing_error", "timing_spread")
-    columns = {name: [getattr(quality, name) for quality in found.values()] for name in names}
-    return pd.DataFrame({"threshold": list(found), **columns})
+    names = ["sensitivity", "false_positives", "timing_bias", "timing_error", "timing_spread"]
+    rows = []
+    for threshold in np.unique(np.asarray(thresholds, float)):
+        quality = _match(events.loc[scores >= threshold], cycles, tolerance)
+        rows.append([threshold, *(getattr(quality, name) for name in names)])
+    return pd.DataFrame(rows, columns=["threshold", *names])
 
 
 def sensitivity_at(curve: pd.DataFrame, false_positives: float) -> float:

@@ -148,10 +148,10 @@ def _score(n_members: int, features: str) -> dict[str, Any]:
     official = feature_auc(values, labels, splits=[(train, test)])
     return {
         "n_features": values.shape[1],
-        "auc": outer.mean,
-        "spread": outer.spread,
-        "inner": inner.mean,
-        "official": official.mean,
+        "auc": float(outer.mean()),
+        "spread": float(outer.std(ddof=1)),
+        "inner": float(inner.mean()),
+        "official": float(official.mean()),
     }
 
 

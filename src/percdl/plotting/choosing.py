@@ -80,8 +80,8 @@ def plot_selection(selection: Selection, ax: Axes | None = None) -> Axes:
     """
     ax = style.make_axes(ax)
     table = selection.table
-    along = max(selection.names, key=lambda name: table[name].map(str).nunique())
-    others = [name for name in selection.names if name != along]
+    along = max(selection.chosen, key=lambda name: table[name].map(str).nunique())
+    others = [name for name in selection.chosen if name != along]
     ticks = {value: None for value in table[along]}
     numeric = all(isinstance(v, (int, float)) for v in ticks)
     order = sorted(ticks) if numeric else list(ticks)
