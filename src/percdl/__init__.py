@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from percdl.estimators import IndCDL, PerCDL, PopCDL
     from percdl.estimators.modelfile import load
     from percdl.federated.estimator import FederatedPerCDL
-    from percdl.plotting.choosing import selection_path
     from percdl.runtimes.dask import DaskRuntime, local_cluster
     from percdl.runtimes.partitioned import OutOfCore
     from percdl.signals import (
@@ -78,7 +77,6 @@ __all__ = [
     "local_cluster",
     "make_synthetic",
     "select",
-    "selection_path",
     "suggest_atom_length",
     "write_shards",
 ]
@@ -117,7 +115,6 @@ _HOME = {
     "load_gait": "percdl.datasets",
     "load_ptbxl": "percdl.datasets",
     "select": "percdl.analysis",
-    "selection_path": "percdl.plotting.choosing",
     "suggest_atom_length": "percdl.analysis",
 }
 

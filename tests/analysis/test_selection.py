@@ -13,7 +13,6 @@ from percdl import (
     Rotation,
     TimeWarp,
     select,
-    selection_path,
 )
 from percdl.analysis.choosing import _model, _size
 from percdl.exceptions import InvalidParameterError
@@ -90,14 +89,6 @@ def test_the_picture_shows_every_model(found):
     labels = [text.get_text() for text in ax.get_legend().get_texts()]
     assert {"chosen", "best - 1 s.e."} <= set(labels)
     assert len(labels) == 4
-
-
-def test_one_call_gives_table_and_picture(cohort):
-    table, ax = selection_path(
-        cohort, {"penalty": [0.3, 1.0]}, small_models.make("PopCDL"), n_folds=2
-    )
-    assert len(table) == 2
-    assert ax.get_xlabel() == "penalty"
 
 
 def test_smaller_transforms_come_first_and_others_keep_theirs():

@@ -6,7 +6,6 @@ pytest.importorskip("matplotlib")
 from matplotlib.figure import Figure
 from pictures import BAND, DICTIONARY, EVENTS, HISTORY, PERSONAL, SIGNAL, SUBJECTS, legend
 
-from percdl.exceptions import InvalidParameterError
 from percdl.plotting import (
     plot_activations,
     plot_atom_band,
@@ -14,7 +13,6 @@ from percdl.plotting import (
     plot_history,
     plot_personal_atoms,
     plot_reconstruction,
-    style,
 )
 
 
@@ -92,16 +90,6 @@ def test_history_shows_the_phases(against, last):
     assert ax.lines[0].get_xdata()[-1] == last
     assert ax.get_ylabel() == "objective"
     assert ax.get_yscale() == "log"
-
-
-def test_a_frame_that_is_no_history_is_refused():
-    with pytest.raises(InvalidParameterError, match="no column objective, seconds"):
-        plot_history(HISTORY[["phase", "step"]])
-
-
-def test_colours_are_distinct_and_cycle():
-    assert len(set(style.COLORS)) == len(style.COLORS)
-    assert style.color(len(style.COLORS)) == style.COLORS[0]
 
 
 def test_a_band_lies_around_its_atom(ax):

@@ -54,7 +54,6 @@ REFUSED = {
         lambda: plotting.plot_speed(WARPS[:0]),
         r"`warps` has shape \(0, 20\)",
     ),
-    "text for numbers": (lambda: plotting.plot_deviation_ranking(np.array(SUBJECTS)), "numbers"),
     "an unknown name": (
         lambda: plotting.plot_warps(WARPS, highlight=["Zed"], subjects=SUBJECTS),
         "No subject 'Zed' among 6",
@@ -68,10 +67,6 @@ REFUSED = {
         "`subject=6` is out of range",
     ),
     "the speed of who has none": (lambda: plotting.plot_speed(GONE, 0), "never uses this atom"),
-    "events without amplitude": (
-        lambda: plotting.plot_activations(SIGNAL, EVENTS[["atom", "onset_sample"]]),
-        "no column amplitude",
-    ),
     "events of several subjects": (
         lambda: plotting.plot_reconstruction(SIGNAL, None, EVENTS.assign(subject=list("abc"))),
         "`events` holds 3 subjects",
@@ -87,14 +82,6 @@ REFUSED = {
     "an unknown band": (
         lambda: plotting.plot_group_comparison(CURVES, GROUPS, band="se"),
         "`band='se'` must be one of ci, sd",
-    ),
-    "a cluster without p": (
-        lambda: plotting.plot_group_comparison(CURVES, GROUPS, [(1, 2)]),
-        r"list of \(start, stop, p\)",
-    ),
-    "a cluster beyond the cycle": (
-        lambda: plotting.plot_group_comparison(CURVES, GROUPS, [(1, 21, 0.1)]),
-        "0 <= start < stop <= 20",
     ),
     "a reference that nobody is in": (
         lambda: plotting.plot_deviation_ranking(DEVIATION, GROUPS, reference="norm"),

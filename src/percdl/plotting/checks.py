@@ -15,18 +15,14 @@ from percdl.signals.cohort import unknown_subject
 Labels: TypeAlias = Sequence[Any] | np.ndarray | pd.Series | pd.Index
 
 
-def as_shape(values: Any, name: str, *shapes: str, such_as: str | None = None) -> np.ndarray:
-    """Return an array of numbers; raise unless it has one of the shapes, such as ``"S L"``."""
-    array = np.asarray(values)
-    allowed = [shape.split() for shape in shapes]
-    numeric = np.issubdtype(array.dtype, np.number) or array.dtype == bool
-    if array.ndim in map(len, allowed) and array.size and numeric:
-        return array.astype(float, copy=False)
-    wanted = " or ".join(f"({', '.join(axes)}{',' * (len(axes) == 1)})" for axes in allowed)
-    example = "" if such_as is None else f", such as `{such_as}`"
+def as_shape(values: Any, name: str, *shapes: str, such_as: str = "") -> np.ndarray:
+    """Return an array of numbers; raise unless it has one of the shapes, such as ``"S, L"``."""
+    array = np.asarray(values, float)
+    if array.ndim in [len(shape.split(",")) for shape in shapes] and array.size:
+        return array
+    example = f", such as `{such_as}`" if such_as else ""
     raise InvalidParameterError(
-        f"`{name}` has shape {array.shape} and type {array.dtype}. Pass numbers of shape "
-        f"{wanted}{example}."
+        f"`{name}` has shape {array.shape}. Pass an array ({') or ('.join(shapes)}){example}."
     )
 
 
@@ -44,20 +40,18 @@ def check_position(position: int, count: int, what: str) -> None:
     """Raise if an atom, channel or subject does not exist."""
     if not -count <= position < count:
         raise InvalidParameterError(
-            f"`{what}={position}` is out of range: there are {count}, numbered from 0 to "
-            f"{count - 1}."
+            f"`{what}={position}` is out of range: there are {count}, numbered from 0."
         )
 
 
 def names_of(given: Labels | None, count: int, what: str) -> list[str]:
     """Return the names given, or ``"atom 0"``, ``"atom 1"``, ... ."""
-    if given is None:
-        return [f"{what} {i}" for i in range(count)]
-    if len(given) != count:
+    names = [f"{what} {i}" for i in range(count)] if given is None else list(map(str, given))
+    if len(names) != count:
         raise InvalidParameterError(
-            f"`{what}s` has {len(given)} name(s) for {count} {what}(s). Pass one for each."
+            f"`{what}s` has {len(names)} name(s) for {count} {what}(s). Pass one for each."
         )
-    return [str(name) for name in given]
+    return names
 
 
 def find_subject(wanted: int | str, subjects: Labels | None, count: int) -> int:
@@ -75,30 +69,18 @@ def find_subject(wanted: int | str, subjects: Labels | None, count: int) -> int:
     return names.index(wanted)
 
 
-def groups_of(groups: Labels | None, count: int) -> list[str | None]:
+def groups_of(groups: Labels | None, count: int) -> np.ndarray:
     """Return the group of each subject as text; None for None or NaN."""
-    if groups is None:
-        return ["all"] * count
-    if len(groups) != count:
+    of = ["all"] * count if groups is None else [None if pd.isna(g) else str(g) for g in groups]
+    if len(of) != count:
         raise InvalidParameterError(
-            f"`groups` has {len(groups)} item(s) for {count} subject(s). Pass the group of each."
+            f"`groups` has {len(of)} item(s) for {count} subject(s). Pass the group of each."
         )
-    return [None if pd.isna(group) else str(group) for group in groups]
+    return np.array(of, dtype=object)
 
 
-def check_columns(table: pd.DataFrame, name: str, needed: Sequence[str]) -> None:
-    """Raise if a table of a model lacks a column."""
-    missing = [column for column in needed if column not in table.columns]
-    if missing:
-        raise InvalidParameterError(
-            f"`{name}` has no column {', '.join(missing)}; it has "
-            f"{', '.join(map(str, table.columns))}. Pass rows of `model.{name}_`."
-        )
-
-
-def check_events(events: pd.DataFrame, needed: Sequence[str]) -> None:
-    """Raise if a table of events lacks a column, or has several subjects."""
-    check_columns(events, "events", needed)
+def check_events(events: pd.DataFrame) -> None:
+    """Raise if a table of events has several subjects."""
     n_subjects = len(set(events["subject"])) if "subject" in events.columns else 1
     if n_subjects > 1:
         raise InvalidParameterError(

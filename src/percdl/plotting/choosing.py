@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
 
 from percdl.plotting import style
 
 if TYPE_CHECKING:
     from percdl.analysis import AtomLength, Selection
-    from percdl.estimators.base import BaseCDL
 
 
 def plot_atom_length(suggestion: AtomLength, ax: Axes | None = None) -> Axes:
@@ -29,15 +26,13 @@ def plot_atom_length(suggestion: AtomLength, ax: Axes | None = None) -> Axes:
     Returns
     -------
     Axes
-        The axes drawn on.
 
     Examples
     --------
     >>> from percdl.analysis import suggest_atom_length
     >>> beats = np.tile(np.hanning(40), (3, 20)) + 0.01 * np.random.default_rng(0).random((3, 800))
-    >>> ax = plot_atom_length(suggest_atom_length(beats))
-    >>> "period" in ax.get_xlabel()
-    True
+    >>> plot_atom_length(suggest_atom_length(beats)).get_xlabel()
+    'period (s)'
     """
     ax = style.make_axes(ax)
     periods = suggestion.periods[np.isfinite(suggestion.periods)] / suggestion.sfreq
@@ -66,7 +61,6 @@ def plot_selection(selection: Selection, ax: Axes | None = None) -> Axes:
     Returns
     -------
     Axes
-        The axes drawn on.
 
     Examples
     --------
@@ -75,72 +69,26 @@ def plot_selection(selection: Selection, ax: Axes | None = None) -> Axes:
     >>> from percdl.analysis import Selection
     >>> table = pd.DataFrame({"n_atoms": [1, 2], "score": [0.7, 0.9]})
     >>> table = table.assign(error=0.02, chosen=[False, True])
-    >>> plot_selection(Selection(table, {"n_atoms": 2}, PerCDL(2, 50, penalty=0.01))).get_xlabel()
+    >>> plot_selection(Selection(table, {"n_atoms": 2}, PerCDL())).get_xlabel()
     'n_atoms'
     """
-    ax = style.make_axes(ax)
-    table = selection.table
+    ax, table = style.make_axes(ax), selection.table
     along = max(selection.chosen, key=lambda name: table[name].map(str).nunique())
     others = [name for name in selection.chosen if name != along]
-    ticks = {value: None for value in table[along]}
-    numeric = all(isinstance(v, (int, float)) for v in ticks)
-    order = sorted(ticks) if numeric else list(ticks)
-    labels = table[others].astype(str).agg(", ".join, axis=1) if others else None
-    groups = [(None, table)] if labels is None else table.groupby(labels, sort=False)
-    for index, (label, rows) in enumerate(groups):
-        x = [order.index(value) for value in rows[along]]
-        place = np.argsort(x)
-        score, error = (rows[name].to_numpy()[place] for name in ("score", "error"))
-        name = None if label is None else f"{', '.join(others)}: {label}"
+    values = list(dict.fromkeys(table[along]))
+    numeric = all(isinstance(value, (int, float)) for value in values)
+    order = sorted(values) if numeric else values
+    labels = table[others].astype(str).agg(", ".join, axis=1) if others else [""] * len(table)
+    for index, (label, rows) in enumerate(table.groupby(labels, sort=False)):
+        x = np.array([order.index(value) for value in rows[along]])
+        rows, x = rows.iloc[np.argsort(x)], np.sort(x)
+        name = f"{', '.join(others)}: {label}" if others else None
         looks = {"color": style.color(index), "marker": "o", "markersize": 4, "capsize": 3}
-        ax.errorbar(np.take(x, place), score, error, label=name, **looks)
-    best = table.loc[table["score"].idxmax()]
+        ax.errorbar(x, rows["score"], rows["error"], label=name, **looks)
+    best, chosen = table.loc[table["score"].idxmax()], table[table["chosen"]].iloc[0]
     limit = best["score"] - best["error"]
     ax.axhline(limit, color=style.OBSERVED, linestyle=":", label="best - 1 s.e.")
-    chosen = table[table["chosen"]].iloc[0]
     point, looks = order.index(chosen[along]), {"markersize": 12, "fillstyle": "none"}
     ax.plot(point, chosen["score"], "o", color=style.SHARED, label="chosen", **looks)
     ax.set_xticks(range(len(order)), [f"{v:g}" if numeric else str(v) for v in order])
     return style.finish(ax, along, "held-out score (share explained)")
-
-
-def selection_path(
-    cohort: Any,
-    grid: Mapping[str, Sequence[Any]],
-    model: BaseCDL | None = None,
-    ax: Axes | None = None,
-    **options: Any,
-) -> tuple[pd.DataFrame, Axes]:
-    """Return the held-out scores of a grid of models, as a table and as a plot.
-
-    Cost: that of `percdl.select`, ``n_folds`` fits of each model.
-
-    Parameters
-    ----------
-    cohort, grid, model, **options
-        See `percdl.select`.
-    ax : Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    table : DataFrame
-        One row per model, see `percdl.analysis.Selection`.
-    ax : Axes
-        The axes drawn on.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from percdl import Algorithm, PopCDL
-    >>> waves = np.sin(np.arange(400).reshape(4, 100) / 3)
-    >>> quick = Algorithm(population_rounds=1, personal_rounds=0)
-    >>> model = PopCDL(1, 19, init=waves[:1, :19, None], algorithm=quick)
-    >>> table, ax = selection_path(waves, {"penalty": [0.1, 5.0]}, model, n_folds=2)
-    >>> table["chosen"].tolist(), ax.get_xlabel()
-    ([True, False], 'penalty')
-    """
-    from percdl.analysis import select  # here, because it loads JAX
-
-    found = select(cohort, grid, model, **options)
-    return found.table, plot_selection(found, ax)

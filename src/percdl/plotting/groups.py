@@ -34,14 +34,12 @@ def plot_group_comparison(
     Parameters
     ----------
     curves : array (S, L) or (S, L, P)
-        One curve per subject, such as ``model.personal_dictionary_[:, 0]``; subjects with NaN
-        are left out.
+        One curve per subject, such as ``model.personal_dictionary_[:, 0]``.
     groups : list of str
-        Group of each subject; subjects of group None are left out.
+        Group of each subject. Subjects of group None, or with NaN, are left out.
     clusters : list of Cluster or of (start, stop, p), optional
-        Runs of samples ``start`` to ``stop - 1`` where the groups differ, with their p value, such
-        as ``compare_groups(...).clusters``. Those with ``p <= alpha`` are shaded over the whole
-        height; the others are an empty bar.
+        Runs of samples where the groups differ, such as ``compare_groups(...).clusters``. Those
+        with ``p <= alpha`` are shaded; the others are an empty bar.
     channel : int
         Which channel to draw.
     band : {"ci", "sd"}
@@ -54,24 +52,23 @@ def plot_group_comparison(
     Returns
     -------
     Axes
-        The axes drawn on.
 
     Examples
     --------
     >>> curves = np.random.default_rng(0).normal(size=(20, 50))
-    >>> curves[:10, 20:30] += 2
     >>> groups = ["patients"] * 10 + ["controls"] * 10
     >>> plot_group_comparison(curves, groups, [(20, 30, 0.001)], sfreq=100).get_xlabel()
     'time (s)'
     """
-    from percdl.analysis.groups import summarize_groups  # here, because it loads JAX
+    from percdl.analysis import Cluster, summarize_groups  # here, because they load JAX
 
-    curves = as_shape(curves, "curves", "S L", "S L P", such_as="model.personal_dictionary_[:, 0]")
+    curves = as_shape(
+        curves, "curves", "S, L", "S, L, P", such_as="model.personal_dictionary_[:, 0]"
+    )
     curves = curves if curves.ndim == 3 else curves[:, :, None]
     check_position(channel, curves.shape[2], "channel")
     if band not in BANDS:
         raise InvalidParameterError(f"`band={band!r}` must be one of {', '.join(BANDS)}.")
-    runs = _check_clusters(clusters, channel % curves.shape[2], curves.shape[1])
     summaries = summarize_groups(curves[:, :, [channel]], groups_of(groups, len(curves)))
     ax = style.make_axes(ax)
     time, unit = style.time_axis(curves.shape[1], sfreq)
@@ -83,44 +80,20 @@ def plot_group_comparison(
         style.fill_band(ax, time, mean - half, mean + half, tint)
         ax.plot(time, mean, line, color=tint, linewidth=1.8, label=f"{name} (n = {n})")
     ax.fill_between([], [], color=style.OBSERVED, alpha=0.4, linewidth=0, label=BANDS[band])
-    _mark_clusters(ax, runs, alpha, 1.0 if sfreq is None else sfreq)
+    runs = [
+        (c.start, c.stop, c.p_value) if isinstance(c, Cluster) else c
+        for c in clusters
+        if not isinstance(c, Cluster) or c.channel == channel % curves.shape[2]
+    ]
+    _mark_clusters(ax, sorted(runs), alpha, sfreq or 1.0)
     ax.margins(x=0.02)
     return style.finish(ax, f"time ({unit})", style.with_units("amplitude", units), 2)
-
-
-def _check_clusters(
-    clusters: Sequence[Any], channel: int, n_times: int
-) -> list[tuple[int, int, float]]:
-    """Return start, stop and p value of the clusters of a channel."""
-    from percdl.analysis.permutation import Cluster
-
-    checked = []
-    for cluster in clusters:
-        if isinstance(cluster, Cluster):
-            if cluster.channel == channel:
-                checked.append((cluster.start, cluster.stop, cluster.p_value))
-            continue
-        if np.shape(cluster) != (3,):
-            raise InvalidParameterError(
-                f"`clusters` holds {cluster!r}. Pass those of `compare_groups`, or a list of "
-                "(start, stop, p)."
-            )
-        start, stop, p = cluster
-        if not (0 <= start < stop <= n_times and 0 <= p <= 1):
-            raise InvalidParameterError(
-                f"`clusters` holds ({start}, {stop}, {p}): start and stop must be samples of the "
-                f"cycle, 0 <= start < stop <= {n_times}, and p between 0 and 1."
-            )
-        checked.append((int(start), int(stop), float(p)))
-    return sorted(checked)
 
 
 def _mark_clusters(
     ax: Axes, clusters: list[tuple[int, int, float]], alpha: float, rate: float
 ) -> None:
     """Draw a bar under the curves for each cluster, with its p value under the bar."""
-    if not clusters:
-        return
     low, high = ax.dataLim.intervaly
     height = (high - low) or 1.0
     names = {True: f"cluster, p ≤ {alpha:g}", False: "cluster, not significant"}
@@ -139,7 +112,8 @@ def _mark_clusters(
         level = low - (0.12 + 0.09 * (index % 2)) * height  # neighbours on two levels
         text = "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
         ax.text(begin + width / 2, level, text, ha="center", va="top", fontsize="x-small")
-    ax.update_datalim([(ax.dataLim.x0, low - (0.2 + 0.09 * (len(clusters) > 1)) * height)])
+    if clusters:
+        ax.update_datalim([(ax.dataLim.x0, low - (0.2 + 0.09 * (len(clusters) > 1)) * height)])
 
 
 def plot_group_band(
@@ -148,7 +122,7 @@ def plot_group_band(
     name: str,
     *,
     width: float = 2.0,
-    color: str | None = None,
+    color: str = style.COLORS[0],
     sfreq: float | None = None,
     ax: Axes | None = None,
 ) -> Axes:
@@ -158,32 +132,27 @@ def plot_group_band(
     ----------
     mean, sd : array (L,)
         Over the members of the group.
-    name : str
-        For the legend.
+    name, color : str
+        Name in the legend, and colour.
     width : float
         Half the height of the band, in standard deviations.
-    color : str, optional
-        The first colour by default.
     sfreq, ax : optional
         See `plot_atoms`.
 
     Returns
     -------
     Axes
-        The axes drawn on.
 
     Examples
     --------
-    >>> mean = np.sin(np.linspace(0, 6, 50))
-    >>> plot_group_band(mean, np.full(50, 0.1), "controls", sfreq=100).get_xlabel()
+    >>> plot_group_band(np.zeros(50), np.ones(50), "controls", sfreq=100).get_xlabel()
     'time (s)'
     """
     ax = style.make_axes(ax)
     time, unit = style.time_axis(len(mean), sfreq)
-    tint = color or style.color(0)
     low, high = mean - width * sd, mean + width * sd
-    style.fill_band(ax, time, low, high, tint, label=f"± {width:g} sd")
-    ax.plot(time, mean, color=tint, lw=1.8, label=name)
+    style.fill_band(ax, time, low, high, color, label=f"± {width:g} sd")
+    ax.plot(time, mean, color=color, lw=1.8, label=name)
     style.label(ax, f"time ({unit})", "amplitude")
     return ax
 
@@ -192,7 +161,7 @@ def plot_relative_variability(
     variability: Float[np.ndarray, " L"],
     name: str,
     *,
-    color: str | None = None,
+    color: str = style.COLORS[1],
     sfreq: float | None = None,
     ax: Axes | None = None,
 ) -> Axes:
@@ -202,30 +171,23 @@ def plot_relative_variability(
     ----------
     variability : array (L,)
         See `percdl.analysis.relative_variability`.
-    name : str
-        For the legend.
-    color : str, optional
-        The second colour by default.
-    sfreq, ax : optional
-        See `plot_atoms`.
+    name, color, sfreq, ax
+        See `plot_group_band`.
 
     Returns
     -------
     Axes
-        The axes drawn on.
 
     Examples
     --------
-    >>> more = np.sin(np.linspace(0, 6, 50))
-    >>> plot_relative_variability(more, "patients", sfreq=100).get_xlabel()
+    >>> plot_relative_variability(np.ones(50), "patients", sfreq=100).get_xlabel()
     'time (s)'
     """
     ax = style.make_axes(ax)
     time, unit = style.time_axis(len(variability), sfreq)
-    tint = color or style.color(1)
     ax.axhline(0, color=style.OBSERVED, lw=0.8)
-    style.fill_band(ax, time, 0, np.maximum(variability, 0), tint, alpha=0.25)
-    ax.plot(time, variability, color=tint, lw=1.5, label=name)
+    style.fill_band(ax, time, 0, np.maximum(variability, 0), color, alpha=0.25)
+    ax.plot(time, variability, color=color, lw=1.5, label=name)
     style.label(ax, f"time ({unit})", "relative variability")
     return ax
 
@@ -245,7 +207,6 @@ def mark_moments(moments: Mapping[str, float], ax: Axes, *, named: bool = True) 
     Returns
     -------
     Axes
-        The axes drawn on.
 
     Examples
     --------

@@ -16,7 +16,6 @@ from percdl.plotting import style
 from percdl.plotting.checks import (
     Labels,
     as_shape,
-    check_columns,
     check_position,
     find_subject,
     names_of,
@@ -48,8 +47,7 @@ def plot_atoms(
     truth : array (K, L, P), optional
         The true atoms in the same order, drawn dashed in black at the norm of the atoms.
     units : str, optional
-        Unit of the amplitude, e.g. ``"mV"``, or the whole label of the axis with its unit in
-        brackets, e.g. ``"angular velocity (deg/s)"``.
+        Unit of the amplitude, ``"mV"``, or the whole label, ``"angular velocity (deg/s)"``.
     sfreq : float, optional
         Sampling rate in Hz; without it the time axis is in samples.
     channels : list of str, optional
@@ -60,7 +58,6 @@ def plot_atoms(
     Returns
     -------
     Axes
-        The axes drawn on.
 
     Examples
     --------
@@ -68,7 +65,7 @@ def plot_atoms(
     >>> plot_atoms(dictionary, sfreq=100).get_xlabel()
     'time (s)'
     """
-    dictionary = as_shape(dictionary, "dictionary", "K L P", such_as="model.dictionary_")
+    dictionary = as_shape(dictionary, "dictionary", "K, L, P", such_as="model.dictionary_")
     ax = style.make_axes(ax)
     n_atoms, n_times, n_channels = dictionary.shape
     time, unit = style.time_axis(n_times, sfreq)
@@ -76,13 +73,13 @@ def plot_atoms(
     for k, p in np.ndindex(n_atoms, n_channels):
         parts = [f"atom {k}"] * (n_atoms > 1) + [channel_names[p]] * (n_channels > 1)
         tint = style.color(p if n_atoms == 1 else k)
-        name = ", ".join(parts) or "common atom"
+        name = ", ".join(parts) or "atom"
         ax.plot(time, dictionary[k, :, p], style.look(p).line, color=tint, lw=2, label=name)
     if truth is not None:
         truth = same_shape(truth, dictionary, "truth", "dictionary")
         norms = [np.sqrt((x**2).sum((1, 2), keepdims=True)) for x in (dictionary, truth)]
         curves = np.moveaxis(truth * (norms[0] / norms[1]), 1, 0).reshape(n_times, -1)
-        _draw_truth(ax, time, curves)
+        ax.plot(time, curves, "--", color=style.SHARED, linewidth=1)[0].set_label("truth")
     return style.finish(ax, f"time ({unit})", style.with_units("amplitude", units), 3)
 
 
@@ -106,7 +103,7 @@ def plot_atom_band(
     band : pair of arrays (L, P)
         Lower and upper ends, such as ``[end[0] for end in uncertainty.atom_band(0.95)]``.
     truth : array (L, P), optional
-        The true atom, drawn dashed in black.
+        The true atom.
     level : float
         The level of the band, for the legend.
     units, sfreq, channels, ax : optional
@@ -115,7 +112,6 @@ def plot_atom_band(
     Returns
     -------
     Axes
-        The axes drawn on.
 
     Examples
     --------
@@ -123,22 +119,18 @@ def plot_atom_band(
     >>> plot_atom_band(atom, (atom - 0.1, atom + 0.1), sfreq=100).get_xlabel()
     'time (s)'
     """
-    atom = as_shape(atom, "atom", "L P", such_as="model.dictionary_[0]")
+    atom = as_shape(atom, "atom", "L, P", such_as="model.dictionary_[0]")
     if len(band) != 2:
         raise InvalidParameterError(f"`band` has {len(band)} parts. Pass its two ends.")
-    low, high = (same_shape(end, atom, "band", "atom") for end in band)
     ax = style.make_axes(ax)
-    time, unit = style.time_axis(len(atom), sfreq)
-    n_channels = atom.shape[1]
-    names = names_of(channels, n_channels, "channel") if n_channels > 1 else ["atom"]
-    for p, name in enumerate(names):
-        tint = style.color(p)
+    time = style.time_axis(len(atom), sfreq)[0]
+    low, high = (same_shape(end, atom, "band", "atom") for end in band)
+    for p in range(atom.shape[1]):
         label = f"{level:.0%} band" if p == 0 else None
-        style.fill_band(ax, time, low[:, p], high[:, p], tint, alpha=0.25, label=label)
-        ax.plot(time, atom[:, p], style.look(p).line, color=tint, lw=1.5, label=name)
-    if truth is not None:
-        _draw_truth(ax, time, same_shape(truth, atom, "truth", "atom"))
-    return style.finish(ax, f"time ({unit})", style.with_units("amplitude", units), 3)
+        looks = {"alpha": 0.25, "label": label}
+        style.fill_band(ax, time, low[:, p], high[:, p], style.color(p), **looks)
+    true = None if truth is None else np.asarray(truth)[None]
+    return plot_atoms(atom[None], true, units=units, sfreq=sfreq, channels=channels, ax=ax)
 
 
 def plot_personal_atoms(
@@ -173,17 +165,15 @@ def plot_personal_atoms(
     Returns
     -------
     Axes
-        The axes drawn on.
 
     Examples
     --------
     >>> personal = np.sin(np.linspace(0, 6, 50) + np.arange(5)[:, None]).reshape(5, 1, 50, 1)
-    >>> ax = plot_personal_atoms(personal, personal.mean(0), highlight=[2], sfreq=100)
-    >>> ax.get_xlabel()
+    >>> plot_personal_atoms(personal, personal.mean(0), highlight=[2], sfreq=100).get_xlabel()
     'time (s)'
     """
     name = "personal_dictionary"
-    personal = as_shape(personal_dictionary, name, "S K L P", such_as=f"model.{name}_")
+    personal = as_shape(personal_dictionary, name, "S, K, L, P", such_as=f"model.{name}_")
     check_position(atom, personal.shape[1], "atom")
     check_position(channel, personal.shape[3], "channel")
     ax = style.make_axes(ax)
@@ -207,32 +197,27 @@ def plot_warps(
 ) -> Axes:
     """Draw psi, the time of the common atom against the time of the subject.
 
-    Above the identity the subject is ahead of the population, below it is behind. A slope above
-    one means that the subject is faster.
+    Above the identity the subject is ahead of the population, below it is behind.
 
     Parameters
     ----------
     warps : array (S, L)
         psi of each subject at samples 0 to L-1, in samples, such as ``model.warps_[:, 0, 0]``;
         subjects without the atom (NaN) are left out.
-    highlight, subjects : optional
+    highlight, subjects, sfreq, ax : optional
         See `plot_personal_atoms`.
-    sfreq, ax : optional
-        See `plot_atoms`.
 
     Returns
     -------
     Axes
-        The axes drawn on.
 
     Examples
     --------
-    >>> time = np.arange(50.0)
-    >>> warps = time + np.array([[-2], [2]]) * np.sin(np.pi * time / 49)
+    >>> warps = np.array([[0.0, 1.2, 2.0], [0.0, 0.8, 2.0]])
     >>> plot_warps(warps, highlight=[0], sfreq=100).get_xlabel()
     "subject's time (s)"
     """
-    warps = as_shape(warps, "warps", "S L", such_as=WARPS)
+    warps = as_shape(warps, "warps", "S, L", such_as=WARPS)
     ax = style.make_axes(ax, size=(4.0, 4.0))
     time, unit = style.time_axis(warps.shape[1], sfreq)
     curves = warps if sfreq is None else warps / sfreq
@@ -264,24 +249,20 @@ def plot_speed(
         See `plot_warps`.
     subject : int or str, optional
         Position or name of the subject with coloured phases.
-    subjects : list of str, optional
-        Names of all subjects.
-    sfreq, ax : optional
-        See `plot_atoms`.
+    subjects, sfreq, ax : optional
+        See `plot_personal_atoms`.
 
     Returns
     -------
     Axes
-        The axes drawn on.
 
     Examples
     --------
-    >>> time = np.arange(50.0)
-    >>> warps = time + np.array([[-2], [2]]) * np.sin(np.pi * time / 49)
+    >>> warps = np.array([[0.0, 1.2, 2.0], [0.0, 0.8, 2.0]])
     >>> plot_speed(warps, 0, sfreq=100).get_xlabel()
     "subject's time (s)"
     """
-    warps = as_shape(warps, "warps", "S L", such_as=WARPS)
+    warps = as_shape(warps, "warps", "S, L", such_as=WARPS)
     ax = style.make_axes(ax)
     time, unit = style.time_axis(warps.shape[1], sfreq)
     speeds = np.gradient(warps, axis=-1)
@@ -294,7 +275,15 @@ def plot_speed(
             raise InvalidParameterError(
                 f"{name!r} has no warp: it never uses this atom. Choose another subject."
             )
-        _color_phases(ax, time, speeds[at], name)
+        phases = {"faster": (1, "///", speeds[at] > 1), "slower": (0, "\\\\\\", speeds[at] < 1)}
+        for phase, (index, hatch, where) in phases.items():  # hatches: colour is not the only cue
+            if where.any():
+                tint = style.color(index)
+                ax.fill_between(
+                    time, 1, speeds[at], where=where, interpolate=True, facecolor=(tint, 0.5),
+                    edgecolor=tint, hatch=hatch, linewidth=0, zorder=1.5, label=phase,
+                )  # fmt: skip
+        ax.plot(time, speeds[at], color=style.SHARED, linewidth=1.8, label=name)
     ax.margins(x=0.02)
     return style.finish(ax, f"subject's time ({unit})", "local speed ψ' (common pace = 1)", 3)
 
@@ -310,7 +299,7 @@ def plot_history(
     Parameters
     ----------
     history : DataFrame
-        Such as ``model.history_``: columns phase, round, step, objective, seconds.
+        Such as ``model.history_``: columns phase, objective, seconds.
     against : {"half-step", "seconds"}
         The horizontal axis: number of the half-step, or time since the start.
     ax : Axes, optional
@@ -319,18 +308,13 @@ def plot_history(
     Returns
     -------
     Axes
-        The axes drawn on.
 
     Examples
     --------
-    >>> history = pd.DataFrame(
-    ...     {"phase": "population", "round": 0, "step": ["CSC", "CDU"], "objective": [2.0, 1.0],
-    ...      "seconds": [0.1, 0.2]}
-    ... )
+    >>> history = pd.DataFrame({"phase": "population", "objective": [2.0, 1.0]})
     >>> plot_history(history).get_ylabel()
     'objective'
     """
-    check_columns(history, "history", ("phase", "step", "objective", "seconds"))
     ax = style.make_axes(ax)
     x = history["seconds"].to_numpy() if against == "seconds" else np.arange(len(history))
     objective = history["objective"].to_numpy()
@@ -341,11 +325,6 @@ def plot_history(
         ax.plot(x[at], objective[at], color=tint, marker=marker, markersize=4, label=phase)
     ax.set_yscale("log")
     return style.finish(ax, "time (s)" if against == "seconds" else "half-step", "objective")
-
-
-def _draw_truth(ax: Axes, time: np.ndarray, curves: np.ndarray) -> None:
-    lines = ax.plot(time, curves, "--", color=style.SHARED, linewidth=1)
-    lines[0].set_label("truth")
 
 
 def _draw_crowd(
@@ -371,18 +350,3 @@ def _draw_crowd(
             tint, line = style.color(FIRST_COLOR + index), style.look(index).line
             ax.plot(time, curves[s], line, color=tint, linewidth=1.8, label=labels[s])
     ax.autoscale_view()
-
-
-def _color_phases(
-    ax: Axes, time: Float[np.ndarray, " L"], speed: Float[np.ndarray, " L"], name: str
-) -> None:
-    """Fill between the speed and one; hatches distinguish fast from slow without colour."""
-    fast, slow = ("faster", 1, "///", speed > 1), ("slower", 0, "\\\\\\", speed < 1)
-    for phase, index, hatch, where in (fast, slow):
-        if where.any():
-            tint = style.color(index)
-            ax.fill_between(
-                time, 1, speed, where=where, interpolate=True, facecolor=(tint, 0.5),
-                edgecolor=tint, hatch=hatch, linewidth=0, zorder=1.5, label=phase,
-            )  # fmt: skip
-    ax.plot(time, speed, color=style.SHARED, linewidth=1.8, label=name)

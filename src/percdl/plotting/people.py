@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
+from numpy.typing import ArrayLike
 
 from percdl.exceptions import InvalidParameterError
 from percdl.plotting import style
@@ -17,7 +18,7 @@ COVERAGE = 0.95
 
 
 def plot_deviation_ranking(
-    deviation: np.ndarray,
+    deviation: ArrayLike,
     groups: Labels | None = None,
     *,
     reference: str | None = None,
@@ -39,47 +40,47 @@ def plot_deviation_ranking(
         Group of each subject; subjects of group None are left out.
     reference : str, optional
         The group whose range, from the 2.5th to the 97.5th percentile, is shaded.
-    subjects : list of str, optional
-        Names of all subjects.
+    subjects, ax : optional
+        See `plot_personal_atoms`.
     n_named : int
         How many of more than 30 subjects to name.
     name : str
         Label of the vertical axis.
-    ax : Axes, optional
-        Where to draw; a new figure by default.
 
     Returns
     -------
     Axes
-        The axes drawn on.
 
     Examples
     --------
-    >>> ax = plot_deviation_ranking(np.array([0.8, 1.1, 4.2]), ["healthy", "healthy", "patient"])
-    >>> ax.get_ylabel()
+    >>> plot_deviation_ranking([0.8, 1.1, 4.2], ["healthy", "healthy", "patient"]).get_ylabel()
     'deviation index'
     """
     deviation = as_shape(deviation, "deviation", "S")
     group_of = groups_of(groups, len(deviation))
     labels = names_of(subjects, len(deviation), "subject")
-    group_names = [group for group in dict.fromkeys(group_of) if group is not None]
+    group_names = [group for group in dict.fromkeys(group_of.tolist()) if group is not None]
     if reference is not None and reference not in group_names:
         raise InvalidParameterError(
             f"No subject is in group {reference!r}. The groups are: {', '.join(group_names)}."
         )
-    known = ~np.isnan(deviation) & np.array([group is not None for group in group_of])
+    known = ~np.isnan(deviation) & (group_of != np.array(None))
     if not known.any():
         raise InvalidParameterError("`deviation` is NaN for all subjects with a group.")
     order = np.flatnonzero(known)[np.argsort(-deviation[known], kind="stable")]
-    height, group = deviation[order], np.array(group_of, dtype=object)[order]
+    height, group = deviation[order], group_of[order]
     ax = style.make_axes(ax, size=(6.0, 4.0))
     if reference is not None and (group == reference).any():
         tail = (1 - COVERAGE) / 2
         low, high = np.quantile(height[group == reference], [tail, 1 - tail])
         label = f"{COVERAGE:.0%} of {reference}"
         ax.axhspan(low, high, color=style.FAINT, alpha=0.5, lw=0, zorder=0, label=label)
-    _draw_ranks(ax, height, group, group_names)
     style.label(ax, "rank of the subject", name)
+    points = np.stack([np.arange(1, len(order) + 1), height], axis=1)
+    size = float(np.clip(60 / np.sqrt(len(order)), 2.5, 7.0))
+    _draw_groups(ax, points, group, group_names, size)
+    ax.update_datalim([(1, 0)])  # the axis of distances includes zero
+    ax.autoscale_view()
     sorted_labels = [labels[s] for s in order]
     if len(order) <= FEW:
         looks = {"rotation": 45, "ha": "right", "rotation_mode": "anchor", "fontsize": "small"}
@@ -91,18 +92,6 @@ def plot_deviation_ranking(
     if groups is not None:
         style.add_legend(ax, headroom=0.1, n_columns=4)
     return ax
-
-
-def _draw_ranks(ax: Axes, height: np.ndarray, group: np.ndarray, names: list[str]) -> None:
-    size = float(np.clip(60 / np.sqrt(len(height)), 2.5, 7.0))
-    ranks = np.arange(1, len(height) + 1)
-    for index, name in enumerate(names):
-        tint, _, marker = style.look(index)
-        at = group == name
-        label = f"{name} (n = {at.sum()})"
-        ax.plot(ranks[at], height[at], marker, color=tint, markersize=size, label=label)
-    ax.update_datalim([(1, 0)])  # the axis of distances includes zero
-    ax.autoscale_view()
 
 
 def _add_strips(ax: Axes, height: np.ndarray, group: np.ndarray, names: list[str]) -> None:
@@ -170,14 +159,13 @@ def plot_deviation_profile(
     Returns
     -------
     Axes
-        The axes drawn on.
 
     Examples
     --------
     >>> plot_deviation_profile(3 * np.sin(np.linspace(0, 6, 50)), sfreq=100).get_xlabel()
     'time (s)'
     """
-    profile = as_shape(profile, "profile", "L", "L P")
+    profile = as_shape(profile, "profile", "L", "L, P")
     if np.isnan(profile).all():
         raise InvalidParameterError(
             f"`profile` of {subject or 'this subject'} is NaN throughout: it never uses this "
@@ -226,41 +214,31 @@ def plot_embedding(
     embedding : estimator or array (S, 2), optional
         An estimator that maps standardized features to the plane with ``fit_transform``, or the
         points. By default the first two principal components.
-    highlight : list of int or str, optional
-        Positions or names of the subjects to circle and name.
-    subjects : list of str, optional
-        Names of all subjects.
-    ax : Axes, optional
-        Where to draw; a new figure by default.
+    highlight, subjects, ax : optional
+        See `plot_personal_atoms`.
 
     Returns
     -------
     Axes
-        The axes drawn on.
 
     Examples
     --------
     >>> features = np.random.default_rng(0).normal(size=(20, 4))
-    >>> ax = plot_embedding(features, ["patients"] * 10 + ["controls"] * 10)
-    >>> len(ax.get_lines())
+    >>> len(plot_embedding(features, ["patients"] * 10 + ["controls"] * 10).get_lines())
     2
     """
-    features = as_shape(features, "features", "S F", "S K M", such_as="model.transform(cohort)")
+    features = as_shape(features, "features", "S, F", "S, K, M", such_as="model.transform(cohort)")
     features = features.reshape(len(features), -1)
     group_of = groups_of(groups, len(features))
     chosen = [find_subject(one, subjects, len(features)) for one in highlight]
     labels = names_of(subjects, len(features), "subject")
-    has_group = np.array([group is not None for group in group_of])
-    points, axes_names = embed(features, embedding, has_group)
+    points, axes_names = embed(features, embedding, group_of != np.array(None))
     known = np.asarray(~np.isnan(points).any(1))
     ax = style.make_axes(ax, size=(5.0, 4.5))
     size = float(np.clip(100 / np.sqrt(len(points)), 3.5, 7.0))
+    names = [name for name in dict.fromkeys(group_of.tolist()) if name is not None]
     alpha = 0.8 if len(points) < 500 else 0.5
-    for index, name in enumerate(dict.fromkeys(name for name in group_of if name is not None)):
-        tint, _, marker = style.look(index)
-        at = known & np.array([group == name for group in group_of])
-        label = f"{name} (n = {at.sum()})"
-        ax.plot(*points[at].T, marker, color=tint, markersize=size, alpha=alpha, label=label)
+    _draw_groups(ax, points, np.where(known, group_of, ""), names, size, alpha)
     ground = {"facecolor": "white", "alpha": 0.8, "edgecolor": "none", "pad": 1}
     named = {"textcoords": "offset points", "fontsize": "small", "bbox": ground}
     for s in chosen:
@@ -273,42 +251,45 @@ def plot_embedding(
     return ax
 
 
+def _draw_groups(
+    ax: Axes, points, group_of, names: list[str], size: float, alpha: float = 1
+) -> None:
+    """Draw the points of each group in its own colour and marker."""
+    for index, name in enumerate(names):
+        tint, _, marker = style.look(index)
+        own = points[group_of == name]
+        label = f"{name} (n = {len(own)})"
+        ax.plot(*own.T, marker, color=tint, markersize=size, alpha=alpha, label=label)
+
+
 def embed(
     features: Float[np.ndarray, "S F"], embedding: Any, kept: np.ndarray
 ) -> tuple[Float[np.ndarray, "S 2"], tuple[str, str]]:
     """Return a point per subject, NaN for those left out, and the names of the two axes."""
-    kept = kept & ~np.isnan(features).any(1)
+    from sklearn.base import clone
+    from sklearn.decomposition import PCA
+    from sklearn.preprocessing import StandardScaler
+
+    kept, names = kept & ~np.isnan(features).any(1), ("dimension 1", "dimension 2")
     if embedding is not None and not hasattr(embedding, "fit_transform"):
-        points = as_shape(embedding, "embedding", "S 2")
+        points = np.asarray(embedding, float)
         if points.shape != (len(features), 2):
             raise InvalidParameterError(
                 f"`embedding` has shape {points.shape}. Pass two numbers for each of the "
                 f"{len(features)} subjects, or an estimator with `fit_transform`."
             )
-        return np.where(kept[:, None], points, np.nan), ("dimension 1", "dimension 2")
-    return _fit(features, embedding, kept)
-
-
-def _fit(features: np.ndarray, estimator: Any, kept: np.ndarray):
-    from sklearn.base import clone
-    from sklearn.decomposition import PCA
-    from sklearn.preprocessing import StandardScaler
-
+        return np.where(kept[:, None], points, np.nan), names
     if kept.sum() < 3 or features.shape[1] < 2:
         raise InvalidParameterError(
             f"`features` has {kept.sum()} complete subject(s) of {features.shape[1]} feature(s). "
             "A plane needs at least three subjects and two features."
         )
-    estimator = PCA(2) if estimator is None else clone(estimator, safe=False)
+    estimator: Any = PCA(2) if embedding is None else clone(embedding, safe=False)
     points = np.full((len(features), 2), np.nan)
-    found = np.asarray(estimator.fit_transform(StandardScaler().fit_transform(features[kept])))
-    if found.shape[1] < 2:
-        raise InvalidParameterError(
-            f"`embedding={estimator}` gives {found.shape[1]} dimension; it must give two."
-        )
-    points[kept] = found[:, :2]
-    shares = getattr(estimator, "explained_variance_ratio_", None)
-    if shares is None:
-        return points, ("dimension 1", "dimension 2")
-    first, second = (f"component {i + 1} ({shares[i]:.0%} of variance)" for i in range(2))
-    return points, (first, second)
+    found = estimator.fit_transform(StandardScaler().fit_transform(features[kept]))
+    points[kept] = np.asarray(found)[:, :2]
+    if hasattr(estimator, "explained_variance_ratio_"):
+        shares = estimator.explained_variance_ratio_
+        first, second = (f"component {i + 1} ({shares[i]:.0%} of variance)" for i in range(2))
+        names = (first, second)
+    return points, names

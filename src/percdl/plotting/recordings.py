@@ -36,21 +36,17 @@ def plot_reconstruction(
     reconstruction : array (N, P), optional
         An item of ``model.reconstruct(cohort)``.
     events : DataFrame, optional
-        The rows of ``model.events_`` that belong to this subject: columns ``atom`` and
-        ``onset_sample``. Each onset is a vertical line in the style of its atom.
+        The rows of ``model.events_`` of this subject. Each onset is a vertical line.
     atom_length : int, optional
         L; shades the samples that each activation covers.
-    channel : int
-        Which channel to draw.
-    name : str
-        Label of the vertical axis.
+    channel, name : int, str
+        Which channel to draw, and the label of the vertical axis.
     units, sfreq, ax : optional
         See `plot_atoms`.
 
     Returns
     -------
     Axes
-        The axes drawn on.
 
     Examples
     --------
@@ -58,15 +54,16 @@ def plot_reconstruction(
     >>> plot_reconstruction(beats, 0.9 * beats, sfreq=100, units="mV").get_ylabel()
     'signal (mV)'
     """
-    values = _check_recording(values, channel)
+    values = as_shape(values, "values", "N, P", such_as="cohort[0].values")
+    check_position(channel, values.shape[1], "channel")
     ax = style.make_axes(ax, SIZE)
     unit = _draw_signal(ax, values[:, channel], sfreq, style.OBSERVED, 2.5, "recording")
     if reconstruction is not None:
         rebuilt = same_shape(reconstruction, values, "reconstruction", "values")
         _draw_signal(ax, rebuilt[:, channel], sfreq, style.SHARED, 1.0, "reconstruction")
     if events is not None:
-        check_events(events, ("atom", "onset_sample"))
-        _mark_onsets(ax, events, 1.0 if sfreq is None else sfreq, atom_length)
+        check_events(events)
+        _mark_onsets(ax, events, sfreq or 1.0, atom_length)
     ax.margins(x=0)
     return style.finish(ax, f"time ({unit})", style.with_units(name, units), 6)
 
@@ -88,16 +85,14 @@ def plot_activations(
     values : array (N, P)
         The recording, see `plot_reconstruction`.
     events : DataFrame
-        The rows of ``model.events_`` that belong to this subject: columns ``atom``,
-        ``onset_sample`` and ``amplitude``. Each activation is a stem at its onset, as high as
-        its amplitude (right axis), in the colour and with the marker of its atom.
+        The rows of ``model.events_`` of this subject. Each activation is a stem at its onset, as
+        high as its amplitude (right axis).
     channel, name, units, sfreq, ax : optional
         See `plot_reconstruction`.
 
     Returns
     -------
     Axes
-        The axes drawn on.
 
     Examples
     --------
@@ -106,15 +101,16 @@ def plot_activations(
     >>> plot_activations(beats, events, sfreq=100).get_xlabel()
     'time (s)'
     """
-    values = _check_recording(values, channel)
-    check_events(events, ("atom", "onset_sample", "amplitude"))
+    values = as_shape(values, "values", "N, P", such_as="cohort[0].values")
+    check_position(channel, values.shape[1], "channel")
+    check_events(events)
     ax = style.make_axes(ax, SIZE)
     unit = _draw_signal(ax, values[:, channel], sfreq, style.OBSERVED, 1.2, "recording")
     stems = ax.twinx()
     stems.spines[["top", "left", "bottom"]].set_visible(False)
     for atom in sorted(events["atom"].unique().tolist()):
         part = events.loc[events["atom"] == atom, ["onset_sample", "amplitude"]]
-        _draw_stems(stems, part.to_numpy(float), atom, 1.0 if sfreq is None else sfreq)
+        _draw_stems(stems, part.to_numpy(float), atom, sfreq or 1.0)
     handles = [*ax.get_legend_handles_labels()[0], *stems.get_legend_handles_labels()[0]]
     signal_range = tuple(ax.dataLim.intervaly)
     _share_height(ax, stems, events["amplitude"].to_numpy(float))
@@ -122,23 +118,14 @@ def plot_activations(
     style.label(ax, f"time ({unit})", style.with_units(name, units))
     stems.set_ylabel("activation", loc="bottom")
     style.add_legend(ax, headroom=0.1, n_columns=6, handles=handles)
-    _end_axis(ax, *signal_range)
+    low, high = signal_range  # the left axis ends with the signal, above the stems
+    ax.spines["left"].set_bounds(low, high)
+    ax.set_yticks([tick for tick in ax.get_yticks() if low <= tick <= high])
     return ax
 
 
-def _check_recording(values: np.ndarray, channel: int) -> np.ndarray:
-    values = as_shape(values, "values", "N P", such_as="cohort[0].values")
-    check_position(channel, values.shape[1], "channel")
-    return values
-
-
 def _draw_signal(
-    ax: Axes,
-    signal: Float[np.ndarray, " N"],
-    sfreq: float | None,
-    color: str,
-    width: float,
-    name: str,
+    ax: Axes, signal, sfreq: float | None, color: str, width: float, name: str
 ) -> str:
     """Draw a signal and return the unit of its time."""
     at = envelope_samples(signal)
@@ -186,12 +173,6 @@ def _share_height(ax: Axes, stems: Axes, amplitudes: np.ndarray) -> None:
     ax.autoscale_view()
 
 
-def _end_axis(ax: Axes, low: float, high: float) -> None:
-    """Limit the left axis to the range of the signal, not beside the stems."""
-    ax.spines["left"].set_bounds(low, high)
-    ax.set_yticks([tick for tick in ax.get_yticks() if low <= tick <= high])
-
-
 def envelope_samples(
     values: Float[np.ndarray, " N"], n_bins: int = N_BINS
 ) -> Int[np.ndarray, " kept"]:
@@ -199,9 +180,6 @@ def envelope_samples(
 
     The line through them fills the same pixels as the line through all samples. A recording of at
     most two samples per bin is kept whole. Bins without observed samples keep one NaN.
-
-    >>> envelope_samples(np.array([0.0, 3.0, 1.0, 2.0, 2.0, -1.0, 0.5, 0.2]), n_bins=2)
-    array([0, 1, 4, 5, 7])
     """
     n_times = len(values)
     if n_times <= 2 * n_bins:
