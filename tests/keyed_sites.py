@@ -8,10 +8,11 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from scipy.stats import chisquare
 
 from percdl.federated.identities import Identity, Roster, RunKeys, check_announcements
-from percdl.federated.secure_sum import mask, release
+from percdl.federated.messages import Announcement
+from percdl.federated.secure_sum import MaskedSum
 
 RUN = "run-1"
-SUM = (RUN, 3, 0, b"context")
+SUM = (3, 0, b"context")
 
 
 def seed(*parts: object) -> bytes:
@@ -39,11 +40,31 @@ def announce(sites: list[str], run: str = RUN, draw: int = 0) -> list[dict[str, 
     return [run_keys(site, run, draw).announce(identity(site)) for site in sites]
 
 
+def check(announced, known, run: str = RUN, own: RunKeys | None = None) -> Roster:
+    return check_announcements([Announcement(**a) for a in announced], known, run, own)
+
+
 def federation(n_sites: int, run: str = RUN, draw: int = 0) -> tuple[dict[str, RunKeys], Roster]:
     """Return the keys of all sites, unused so far, and their roster."""
     sites = names(n_sites)
-    roster = check_announcements(announce(sites, run, draw), registered(sites), run)
+    roster = check(announce(sites, run, draw), registered(sites), run)
     return {site: run_keys(site, run, draw) for site in sites}, roster
+
+
+def mask(encoded, keys, roster, *what) -> np.ndarray:
+    return MaskedSum(keys, roster, *what).mask(encoded)
+
+
+def release(keys, roster, *what) -> str:
+    return MaskedSum(keys, roster, *what).release()
+
+
+def back_up(keys, roster, *what) -> dict[str, str]:
+    return MaskedSum(keys, roster, *what).back_up()
+
+
+def recover(backups, keys, roster, *what) -> dict[str, str]:
+    return MaskedSum(keys, roster, *what).recover(backups)
 
 
 def masked_sum(keys, roster, parts, what=SUM) -> np.ndarray:

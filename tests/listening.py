@@ -107,8 +107,9 @@ def overhear(folder, monkeypatch, parts, options=None, consent=None, **faults):
     return wire, federation.fit_over(wire, run=RUN, resume=resume)
 
 
-def known_key(cls, site, run, path):
+def known_key(cls, site, run, path=None):
     """Make the key of a run from its name and that of the site."""
     key = X25519PrivateKey.from_private_bytes(seed("run", site, run, 0))
-    write_private(path, key)
+    if path is not None:
+        write_private(path, key)
     return cls(site, run, key, path)

@@ -125,7 +125,7 @@ def _lose_worker(
 
     say("a worker is killed")
     victim = min(client.run(os.getpid).values())
-    half_done = "state-*/round-0004/*.safetensors"
+    half_done = "state-*/round-0004/*.state"
     dask_fit.kill_when(lambda: any(on_disk.folder.glob(half_done)), victim)
     model = dask_fit.make(dtype="float64").fit(on_disk, runtime=DaskRuntime(client))
     yield _same("Dask, a worker killed in a round", model, truth)

@@ -47,19 +47,19 @@ def claims() -> Iterator[Claim]:
 
 
 def _sums(n_sites: int) -> Iterator[Claim]:
-    from percdl.federated.secure_sum import back_up, decode, encode, mask, release, unveil
+    from percdl.federated.secure_sum import MaskedSum, decode, encode, unveil
 
     keys, roster = _federation(n_sites)
     rng = np.random.default_rng(n_sites)
     scales = 2.0 ** rng.integers(-20, 40, N_NUMBERS)
     sizes = 10.0 ** -rng.uniform(0, 12, (n_sites, N_NUMBERS))
     values = rng.choice([-1, 1], sizes.shape) * sizes * scales
-    what = (RUN, 0, 0, CONTEXT)
+    sums = {site: MaskedSum(keys[site], roster, 0, 0, CONTEXT) for site in roster.sites}
     masked = {
-        site: mask(encode(values[i], scales, n_sites), keys[site], roster, *what)
+        site: sums[site].mask(encode(values[i], scales, n_sites))
         for i, site in enumerate(roster.sites)
     }
-    seeds = {site: release(keys[site], roster, *what) for site in roster.sites}
+    seeds = {site: sums[site].release() for site in roster.sites}
     total = decode(unveil(sum(masked.values()), seeds, roster.sites), scales, n_sites)
     truth = np.array([math.fsum(column) for column in values.T])
     error = float(np.max(np.abs(total - truth) / (n_sites * scales)))
@@ -67,27 +67,24 @@ def _sums(n_sites: int) -> Iterator[Claim]:
     yield at_most(f"{name}: largest error of the sum, of its bound", error, MOST_ERROR)
 
     first = roster.sites[0]
-    one = _federation(n_sites)[0][first]
-    spent = min(
-        seconds(lambda: mask(encode(values[0], scales, n_sites), one, roster, *what))
-        for _ in range(10)
-    )
+    one = MaskedSum(_federation(n_sites)[0][first], roster, 0, 0, CONTEXT)
+    spent = min(seconds(lambda: one.mask(encode(values[0], scales, n_sites))) for _ in range(10))
     yield beside(f"{name}: time of a site", f"{1e3 * spent:.1f} ms")
-    backups = back_up(keys[first], roster, *what)
+    backups = sums[first].back_up()
     heavy, light = masked[first].nbytes, len(json.dumps(backups)) + len(seeds[first])
     yield beside(f"{name}: weight of an answer", f"{heavy:,} bytes, {light:,} for the veil")
 
 
 def _uniform() -> Claim:
     """Test the bytes of one masked vector for each of many keys; test the p-values."""
-    from percdl.federated.secure_sum import mask
+    from percdl.federated.secure_sum import MaskedSum
 
     n_keys = 20 if is_quick() else 300
     values = np.zeros(N_NUMBERS, np.uint64)
     p_values = []
     for draw in range(n_keys):
         keys, roster = _federation(3, draw)
-        masked = mask(values, keys[roster.sites[0]], roster, RUN, 0, 0, CONTEXT)
+        masked = MaskedSum(keys[roster.sites[0]], roster, 0, 0, CONTEXT).mask(values)
         counts = np.bincount(masked.view(np.uint8), minlength=256)
         p_values.append(chisquare(counts).pvalue)
     figure = float(kstest(p_values, "uniform").pvalue)

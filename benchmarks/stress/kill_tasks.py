@@ -181,7 +181,7 @@ def _check_fit(folder: Path, truth: Path) -> None:
         if "site/folder" in checkpoint.arrays:
             states = checkpoint.arrays["site/folder"].tobytes().decode()
             index = int(checkpoint.arrays["site/round"][0])
-            files = list(folder.glob(f"*/{states}/round-{index:04d}/*.safetensors"))
+            files = list(folder.glob(f"*/{states}/round-{index:04d}/*.state"))
             if not files:
                 raise Torn(f"{CHECKPOINT} speaks of {states}, round {index}, which is not there")
             for file in files:

@@ -102,9 +102,10 @@ class FederationReader:
 
     def is_consistent(self, checkpoint: Any) -> bool:
         """Whether a coordinator, a standing and an end can be made of it."""
-        coordinator = checkpoint.restore(InProcessWire({}), Patience(1.0, 1), Audit(None))
-        standing, end = checkpoint.standing(), checkpoint.end()
-        atoms = [] if standing is None else [standing[0].broadcast.dictionary]
+        patience = Patience(round_timeout=1.0, max_attempts=1)
+        coordinator = checkpoint.restore(InProcessWire({}), patience, Audit(None))
+        standing, end = checkpoint.standing, checkpoint.end
+        atoms = [] if standing is None else [standing.broadcast.dictionary]
         atoms += [] if end is None else [end.dictionary]
         shape = (2, coordinator.settings.atom_length, coordinator.settings.n_channels)
         return all(np.isfinite(found).all() and found.shape == shape for found in atoms)

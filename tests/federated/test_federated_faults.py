@@ -115,11 +115,11 @@ def test_survivors_answer_again_without_computing_again(four, monkeypatch):
     calls = []
     from percdl.runtimes.in_process import InProcess
 
-    before = InProcess.population_round
+    before = InProcess.run_round
     monkeypatch.setattr(
         InProcess,
-        "population_round",
-        lambda self, broadcast: calls.append(1) or before(self, broadcast),
+        "run_round",
+        lambda self, kind, broadcast: calls.append(1) or before(self, kind, broadcast),
     )
     federation = fit(wire, double("PopCDL", population_rounds=1, personal_rounds=0))
     # Two rounds, the first of them asked twice: every site computes each once.
@@ -221,7 +221,9 @@ def test_a_masked_sum_beyond_its_scale_is_not_told(three, monkeypatch):
             return reply
         return replace(reply, facts={**reply.facts, "bounds": [-60, 12]})
 
-    with pytest.raises(FederationError, match="do not cover the recordings of site nord"):
+    with pytest.raises(
+        FederationError, match="Site nord has recordings that the terms of the run do not"
+    ):
         fit(FaultyWire(three, script))
     # Terms that cover them, and a sum far beyond: its site alone knows which, and by how much.
     monkeypatch.setattr("percdl.federated.layout.ROOM_ENERGY", -20)
@@ -252,7 +254,7 @@ def test_recordings_that_change_during_a_run(cohort, tmp_path):
         return reply
 
     wire.script = script
-    with pytest.raises(FederationError, match="recordings of site sud have changed"):
+    with pytest.raises(FederationError, match="Site sud has other recordings than when it joined"):
         fit(wire)
 
 

@@ -148,7 +148,9 @@ def test_a_penalty_nobody_pays(cohort):
 
 def coordinator(sites, model):
     agreement = propose(model, "auto", 2, 1)
-    return convene(FaultyWire(sites), "run", agreement, Patience(1.0, 1), Audit())
+    return convene(
+        FaultyWire(sites), "run", agreement, Patience(round_timeout=1.0, max_attempts=1), Audit()
+    )
 
 
 def test_first_dictionaries_are_found_by_sums(cohort, tmp_path):

@@ -53,23 +53,6 @@ def test_a_damaged_release_ends_the_run(damage, tmp_path):
         Ledger(3, tmp_path)
 
 
-def test_a_forged_round_counts_as_none(tmp_path):
-    store = Store(tmp_path, "run")
-    store.folder.mkdir()
-    store.write_round(1, "question", np.arange(3.0), {"x": np.zeros(2)})
-    assert store.read_sums(1, "question") is not None
-    path, kind = store.folder / "round-000001.percdl", container.FEDERATION
-    for content, arrays in (
-        ({"question": 1}, {"sums": np.arange(3.0)}),
-        ({}, {"sums": np.arange(3.0)}),
-        ({"question": "question"}, {}),
-        ({"question": "question"}, {"sums": np.full(3, np.nan)}),
-    ):
-        container.write(path, kind, content, arrays)
-        assert store.read_sums(1, "question") is None
-        assert store.read_state(1) is None
-
-
 def test_a_forged_agreement_is_told(tmp_path):
     store = Store(tmp_path, "run")
     store.folder.mkdir()

@@ -6,11 +6,11 @@ import re
 
 import numpy as np
 import pytest
-from keyed_sites import byte_p_value, run_keys
+from keyed_sites import byte_p_value, check, run_keys
 from listening import LENGTHS, ROUNDS, RUN, cohorts, overhear
 
 from percdl.estimators.modelfile import load
-from percdl.federated.identities import Identity, check_announcements
+from percdl.federated.identities import Identity
 from percdl.federated.messages import frame, question_of
 from percdl.federated.secure_sum import decode, keystream, veil
 
@@ -295,7 +295,7 @@ def test_no_secret_crosses(run, rounds):
     keys = {site: run_keys(site, RUN) for site in LENGTHS}  # deleted at the sites by now
     _, ask, _ = run.replies("population")[0]
     registered = {s: Identity.read(run.folder / s / f"{s}.key").public for s in LENGTHS}
-    roster = check_announcements(ask.facts["announcements"], registered, RUN)
+    roster = check(ask.facts["announcements"], registered, RUN)
     occasion = frame(
         "percdl secure sum, version 1",
         RUN,

@@ -121,7 +121,7 @@ def test_a_site_that_tells_absurd_bounds_is_left_out(bounds):
 
 
 def test_sums_that_overflow_name_the_site():
-    layout = Layout((Entry("objective", (), "energy"),))
+    layout = Layout((Entry("objective", ()),))
     parts = {"lyon": np.array([1e308]), "nice": np.array([1.5e308])}
     with pytest.raises(FederationError, match=r"`objective` overflows.*site nice"):
         layout.add(parts)

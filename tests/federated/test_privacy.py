@@ -152,5 +152,5 @@ def test_releases_are_the_rounds_and_the_closing_one():
 
 def test_a_missing_accountant_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
-    with pytest.raises(MissingPackageError, match=r"dp-accounting: `pip install percdl\[privacy"):
+    with pytest.raises(MissingPackageError, match=r"`dp_accounting`.*percdl\[privacy"):
         epsilon_spent(1.0, 1e-5, 3)

@@ -67,7 +67,7 @@ def population_round(site, members):
     """Return a request of a coordinator that says who takes part, and wants no masks."""
     holdings = describe(site.cohort)
     agreement = propose(double("PopCDL"), "auto", 2, 1)
-    whole = Terms(agreement, holdings.signals, 0, holdings.bounds, tuple(members), False)
+    whole = Terms.of(agreement, **dict(holdings), members=tuple(members), secure=False)
     facts = {"terms": whole.to_json(), "roster": list(members), "follows": None}
     (dictionary,) = agreement.arrays.values()
     return Request("population", "run", 2, 0, facts, {"dictionary": dictionary})

@@ -4,12 +4,23 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from keyed_sites import RUN, SUM, byte_p_value, federation, masked_sum, names, seeds_of
+from keyed_sites import (
+    RUN,
+    SUM,
+    back_up,
+    byte_p_value,
+    federation,
+    masked_sum,
+    names,
+    recover,
+    release,
+    seeds_of,
+)
 
 from percdl.exceptions import FederationError
 from percdl.federated.identities import Roster, RunKeys
 from percdl.federated.messages import frame
-from percdl.federated.secure_sum import back_up, keystream, recover, release, unveil
+from percdl.federated.secure_sum import keystream, unveil
 
 KEYS_5, ROSTER_5 = federation(5)
 ONES = np.ones(16, np.uint64)
@@ -21,13 +32,13 @@ def test_a_veil_is_lifted_for_one_roster_a_round(tmp_path):
     keys = RunKeys.generate("site-00", RUN, path)
     roster = Roster(RUN, {**ROSTER_5.publics, "site-00": keys.public})
     few = roster.only(roster.sites[:4])
-    release(keys, few, RUN, 3, 1, b"context")
-    release(keys, few, RUN, 3, 2, b"context")
+    release(keys, few, 3, 1, b"context")
+    release(keys, few, 3, 2, b"context")
     again = RunKeys.read("site-00", RUN, path)
     for holder in (keys, again):
         with pytest.raises(FederationError, match="site-00 has released its seed in round 3"):
-            release(holder, roster, RUN, 3, 0, b"context")
-    release(again, roster, RUN, 4, 0, b"context")
+            release(holder, roster, 3, 0, b"context")
+    release(again, roster, 4, 0, b"context")
 
 
 def test_a_late_reply_completes_nothing():
@@ -36,7 +47,7 @@ def test_a_late_reply_completes_nothing():
     size, late = 100_000, "site-03"
     parts = {site: np.full(size, i, np.uint64) for i, site in enumerate(roster.sites)}
     given_up = masked_sum(keys, roster, parts)
-    survivors, again = roster.only(roster.sites[:3]), (RUN, 3, 1, b"context")
+    survivors, again = roster.only(roster.sites[:3]), (3, 1, b"context")
     seeds = seeds_of(keys, survivors, again)
     total = unveil(masked_sum(keys, survivors, parts, again), seeds, survivors.sites)
     np.testing.assert_array_equal(total, np.full(size, 0 + 1 + 2, np.uint64))
@@ -90,7 +101,7 @@ def test_backups_of_two_sums_have_nothing_in_common():
     keys, roster = federation(3)
     seeds, hidden = [], []
     for round in range(2):
-        what = (RUN, round, 0, b"context")
+        what = (round, 0, b"context")
         seeds.append(int(release(keys["site-00"], roster, *what), 16))
         hidden.append(int(back_up(keys["site-00"], roster, *what)["site-01"], 16))
     assert seeds[0] ^ seeds[1] != hidden[0] ^ hidden[1]
@@ -100,7 +111,7 @@ def test_a_site_stands_in_for_the_roster_it_lifted_its_veil_for_only():
     keys, roster = federation(4)
     backups = back_up(keys["site-03"], roster, *SUM)
     few = roster.only(names(3))
-    release(keys["site-00"], few, RUN, 3, 1, b"context")
+    release(keys["site-00"], few, 3, 1, b"context")
     with pytest.raises(
         FederationError, match=r"released its seed in round 3 .* for another roster"
     ):
@@ -110,7 +121,7 @@ def test_a_site_stands_in_for_the_roster_it_lifted_its_veil_for_only():
     with pytest.raises(
         FederationError, match=r"released its seed in round 3 .* for another roster"
     ):
-        release(keys["site-01"], few, RUN, 3, 1, b"context")
+        release(keys["site-01"], few, 3, 1, b"context")
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ def test_workers_do_not_change_the_result(on_disk, runtime):
 
 def test_the_loss_of_a_worker_does_not_change_the_result(on_disk, runtime):
     before = set(runtime.client.run(os.getpid).values())
-    half_done = "state-*/round-0003/*.safetensors"
+    half_done = "state-*/round-0003/*.state"
     killer = kill_when(lambda: any(on_disk.folder.glob(half_done)), min(before))
     model = double().fit(on_disk, runtime=runtime)
     killer.join(timeout=60)

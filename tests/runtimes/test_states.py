@@ -43,7 +43,7 @@ def test_a_round_leads_from_state_to_state(tmp_path):
     for n_rounds in (1, 2, 3):
         run_round(states)
         assert seen(states) == [n_rounds] * 3
-    assert len(list(tmp_path.rglob("*.safetensors"))) == 3
+    assert len(list(tmp_path.rglob("*.state"))) == 3
     states.close()
     assert not list(tmp_path.iterdir())
 

@@ -39,7 +39,9 @@ class AnswersOf:
     def case(self, draws: random.Random) -> None:
         """Begin a run and ask for one sum."""
         wire = LyingWire(draws)
-        coordinator = convene(wire, RUN, self._agreement, Patience(1.0, 2), Audit())
+        coordinator = convene(
+            wire, RUN, self._agreement, Patience(round_timeout=1.0, max_attempts=2), Audit()
+        )
         layout = layout_of("population", coordinator.settings, coordinator.terms.n_masks)
         wire.size = layout.size
         sums = coordinator.population_round(self._broadcast)

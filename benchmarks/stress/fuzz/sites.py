@@ -83,7 +83,7 @@ class SiteRequests:
         join = Request("join", RUN, 0, 0, {"agreement": agreement.to_json()}, agreement.arrays)
         self._site.answer(join)
         own = self._site.conditions.holdings
-        terms = Terms(agreement, own.signals, own.n_masks, own.bounds, NAMES, secure)
+        terms = Terms.of(agreement, **dict(own), members=NAMES, secure=secure)
         facts: dict[str, Any] = {"terms": terms.to_json(), "roster": list(NAMES)}
         requests = [join]
         if secure:

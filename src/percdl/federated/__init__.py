@@ -15,19 +15,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Consent", "FederatedPerCDL", "FederatedSite", "Privacy", "suggest_clip"]
 
-_HOME = {
-    "Consent": "consent",
-    "FederatedPerCDL": "estimator",
-    "FederatedSite": "site",
-    "Privacy": "privacy",
-    "suggest_clip": "private_rounds",
-}
+_HOMES = dict(
+    zip(__all__, ("consent", "estimator", "site", "privacy", "private_rounds"), strict=True)
+)
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name from its home on first use (PEP 562)."""
-    if name not in _HOME:
+    if name not in _HOMES:
         raise AttributeError(f"module 'percdl.federated' has no attribute {name!r}")
-    value = getattr(import_module(f"percdl.federated.{_HOME[name]}"), name)
-    globals()[name] = value  # the next access does not come here
-    return value
+    return getattr(import_module(f"percdl.federated.{_HOMES[name]}"), name)

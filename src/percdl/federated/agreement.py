@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, astuple, dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, astuple
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, ValidationError
 
 from percdl import __version__
 from percdl.algorithm.results import Results
@@ -21,7 +24,6 @@ from percdl.estimators.validation import check_arguments
 from percdl.exceptions import FederationError, InvalidParameterError, ModelFileError
 from percdl.federated.identities import FEWEST_SITES
 from percdl.federated.messages import (
-    Bounds,
     EndContent,
     Signals,
     Strict,
@@ -32,7 +34,7 @@ from percdl.federated.messages import (
 )
 from percdl.federated.privacy import Privacy, check_private
 
-_NUMBERS = ("n_atoms", "atom_length", "penalty")
+_SAME_VERSION = "Coordinator and sites must run the same version of percdl."
 
 
 class Agreement(Strict):
@@ -77,7 +79,7 @@ class Agreement(Strict):
         except ValueError as error:
             raise FederationError(
                 f"This is not an agreement of percdl {__version__} ({explain(error)}). "
-                "Coordinator and sites must run the same version of percdl."
+                f"{_SAME_VERSION}"
             ) from error
 
     def to_json(self) -> dict[str, Any]:
@@ -95,19 +97,16 @@ class Agreement(Strict):
 
     def make_privacy(self) -> Privacy | None:
         """Return the terms of differential privacy; None where sums are exact."""
-        if self.privacy is None:
-            return None
         try:
-            return Privacy(**self.privacy)  # pyright: ignore[reportArgumentType]
+            return None if self.privacy is None else Privacy(**self.privacy)  # pyright: ignore[reportArgumentType]
         except (TypeError, InvalidParameterError) as error:
             raise FederationError(
-                f"The agreement has unknown terms of privacy ({error}). Coordinator and sites "
-                "must run the same version of percdl."
+                f"The agreement has unknown terms of privacy ({error}). {_SAME_VERSION}"
             ) from error
 
-    def make_settings(self) -> Settings:
-        """Return the settings of the fit for one channel."""
-        return settings_of(self.make_model(), Signals(("",), ("",), 1.0, ()))
+    def make_settings(self, signals: Signals | None = None) -> Settings:
+        """Return the settings of the fit; without signals, for one channel."""
+        return settings_of(self.make_model(), signals or Signals(("",), ("",), 1.0, ()))
 
     def make_model(self) -> BaseCDL:
         """Return the estimator, not fitted."""
@@ -118,58 +117,32 @@ class Agreement(Strict):
         except (KeyError, TypeError, ValueError) as error:
             raise FederationError(
                 f"percdl {__version__} does not know the model of the agreement ({error!r}). "
-                "Coordinator and sites must run the same version of percdl."
+                f"{_SAME_VERSION}"
             ) from error
         check_agreeable(model)
         return model
 
 
-@dataclass(frozen=True)
-class Terms:
-    """Terms of a run after all sites have joined.
+class Terms(TermsContent):
+    """Terms of a run after all sites have joined, with the agreement that they name."""
 
-    Attributes
-    ----------
-    agreement : Agreement
-    signals : Signals
-        Properties of the recordings that all sites have in common.
-    n_masks : int
-        Masks per recording, over all sites.
-    bounds : Bounds
-        Bounds of all signals together.
-    members : tuple of str
-        Sites that have joined, sorted.
-    secure : bool
-        Whether sums are masked.
-    """
+    model_config = ConfigDict(arbitrary_types_allowed=True)
 
-    agreement: Agreement
-    signals: Signals
-    n_masks: int
-    bounds: Bounds
-    members: tuple[str, ...]
-    secure: bool
+    accepted: Agreement = Field(exclude=True, repr=False)
 
-    def make_settings(self) -> Settings:
-        """Return the settings of the fit."""
-        return settings_of(self.agreement.make_model(), self.signals)
+    @classmethod
+    def of(cls, accepted: Agreement, /, **content: Any) -> Terms:
+        """Return terms under an agreement."""
+        return cls(**{**content, "agreement": accepted.digest}, accepted=accepted)
+
+    @cached_property
+    def settings(self) -> Settings:
+        """Settings of the fit."""
+        return self.accepted.make_settings(self.signals)
 
     def to_json(self) -> dict[str, Any]:
         """Return the terms as JSON data, with the checksum of the agreement."""
-        return {
-            "agreement": self.agreement.digest,
-            "signals": list(self.signals),
-            "n_masks": self.n_masks,
-            "bounds": list(self.bounds),
-            "members": list(self.members),
-            "secure": self.secure,
-        }
-
-    @classmethod
-    def from_content(cls, content: TermsContent, agreement: Agreement) -> Terms:
-        """Return terms that were read from a message or a file."""
-        told = content.n_masks, content.bounds, content.members, content.secure
-        return cls(agreement, content.signals, *told)
+        return self.model_dump(mode="json")
 
 
 def propose(
@@ -212,11 +185,23 @@ def propose(
     return agreement
 
 
+@contextmanager
+def naming_arguments(owner: str) -> Iterator[None]:
+    """Turn errors of pydantic into errors about the arguments of a class."""
+    try:
+        yield
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise InvalidParameterError(
+            f"`{owner}({first['loc'][0]}={first['input']!r})` is not valid: {first['msg']}."
+        ) from error
+
+
 def check_agreeable(model: BaseCDL) -> None:
     """Raise where a model cannot be fitted without seeing all recordings."""
     name = type(model).__name__
     check_arguments(model)
-    for argument in _NUMBERS:
+    for argument in ("n_atoms", "atom_length", "penalty"):
         if isinstance(value := getattr(model, argument), str):
             raise InvalidParameterError(
                 f"`{name}({argument}={value!r})` depends on the recordings, and no place has all "
@@ -248,8 +233,8 @@ def settings_of(model: BaseCDL, source: Any) -> Settings:
 
 def fitted_model(terms: Terms, end: End, source: Any) -> BaseCDL:
     """Return the model of a run, fitted, with the subjects of a source."""
-    model = terms.agreement.make_model()
-    adopt(model, end, choices_of(model), source, terms.make_settings())
+    model = terms.accepted.make_model()
+    adopt(model, end, choices_of(model), source, terms.settings)
     return model
 
 

@@ -16,7 +16,6 @@ from typing import Any
 from percdl.exceptions import FederationError
 from percdl.federated.identities import (
     asymmetric,
-    check_key_file,
     crypto,
     read_private,
     refuse_existing,
@@ -26,12 +25,8 @@ from percdl.signals.files import PRIVATE, replace_file
 
 # Seconds to wait for a server.
 _PATIENCE = 10.0
-# Days of validity, and hours by which clocks may differ.
-_DAYS, _SKEW = 825, 1
-_USAGE = (
-    "digital_signature", "content_commitment", "key_encipherment", "data_encipherment",
-    "key_agreement", "key_cert_sign", "crl_sign", "encipher_only", "decipher_only",
-)  # fmt: skip
+# Validity of a certificate, and the difference that clocks may have.
+_VALID, _SKEW = datetime.timedelta(days=825), datetime.timedelta(hours=1)
 
 
 def make_node_key(site: str, folder: Path) -> None:
@@ -51,10 +46,13 @@ def make_node_key(site: str, folder: Path) -> None:
 def make_authority(folder: Path) -> None:
     """Write ``ca.key`` and ``ca.crt``, a certificate authority that can certify servers."""
     x509, key = crypto("x509"), _new_key()
-    name = "PerCDL federation"
-    extensions = [(x509.BasicConstraints(ca=True, path_length=0), True)]
-    usage = ("key_cert_sign", "crl_sign")
-    _write_pair(folder, "ca", key, _certify(name, name, key, key, usage, extensions))
+    name = _named("PerCDL federation")
+    builder = (
+        _begin(name, name, key)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(key_cert_sign=True, crl_sign=True), critical=True)
+    )
+    _write_pair(folder, "ca", key, builder, signer=key)
 
 
 def make_server_certificate(hosts: Sequence[str], folder: Path) -> None:
@@ -66,30 +64,23 @@ def make_server_certificate(hosts: Sequence[str], folder: Path) -> None:
     authority = read_private(folder / "ca.key", asymmetric("ec").EllipticCurvePrivateKey)
     issuer = x509.load_pem_x509_certificate((folder / "ca.crt").read_bytes()).subject
     names = [*dict.fromkeys([*hosts, "localhost", "127.0.0.1"])]
-    extensions = [
-        (x509.BasicConstraints(ca=False, path_length=None), True),
-        (x509.SubjectAlternativeName([_host(name) for name in names]), False),
-        (x509.ExtendedKeyUsage([x509.ExtendedKeyUsageOID.SERVER_AUTH]), False),
-        (x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key()), False),
-    ]
-    usage = ("digital_signature",)
-    certificate = _certify(names[0], issuer, key, authority, usage, extensions)
-    _write_pair(folder, "server", key, certificate)
+    issued_by = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key())
+    builder = (
+        _begin(_named(names[0]), issuer, key)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(digital_signature=True), critical=True)
+        .add_extension(x509.SubjectAlternativeName([_host(x) for x in names]), critical=False)
+        .add_extension(
+            x509.ExtendedKeyUsage([x509.ExtendedKeyUsageOID.SERVER_AUTH]), critical=False
+        )
+        .add_extension(issued_by, critical=False)
+    )
+    _write_pair(folder, "server", key, builder, signer=authority)
 
 
 def check_node_key(path: Path) -> None:
     """Raise where a file is not the private key of a node, or others can read it."""
-    check_key_file(path)
-    load = crypto("hazmat.primitives.serialization").load_ssh_private_key
-    try:
-        key = load(path.read_bytes(), password=None)
-    except ValueError:
-        key = None
-    if not isinstance(key, asymmetric("ec").EllipticCurvePrivateKey):
-        raise FederationError(
-            f"{path} is not the private key of a node. Make one with `percdl federate keys` or "
-            "`ssh-keygen -t ecdsa -b 384`."
-        )
+    read_private(path, asymmetric("ec").EllipticCurvePrivateKey, "ssh")
 
 
 def look_at_server(address: str, authority: Path) -> bool:
@@ -122,6 +113,11 @@ def _new_key() -> Any:
     return ec.generate_private_key(ec.SECP384R1())
 
 
+def _named(text: str) -> Any:
+    x509 = crypto("x509")
+    return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, text)])
+
+
 def _host(name: str) -> Any:
     x509 = crypto("x509")
     try:
@@ -130,36 +126,33 @@ def _host(name: str) -> Any:
         return x509.DNSName(name)
 
 
-def _certify(
-    subject: str, issuer: Any, key: Any, signer: Any, usage: Sequence[str], extensions: list
-) -> Any:
-    """Return a certificate of a key, signed by a signer."""
-    x509, now = crypto("x509"), datetime.datetime.now(datetime.UTC)
+def _usage(**allowed: bool) -> Any:
+    kinds = (
+        "digital_signature", "content_commitment", "key_encipherment", "data_encipherment",
+        "key_agreement", "key_cert_sign", "crl_sign", "encipher_only", "decipher_only",
+    )  # fmt: skip
+    return crypto("x509").KeyUsage(**(dict.fromkeys(kinds, False) | allowed))
 
-    def named(text: Any) -> Any:
-        attribute = x509.NameAttribute(x509.NameOID.COMMON_NAME, text)
-        return x509.Name([attribute])
 
-    public = key.public_key()
-    builder = (
+def _begin(subject: Any, issuer: Any, key: Any) -> Any:
+    """Return the builder of a certificate of a key."""
+    x509, now, public = crypto("x509"), datetime.datetime.now(datetime.UTC), key.public_key()
+    return (
         x509.CertificateBuilder()
-        .subject_name(named(subject))
-        .issuer_name(named(issuer) if isinstance(issuer, str) else issuer)
+        .subject_name(subject)
+        .issuer_name(issuer)
         .public_key(public)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=_SKEW))
-        .not_valid_after(now + datetime.timedelta(days=_DAYS))
+        .not_valid_before(now - _SKEW)
+        .not_valid_after(now + _VALID)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
-        .add_extension(x509.KeyUsage(**{kind: kind in usage for kind in _USAGE}), critical=True)
     )
-    for extension, critical in extensions:
-        builder = builder.add_extension(extension, critical=critical)
-    return builder.sign(signer, crypto("hazmat.primitives.hashes").SHA256())
 
 
-def _write_pair(folder: Path, name: str, key: Any, certificate: Any) -> None:
+def _write_pair(folder: Path, name: str, key: Any, builder: Any, signer: Any) -> None:
     private, public = folder / f"{name}.key", folder / f"{name}.crt"
     refuse_existing(private, public)
     write_private(private, key)
+    certificate = builder.sign(signer, crypto("hazmat.primitives.hashes").SHA256())
     encoding = crypto("hazmat.primitives.serialization").Encoding.PEM
     replace_file(public, certificate.public_bytes(encoding))

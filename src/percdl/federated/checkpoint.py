@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
 from percdl.algorithm.history import History, StopReason
-from percdl.algorithm.shapes import broadcast_shapes
 from percdl.algorithm.standing import Standing
 from percdl.estimators import container
 from percdl.estimators.checkpoint import pack_standing, unpack_standing
@@ -19,6 +17,7 @@ from percdl.estimators.fitting import End
 from percdl.exceptions import FederationError, InvalidParameterError, ModelFileError
 from percdl.federated.agreement import Agreement, Terms, end_content, make_end, no_results
 from percdl.federated.coordinator import Audit, Coordinator, Patience
+from percdl.federated.layout import check_broadcast
 from percdl.federated.messages import (
     Announcement,
     Count,
@@ -27,12 +26,13 @@ from percdl.federated.messages import (
     Name,
     Strict,
     TermsContent,
-    are_finite,
     parse,
 )
 from percdl.runtimes.messages import Wire
 
-_OF_AGREEMENT, _OF_BROADCAST, _OF_END = "agreement/", "broadcast/", "end/dictionary"
+_OF_AGREEMENT, _OF_BROADCAST, _OF_END = "agreement/", "broadcast/", "end/"
+# Fields of the coordinator that are written as they are.
+_KEPT = ("announcements", "round", "follows")
 
 
 class _StandingContent(Strict):
@@ -54,45 +54,25 @@ class _Content(Strict):
     end: EndContent | None
 
 
-@dataclass(frozen=True)
-class FederatedCheckpoint:
-    """A federated fit between two rounds: JSON content, arrays, and the terms of the run."""
+class FederatedCheckpoint(NamedTuple):
+    """A federated fit between two rounds.
+
+    ``standing`` is how far it has come, None before the first dictionary; ``end`` is its end, None
+    before that.
+    """
 
     content: dict[str, Any]
-    arrays: dict[str, np.ndarray]
     terms: Terms
-
-    @property
-    def run(self) -> str:
-        """Name of the run."""
-        return self.content["run"]
+    standing: Standing | None
+    history: History
+    end: End | None
 
     def restore(self, wire: Wire, patience: Patience, audit: Audit) -> Coordinator:
         """Return the coordinator as it was."""
-        return Coordinator(
-            wire,
-            self.run,
-            self.terms,
-            patience,
-            audit,
-            self.content["announcements"],
-            self.content["round"],
-            self.content["follows"],
-            Counter(self.content["failed"]),
-        )
-
-    def end(self) -> End | None:
-        """Return the end of the fit, if it has ended."""
-        if self.content["end"] is None:
-            return None
-        content = parse(EndContent, self.content["end"])
-        return make_end(content, self.arrays[_OF_END], no_results(self.terms.make_settings()))
-
-    def standing(self) -> tuple[Standing, History] | None:
-        """Return how far the fit has come, if it has a first dictionary."""
-        if self.content["standing"] is None:
-            return None
-        return unpack_standing(self.content["standing"], self.arrays)
+        kept = {name: self.content[name] for name in _KEPT}
+        failed = Counter(self.content["failed"])
+        run = self.content["run"]
+        return Coordinator(wire, run, self.terms, patience, audit, **kept, failed=failed)
 
 
 def write_checkpoint(
@@ -110,21 +90,19 @@ def write_checkpoint(
     terms = coordinator.terms
     content: dict[str, Any] = {
         "run": coordinator.run,
-        "agreement": terms.agreement.to_json(),
+        "agreement": terms.accepted.to_json(),
         "terms": terms.to_json(),
-        "announcements": coordinator.announcements,
-        "round": coordinator.round,
-        "follows": coordinator.follows,
         "failed": dict(coordinator.failed),
         "standing": None,
         "end": None if end is None else end_content(end),
+        **{name: getattr(coordinator, name) for name in _KEPT},
     }
-    arrays = {f"{_OF_AGREEMENT}{name}": x for name, x in terms.agreement.arrays.items()}
+    arrays = {f"{_OF_AGREEMENT}{name}": x for name, x in terms.accepted.arrays.items()}
     if standing is not None:
         content["standing"], own = pack_standing(standing, history)
         arrays |= own
     if end is not None:
-        arrays[_OF_END] = end.dictionary
+        arrays[f"{_OF_END}dictionary"] = end.dictionary
     contiguous = {name: np.ascontiguousarray(x) for name, x in arrays.items()}
     container.write(path, container.FEDERATION, content, contiguous)
 
@@ -134,10 +112,9 @@ def read_checkpoint(path: Path, agreement: Agreement) -> FederatedCheckpoint:
     try:
         content, arrays = container.read(path, container.FEDERATION)
         with container.naming(path, container.FEDERATION):
-            terms = parse(_Content, content).terms
-        before = Agreement.from_message(
-            content["agreement"], container.under(_OF_AGREEMENT, arrays)
-        )
+            checked = parse(_Content, content)
+        own = container.under(_OF_AGREEMENT, arrays)
+        before = Agreement.from_message(checked.agreement, own)
     except (OSError, FederationError) as error:
         raise ModelFileError(
             f"{path} is not {container.NAMES[container.FEDERATION][0]}, or it is damaged "
@@ -150,27 +127,13 @@ def read_checkpoint(path: Path, agreement: Agreement) -> FederatedCheckpoint:
             f"The checkpoint {path} is of a federated fit with another `{differing[0]}`. Resume "
             "with the same arguments, or start again."
         )
-    checkpoint = FederatedCheckpoint(content, arrays, Terms.from_content(terms, before))
+    terms = Terms.of(before, **dict(checked.terms))
     with container.naming(path, container.FEDERATION):
-        _check_arrays(checkpoint)
-    return checkpoint
-
-
-def _check_arrays(checkpoint: FederatedCheckpoint) -> None:
-    """Raise `ValueError` where the arrays do not belong to a fit with these terms."""
-    settings = checkpoint.terms.make_settings()
-    size = settings.n_atoms, settings.atom_length, settings.n_channels
-    known: dict[str, tuple[int, ...]] = {}
-    needed = set()
-    if checkpoint.content["end"] is not None:
-        known[_OF_END], needed = size, {_OF_END}
-    if checkpoint.content["standing"] is not None:
-        shapes = broadcast_shapes(settings.transform, *size)
-        known |= {f"{_OF_BROADCAST}{name}": shape for name, shape in shapes.items()}
-        needed |= {f"{_OF_BROADCAST}dictionary"}
-    rest = {k: x for k, x in checkpoint.arrays.items() if not k.startswith(_OF_AGREEMENT)}
-    for name in sorted(needed | rest.keys()):
-        if name not in rest or name not in known:
-            raise ValueError(f"`{name}` is missing or not known")
-        if rest[name].shape != known[name] or not are_finite(rest[name], settings.dtype):
-            raise ValueError(f"`{name}` must be finite numbers of shape {known[name]}")
+        standing, history, end = None, History(), None
+        if checked.standing is not None:
+            check_broadcast(container.under(_OF_BROADCAST, arrays), terms.settings)
+            standing, history = unpack_standing(content["standing"], arrays)
+        if checked.end is not None:
+            last = check_broadcast(container.under(_OF_END, arrays), terms.settings)
+            end = make_end(checked.end, last.dictionary, no_results(terms.settings))
+    return FederatedCheckpoint(content, terms, standing, history, end)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -69,9 +69,9 @@ class Consent:
 def describe(cohort: Cohort) -> Holdings:
     """Return the description of recordings that a site sends when it joins."""
     energy = float(np.nansum(cohort.power * cohort.lengths * cohort.n_channels))
-    signals = (cohort.channels, cohort.units, cohort.sfreq, lasting_steps(cohort.processing))
+    processing = lasting_steps(cohort.processing)
     return Holdings(
-        signals=Signals(*signals),
+        signals=Signals(cohort.channels, cohort.units, cohort.sfreq, processing),
         n_masks=int(cohort.n_masks),
         bounds=Bounds(exponent(energy), exponent(float(cohort.lengths.sum()))),
     )
@@ -79,16 +79,7 @@ def describe(cohort: Cohort) -> Holdings:
 
 @dataclass(frozen=True)
 class Conditions:
-    """Consent of a site, applied to its recordings.
-
-    Attributes
-    ----------
-    site : str
-        Name of the site, for messages.
-    cohort : Cohort
-    consent : Consent
-        Conditions with ``allow_plain`` decided.
-    """
+    """Consent of a site, with ``allow_plain`` decided, applied to its recordings."""
 
     site: str
     cohort: Cohort
@@ -107,23 +98,23 @@ class Conditions:
     def read_agreement(self, proposed: dict[str, Any], arrays: dict[str, np.ndarray]) -> Agreement:
         """Return a proposed agreement if this site accepts it."""
         if proposed.get("version") != __version__:
-            raise FederationError(
-                f"Site {self.site} runs percdl {__version__}, and the coordinator "
+            self._refuse(
+                f"runs percdl {__version__}, and the coordinator "
                 f"{str(proposed.get('version'))[:40]}. All must run the same version."
             )
         agreement, consent = Agreement.from_message(proposed, arrays), self.consent
         if consent.agreement not in (None, agreement.digest):
-            raise FederationError(
-                f"Site {self.site} has consented to other terms than those with the checksum "
-                f"{agreement.digest}. Propose the terms it agreed to, or let it agree to these."
+            self._refuse(
+                f"has consented to other terms than those with the checksum {agreement.digest}. "
+                "Propose the terms it agreed to, or let it agree to these."
             )
         self.check_subjects(agreement)
         if agreement.min_sites < consent.min_sites:
-            raise FederationError(
-                f"Site {self.site} takes part in sums over {consent.min_sites} sites or more, and "
+            self._refuse(
+                f"takes part in sums over {consent.min_sites} sites or more, and "
                 f"`min_sites={agreement.min_sites}` is proposed."
             )
-        self._check_masking(agreement.secure is not False, consent)
+        self._check_masking(agreement.secure is not False, bool(consent.allow_plain))
         self._check_privacy(agreement)
         choose(agreement.make_model(), self.cohort)  # raises where the recordings are too short
         check_samples(self.cohort)
@@ -134,20 +125,20 @@ class Conditions:
         if agreement.privacy is None:
             return self.holdings
         if self.holdings.n_masks:
-            raise FederationError(
-                f"Recordings of site {self.site} have missing samples, which differential privacy "
-                "does not allow. Fill the gaps, or leave these recordings out."
+            self._refuse(
+                "has recordings that have missing samples, which differential privacy does not "
+                "allow. Fill the gaps, or leave these recordings out."
             )
-        length = int(agreement.make_model().atom_length)
-        return self.holdings.model_copy(update={"bounds": public_bounds(length)})
+        bounds = public_bounds(int(agreement.make_model().atom_length))
+        return self.holdings.model_copy(update={"bounds": bounds})
 
     def check_subjects(self, agreement: Agreement) -> None:
         """Raise where sums of the site would be over too few subjects."""
         least = max(self.consent.min_subjects, agreement.min_subjects_per_site)
         if len(self.cohort) < least:
-            raise FederationError(
-                f"Site {self.site} has fewer than {least} recordings, the least for a sum "
-                "(`min_subjects`). Continue without it, or agree on fewer."
+            self._refuse(
+                f"has fewer than {least} recordings, the least for a sum (`min_subjects`). "
+                "Continue without it, or agree on fewer."
             )
 
     def check_terms(self, terms: Terms, identity: str, has_key: bool) -> None:
@@ -157,68 +148,66 @@ class Conditions:
         announced a key for the run (``has_key``), it answers with masked sums only.
         """
         if identity != self.identity:
-            raise FederationError(
-                f"The recordings of site {self.site} have changed since it joined. Restore them, "
-                "or start a new run."
+            self._refuse(
+                "has other recordings than when it joined. Restore them, or start a new run."
             )
-        consent = self.consent
-        if has_key or terms.agreement.masks(len(terms.members)):
-            # A coordinator must not switch masks off in the middle of a run.
-            consent = replace(consent, allow_plain=False)
-        self._check_masking(terms.secure, consent)
-        own = self.to_tell(terms.agreement)
+        # A coordinator must not switch masks off in the middle of a run.
+        must_mask = has_key or terms.accepted.masks(len(terms.members))
+        self._check_masking(terms.secure, bool(self.consent.allow_plain) and not must_mask)
+        own = self.to_tell(terms.accepted)
         covered = terms.signals == own.signals and terms.n_masks >= own.n_masks
         if not covered or any(a < b for a, b in zip(terms.bounds, own.bounds, strict=True)):
-            raise FederationError(
-                f"The terms of the run do not cover the recordings of site {self.site}. "
-                "Start a new run, so that it joins with its present recordings."
+            self._refuse(
+                "has recordings that the terms of the run do not cover. Start a new run, so that "
+                "it joins with its present recordings."
             )
 
     def check_roster(self, terms: Terms, roster: Sequence[str]) -> None:
         """Raise where a sum would be over too few sites, or over sites that are not members."""
-        least = max(terms.agreement.min_sites, self.consent.min_sites)
+        least = max(terms.accepted.min_sites, self.consent.min_sites)
         known = set(roster) <= set(terms.members) and len(set(roster)) == len(roster)
         if not known or self.site not in roster or len(roster) < least:
-            raise FederationError(
-                f"Site {self.site} takes part in sums over {least} or more of the members, itself "
-                f"among them, and is asked for one over {', '.join(roster)}."
+            self._refuse(
+                f"takes part in sums over {least} or more of the members, itself among them, and "
+                f"is asked for one over {', '.join(roster)}."
             )
-        if self.consent.all_members and set(roster) != set(terms.members):
-            missing = sorted(set(terms.members) - set(roster))
-            raise FederationError(
-                f"Site {self.site} takes part in sums over all members only, and is asked for one "
-                f"without {', '.join(missing)}. Resume when all are back."
+        missing = sorted(set(terms.members) - set(roster))
+        if self.consent.all_members and missing:
+            self._refuse(
+                "takes part in sums over all members only, and is asked for one without "
+                f"{', '.join(missing)}. Resume when all are back."
             )
 
-    def _check_masking(self, secure: bool, consent: Consent) -> None:
-        if not secure and not consent.allow_plain:
-            raise FederationError(
-                f"Site {self.site} answers with masked sums only, and plain ones are asked for. "
-                "Wait until three sites or more are there, or let all sites allow plain sums "
-                "(`allow_plain`, or `require-secure = false` in their files)."
+    def _check_masking(self, secure: bool, allow_plain: bool) -> None:
+        if not secure and not allow_plain:
+            self._refuse(
+                "answers with masked sums only, and plain ones are asked for. Wait until three "
+                "sites or more are there, or let all sites allow plain sums (`allow_plain`, or "
+                "`require-secure = false` in their files)."
             )
 
     def _check_privacy(self, agreement: Agreement) -> None:
         """Raise where a run would spend more than this site allows."""
         privacy, most = agreement.make_privacy(), self.consent.max_epsilon
-        if privacy is None and most is not None:
-            raise FederationError(
-                f"Site {self.site} answers with noisy sums only, and exact ones are asked for. "
-                f"Agree on `privacy=Privacy(epsilon={most:g})` at most."
-            )
         if privacy is None:
+            if most is not None:
+                self._refuse(
+                    "answers with noisy sums only, and exact ones are asked for. Agree on "
+                    f"`privacy=Privacy(epsilon={most:g})` at most."
+                )
             return
-        if privacy.shared_by > 1 and (
-            agreement.secure is not True or privacy.shared_by > agreement.min_sites
-        ):
-            raise FederationError(
-                f"Site {self.site} shares the noise with others (`shared_by={privacy.shared_by}`) "
-                "only under masks and with that number of sites in every sum: agree on "
-                f"`secure=True` and `min_sites={privacy.shared_by}`, or on `shared_by=1`."
+        n_sites = agreement.min_sites if agreement.secure is True else 1
+        if privacy.shared_by > n_sites:
+            self._refuse(
+                f"shares the noise with others (`shared_by={privacy.shared_by}`) only under masks "
+                "and with that number of sites in every sum: agree on `secure=True` and "
+                f"`min_sites={privacy.shared_by}`, or on `shared_by=1`."
             )
         spent = privacy.epsilon_spent(count_releases(agreement.make_settings()))
         if most is not None and not spent <= most * (1 + 1e-6):
-            raise FederationError(
-                f"Site {self.site} allows an epsilon of {most:g} for a run, and this one would "
-                f"spend {spent:.4g}."
+            self._refuse(
+                f"allows an epsilon of {most:g} for a run, and this one would spend {spent:.4g}."
             )
+
+    def _refuse(self, why: str) -> NoReturn:
+        raise FederationError(f"Site {self.site} {why}")

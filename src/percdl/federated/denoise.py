@@ -14,10 +14,10 @@ from dataclasses import replace
 import numpy as np
 
 from percdl.algorithm.exchange import Broadcast, Sums
-from percdl.algorithm.loop import Runtime
 from percdl.algorithm.settings import Settings
 from percdl.federated.privacy import Privacy, count_releases
 from percdl.federated.private_rounds import N_SINES, Scales, neutral_mixing, reach_of, scales_of
+from percdl.runtimes.protocol import Rounds
 from percdl.steps.centering import MIN_SPEED, expected_inverse
 from percdl.steps.windows import move_windows
 
@@ -29,12 +29,12 @@ WORTH_A_MOVE = 2.0
 LEAST_WEIGHT = 0.2
 
 
-class Denoised:
+class Denoised(Rounds):
     """Runtime of the server over ``n_sites`` sites with noisy sums: it denoises every total."""
 
     def __init__(
         self,
-        runtime: Runtime,
+        runtime: Rounds,
         settings: Settings,
         privacy: Privacy,
         n_masks: int = 0,
@@ -44,18 +44,10 @@ class Denoised:
         self._runtime = runtime
         self._options = settings, n_masks, noise * n_sites**0.5
 
-    def population_round(self, broadcast: Broadcast) -> Sums:
-        """Run CSC with the common atoms everywhere; return the sums."""
-        sums = self._runtime.population_round(broadcast)
-        return denoise(sums, broadcast, *self._options)
-
-    def personal_round(self, broadcast: Broadcast) -> Sums:
-        """Run IPU and CSC everywhere; return the sums."""
-        return denoise(self._runtime.personal_round(broadcast), broadcast, *self._options)
-
-    def recenter(self, broadcast: Broadcast) -> Sums:
-        """Express all by the centred dictionary; the sums are zero."""
-        return self._runtime.recenter(broadcast)
+    def run_round(self, kind: str, broadcast: Broadcast) -> Sums:
+        """Run a round everywhere; return sums without noise, as far as possible."""
+        sums = self._runtime.run_round(kind, broadcast)
+        return sums if kind == "recenter" else denoise(sums, broadcast, *self._options)
 
 
 def denoise(
@@ -84,17 +76,17 @@ def _clear_population(
     window are set to zero.
     """
     moment, weight = np.zeros_like(sums.moment), np.zeros_like(sums.weight)
-    flat, rough = deviation / scales.weight, deviation / scales.shape
+    flat = deviation / scales.weight
     for k, atom in enumerate(dictionary):
         mean = sums.weight[k].mean()
         if mean <= SEEN * deviation:
             continue
         clean = mean + _shrink(sums.weight[k] - mean, flat**2 * sums.weight[k].size)
         clean = np.maximum(clean, min(LEAST_WEIGHT * mean, flat))
-        move = _find_window(sums.moment[k], mean, settings.margin, rough)
+        move = _find_window(sums.moment[k], mean, settings.margin, deviation)
         here = slice(settings.margin + move, settings.margin + move + settings.atom_length)
         old = clean[here] * move_windows(dictionary[k : k + 1], np.array([move]))[0]
-        noise = rough**2 * atom.size + deviation**2 * (atom**2).sum()
+        noise = deviation**2 * (atom.size + (atom**2).sum())
         weight[k, here] = clean[here]
         moment[k, here] = old + _shrink(sums.moment[k, here] - old, noise)
     return replace(sums, moment=moment, weight=weight)
@@ -130,7 +122,7 @@ def _clear_personal(
         if level <= SEEN * deviation * n_gram**0.5:
             continue
         old = _multiply(sums.gram[k], atom)
-        noise = deviation**2 * atom.size / scales.shape**2 + entry**2 * near * (atom**2).sum()
+        noise = deviation**2 * atom.size + entry**2 * near * (atom**2).sum()
         gram[k] = sums.gram[k] + ridge * np.eye(side)
         right[k] = old + _shrink(sums.transported[k] - old, noise) + ridge * atom
         # Such an atom has subjects, though their noisy number may be negative.

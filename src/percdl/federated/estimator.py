@@ -5,23 +5,29 @@ from __future__ import annotations
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 from uuid import uuid4
 
-import numpy as np
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from sklearn.base import BaseEstimator
 
 from percdl.algorithm.history import History, StopReason
-from percdl.algorithm.loop import Runtime, run_percdl
+from percdl.algorithm.loop import run_percdl
 from percdl.algorithm.standing import Standing
 from percdl.estimators.base import BaseCDL
 from percdl.estimators.fitting import End
 from percdl.estimators.modelfile import load
 from percdl.exceptions import InvalidParameterError, NoActivationWarning
-from percdl.federated.agreement import Agreement, end_content, fitted_model, no_results, propose
+from percdl.federated.agreement import (
+    Agreement,
+    end_content,
+    fitted_model,
+    naming_arguments,
+    no_results,
+    propose,
+)
 from percdl.federated.checkpoint import FederatedCheckpoint, read_checkpoint, write_checkpoint
 from percdl.federated.consent import Consent
 from percdl.federated.coordinator import Audit, Coordinator, Patience, convene
@@ -32,22 +38,11 @@ from percdl.federated.privacy import Privacy
 from percdl.federated.site import FederatedSite
 from percdl.federated.start import first_dictionary
 from percdl.runtimes.messages import InProcessWire, Wire
+from percdl.runtimes.protocol import Rounds
 from percdl.signals import as_cohort
 from percdl.signals.files import make_private_folder
 
 Report = Callable[[str, int, float], None]
-
-
-class _Arguments(BaseModel):
-    """Ranges of the arguments of `FederatedPerCDL`."""
-
-    model_config = ConfigDict(strict=True)
-
-    secure: bool | Literal["auto"]
-    min_sites: Annotated[int, Field(ge=2)]
-    min_subjects_per_site: Annotated[int, Field(ge=1)]
-    round_timeout: Annotated[float, Field(gt=0)]
-    max_attempts: Annotated[int, Field(ge=1)]
 
 
 class FederatedPerCDL(BaseEstimator):
@@ -59,7 +54,6 @@ class FederatedPerCDL(BaseEstimator):
     site that of the model on its own recordings. It sends a vector of O(K L (L + P)) numbers with
     one time warp for all channels, at most O(K (L P)^2 + K^2 L), for any number and length of
     recordings.
-    (The paper's Algorithm 2 sends O(K (L P + M)) numbers per subject, parameters included.)
 
     Use a server that you trust: one that lies can read windows of single people's recordings
     through the masks (docs/federated/threat_model.md).
@@ -213,7 +207,7 @@ class FederatedPerCDL(BaseEstimator):
             facts = {"follows": coordinator.follows, **end_content(end)}
             coordinator.tell("finish", facts, {"dictionary": end.dictionary})
         finally:
-            self.audit_ = pd.DataFrame(coordinator.audit.to_records())
+            self.audit_ = pd.DataFrame([asdict(line) for line in coordinator.audit.attempts])
         self.model_ = fitted_model(coordinator.terms, end, coordinator.terms.signals)
         if self.model_.stop_reason_ == StopReason.NO_ACTIVATIONS.value:
             warnings.warn(self.model_.stop_reason_, NoActivationWarning, stacklevel=2)
@@ -225,37 +219,31 @@ class FederatedPerCDL(BaseEstimator):
             raise InvalidParameterError(
                 f"`FederatedPerCDL(model={self.model!r})` must be a PerCDL, PopCDL or IndCDL."
             )
-        given = {name: getattr(self, name) for name in _Arguments.model_fields}
-        plain = {n: x.item() if isinstance(x, np.generic) else x for n, x in given.items()}
-        try:
-            checked = _Arguments(**plain)
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            name, why = first["loc"][0], first["msg"]
-            raise InvalidParameterError(
-                f"`FederatedPerCDL({name}={given[str(name)]!r})` is not valid: {why}."
-            ) from error
-        numbers = checked.min_sites, checked.min_subjects_per_site
-        return propose(self.model, checked.secure, *numbers, self.privacy)
+        with naming_arguments("FederatedPerCDL"):
+            self._patience()
+            least = self.min_sites, self.min_subjects_per_site
+            return propose(self.model, self.secure, *least, self.privacy)
+
+    def _patience(self) -> Patience:
+        return Patience(round_timeout=self.round_timeout, max_attempts=self.max_attempts)
 
     def _convene(
         self, wire: Wire, agreement: Agreement, run: str | None, resume: Any
     ) -> tuple[Coordinator, FederatedCheckpoint | None]:
-        patience = Patience(float(self.round_timeout), int(self.max_attempts))
         audit = Audit(None if self.audit is None else Path(self.audit))
         if resume is None:
             name = check_name("run", run or uuid4().hex)
-            return convene(wire, name, agreement, patience, audit), None
+            return convene(wire, name, agreement, self._patience(), audit), None
         checkpoint = read_checkpoint(Path(resume), agreement)
-        return checkpoint.restore(wire, patience, audit), checkpoint
+        return checkpoint.restore(wire, self._patience(), audit), checkpoint
 
     def _run(
         self, coordinator: Coordinator, before: FederatedCheckpoint | None, report: Report
     ) -> End:
         """Run both phases, from a first dictionary that is given or found."""
-        if before is not None and (end := before.end()) is not None:
-            return end
-        start, history = (before and before.standing()) or (None, History())
+        if before is not None and before.end is not None:
+            return before.end
+        start, history = (None, History()) if before is None else (before.standing, before.history)
 
         def save(standing: Standing | None, end: End | None = None) -> None:
             if self.checkpoint is not None:
@@ -265,14 +253,13 @@ class FederatedPerCDL(BaseEstimator):
         if start is None:
             save(None)
         begin = first_dictionary(coordinator) if start is None else start
-        runtime: Runtime = coordinator
+        runtime: Rounds = coordinator
         if self.privacy is not None:
             n_sites = len(coordinator.terms.members)
             runtime = Denoised(coordinator, settings, self.privacy, n_sites=n_sites)
-        outcome = run_percdl(runtime, settings, begin, history, report, save=save)
+        found = run_percdl(runtime, settings, begin, history, report, save=save)
         results = no_results(settings)
-        objective, reason = outcome.sums.objective, outcome.stop_reason
-        end = End(outcome.dictionary, objective, reason, history, results)
+        end = End(found.dictionary, found.sums.objective, found.stop_reason, history, results)
         save(None, end)
         return end
 
@@ -285,8 +272,12 @@ def make_sites(cohorts: Any, folder: Path) -> list[FederatedSite]:
             f"{type(cohorts).__name__}."
         )
     identities = {}
-    if len(cohorts) >= FEWEST_SITES:
-        identities = {name: _identity(name, folder / check_name("site", name)) for name in cohorts}
+    for name in cohorts if len(cohorts) >= FEWEST_SITES else ():
+        path = folder / check_name("site", name) / f"{name}.key"
+        if not path.exists():  # a resumed run has one already
+            make_private_folder(path.parent)
+            Identity.generate(name).write(path.parent)
+        identities[name] = Identity.read(path)
     registered = {name: identity.public for name, identity in identities.items()}
     # All sites are in this process, so plain sums are allowed too.
     consent = Consent(allow_plain=True)
@@ -294,13 +285,3 @@ def make_sites(cohorts: Any, folder: Path) -> list[FederatedSite]:
         FederatedSite(name, as_cohort(X), folder / name, identities.get(name), registered, consent)
         for name, X in cohorts.items()
     ]
-
-
-def _identity(name: str, folder: Path) -> Identity:
-    """Return the key of a site in this process; a resumed run has one already."""
-    if (folder / f"{name}.key").exists():
-        return Identity.read(folder / f"{name}.key")
-    make_private_folder(folder)
-    identity = Identity.generate(name)
-    identity.write(folder)
-    return identity

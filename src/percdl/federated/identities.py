@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +20,7 @@ from filelock import FileLock
 from pydantic import TypeAdapter
 
 from percdl.exceptions import FederationError, InvalidParameterError
-from percdl.federated.messages import Announcement, check_name, explain, frame, parse
+from percdl.federated.messages import Announcement, check_name, frame
 from percdl.signals.extras import require
 from percdl.signals.files import PRIVATE, replace_file
 
@@ -94,9 +94,8 @@ def read_registered(folder: Path) -> dict[str, Any]:
     keys: dict[str, Any] = {}
     for path in sorted(folder.glob("*.pub")):
         check_name("site", path.stem)
-        key = _parse(path, load, asymmetric("ed25519").Ed25519PublicKey)
-        twin = next((site for site, other in keys.items() if other == key), None)
-        if twin is not None:
+        key = _read_key(path, load, asymmetric("ed25519").Ed25519PublicKey)
+        for twin in (site for site, other in keys.items() if other == key):
             raise FederationError(
                 f"Sites {twin} and {path.stem} have the same public key in {folder}, so one "
                 "could sign for both. Get each key from its own site."
@@ -111,15 +110,9 @@ def read_registered(folder: Path) -> dict[str, Any]:
 
 
 class RunKeys:
-    """Key of a site for one run, and a record of its uses.
+    """Key of a site for one run (X25519), and a record of its uses.
 
-    Parameters
-    ----------
-    site, run : str
-        Names of the site and of the run.
-    key : X25519PrivateKey
-    path : Path, optional
-        File of the key; its uses are recorded beside it, by default in memory.
+    With a path, the key is in that file and the record beside it; without, both are in memory.
     """
 
     def __init__(self, site: str, run: str, key: Any, path: Path | None = None):
@@ -128,12 +121,7 @@ class RunKeys:
 
     @classmethod
     def generate(cls, site: str, run: str, path: Path | None = None) -> RunKeys:
-        """Make a key, and write it to a new file.
-
-        >>> keys = RunKeys.generate("lyon", "run-1")
-        >>> sorted(keys.announce(Identity.generate("lyon")))
-        ['public', 'run', 'signature', 'site']
-        """
+        """Make a key, and write it to a new file."""
         check_name("site", site)
         key = asymmetric("x25519").X25519PrivateKey.generate()
         if path is not None:
@@ -144,8 +132,7 @@ class RunKeys:
     @classmethod
     def read(cls, site: str, run: str, path: Path) -> RunKeys:
         """Read the key of a run."""
-        key = read_private(path, asymmetric("x25519").X25519PrivateKey)
-        return cls(site, run, key, path)
+        return cls(site, run, read_private(path, asymmetric("x25519").X25519PrivateKey), path)
 
     @property
     def public(self) -> bytes:
@@ -193,21 +180,15 @@ class Claims:
         result is None for one more.
         """
         if self.path is None:
-            return self._first(self._memory, use, content, most)
+            return self._memory.setdefault(use, content)
         with FileLock(self.path.with_name(f"{self.path.name}.lock"), mode=PRIVATE):
             known = self._read(self.path)
-            n_before = len(known)
-            first = self._first(known, use, content, most)
-            if len(known) > n_before:
+            if use not in known:
+                if most is not None and list(known.values()).count(content) >= most:
+                    return None
+                known[use] = content
                 replace_file(self.path, json.dumps(known).encode(), PRIVATE)
-        return first
-
-    @staticmethod
-    def _first(known: dict[str, str], use: str, content: str, most: int | None) -> str | None:
-        if use not in known and most is not None:
-            if list(known.values()).count(content) >= most:
-                return None
-        return known.setdefault(use, content)
+        return known[use]
 
     @staticmethod
     def _read(path: Path) -> dict[str, str]:
@@ -255,7 +236,7 @@ class Roster:
 
     def only(self, sites: Iterable[str]) -> Roster:
         """Return the roster of some of the sites."""
-        asked = list(sites)
+        asked = sorted(sites)
         for site in asked:
             if site not in self.publics:
                 raise FederationError(
@@ -264,11 +245,11 @@ class Roster:
                 )
         if len(set(asked)) != len(asked):
             raise FederationError(f"A site is named twice in the roster {', '.join(asked)}.")
-        return Roster(self.run, {site: self.publics[site] for site in sorted(asked)})
+        return Roster(self.run, {site: self.publics[site] for site in asked})
 
 
 def check_announcements(
-    announcements: Sequence[Any],
+    announcements: Iterable[Announcement],
     registered: Mapping[str, Any],
     run: str,
     own: RunKeys | None = None,
@@ -278,19 +259,14 @@ def check_announcements(
     Each site checks all others itself, with registered keys that it did not get from the
     coordinator. A coordinator that exchanges or omits a key is therefore detected. ``own`` are the
     keys of the site that checks: they must be among those announced.
-
-    >>> identities = [Identity.generate(site) for site in ("lyon", "nice", "paris")]
-    >>> announced = [RunKeys.generate(i.site, "run-1").announce(i) for i in identities]
-    >>> check_announcements(announced, {i.site: i.public for i in identities}, "run-1").sites
-    ('lyon', 'nice', 'paris')
     """
     publics: dict[str, bytes] = {}
     for announcement in announcements:
-        site, public = _check_announcement(announcement, registered, run)
+        site, public = announcement.site, bytes.fromhex(announcement.public)
+        _check_signature(announcement, public, registered, run)
         if site in publics:
             raise FederationError(f"Site {site} has announced two keys for run {run}.")
-        twin = next((other for other, key in publics.items() if key == public), None)
-        if twin is not None:
+        for twin in (other for other, key in publics.items() if key == public):
             raise FederationError(f"Sites {twin} and {site} have announced the same key.")
         publics[site] = public
     if own is not None and publics.get(own.site) != own.public:
@@ -298,27 +274,19 @@ def check_announcements(
             f"The coordinator left out or exchanged the key that site {own.site} announced for "
             f"run {run}. Do not take part: ask who runs the coordinator."
         )
-    return Roster(run, dict(sorted(publics.items())))
+    return Roster(run, publics)
 
 
-def _check_announcement(
-    announcement: Any, registered: Mapping[str, Any], run: str
-) -> tuple[str, bytes]:
-    """Return site and public key of an announcement with a valid signature."""
-    if not isinstance(announcement, Announcement):
-        try:
-            announcement = parse(Announcement, announcement)
-        except ValueError as error:
-            raise FederationError(
-                f"An announcement of a key cannot be read ({explain(error)})."
-            ) from error
-    site, public = announcement.site, bytes.fromhex(announcement.public)
+def _check_signature(
+    announcement: Announcement, public: bytes, registered: Mapping[str, Any], run: str
+) -> None:
+    """Raise where a registered site has not signed the key, or the key hides nothing."""
+    site, signature = announcement.site, bytes.fromhex(announcement.signature)
     if site not in registered:
         raise FederationError(
             f"Site {site} is not registered here. Registered are {', '.join(sorted(registered))}. "
             "If it belongs to the federation, get its public key from that site."
         )
-    signature = bytes.fromhex(announcement.signature)
     try:
         registered[site].verify(signature, signed_text(site, run, public))
     except crypto("exceptions").InvalidSignature as error:
@@ -327,16 +295,8 @@ def _check_announcement(
             "key was changed on the way, is for another run, or the site has a new key that is "
             "not registered here."
         ) from error
-    _check_point(site, public)
-    return site, public
-
-
-def _check_point(site: str, public: bytes) -> None:
-    """Refuse a point of small order: everybody could compute its shared secret."""
-    x25519 = asymmetric("x25519")
-    try:
-        key = x25519.X25519PublicKey.from_public_bytes(public)
-        x25519.X25519PrivateKey.generate().exchange(key)
+    try:  # with a point of small order, anyone could compute the shared secret
+        RunKeys.generate(site, run).shared_with(public)
     except ValueError as error:
         raise FederationError(f"Site {site} has announced a key that hides nothing.") from error
 
@@ -368,20 +328,18 @@ def check_key_file(path: Path) -> None:
         )
 
 
-def read_private(path: Path, kind: type) -> Any:
-    """Read a private key that only this account can read."""
+def read_private(path: Path, kind: type, form: str = "pem") -> Any:
+    """Read a private key that only this account can read, in the form PEM or OpenSSH."""
     check_key_file(path)
-    load = crypto("hazmat.primitives.serialization").load_pem_private_key
-    return _parse(path, lambda content: load(content, password=None), kind)
+    load = getattr(crypto("hazmat.primitives.serialization"), f"load_{form}_private_key")
+    return _read_key(path, lambda content: load(content, password=None), kind)
 
 
-def _parse(path: Path, load: Any, kind: type) -> Any:
+def _read_key(path: Path, load: Any, kind: type) -> Any:
     try:
         key = load(path.read_bytes())
     except (ValueError, TypeError, crypto("exceptions").UnsupportedAlgorithm) as error:
-        raise FederationError(
-            f"{path} is not a key in PEM, or it is damaged ({error})."
-        ) from error
+        raise FederationError(f"{path} is not a key, or it is damaged ({error}).") from error
     if not isinstance(key, kind):
         raise FederationError(
             f"{path} holds a key of another kind ({type(key).__name__}, not {kind.__name__})."

@@ -11,42 +11,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from percdl.algorithm.exchange import Sums
+from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.settings import Settings
-from percdl.algorithm.shapes import personal_shapes, population_shapes
+from percdl.algorithm.shapes import broadcast_shapes, personal_shapes, population_shapes
 from percdl.exceptions import FederationError
-from percdl.federated.messages import Bounds
-from percdl.runtimes.messages import Kind
+from percdl.federated.messages import Bounds, are_finite
 
-# Quantity that bounds a sum. The bound of "weighting" depends on how subjects are weighted.
-Unit = Literal["energy", "activations", "subjects", "weighting"]
-
-UNITS: dict[str, Unit] = {
-    "objective": "energy",
-    "objective_fitted": "energy",
-    "energy": "energy",
-    "signal": "energy",
-    "counts": "activations",
-    "moment": "weighting",
-    "weight": "weighting",
-    "ztx": "energy",
-    "ztz": "energy",
-    "gram": "weighting",
-    "transported": "weighting",
-    "copies": "subjects",
-    "warp": "subjects",
-    "squared_displacement": "subjects",
-    "inverse_warp": "subjects",
-    "mixing": "subjects",
-    "n_warps": "subjects",
-    "votes": "subjects",
-    "misfit": "weighting",
+# Quantity that bounds each sum. The bound of "weighting" depends on how subjects are weighted.
+_SUMS = {
+    "energy": "objective objective_fitted energy signal ztx ztz",
+    "activations": "counts",
+    "weighting": "moment weight gram transported misfit",
+    "subjects": "copies warp squared_displacement inverse_warp mixing n_warps votes",
 }
-SYMMETRIC = ("gram",)
+UNITS = {name: unit for unit, names in _SUMS.items() for name in names.split()}
+SYMMETRIC = "gram"
 # Powers of two by which a sum may exceed its unit: warps of an atom's energy, amplitudes of atoms
 # that a transform makes small, activations that overlap and cancel.
 ROOM_ENERGY, ROOM_SUBJECT, ROOM_WEIGHTED = 8, 4, 12
@@ -54,19 +37,18 @@ ROOM_ENERGY, ROOM_SUBJECT, ROOM_WEIGHTED = 8, 4, 12
 
 @dataclass(frozen=True)
 class Entry:
-    """One field of the sums: its name, its shape, and its unit."""
+    """One field of the sums: its name and its shape."""
 
     name: str
     shape: tuple[int, ...]
-    unit: Unit
 
     @property
     def size(self) -> int:
         """Number of values that are sent."""
-        if self.name in SYMMETRIC:
-            side = self.shape[-1]
-            return math.prod(self.shape[:-2]) * side * (side + 1) // 2
-        return math.prod(self.shape)
+        size = math.prod(self.shape)
+        if self.name == SYMMETRIC:
+            return size // self.shape[-1] * (self.shape[-1] + 1) // 2
+        return size
 
     def flatten(self, value: Any) -> np.ndarray:
         """Return a field as a vector."""
@@ -76,7 +58,7 @@ class Entry:
                 f"The sum `{self.name}` has shape {array.shape}, and {self.shape} was agreed on. "
                 "Coordinator and sites must run the same version of percdl."
             )
-        if self.name in SYMMETRIC:
+        if self.name == SYMMETRIC:
             return array[..., *np.triu_indices(self.shape[-1])].ravel()
         return array.ravel()
 
@@ -84,7 +66,7 @@ class Entry:
         """Return a field from its vector."""
         if not self.shape:
             return float(numbers[0])
-        if self.name not in SYMMETRIC:
+        if self.name != SYMMETRIC:
             return numbers.reshape(self.shape)
         rows, columns = np.triu_indices(self.shape[-1])
         array = np.empty(self.shape)
@@ -110,16 +92,14 @@ class Layout:
 
     def unpack(self, vector: np.ndarray) -> Sums:
         """Return the sums of a vector (n,)."""
-        ends = np.cumsum([entry.size for entry in self.entries])
-        parts = np.split(np.asarray(vector, float), ends[:-1])
+        parts = np.split(np.asarray(vector, float), self._ends[:-1])
         pairs = zip(self.entries, parts, strict=True)
         return Sums(**{entry.name: entry.restore(part) for entry, part in pairs})
 
     def scales(self, bounds: Bounds, settings: Settings) -> np.ndarray:
         """Return upper bounds of all numbers, array (n,) of powers of two."""
-        return np.concatenate(
-            [np.full(e.size, 2.0 ** _exponent(e, bounds, settings)) for e in self.entries]
-        )
+        exponents = [_exponent(entry.name, bounds, settings) for entry in self.entries]
+        return np.repeat(2.0 ** np.array(exponents), [entry.size for entry in self.entries])
 
     def add(self, parts: dict[str, np.ndarray]) -> np.ndarray:
         """Return the total of the vectors of some sites; raises where it overflows."""
@@ -136,16 +116,33 @@ class Layout:
 
     def locate(self, position: int) -> str:
         """Return the name of the field that a number belongs to."""
-        ends = np.cumsum([entry.size for entry in self.entries])
-        return self.entries[int(np.searchsorted(ends, position, side="right"))].name
+        return self.entries[int(np.searchsorted(self._ends, position, side="right"))].name
+
+    @property
+    def _ends(self) -> np.ndarray:
+        return np.cumsum([entry.size for entry in self.entries])
 
 
-def layout_of(kind: Kind, settings: Settings, n_masks: int) -> Layout:
+def layout_of(kind: str, settings: Settings, n_masks: int) -> Layout:
     """Return the layout of the answers to a kind of round."""
     shapes_of = population_shapes if kind == "population" else personal_shapes
     shapes = shapes_of(settings, n_masks)
     names = [field.name for field in fields(Sums) if field.name in shapes]
-    return Layout(tuple(Entry(name, shapes[name], _unit(name, settings)) for name in names))
+    return Layout(tuple(Entry(name, shapes[name]) for name in names))
+
+
+def check_broadcast(arrays: dict[str, np.ndarray], settings: Settings) -> Broadcast:
+    """Return the broadcast in some arrays; raises `ValueError` for other arrays."""
+    size = settings.n_atoms, settings.atom_length, settings.n_channels
+    shapes = broadcast_shapes(settings.transform, *size)
+    given = {name: arrays[name].shape for name in sorted(arrays)}
+    known = "dictionary" in given and all(shapes.get(name) == given[name] for name in given)
+    if not known or not all(are_finite(x, settings.dtype) for x in arrays.values()):
+        raise ValueError(
+            f"arrays of shapes {given or 'none'}. Finite numbers and a dictionary of shape "
+            f"{shapes.pop('dictionary')} are needed; {shapes} are optional."
+        )
+    return Broadcast(**arrays)
 
 
 def exponent(value: float) -> int:
@@ -163,26 +160,19 @@ def cover(parts: list[Bounds]) -> Bounds:
     return Bounds(*(exponent(sum(2.0**e for e in column)) for column in (energies, samples)))
 
 
-def _unit(name: str, settings: Settings) -> Unit:
-    """Return the unit of a field; with ``weighting="subjects"`` it does not depend on energy."""
-    unit = UNITS[name]
-    if unit != "weighting" or settings.weighting == "subjects":
-        return unit
-    return "energy"
-
-
-def _exponent(entry: Entry, bounds: Bounds, settings: Settings) -> int:
+def _exponent(name: str, bounds: Bounds, settings: Settings) -> int:
     """Return the exponent of the power of two that bounds a field."""
-    if entry.unit == "energy":
+    unit, by_subject = UNITS[name], settings.weighting == "subjects"
+    if unit == "energy" or (unit == "weighting" and not by_subject):
         return bounds.energy + ROOM_ENERGY
-    if entry.unit == "activations":
+    if unit == "activations":
         return bounds.samples + exponent(settings.n_atoms)
     # No recording is shorter than an atom.
     n_subjects = bounds.samples - int(math.log2(settings.atom_length))
-    if entry.unit == "weighting":
+    if unit == "weighting":
         return n_subjects + ROOM_WEIGHTED
-    if entry.name in ("warp", "inverse_warp"):
+    if name in ("warp", "inverse_warp"):
         return n_subjects + exponent(settings.atom_length)
-    if entry.name == "squared_displacement":
+    if name == "squared_displacement":
         return n_subjects + 2 * exponent(settings.atom_length)
     return n_subjects + ROOM_SUBJECT

@@ -9,27 +9,21 @@ from dataclasses import replace
 import numpy as np
 
 from percdl.algorithm.exchange import Broadcast
-from percdl.algorithm.loop import Runtime, run_frozen
+from percdl.algorithm.loop import run_frozen
 from percdl.algorithm.settings import Settings
-from percdl.algorithm.shapes import broadcast_shapes
 from percdl.exceptions import FederationError
 from percdl.federated import start
 from percdl.federated.agreement import Agreement, Terms, fitted_model, make_end
-from percdl.federated.layout import Layout, layout_of
+from percdl.federated.layout import Layout, check_broadcast, layout_of
 from percdl.federated.messages import Finish, are_finite, question_of
 from percdl.federated.privacy import count_releases, count_rounds
 from percdl.federated.private_rounds import ROWS, PrivateRounds
 from percdl.federated.store import Ledger, Store
 from percdl.runtimes.in_process import InProcess
 from percdl.runtimes.messages import Request
+from percdl.runtimes.protocol import Rounds
 from percdl.signals import Cohort
 from percdl.signals.events import events_to_csv
-
-ROUNDS = {
-    "population": "population_round",
-    "personal": "personal_round",
-    "recenter": "recenter",
-}
 
 
 class LocalRounds:
@@ -54,21 +48,21 @@ class LocalRounds:
         known = store.read_sums(request.round, question)
         if known is not None:
             return known, False
-        settings = terms.make_settings()
-        told = read_question(request, follows, terms, settings)
-        n_agreed = agreed_rounds(terms.agreement, settings)[request.kind]
+        told = read_question(request, follows, terms)
+        n_agreed = agreed_rounds(terms.accepted, terms.settings)[request.kind]
         store.spend_round(n_agreed, request.kind, request.round, question)
-        layout = layout_for(request, settings, terms.n_masks)
-        if isinstance(told, np.ndarray):
-            least = max(terms.agreement.min_subjects_per_site, self.min_subjects)
-            vector = start.try_dictionaries(self.cohort, settings, terms.n_masks, least, told)
-            state, afresh = {}, False
-        else:
+        layout = layout_for(request, terms)
+        if isinstance(told, Broadcast):
             runtime, broadcast, afresh = self._ready(terms, request, follows, told, store)
             answering = self._answering(runtime, terms, store)
-            vector = layout.pack(getattr(answering, ROUNDS[request.kind])(broadcast))
+            vector = layout.pack(answering.run_round(request.kind, broadcast))
             state = runtime.snapshot()
             self._last = (store.run, request.round), runtime
+        else:
+            least = max(terms.accepted.min_subjects_per_site, self.min_subjects)
+            options = terms.settings, terms.n_masks, least
+            vector = start.try_dictionaries(self.cohort, *options, told)
+            state, afresh = {}, False
         bad = np.flatnonzero(~np.isfinite(vector))
         if bad.size:
             raise FederationError(
@@ -82,12 +76,11 @@ class LocalRounds:
         self, terms: Terms, request: Request, content: Finish, store: Store, write_report: bool
     ) -> None:
         """Write the site's own model, events and report to its disk."""
-        settings = terms.make_settings()
-        dictionary = read_broadcast(request, settings).dictionary
+        dictionary = read_broadcast(request, terms.settings).dictionary
         runtime = self._state_after(content.follows, terms, store)
         if runtime is None:  # the site missed the end and catches up
             runtime = self._begin(terms)
-            run_frozen(runtime, settings, dictionary)
+            run_frozen(runtime, terms.settings, dictionary)
         end = make_end(content, dictionary, runtime.results())
         model = fitted_model(terms, end, self.cohort)
         model.save(store.folder / "model.percdl")
@@ -110,27 +103,21 @@ class LocalRounds:
 
     def _begin(self, terms: Terms) -> InProcess:
         """Return a runtime before its first round."""
-        agreement, settings = terms.agreement, terms.make_settings()
-        if agreement.privacy is not None:
+        if terms.accepted.privacy is not None:
             # A unit found from the recordings would let one subject's numbers depend on others.
-            return InProcess(self.cohort, settings, ROWS, terms.n_masks, unit=1.0)
-        return InProcess(self.cohort, settings, settings.chunk_rows, terms.n_masks)
+            return InProcess(self.cohort, terms.settings, ROWS, terms.n_masks, unit=1.0)
+        return InProcess(self.cohort, terms.settings, terms.settings.chunk_rows, terms.n_masks)
 
-    def _answering(self, runtime: InProcess, terms: Terms, store: Store) -> Runtime:
+    def _answering(self, runtime: InProcess, terms: Terms, store: Store) -> Rounds:
         """Return the runtime, or one that returns noisy sums in its place."""
-        privacy = terms.agreement.make_privacy()
+        privacy = terms.accepted.make_privacy()
         if privacy is None:
             return runtime
-        ledger = Ledger(count_releases(terms.make_settings()), store.folder / "released")
+        ledger = Ledger(count_releases(terms.settings), store.folder / "released")
         return PrivateRounds(runtime, privacy, ledger)
 
     def _ready(
-        self,
-        terms: Terms,
-        request: Request,
-        follows: int | None,
-        broadcast: Broadcast,
-        store: Store,
+        self, terms: Terms, request: Request, follows: int | None, told: Broadcast, store: Store
     ) -> tuple[InProcess, Broadcast, bool]:
         """Return a runtime, its broadcast, and whether it lacks the state of earlier rounds.
 
@@ -138,16 +125,16 @@ class LocalRounds:
         """
         runtime = self._state_after(follows, terms, store)
         if runtime is not None:
-            return runtime, broadcast, False
+            return runtime, told, False
         runtime = self._begin(terms)
         if follows is None:
-            return runtime, broadcast, False
-        broadcast = replace(broadcast, move=None, gauge=None, mixing_gauge=None)
+            return runtime, told, False
+        told = replace(told, move=None, gauge=None, mixing_gauge=None)
         if request.kind != "population":
-            runtime.population_round(broadcast)
+            runtime.population_round(told)
         if request.kind == "recenter":
-            runtime.personal_round(broadcast)
-        return runtime, broadcast, True
+            runtime.personal_round(told)
+        return runtime, told, True
 
 
 def agreed_rounds(agreement: Agreement, settings: Settings) -> Counter[str]:
@@ -161,26 +148,25 @@ def agreed_rounds(agreement: Agreement, settings: Settings) -> Counter[str]:
     return rounds
 
 
-def layout_for(request: Request, settings: Settings, n_masks: int) -> Layout:
+def layout_for(request: Request, terms: Terms) -> Layout:
     """Return the layout of the answer to a request."""
     if request.kind == "first":
-        return start.trial_layout(len(request.arrays["dictionaries"]), settings, n_masks)
-    return layout_of(request.kind, settings, n_masks)
+        n_candidates = len(request.arrays["dictionaries"])
+        return start.trial_layout(n_candidates, terms.settings, terms.n_masks)
+    return layout_of(request.kind, terms.settings, terms.n_masks)
 
 
-def read_question(
-    request: Request, follows: int | None, terms: Terms, settings: Settings
-) -> np.ndarray | Broadcast:
+def read_question(request: Request, follows: int | None, terms: Terms) -> np.ndarray | Broadcast:
     """Return the dictionaries to try, or the broadcast of a round."""
     if request.kind == "first":
-        n_drawn = start.count_drawn(terms.agreement.make_model())
-        return check_candidates(request.arrays.get("dictionaries"), settings, n_drawn)
+        n_drawn = start.count_drawn(terms.accepted.make_model())
+        return check_candidates(request.arrays.get("dictionaries"), terms.settings, n_drawn)
     if follows is None and request.kind != "population":
         raise FederationError(
             f"A round of kind {request.kind!r} continues from another one, and `follows` is None. "
             "The first round of a run is of kind 'population'."
         )
-    return read_broadcast(request, settings)
+    return read_broadcast(request, terms.settings)
 
 
 def check_candidates(
@@ -200,14 +186,7 @@ def check_candidates(
 
 def read_broadcast(request: Request, settings: Settings) -> Broadcast:
     """Return the broadcast of a request; raises where arrays have other names or shapes."""
-    arrays = request.arrays
-    size = settings.n_atoms, settings.atom_length, settings.n_channels
-    shapes = broadcast_shapes(settings.transform, *size)
-    given = {name: arrays[name].shape for name in sorted(arrays)}
-    known = "dictionary" in given and all(shapes.get(name) == given[name] for name in given)
-    if not known or not all(are_finite(x, settings.dtype) for x in arrays.values()):
-        raise FederationError(
-            f"The coordinator sent arrays of shapes {given or 'none'}. Finite numbers and a "
-            f"dictionary of shape {shapes.pop('dictionary')} are needed; {shapes} are optional."
-        )
-    return Broadcast(**arrays)
+    try:
+        return check_broadcast(request.arrays, settings)
+    except ValueError as error:
+        raise FederationError(f"The coordinator sent {error}") from error

@@ -33,6 +33,8 @@ Count = Annotated[int, Field(ge=0, lt=MOST_ROUNDS)]
 Exponent = Annotated[int, Field(ge=-MOST_EXPONENT, le=MOST_EXPONENT)]
 Label = Annotated[str, StringConstraints(max_length=1000)]
 Labels = Annotated[tuple[Label, ...], Field(max_length=MOST_CHANNELS)]
+# A value for each of some sites.
+BySite = Annotated[dict[Name, Digest], Field(max_length=MOST_SITES)]
 
 
 class Strict(BaseModel):
@@ -116,11 +118,8 @@ class EndContent(Strict):
     history: Annotated[tuple[HistoryLine, ...], Field(min_length=1, max_length=MOST_ROUNDS)]
 
 
-# Requests, by kind.
-
-
 class Join(Strict):
-    """Request to join a run; `read_agreement` checks the agreement."""
+    """Request to join a run; `Conditions.read_agreement` checks the agreement."""
 
     agreement: dict[str, Any]
 
@@ -147,26 +146,11 @@ class Release(InRun):
     """Request for the seed of a site's own mask, and for the seeds of lost sites."""
 
     question: Digest
-    lost: Annotated[dict[Name, Digest], Field(max_length=MOST_SITES)]
+    lost: BySite
 
 
 class Finish(InRound, EndContent):
     """Result of the run, sent to all sites at the end."""
-
-
-REQUESTS: dict[str, type[Strict]] = {
-    "join": Join,
-    "keys": Empty,
-    "first": InRun,
-    "population": InRound,
-    "personal": InRound,
-    "recenter": InRound,
-    "release": Release,
-    "finish": Finish,
-}
-
-
-# Replies, by kind.
 
 
 class Announced(Strict):
@@ -179,24 +163,29 @@ class Summed(Strict):
     """Reply with sums; ``afresh``: the site had no state of the round before."""
 
     afresh: bool
-    backups: Annotated[dict[Name, Digest], Field(max_length=MOST_SITES)] = {}
+    backups: BySite = {}
 
 
 class Released(Strict):
     """Reply to ``release``: seeds by site."""
 
-    seeds: Annotated[dict[Name, Digest], Field(max_length=MOST_SITES)]
+    seeds: BySite
 
 
-REPLIES: dict[str, type[Strict]] = {
-    "join": Holdings,
-    "keys": Announced,
-    "release": Released,
-    "finish": Empty,
+# The contents of a request and of its reply, by kind.
+KINDS: dict[str, tuple[type[Strict], type[Strict]]] = {
+    "join": (Join, Holdings),
+    "keys": (Empty, Announced),
+    "first": (InRun, Summed),
+    "population": (InRound, Summed),
+    "personal": (InRound, Summed),
+    "recenter": (InRound, Summed),
+    "release": (Release, Released),
+    "finish": (Finish, Empty),
 }
 
 
-class _Counts(Strict):
+class _Numbers(Strict):
     round: Count
     attempt: Count
 
@@ -221,10 +210,10 @@ def explain(error: ValueError) -> str:
 def read_request(site: str, request: Request) -> Any:
     """Return the content of a request; raises where it does not fit its kind."""
     try:
-        _Counts(round=request.round, attempt=request.attempt)
-        if request.kind not in REQUESTS:
+        _Numbers(round=request.round, attempt=request.attempt)
+        if request.kind not in KINDS:
             raise ValueError("kind: unknown")
-        return parse(REQUESTS[request.kind], request.facts)
+        return parse(KINDS[request.kind][0], request.facts)
     except ValueError as error:
         raise FederationError(
             f"Site {site} cannot read a request of kind {request.kind!r} ({explain(error)}). "
@@ -234,7 +223,7 @@ def read_request(site: str, request: Request) -> Any:
 
 def read_reply(reply: Reply) -> Any:
     """Return the content of a reply; raises `ValueError` where it does not fit its kind."""
-    return parse(REPLIES.get(reply.kind, Summed), reply.facts)
+    return parse(KINDS[reply.kind][1], reply.facts)
 
 
 def are_finite(array: np.ndarray, dtype: str) -> bool:
@@ -265,20 +254,24 @@ def frame(*parts: bytes | str | int) -> bytes:
     return b"".join(len(part).to_bytes(8, "big") + part for part in raw)
 
 
+def digest(content: bytes) -> str:
+    """Return the SHA-256 checksum of some bytes."""
+    return hashlib.sha256(content).hexdigest()
+
+
 def checksum(facts: Any, arrays: Mapping[str, np.ndarray]) -> str:
     """Return the SHA-256 checksum of JSON data and named arrays.
 
-    >>> one = checksum({"a": 1, "b": 2}, {"x": np.zeros(2)})
-    >>> one == checksum({"b": 2, "a": 1}, {"x": np.zeros(2)})
+    >>> checksum({"a": 1, "b": 2}, {}) == checksum({"b": 2, "a": 1}, {})
     True
-    >>> one == checksum({"a": 1, "b": 2}, {"x": np.zeros((2, 1))})
+    >>> checksum({}, {"x": np.zeros(2)}) == checksum({}, {"x": np.zeros((2, 1))})
     False
     """
-    total = hashlib.sha256(frame(json.dumps(facts, sort_keys=True)))
+    parts: list[bytes | str] = [json.dumps(facts, sort_keys=True)]
     for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name])
-        total.update(frame(name, array.dtype.str, str(arrays[name].shape), array.tobytes()))
-    return total.hexdigest()
+        array = arrays[name]
+        parts += [name, array.dtype.str, str(array.shape), np.ascontiguousarray(array).tobytes()]
+    return digest(frame(*parts))
 
 
 def question_of(request: Request) -> str:

@@ -20,9 +20,10 @@ from jaxtyping import Float, Int64
 from scipy.special import ndtri
 
 from percdl.algorithm.settings import Settings
-from percdl.exceptions import InvalidParameterError, MissingPackageError
+from percdl.exceptions import InvalidParameterError
 from percdl.federated.layout import exponent
 from percdl.federated.messages import Bounds
+from percdl.signals.extras import require
 
 # Room for 2^24 subjects, and for noise of the same size.
 MOST_SUBJECTS = 24
@@ -66,12 +67,9 @@ class Privacy:
     shared_by: int = 1
 
     def __post_init__(self) -> None:
-        if (self.epsilon is None) == (self.noise_multiplier is None):
-            raise InvalidParameterError(
-                f"`Privacy(epsilon={self.epsilon}, noise_multiplier={self.noise_multiplier})`: "
-                "give exactly one of them."
-            )
+        either = (self.epsilon is None) != (self.noise_multiplier is None)
         for name, good, needed in (
+            ("epsilon", either, "given, or `noise_multiplier`, not both"),
             ("epsilon", self.epsilon is None or self.epsilon > 0, "positive"),
             ("delta", 0 < self.delta < 1, "positive and below 1"),
             ("clip", self.clip > 0, "positive"),
@@ -93,8 +91,7 @@ class Privacy:
     def epsilon_spent(self, n_releases: int) -> float:
         """Return the epsilon of a number of releases, at the delta given."""
         noise = self.calibrated(n_releases).noise_multiplier
-        assert noise is not None
-        return epsilon_spent(noise, self.delta, n_releases)
+        return epsilon_spent(noise or 0.0, self.delta, n_releases)
 
     def bound(self, n_atoms: int) -> float:
         """Return C, the largest norm of a subject's contribution."""
@@ -127,13 +124,7 @@ def count_rounds(settings: Settings) -> Counter[str]:
 
 
 def count_releases(settings: Settings) -> int:
-    """Return how many noisy sums a fit releases: its rounds, the closing one included.
-
-    >>> from percdl.transforms import TimeWarp
-    >>> rounds = {"population_rounds": 2, "personal_rounds": 4}
-    >>> count_releases(Settings(TimeWarp(), 50, 1, 1, 0.1, **rounds))
-    7
-    """
+    """Return how many noisy sums a fit releases: its rounds, the closing one included."""
     rounds = count_rounds(settings)
     return rounds["population"] + rounds["personal"]
 
@@ -227,16 +218,9 @@ def draw_noise(
 
 
 def _accountant() -> Any:
-    accounting = _accounting()
-    relation = accounting.NeighboringRelation.REPLACE_SPECIAL
-    return accounting.rdp.RdpAccountant(neighboring_relation=relation)
+    relation = _accounting().NeighboringRelation.REPLACE_SPECIAL
+    return _accounting().rdp.RdpAccountant(neighboring_relation=relation)
 
 
 def _accounting() -> Any:
-    try:
-        import dp_accounting
-    except ImportError as error:
-        raise MissingPackageError(
-            "Differential privacy needs dp-accounting: `pip install percdl[privacy]`."
-        ) from error
-    return dp_accounting
+    return require("dp_accounting", "Differential privacy", "privacy")

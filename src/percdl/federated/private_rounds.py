@@ -10,7 +10,6 @@ treat their rows alike.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
@@ -28,20 +27,12 @@ from percdl.algorithm.shapes import personal_shapes
 from percdl.estimators.base import BaseCDL
 from percdl.estimators.start import check_atoms, given_atoms
 from percdl.exceptions import InvalidParameterError
+from percdl.federated import privacy as dp
 from percdl.federated.agreement import settings_of
 from percdl.federated.messages import checksum
-from percdl.federated.privacy import (
-    Privacy,
-    RandomBytes,
-    add_on_grid,
-    check_private,
-    clip_rows,
-    count_releases,
-    draw_noise,
-    step_of,
-)
 from percdl.federated.store import Ledger
 from percdl.runtimes.in_process import InProcess
+from percdl.runtimes.protocol import Rounds
 from percdl.signals import as_cohort
 from percdl.steps.cdu import normalize
 from percdl.steps.centering import SMOOTH_WIDTH
@@ -49,7 +40,7 @@ from percdl.steps.compilation import program
 from percdl.steps.types import Statistics
 from percdl.transforms import TimeWarp
 
-# One shape of all chunks and blocks: nobody's numbers change with the other subjects.
+# One shape of all chunks and blocks: no subject's numbers change with the other subjects.
 ROWS = 4
 # The mean warp is computed from its first sines, which centering removes during the rounds too.
 N_SINES = SMOOTH_WIDTH
@@ -60,16 +51,17 @@ COUNT_SCALE = 0.5
 # Number of neighbours of a local interpolation, less one: bandwidth of the Gram matrices.
 REACH = {"linear": 1, "cubic": 3}
 
+Rows = dict[str, Float64[np.ndarray, "S ..."]]
+
 
 class Scales(NamedTuple):
     """Factors that give the fields of an ordinary subject a norm of about one.
 
-    ``shape`` is for moments and transported segments, ``weight`` for their weights, ``gram`` for
-    each entry of a Gram matrix, ``count`` for the number of subjects, ``sine`` for the sines of a
-    displacement in samples, ``mixing`` for parameters that mix channels.
+    ``weight`` is for weights of moments, ``gram`` for each entry of a Gram matrix, ``count`` for
+    the number of subjects, ``sine`` for the sines of a displacement in samples, ``mixing`` for
+    parameters that mix channels. Moments and transported segments have norm one as they are.
     """
 
-    shape: float
     weight: float
     gram: float
     count: float
@@ -85,7 +77,6 @@ def scales_of(settings: Settings, n_masks: int) -> Scales:
     n_gram, side, _ = shapes.get("gram", (0, 1, length, length))[1:]
     n_warps = shapes.get("warp", (0, 1, length))[1]
     return Scales(
-        shape=1.0,
         weight=((length + 2 * settings.margin) * max(1, n_masks)) ** -0.5,
         gram=(n_gram * side) ** -0.5,
         count=COUNT_SCALE,
@@ -106,32 +97,24 @@ def reach_of(settings: Settings) -> int:
     return settings.atom_length * settings.n_channels - 1
 
 
-def is_personal(kind: str, settings: Settings) -> bool:
-    """Return whether a round ends with PerCDU, not with barycenters."""
-    return kind != "population" and settings.transform.shares_structure
-
-
-def contributions(
-    site: Site, dictionary: np.ndarray, kind: str
-) -> Iterator[dict[str, Float64[np.ndarray, "S ..."]]]:
-    """Yield the contributions of each block to the round just run, scaled, a row per subject."""
-    settings = site.settings
+def contributions(site: Site, dictionary: np.ndarray, kind: str) -> list[Rows]:
+    """Return the contributions of each block to the round just run, scaled, a row per subject."""
+    settings, parts = site.settings, []
     scales = scales_of(settings, site.n_masks)
     atoms = np.asarray(dictionary, settings.dtype)
-    for block in site.blocks:
-        statistics = block.gather([site.coded[index].statistics for index in block.chunks])
-        if is_personal(kind, settings):
-            centres = settings.centering == "refit"
-            summary = _summarize_each(settings.transform, atoms, statistics, block.params, centres)
-            rows = _personal(summary, settings, scales)
-        else:
-            moment, weight = _balance_each(statistics, atoms)
-            rows = {
-                "moment": scales.shape * np.asarray(moment, float),
-                "weight": scales.weight * np.asarray(weight, float),
-            }
-        n_subjects = sum(block.counts)
-        yield {name: np.asarray(x, float)[:n_subjects] for name, x in rows.items()}
+    with jax.enable_x64(settings.dtype == "float64"):
+        for block in site.blocks:
+            statistics = block.gather([site.coded[index].statistics for index in block.chunks])
+            if kind != "population" and settings.transform.shares_structure:
+                inputs = settings.transform, atoms, statistics, block.params
+                summary = _summarize_each(*inputs, settings.centering == "refit")
+                rows = _personal(summary, settings, scales)
+            else:
+                moment, weight = _balance_each(statistics, atoms)
+                rows = {"moment": moment, "weight": scales.weight * np.asarray(weight, float)}
+            n_subjects = sum(block.counts)
+            parts.append({name: np.asarray(x, float)[:n_subjects] for name, x in rows.items()})
+    return parts
 
 
 def to_sums(totals: dict[str, np.ndarray], like: Sums, settings: Settings, n_masks: int) -> Sums:
@@ -139,9 +122,8 @@ def to_sums(totals: dict[str, np.ndarray], like: Sums, settings: Settings, n_mas
     scales = scales_of(settings, n_masks)
     sums = nothing_like(like)
     if "moment" in totals:
-        moment, weight = totals["moment"] / scales.shape, totals["weight"] / scales.weight
-        return replace(sums, moment=moment, weight=weight)
-    sums = replace(sums, transported=totals["transported"] / scales.shape)
+        return replace(sums, moment=totals["moment"], weight=totals["weight"] / scales.weight)
+    sums = replace(sums, transported=totals["transported"])
     rows, columns = _band(settings, sums.gram.shape[-1])
     sums.gram[..., rows, columns] = sums.gram[..., columns, rows] = totals["gram"] / scales.gram
     sums.n_warps[:] = totals["n_warps"] / scales.count
@@ -163,7 +145,7 @@ def nothing_like(sums: Sums) -> Sums:
 def _personal(summary: programs.Summary, settings: Settings, scales: Scales) -> dict[str, Any]:
     gram, active = np.asarray(summary.gram), np.asarray(summary.n_warps, float)
     rows: dict[str, Any] = {
-        "transported": scales.shape * np.asarray(summary.transported),
+        "transported": summary.transported,
         "gram": scales.gram * gram[..., *_band(settings, gram.shape[-1])],
         "n_warps": scales.count * active,
     }
@@ -219,33 +201,24 @@ def neutral_mixing(settings: Settings) -> np.ndarray:
     return np.asarray(part[0].neutral(jnp.zeros((settings.atom_length, settings.n_channels))))
 
 
-class PrivateRounds:
+class PrivateRounds(Rounds):
     """Rounds of a site with noise added to all sums.
 
-    Parameters
-    ----------
-    inside : InProcess
-        The rounds without noise, with chunks of `ROWS` rows. Its state and results stay at the
-        site.
-    privacy : Privacy
-        Clip and noise.
-    ledger : Ledger, optional
-        Earlier releases.
-    random_bytes : function
-        Source of the noise, by default that of the operating system.
+    ``inside`` are the rounds without noise, with chunks of `ROWS` rows; its state and results stay
+    at the site. ``ledger`` holds earlier releases. The noise is made from ``random_bytes``, by
+    default those of the operating system.
     """
 
     def __init__(
         self,
         inside: InProcess,
-        privacy: Privacy,
+        privacy: dp.Privacy,
         ledger: Ledger | None = None,
-        random_bytes: RandomBytes = os.urandom,
+        random_bytes: dp.RandomBytes = os.urandom,
     ):
-        self.inside = inside
-        self._settings = inside.site.settings
-        check_private(self._settings)
-        n_releases = count_releases(self._settings)
+        self.inside, self._settings = inside, inside.site.settings
+        dp.check_private(self._settings)
+        n_releases = dp.count_releases(self._settings)
         self._privacy = privacy.calibrated(n_releases)
         self._ledger = Ledger(n_releases) if ledger is None else ledger
         self._random_bytes = random_bytes
@@ -256,38 +229,34 @@ class PrivateRounds:
                 f"other subjects. Use `InProcess(..., chunk_rows={ROWS})`."
             )
 
-    def population_round(self, broadcast: Broadcast) -> Sums:
-        """Run CSC with the common atoms; return noisy sums."""
-        return self._release("population", broadcast, self.inside.population_round(broadcast))
-
-    def personal_round(self, broadcast: Broadcast) -> Sums:
-        """Run IPU and CSC; return noisy sums."""
-        return self._release("personal", broadcast, self.inside.personal_round(broadcast))
-
-    def recenter(self, broadcast: Broadcast) -> Sums:
-        """Express all by the centred dictionary; return zeros, because the sums are not used."""
-        return nothing_like(self.inside.recenter(broadcast))
-
-    def _release(self, kind: str, broadcast: Broadcast, exact: Sums) -> Sums:
-        """Replace exact sums by clipped and noisy ones of the same shape."""
-        site = self.inside.site
-        with jax.enable_x64(self._settings.dtype == "float64"):
-            parts = list(contributions(site, broadcast.dictionary, kind))
+    def run_round(self, kind: str, broadcast: Broadcast) -> Sums:
+        """Run a round; return clipped and noisy sums, or zeros where they are not used."""
+        exact, site = self.inside.run_round(kind, broadcast), self.inside.site
+        if kind == "recenter":
+            return nothing_like(exact)
+        parts = contributions(site, broadcast.dictionary, kind)
         shapes = {name: rows.shape[1:] for name, rows in parts[0].items()}
-        total = self._ledger.release(
-            release_of(kind, broadcast), lambda: self._add(np.concatenate(_flat(parts)))
-        )
-        return to_sums(_split(total, shapes), exact, self._settings, site.n_masks)
+        rows = np.concatenate([_flat(part) for part in parts])
+        total = self._ledger.release(release_of(kind, broadcast), lambda: self._add(rows))
+        ends = np.cumsum([int(np.prod(shape)) for shape in shapes.values()])
+        pieces = zip(shapes.items(), np.split(total, ends[:-1]), strict=True)
+        totals = {name: x.reshape(shape) for (name, shape), x in pieces}
+        return to_sums(totals, exact, self._settings, site.n_masks)
 
     def _add(self, rows: np.ndarray) -> np.ndarray:
         """Clip and add rows, and add noise."""
         n_atoms = self._settings.n_atoms
         bound, deviation = self._privacy.bound(n_atoms), self._privacy.deviation(n_atoms)
         if deviation == 0:
-            return clip_rows(rows, bound).sum(0)
-        step = step_of(deviation)
-        total = add_on_grid(rows, bound, step)
-        return step * (total + draw_noise(total.size, deviation, step, self._random_bytes))
+            return dp.clip_rows(rows, bound).sum(0)
+        step = dp.step_of(deviation)
+        total = dp.add_on_grid(rows, bound, step)
+        return step * (total + dp.draw_noise(total.size, deviation, step, self._random_bytes))
+
+
+def _flat(part: Rows) -> np.ndarray:
+    """Return the contributions of a block as an array (S, n)."""
+    return np.hstack([x.reshape(len(x), -1) for x in part.values()])
 
 
 def release_of(kind: str, broadcast: Broadcast) -> str:
@@ -328,7 +297,7 @@ def suggest_clip(model: BaseCDL, X: Any, quantile: float = 0.75) -> float:
     """
     cohort = as_cohort(X)
     settings = settings_of(model, cohort)
-    check_private(settings)
+    dp.check_private(settings)
     first = given_atoms(model.init)
     if not isinstance(first, np.ndarray):
         raise InvalidParameterError(
@@ -337,24 +306,9 @@ def suggest_clip(model: BaseCDL, X: Any, quantile: float = 0.75) -> float:
         )
     broadcast = Broadcast(normalize(check_atoms(first, settings)))
     runtime = InProcess(cohort, settings, chunk_rows=ROWS)
-    squares = []
+    norms = []
     for kind in ("population", "personal"):
-        getattr(runtime, f"{kind}_round")(broadcast)
-        with jax.enable_x64(settings.dtype == "float64"):
-            for rows in contributions(runtime.site, broadcast.dictionary, kind):
-                flat = [(x.reshape(len(x), -1) ** 2).sum(1) for x in rows.values()]
-                squares.append(np.sum(flat, axis=0))
-    norms = np.sqrt(np.concatenate(squares) / settings.n_atoms)
-    return float(np.quantile(norms, quantile))
-
-
-def _flat(parts: list[dict[str, np.ndarray]]) -> list[np.ndarray]:
-    """Return the contributions of each block as arrays (S, n)."""
-    return [np.hstack([x.reshape(len(x), -1) for x in part.values()]) for part in parts]
-
-
-def _split(vector: np.ndarray, shapes: dict[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
-    """Undo `_flat` for one vector."""
-    ends = np.cumsum([int(np.prod(shape)) for shape in shapes.values()])
-    pieces = np.split(vector, ends[:-1])
-    return {name: x.reshape(shapes[name]) for name, x in zip(shapes, pieces, strict=True)}
+        runtime.run_round(kind, broadcast)
+        parts = contributions(runtime.site, broadcast.dictionary, kind)
+        norms += [np.linalg.norm(_flat(rows), axis=1) for rows in parts]
+    return float(np.quantile(np.concatenate(norms) / np.sqrt(settings.n_atoms), quantile))

@@ -4,8 +4,8 @@ Each pair of sites shares a secret and draws the same numbers from it. The site 
 first adds them, the other subtracts them, so they cancel in the sum over the roster. In addition
 each site adds a veil, a mask of its own. A round takes two questions:
 
-1. Each site of the roster answers with `mask` of its values and with `back_up`. If one does not
-   answer, the round is asked again of the others, as a new attempt.
+1. Each site of the roster answers with `MaskedSum.mask` of its values and with `back_up`. If one
+   does not answer, the round is asked again of the others, as a new attempt.
 2. When all have answered, each site tells the seed of its veil (`release`). For a site that is
    lost in between, any other site tells it (`recover`). `unveil` then removes all veils.
 
@@ -15,17 +15,18 @@ sites, it would be the values of the late site. A site releases seeds for one ro
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float64, UInt64
 
-from percdl.exceptions import FederationError, InvalidParameterError
+from percdl.exceptions import FederationError
 from percdl.federated.identities import Roster, RunKeys, crypto, expand
-from percdl.federated.messages import frame
+from percdl.federated.messages import digest, frame
 
 _SEED = re.compile(r"[0-9a-f]{64}")
 
@@ -48,7 +49,6 @@ def encode(
     >>> decode(total, scales, 3)
     array([ 6., -2.])
     """
-    exponents = _exponents(scales, n_sites)
     refused = np.flatnonzero(~(np.abs(values) <= scales))
     if refused.size:
         first = int(refused[0])
@@ -57,6 +57,7 @@ def encode(
             f"{scales[first]:.6g} in size ({refused.size} of {values.size} values are refused). "
             "Nothing is sent. Check the recordings of this site."
         )
+    exponents = _exponents(scales, n_sites)
     return np.rint(np.ldexp(values, -exponents)).astype(np.int64).view(np.uint64)
 
 
@@ -69,93 +70,109 @@ def decode(
 
 def _exponents(scales: np.ndarray, n_sites: int) -> np.ndarray:
     """Return the exponents of the fixed-point units, powers of two."""
-    if n_sites < 1:
-        raise InvalidParameterError(f"`n_sites={n_sites}` must be at least 1.")
-    most = np.finfo(np.float64).max / n_sites
-    if not np.all((scales > 0) & (scales <= most)):
-        raise InvalidParameterError(
-            f"Scales must be positive and finite, at most {most:.3g} for {n_sites} sites."
-        )
     mantissas, exponents = np.frexp(scales)
     return exponents - (mantissas == 0.5) - (63 - n_sites.bit_length())
 
 
-def mask(
-    encoded: UInt64[np.ndarray, " n"],
-    keys: RunKeys,
-    roster: Roster,
-    run: str,
-    round: int,
-    attempt: int,
-    context: bytes,
-) -> UInt64[np.ndarray, " n"]:
-    """Hide the encoded values of a site under masks that cancel over the whole roster.
+@dataclass(frozen=True)
+class MaskedSum:
+    """One attempt at a sum over a roster, as one of its sites sees it.
 
     ``context`` is whatever else all sites must see alike; masks cancel only where it is the same.
-    A site refuses to mask other values for the same sum, because their difference would be seen.
     """
-    occasion = occasion_of(keys, roster, run, round, attempt, context)
-    content = digest(encoded.astype("<u8").tobytes())
-    if keys.claim(digest(frame("mask", occasion)), content) != content:
-        raise FederationError(
-            f"Site {keys.site} has masked other values for the same sum before. Under the same "
-            "mask, their difference would be seen. Ask for a new attempt."
-        )
-    masked = encoded + veil(keys.derive(occasion), encoded.size)
-    for other in roster.sites:
-        if other == keys.site:
-            continue
-        first, second = sorted((keys.site, other))
-        shared = keys.shared_with(roster.publics[other])
-        numbers = keystream(shared, frame("mask", occasion, first, second), encoded.size)
-        masked = masked + numbers if keys.site == first else masked - numbers
-    return masked
 
+    keys: RunKeys
+    roster: Roster
+    round: int
+    attempt: int
+    context: bytes
 
-def release(
-    keys: RunKeys, roster: Roster, run: str, round: int, attempt: int, context: bytes
-) -> str:
-    """Return the seed of the veil that `mask` added, for the same arguments."""
-    occasion = occasion_of(keys, roster, run, round, attempt, context)
-    _settle(keys, roster, round)
-    return keys.derive(occasion).hex()
-
-
-def back_up(
-    keys: RunKeys, roster: Roster, run: str, round: int, attempt: int, context: bytes
-) -> dict[str, str]:
-    """Return the seed of the veil encrypted for each other site, by site."""
-    occasion = occasion_of(keys, roster, run, round, attempt, context)
-    seed = keys.derive(occasion)
-    return {
-        other: _xor(seed, _pad(keys, roster, occasion, other, other)).hex()
-        for other in roster.sites
-        if other != keys.site
-    }
-
-
-def recover(
-    backups: Mapping[str, str],
-    keys: RunKeys,
-    roster: Roster,
-    run: str,
-    round: int,
-    attempt: int,
-    context: bytes,
-) -> dict[str, str]:
-    """Return the seeds of lost sites, from what their `back_up` holds for this one."""
-    occasion = occasion_of(keys, roster, run, round, attempt, context)
-    for lost, backup in backups.items():
-        if lost not in roster.sites or lost == keys.site or not _SEED.fullmatch(str(backup)):
+    def __post_init__(self) -> None:
+        if self.keys.run != self.roster.run:
             raise FederationError(
-                f"Site {keys.site} is asked for the seed of site {lost}, without a valid backup "
-                f"for a sum over {', '.join(roster.sites)}."
+                f"Site {self.keys.site} has a key of run {self.keys.run}, and is asked to mask "
+                f"for run {self.roster.run}."
             )
-    _settle(keys, roster, round)
-    return {
-        lost: _xor(bytes.fromhex(backup), _pad(keys, roster, occasion, lost, keys.site)).hex()
-        for lost, backup in backups.items()
-    }
+        if self.roster.publics.get(self.keys.site) != self.keys.public:
+            raise FederationError(
+                f"The roster of run {self.keys.run} does not hold the key of site "
+                f"{self.keys.site} as it announced it. Nothing is sent."
+            )
+
+    def mask(self, encoded: UInt64[np.ndarray, " n"]) -> UInt64[np.ndarray, " n"]:
+        """Hide the encoded values of the site under masks that cancel over the whole roster.
+
+        Raises where other values were masked for the same sum: their difference would be seen.
+        """
+        site, content = self.keys.site, digest(encoded.astype("<u8").tobytes())
+        if self.keys.claim(digest(frame("mask", self.occasion)), content) != content:
+            raise FederationError(
+                f"Site {site} has masked other values for the same sum before. Under the same "
+                "mask, their difference would be seen. Ask for a new attempt."
+            )
+        masked = encoded + veil(self._seed, encoded.size)
+        for other in self._others:
+            first, second = sorted((site, other))
+            info = frame("mask", self.occasion, first, second)
+            shared = self.keys.shared_with(self.roster.publics[other])
+            numbers = keystream(shared, info, encoded.size)
+            masked = masked + numbers if site == first else masked - numbers
+        return masked
+
+    def back_up(self) -> dict[str, str]:
+        """Return the seed of the veil encrypted for each other site, by site."""
+        return {
+            other: _xor(self._seed, self._pad(other, self.keys.site, other)).hex()
+            for other in self._others
+        }
+
+    def release(self) -> str:
+        """Return the seed of the veil that `mask` added."""
+        self._settle()
+        return self._seed.hex()
+
+    def recover(self, backups: Mapping[str, str]) -> dict[str, str]:
+        """Return the seeds of lost sites, from what their `back_up` holds for this one."""
+        for lost, backup in backups.items():
+            if lost not in self._others or not _SEED.fullmatch(str(backup)):
+                raise FederationError(
+                    f"Site {self.keys.site} is asked for the seed of site {lost}, without a valid "
+                    f"backup for a sum over {', '.join(self.roster.sites)}."
+                )
+        self._settle()
+        return {
+            lost: _xor(bytes.fromhex(backup), self._pad(lost, lost, self.keys.site)).hex()
+            for lost, backup in backups.items()
+        }
+
+    @cached_property
+    def occasion(self) -> bytes:
+        """Bytes that identify the sum."""
+        what = self.keys.run, self.round, self.attempt, self.roster.digest, self.context
+        return frame("percdl secure sum, version 1", *what)
+
+    @cached_property
+    def _seed(self) -> bytes:
+        return self.keys.derive(self.occasion)
+
+    @property
+    def _others(self) -> list[str]:
+        return [site for site in self.roster.sites if site != self.keys.site]
+
+    def _settle(self) -> None:
+        """Record the roster for which seeds are released in a round; refuse a second one."""
+        chosen, run = self.roster.digest.hex(), self.keys.run
+        if self.keys.claim(digest(frame("release", run, self.round)), chosen) != chosen:
+            raise FederationError(
+                f"Site {self.keys.site} has released its seed in round {self.round} of run {run} "
+                "for another roster. The difference of two sums would show the values of single "
+                "sites. Continue with the sites of that roster, or with a new round."
+            )
+
+    def _pad(self, peer: str, owner: str, reader: str) -> bytes:
+        """Return the one-time pad of a seed: it depends on the sum, its owner and its reader."""
+        shared = self.keys.shared_with(self.roster.publics[peer])
+        return expand(shared, frame("backup", self.occasion, owner, reader))
 
 
 def unveil(
@@ -172,28 +189,6 @@ def unveil(
     return total
 
 
-def occasion_of(
-    keys: RunKeys, roster: Roster, run: str, round: int, attempt: int, context: bytes
-) -> bytes:
-    """Return bytes that identify a sum, for a site on its roster."""
-    if {keys.run, roster.run} != {run}:
-        raise FederationError(
-            f"Site {keys.site} is asked to mask for run {run}, with its key of run {keys.run} "
-            f"and the roster of run {roster.run}."
-        )
-    if roster.publics.get(keys.site) != keys.public:
-        raise FederationError(
-            f"The roster of run {run} does not hold the key of site {keys.site} as it announced "
-            "it. Nothing is sent."
-        )
-    return frame("percdl secure sum, version 1", run, round, attempt, roster.digest, context)
-
-
-def digest(content: bytes) -> str:
-    """Return the SHA-256 checksum of some bytes."""
-    return hashlib.sha256(content).hexdigest()
-
-
 def veil(seed: bytes, size: int) -> UInt64[np.ndarray, " n"]:
     """Return the veil that belongs to a seed."""
     return keystream(seed, frame("veil"), size)
@@ -206,26 +201,6 @@ def keystream(secret: bytes, info: bytes, size: int) -> UInt64[np.ndarray, " n"]
     algorithm = ciphers.algorithms.ChaCha20(expand(secret, info), bytes(16))
     stream = ciphers.Cipher(algorithm, mode=None).encryptor()
     return np.frombuffer(stream.update(bytes(8 * size)), "<u8").astype(np.uint64)
-
-
-def _settle(keys: RunKeys, roster: Roster, round: int) -> None:
-    """Record the roster for which seeds are released in a round; refuse a second one."""
-    chosen = roster.digest.hex()
-    if keys.claim(digest(frame("release", roster.run, round)), chosen) != chosen:
-        raise FederationError(
-            f"Site {keys.site} has released its seed in round {round} of run {roster.run} for "
-            "another roster. The difference of two sums would show the values of single sites. "
-            "Continue with the sites of that roster, or with a new round."
-        )
-
-
-def _pad(keys: RunKeys, roster: Roster, occasion: bytes, peer: str, reader: str) -> bytes:
-    """Return the one-time pad of a seed sent between this site and a peer.
-
-    It depends on the sum, both sites and the direction, so no pad hides two seeds.
-    """
-    owner = keys.site if reader == peer else peer
-    return expand(keys.shared_with(roster.publics[peer]), frame("backup", occasion, owner, reader))
 
 
 def _xor(first: bytes, second: bytes) -> bytes:

@@ -14,10 +14,10 @@ import numpy as np
 from percdl.exceptions import FederationError, PerCDLError
 from percdl.federated.agreement import Terms
 from percdl.federated.consent import Conditions, Consent
-from percdl.federated.identities import Identity, Roster, RunKeys, check_announcements
+from percdl.federated.identities import Identity, RunKeys, check_announcements
 from percdl.federated.local_rounds import LocalRounds, layout_for
-from percdl.federated.messages import InRun, Release, check_name, frame, question_of, read_request
-from percdl.federated.secure_sum import back_up, digest, encode, mask, recover, release
+from percdl.federated.messages import InRun, check_name, digest, frame, question_of, read_request
+from percdl.federated.secure_sum import MaskedSum, encode
 from percdl.federated.store import Store
 from percdl.runtimes.messages import Reply, Request, n_bytes
 from percdl.signals import Cohort
@@ -101,69 +101,55 @@ class FederatedSite:
         return Conditions(self.name, self.cohort, self.consent.given(len(self.registered)))
 
     def _answer(self, request: Request, store: Store) -> Content:
-        content = read_request(self.name, request)
-        if request.kind == "join":
+        content, kind = read_request(self.name, request), request.kind
+        if kind == "join":
             agreement = self.conditions.read_agreement(content.agreement, request.arrays)
             store.write_agreement(agreement, self.conditions.identity)
             return self.conditions.to_tell(agreement).model_dump(mode="json"), {}
-        if request.kind == "keys":
-            store.read_agreement()  # a site that has not joined makes no key
-            return {"announcement": self._keys(store).announce(self._known())}, {}
-        terms = self._terms(content, store)
-        if request.kind == "finish":
-            self.rounds.keep_results(terms, request, content, store, self.write_report)
-            store.forget_keys()
-            return {}, {}
-        self.conditions.check_subjects(terms.agreement)
-        self.conditions.check_roster(terms, content.roster)
-        if request.kind == "release":
-            return self._release(request, content, store)
-        follows = getattr(content, "follows", None)
-        sums, afresh = self.rounds.sums(terms, request, follows, store)
-        if not terms.secure:
-            return {"afresh": afresh}, {"sums": sums}
-        masked, backups = self._mask(sums, terms, request, content, store)
-        return {"afresh": afresh, "backups": backups}, {"sums": masked}
-
-    def _terms(self, content: InRun, store: Store) -> Terms:
-        """Return the terms of the run if this site has agreed to them."""
         agreement, recordings = store.read_agreement()
+        if kind == "keys":
+            return {"announcement": self._announce(store)}, {}
         if content.terms.agreement != agreement.digest:
             raise FederationError(
                 f"Site {self.name} has agreed to other terms of this run. Start a new run."
             )
-        terms = Terms.from_content(content.terms, agreement)
+        terms = Terms.of(agreement, **dict(content.terms))
         self.conditions.check_terms(terms, recordings, store.had_keys)
-        return terms
+        if kind == "finish":
+            self.rounds.keep_results(terms, request, content, store, self.write_report)
+            store.forget_keys()
+            return {}, {}
+        self.conditions.check_subjects(agreement)
+        self.conditions.check_roster(terms, content.roster)
+        if kind == "release":
+            hidden = self._masked_sum(request, content, store, content.question)
+            return {"seeds": {self.name: hidden.release(), **hidden.recover(content.lost)}}, {}
+        follows = getattr(content, "follows", None)
+        sums, afresh = self.rounds.sums(terms, request, follows, store)
+        if not terms.secure:
+            return {"afresh": afresh}, {"sums": sums}
+        encoded = self._encode(sums, terms, request, store)
+        hidden = self._masked_sum(request, content, store, question_of(request))
+        return {"afresh": afresh, "backups": hidden.back_up()}, {"sums": hidden.mask(encoded)}
 
-    def _mask(
-        self, sums: np.ndarray, terms: Terms, request: Request, content: InRun, store: Store
-    ) -> tuple[np.ndarray, dict[str, str]]:
-        """Return sums under masks that cancel over the roster, and backups of the own seed."""
-        settings = terms.make_settings()
-        layout = layout_for(request, settings, terms.n_masks)
-        scales = layout.scales(terms.bounds, settings)
+    def _encode(
+        self, sums: np.ndarray, terms: Terms, request: Request, store: Store
+    ) -> np.ndarray:
+        layout = layout_for(request, terms)
+        scales = layout.scales(terms.bounds, terms.settings)
         try:
-            encoded = encode(sums, scales, len(terms.members), layout.locate)
+            return encode(sums, scales, len(terms.members), layout.locate)
         except FederationError as error:
             # The message holds a sum of this site alone.
             store.log({"asked": request.kind, "round": request.round, "refused": str(error)})
             raise FederationError(
                 f"A sum of site {self.name} exceeds its agreed bound; its own log says which."
             ) from error
-        occasion = self._occasion(request, content, store, question_of(request))
-        return mask(encoded, *occasion), back_up(*occasion)
 
-    def _release(self, request: Request, content: Release, store: Store) -> Content:
-        """Return the seed of the own mask, and those of lost sites."""
-        occasion = self._occasion(request, content, store, content.question)
-        seeds = {self.name: release(*occasion), **recover(content.lost, *occasion)}
-        return {"seeds": seeds}, {}
-
-    def _occasion(
+    def _masked_sum(
         self, request: Request, content: InRun, store: Store, question: str
-    ) -> tuple[RunKeys, Roster, str, int, int, bytes]:
-        """Return the arguments that identify a masked sum, with the keys of its roster checked."""
+    ) -> MaskedSum:
+        """Return the sum over the roster of a request, after a check of all keys."""
         keys = self._keys(store)
         terms = digest(json.dumps(request.facts["terms"], sort_keys=True).encode())
         if keys.claim(digest(frame("terms", request.run)), terms) != terms:
@@ -172,23 +158,23 @@ class FederatedSite:
                 "it. Start a new run."
             )
         roster = check_announcements(content.announcements, self.registered, request.run, keys)
-        chosen = roster.only(content.roster)
-        return keys, chosen, request.run, request.round, request.attempt, question.encode()
+        what = request.round, request.attempt, question.encode()
+        return MaskedSum(keys, roster.only(content.roster), *what)
 
-    def _keys(self, store: Store) -> RunKeys:
-        if store.had_keys and not store.keys.exists():
-            raise FederationError(
-                f"Run {store.run} is over at site {self.name}, and its key of that run is "
-                "deleted. Start a new run."
-            )
-        if store.keys.exists():
-            return RunKeys.read(self.name, store.run, store.keys)
-        return RunKeys.generate(self.name, store.run, store.keys)
-
-    def _known(self) -> Identity:
+    def _announce(self, store: Store) -> dict[str, str]:
         if self.identity is None:
             raise FederationError(
                 f"Site {self.name} has no registered key, which masked sums need. Make one with "
                 "`percdl federate keys`, or agree on `secure=False`."
             )
-        return self.identity
+        return self._keys(store).announce(self.identity)
+
+    def _keys(self, store: Store) -> RunKeys:
+        if store.keys.exists():
+            return RunKeys.read(self.name, store.run, store.keys)
+        if store.had_keys:
+            raise FederationError(
+                f"Run {store.run} is over at site {self.name}, and its key of that run is "
+                "deleted. Start a new run."
+            )
+        return RunKeys.generate(self.name, store.run, store.keys)

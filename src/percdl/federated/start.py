@@ -41,12 +41,14 @@ def first_dictionary(coordinator: Coordinator) -> np.ndarray:
 
     The search takes three messages per atom. It draws ``n_restarts`` times as many shapes.
     """
-    settings, model = coordinator.settings, coordinator.terms.agreement.make_model()
+    settings, model = coordinator.settings, coordinator.terms.accepted.make_model()
     given = given_atoms(model.init)
     if given is not None:
         return check_atoms(np.asarray(given, float), settings)
-    rng = np.random.default_rng(_seed(model.random_state, coordinator.run))
-    n_drawn = count_drawn(model)
+    seed = model.random_state
+    if seed is None:  # every attempt at the run draws the same shapes
+        seed = int.from_bytes(hashlib.sha256(coordinator.run.encode()).digest()[:8], "big")
+    rng, n_drawn = np.random.default_rng(int(seed)), count_drawn(model)
     # Empty slots hold zero atoms, which are never activated.
     found = np.zeros((settings.n_atoms, settings.atom_length, settings.n_channels))
     for k in range(settings.n_atoms):
@@ -75,9 +77,8 @@ def try_dictionaries(
 
     The sums are over the beginnings of some recordings, at least ``least`` of them.
     """
-    trial = trial_settings(settings)
-    layout, sample = layout_of("population", trial, n_masks), _sample(cohort, settings, least)
-    vectors = []
+    trial, layout = _trial(settings, n_masks)
+    sample, vectors = _sample(cohort, settings, least), []
     for dictionary in dictionaries:
         runtime = InProcess(sample, trial, None, n_masks)
         vectors.append(layout.pack(runtime.population_round(Broadcast(dictionary))))
@@ -86,29 +87,28 @@ def try_dictionaries(
 
 def trial_layout(n_candidates: int, settings: Settings, n_masks: int) -> Layout:
     """Return the layout of the sums of several trials, one after the other."""
-    one = layout_of("population", trial_settings(settings), n_masks)
-    return Layout(one.entries * n_candidates)
+    return Layout(_trial(settings, n_masks)[1].entries * n_candidates)
 
 
-def trial_settings(settings: Settings) -> Settings:
-    """Return settings that code candidates without overlap."""
-    return replace(settings, coder=settings.disjoint_coder)
+def _trial(settings: Settings, n_masks: int) -> tuple[Settings, Layout]:
+    """Return settings that code candidates without overlap, and the layout of their sums."""
+    trial = replace(settings, coder=settings.disjoint_coder)
+    return trial, layout_of("population", trial, n_masks)
 
 
 def _advance(coordinator: Coordinator, candidates: np.ndarray) -> np.ndarray:
     """Let all candidates take the step of a population round; return them, the best first."""
-    settings, n_masks = coordinator.settings, coordinator.terms.n_masks
-    trial = trial_settings(settings)
-    one = layout_of("population", trial, n_masks)
-    layout = trial_layout(len(candidates), settings, n_masks)
+    options = coordinator.settings, coordinator.terms.n_masks
+    trial, one = _trial(*options)
 
-    def lowest(total: np.ndarray) -> float:
-        return min(one.unpack(part).objective for part in np.split(total, len(candidates)))
+    def objectives(total: np.ndarray) -> list[float]:
+        return [one.unpack(part).objective for part in np.split(total, len(candidates))]
 
-    total = coordinator.gather("first", {}, {"dictionaries": candidates}, layout, lowest)
-    trials = [one.unpack(part) for part in np.split(total, len(candidates))]
-    order = np.argsort([sums.objective for sums in trials], kind="stable")
-    steps = (population_update(trials[c], Broadcast(candidates[c]), trial)[0] for c in order)
+    layout, arrays = trial_layout(len(candidates), *options), {"dictionaries": candidates}
+    total = coordinator.gather("first", {}, arrays, layout, lambda x: min(objectives(x)))
+    sums = [one.unpack(part) for part in np.split(total, len(candidates))]
+    order = np.argsort(objectives(total), kind="stable")
+    steps = (population_update(sums[c], Broadcast(candidates[c]), trial)[0] for c in order)
     return np.stack([step.dictionary for step in steps])
 
 
@@ -119,10 +119,3 @@ def _sample(cohort: Cohort, settings: Settings, least: int) -> Cohort:
     longest = MOST_LENGTHS * settings.atom_length
     picked = (cohort[i] for i in np.sort(by_power(cohort)[ranks]))
     return Cohort(Recording(r.values[:longest], subject=r.subject) for r in picked)
-
-
-def _seed(random_state: int | None, run: str) -> int:
-    """Return the seed of the draws: the agreed one, or one derived from the name of the run."""
-    if random_state is not None:
-        return int(random_state)
-    return int.from_bytes(hashlib.sha256(run.encode()).digest()[:8], "big")

@@ -1,8 +1,8 @@
 """The partitions of a cohort over the workers of a Dask cluster.
 
 One task runs the whole local round of a partition: it reads the shard and the state of its
-subjects, writes the new state, and returns sums; nothing else travels. Workers keep nothing, so
-a task whose worker was lost is simply run again elsewhere.
+subjects, writes the new state, and returns sums. Workers keep nothing, so a task of a lost worker
+is run again elsewhere.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ from percdl.exceptions import InvalidParameterError
 from percdl.runtimes.partitioned import (
     Partition,
     PartitionedFit,
-    Round,
     collect,
     load_partition,
-    run_round,
+    run_partition,
 )
 from percdl.signals import AnyCohort
 from percdl.signals.extras import require
@@ -35,7 +34,7 @@ MALLOC = {
     "MALLOC_MMAP_THRESHOLD_": 2**25,
     "MALLOC_ARENA_MAX": 1,
 }
-# What Dask does beside the tasks is for many small ones, and takes a share of the cores.
+# Dask's services for many small tasks take a share of the cores.
 LEAN = {
     "distributed.worker.profile.enabled": False,
     "distributed.admin.tick.interval": "1s",
@@ -52,18 +51,17 @@ class DaskRuntime:
     """A Dask cluster as the place of a fit: ``model.fit(cohort, runtime=DaskRuntime(client))``.
 
     Any cluster whose workers see the folder of the shards: `local_cluster`, SLURM and others by
-    dask-jobqueue, Kubernetes. One partition, that is, one shard, is one task: give each worker
-    several. The result depends neither on the workers nor on their number, and the loss of some
-    of them is made up for.
+    dask-jobqueue, Kubernetes. One shard is one task, so give each worker several. The result
+    depends neither on the workers nor on their number, and survives the loss of some of them.
 
     Parameters
     ----------
     client : distributed.Client
         Yours; it is not closed.
     folder : path, optional
-        Where the states of the subjects lie during a fit, and for a cohort in memory its
-        shards; all workers must see it. Beside the shards by default, and for a cohort in
-        memory a temporary folder of this machine.
+        Folder of the subjects' states during a fit and, for a cohort in memory, of its shards;
+        all workers must see it. Beside the shards by default, and for a cohort in memory a
+        temporary folder of this machine.
     retries : int, default=3
         How often a task that fails is tried again.
 
@@ -77,8 +75,6 @@ class DaskRuntime:
 
     Examples
     --------
-    Not run with the tests of the documentation, since it starts processes:
-
     >>> with local_cluster(2) as client:  # doctest: +SKIP
     ...     model.fit(ShardedCohort.open("cohort"), runtime=DaskRuntime(client))
     """
@@ -89,75 +85,52 @@ class DaskRuntime:
 
     def host(self, cohort: AnyCohort, settings: Settings, chunk_rows: int | None) -> DaskFit:
         """Make a fit ready to run on the workers."""
-        versions = self.client.run(_version)
-        others = {worker: v for worker, v in versions.items() if v != __version__}
-        if others:
-            worker, version = next(iter(others.items()))
-            raise InvalidParameterError(
-                f"The worker {worker} has PerCDL {version}, and this process {__version__}. "
-                "Install the same version everywhere."
-            )
-        folder = None if self.folder is None else Path(self.folder).expanduser()
-        return DaskFit(cohort, settings, chunk_rows, folder, self.client, self.retries)
+        for worker, version in self.client.run(_version).items():
+            if version != __version__:
+                raise InvalidParameterError(
+                    f"The worker {worker} has PerCDL {version}, and this process {__version__}. "
+                    "Install the same version everywhere."
+                )
+        return DaskFit(self, cohort, settings, chunk_rows)
 
 
 class DaskFit(PartitionedFit):
-    """A fit whose partitions are tasks of a cluster.
-
-    Parameters
-    ----------
-    cohort, settings, chunk_rows, folder
-        See `PartitionedFit`.
-    client : distributed.Client
-    retries : int
-    """
+    """A fit whose partitions are tasks of a cluster."""
 
     def __init__(
         self,
+        runtime: DaskRuntime,
         cohort: AnyCohort,
         settings: Settings,
         chunk_rows: int | None,
-        folder: Path | None,
-        client: Any,
-        retries: int,
     ):
-        super().__init__(cohort, settings, chunk_rows, folder)
-        self._client = client
-        self._retries = retries
+        super().__init__(cohort, settings, chunk_rows, runtime.folder)
+        self._client, self._retries = runtime.client, runtime.retries
 
-    def _run(self, round_: Round, broadcast: Broadcast) -> Sums:
+    def _run(self, kind: str, broadcast: Broadcast) -> Sums:
         sums = [
             self._submit(
-                f"percdl-{round_}", _round_of, partition, before, round_, broadcast, after
+                _round_of, partition, self.states.before(i), kind, broadcast, self.states.after(i)
             )
-            for partition, before, after in self._paths()
+            for i, partition in enumerate(self.partitions)
         ]
-        return add_in_tree(sums, self._add).result()
+        return add_in_tree(sums, lambda parts: self._submit(Sums.total, list(parts))).result()
 
     def _collect(self) -> list[Results]:
         return self._client.gather(
             [
-                self._submit("percdl-results", _results_of, partition, before)
-                for partition, before, _ in self._paths()
+                self._submit(_results_of, partition, self.states.before(i))
+                for i, partition in enumerate(self.partitions)
             ]
         )
 
-    def _add(self, sums: Any) -> Any:
-        return self._submit("percdl-add", Sums.total, list(sums))
-
-    def _submit(self, name: str, *call: Any) -> Any:
-        key = f"{name}-{uuid4().hex}"
+    def _submit(self, *call: Any) -> Any:
+        key = f"percdl-{call[0].__name__.strip('_')}-{uuid4().hex}"
         return self._client.submit(*call, key=key, retries=self._retries, pure=False)
-
-    def _paths(self) -> list[tuple[Partition, Path | None, Path]]:
-        return [
-            (partition, self.states.before(i), self.states.after(i))
-            for i, partition in enumerate(self.partitions)
-        ]
 
 
 def local_cluster(n_workers: int, threads: int = 1) -> Any:
-    """Start workers on this machine, as PerCDL wants them.
+    """Start workers on this machine, with suitable options.
 
     Use it as a context, ``with local_cluster(2) as client: ...``, and in a script below
     ``if __name__ == "__main__":``, since workers are processes of their own. They talk over TLS
@@ -167,19 +140,17 @@ def local_cluster(n_workers: int, threads: int = 1) -> Any:
     Parameters
     ----------
     n_workers : int
-        How many processes.
+        Number of processes.
     threads : int, default=1
-        How many cores each of them uses.
+        Number of cores that each of them uses.
 
     Returns
     -------
     distributed.Client
-        To be closed by you; the workers go with it.
+        Close it to end the workers.
 
     Examples
     --------
-    Not run with the tests of the documentation, since it starts processes:
-
     >>> with local_cluster(2) as client:  # doctest: +SKIP
     ...     model.fit(cohort, runtime=DaskRuntime(client))
     """
@@ -199,11 +170,12 @@ def local_cluster(n_workers: int, threads: int = 1) -> Any:
 
 
 def _round_of(
-    partition: Partition, before: Path | None, round_: Round, broadcast: Broadcast, after: Path
+    partition: Partition, before: Path | None, kind: str, broadcast: Broadcast, after: Path
 ) -> Sums:
     """Run the round of a partition on a worker."""
     with _ONE_AT_A_TIME:  # workers may have threads, which must not share the device
-        return run_round(partition, load_partition(partition, before), round_, broadcast, after)
+        loaded = load_partition(partition, before)
+        return run_partition(partition, loaded, kind, broadcast, after)
 
 
 def _results_of(partition: Partition, before: Path | None) -> Results:

@@ -1,4 +1,4 @@
-"""Which place a fit runs in, where the user names none."""
+"""The place of a fit: named by the user, or this process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def host_fit(
 
 
 def check_place(place: object) -> None:
-    """Raise where what was passed as ``runtime`` is no place for a fit."""
+    """Raise where the argument ``runtime`` is not a place for a fit."""
     if place is not None and not isinstance(place, Place):
         raise InvalidParameterError(
             f"`runtime={place!r}` is no place for a fit. Pass `DaskRuntime(client)`, "

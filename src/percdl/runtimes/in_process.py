@@ -15,28 +15,19 @@ from percdl.algorithm.local import Site
 from percdl.algorithm.results import Results
 from percdl.algorithm.settings import Settings
 from percdl.algorithm.standing import restore_site, site_arrays
+from percdl.runtimes.protocol import Rounds
 from percdl.signals import Cohort
 
 # Share of an accelerator's memory that the recordings may occupy between rounds.
 RESIDENT_SHARE = 0.25
 
 
-class InProcess:
+class InProcess(Rounds):
     """One site that holds the whole cohort.
 
-    Parameters
-    ----------
-    cohort : Cohort
-        The recordings.
-    settings : Settings
-        What to solve and how.
-    chunk_rows : int, optional
-        Most recordings in a chunk; by default what suits the device. Results do not depend
-        on it, memory does.
-    n_masks : int, optional
-        See `Measured.n_masks`, where these recordings are only some of a cohort.
-    unit : float, optional
-        See `Site`.
+    A chunk holds at most ``chunk_rows`` recordings, by default as many as suit the device; memory
+    depends on it, results do not. ``n_masks`` is that of the cohort, where these recordings are
+    some of it (`Measured.n_masks`), and ``unit`` is that of `Site`.
     """
 
     def __init__(
@@ -56,23 +47,18 @@ class InProcess:
             resident = not on_cpu and _fits(cohort, settings)
             self.site = Site(cohort, settings, shape, resident, n_masks, unit)
 
-    def population_round(self, broadcast: Broadcast) -> Sums:
-        """Run CSC with the common atoms; return the sums."""
+    def run_round(self, kind: str, broadcast: Broadcast) -> Sums:
+        """Run the local half of a round; return the sums."""
+        rounds = {
+            "population": self.site.population_round,
+            "personal": self.site.personal_round,
+            "recenter": self.site.recenter,
+        }
         with self._precision():
-            return self.site.population_round(broadcast)
-
-    def personal_round(self, broadcast: Broadcast) -> Sums:
-        """Run IPU and CSC; return the sums."""
-        with self._precision():
-            return self.site.personal_round(broadcast)
-
-    def recenter(self, broadcast: Broadcast) -> Sums:
-        """Express all by the centred dictionary, fit parameters once more; return the sums."""
-        with self._precision():
-            return self.site.recenter(broadcast)
+            return rounds[kind](broadcast)
 
     def results(self) -> Results:
-        """Return what was learned of each subject, in the order of the cohort."""
+        """Return the results of each subject, in the order of the cohort."""
         return self.site.results()
 
     def snapshot(self, reader: Path | None = None) -> dict[str, np.ndarray]:

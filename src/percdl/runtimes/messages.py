@@ -16,20 +16,10 @@ Kind = Literal["join", "keys", "first", "population", "personal", "recenter", "r
 
 @dataclass(frozen=True)
 class Request:
-    """What a coordinator asks of a site.
+    """Question of a coordinator to a site.
 
-    Attributes
-    ----------
-    kind : str
-        What to do.
-    run : str
-        Which run of the federation this belongs to.
-    round, attempt : int
-        Rounds are counted over the whole run; one that is repeated has a new attempt.
-    facts : dict
-        Small things, as JSON knows them.
-    arrays : dict of arrays
-        Of float64, int64 or uint64.
+    Rounds are counted over the whole run; a repeated one has a new attempt. ``facts`` are JSON
+    data, ``arrays`` hold float64, int64 or uint64.
     """
 
     kind: Kind
@@ -66,10 +56,10 @@ Answer = Callable[[Request], Reply]
 
 @runtime_checkable
 class Wire(Protocol):
-    """What carries requests to sites and replies back."""
+    """Transport of requests to sites and of replies back."""
 
     def sites(self) -> tuple[str, ...]:
-        """Return who can be reached now, sorted."""
+        """Return the sites that can be reached now, sorted."""
         ...
 
     def ask(self, requests: Mapping[str, Request], timeout: float) -> dict[str, Reply | Failure]:
@@ -79,13 +69,7 @@ class Wire(Protocol):
 
 @dataclass(frozen=True)
 class InProcessWire:
-    """Sites that are functions of this process, asked one after the other.
-
-    Parameters
-    ----------
-    answers : dict of functions
-        By site, what answers its requests; an error of ours becomes a `Failure`.
-    """
+    """Sites that are functions of this process, by name, asked one after the other."""
 
     answers: Mapping[str, Answer]
 
@@ -94,17 +78,17 @@ class InProcessWire:
         return tuple(sorted(self.answers))
 
     def ask(self, requests: Mapping[str, Request], timeout: float) -> dict[str, Reply | Failure]:
-        """Ask several sites; all answer at once."""
-        return {site: self._ask(site, requests[site]) for site in sorted(requests)}
-
-    def _ask(self, site: str, request: Request) -> Reply | Failure:
-        try:
-            return self.answers[site](request)
-        except PerCDLError as error:
-            return Failure(site, str(error))
+        """Ask several sites; an error of PerCDL becomes a `Failure`."""
+        answers: dict[str, Reply | Failure] = {}
+        for site in sorted(requests):
+            try:
+                answers[site] = self.answers[site](requests[site])
+            except PerCDLError as error:
+                answers[site] = Failure(site, str(error))
+        return answers
 
 
 def n_bytes(message: Request | Reply) -> int:
-    """Return what a message weighs: its facts as JSON, and its arrays."""
+    """Return the size of a message: its facts as JSON, and its arrays."""
     facts = len(json.dumps(message.facts).encode())
     return facts + sum(array.nbytes for array in message.arrays.values())

@@ -1,43 +1,62 @@
-"""What a place must offer for a fit to run there."""
+"""The interface of a place where fits run."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.loop import Runtime
 from percdl.algorithm.results import Results
 from percdl.algorithm.settings import Settings
 from percdl.signals import AnyCohort
 
 
+class Rounds(ABC):
+    """A `Runtime` whose three rounds are one method, by kind."""
+
+    def population_round(self, broadcast: Broadcast) -> Sums:
+        """Run CSC with the common atoms everywhere; return the sums."""
+        return self.run_round("population", broadcast)
+
+    def personal_round(self, broadcast: Broadcast) -> Sums:
+        """Run IPU and CSC everywhere; return the sums."""
+        return self.run_round("personal", broadcast)
+
+    def recenter(self, broadcast: Broadcast) -> Sums:
+        """Express all by the centred dictionary, fit parameters once more; return the sums."""
+        return self.run_round("recenter", broadcast)
+
+    @abstractmethod
+    def run_round(self, kind: str, broadcast: Broadcast) -> Sums:
+        """Run a round, "population", "personal" or "recenter", everywhere; return the sums."""
+
+
 @runtime_checkable
 class HostedFit(Runtime, Protocol):
-    """A fit that has found its place: rounds (see `Runtime`), and what lies between and after."""
+    """A fit at its place: the rounds of a `Runtime`, its results, and its state between rounds."""
 
     def results(self) -> Results:
         """Return what was learned of each subject, in the order of the cohort."""
         ...
 
     def snapshot(self, reader: Path) -> dict[str, np.ndarray]:
-        """Return what `restore` needs to go on from here, also in another process.
-
-        ``reader`` is the file that it will be written to; what is there stays good.
-        """
+        """Return the arrays that `restore` needs; ``reader`` is the file they are written to."""
         ...
 
     def settle(self) -> None:
-        """Count on the last snapshot: it is on disk, and earlier ones are not needed."""
+        """Note that the last snapshot is on disk: earlier ones are not needed."""
         ...
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        """Go back to where a snapshot was taken, with the same recordings and settings."""
+        """Go back to a snapshot, with the same recordings and settings."""
         ...
 
     def close(self, keep: bool = False) -> None:
-        """Leave the place; with ``keep``, the last snapshot on disk must remain good."""
+        """Leave the place; with ``keep``, the last snapshot on disk must remain usable."""
         ...
 
 

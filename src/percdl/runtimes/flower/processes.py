@@ -17,8 +17,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import httpx
 from flwr.proto.runtime_pb2 import AcquireTaskRequest, SendTaskHeartbeatRequest
@@ -92,16 +92,12 @@ def running(program: str, arguments: list[str], folder: Path) -> Iterator[subpro
     try:
         yield child
     finally:
-        _stop(child)
-
-
-def _stop(child: subprocess.Popen[bytes]) -> None:
-    child.terminate()
-    try:
-        child.wait(_GRACE)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        child.wait()
+        child.terminate()
+        try:
+            child.wait(_GRACE)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
 
 
 def check_alive(child: subprocess.Popen[bytes], log: Path) -> None:
@@ -125,13 +121,12 @@ def wait_until(ready: Callable[[], bool], check: Callable[[], None], patience: f
 
 def _last_words(log: Path) -> str:
     """Return the reason why a program ended, as far as its log shows it."""
-    lines = [_COLORS.sub("", line).strip() for line in log.read_text(errors="replace").split("\n")]
-    ended = [index for index, line in enumerate(lines) if "Exit Code" in line]
-    if ended:  # the reasons follow, up to an empty line
-        reasons = lines[ended[-1] + 1 :]
-        return " ".join(reasons[: reasons.index("")] if "" in reasons else reasons)
-    written = [line for line in lines if line]
-    return written[-1] if written else "its log is empty."
+    text = _COLORS.sub("", log.read_text(errors="replace"))
+    _, mark, reasons = text.rpartition("Exit Code")
+    if mark:  # the reasons are on the next lines, up to an empty one
+        reasons = reasons.partition("\n")[2].partition("\n\n")[0]
+        return " ".join(reasons.split("\n")).strip()
+    return text.strip().rpartition("\n")[2] or "its log is empty."
 
 
 @contextmanager
@@ -156,8 +151,7 @@ def logging_to(path: Path) -> Iterator[None]:
         flower.handlers[:], flower.propagate = before[1], before[2]
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(NamedTuple):
     """A claimed task: its run, and the token that proves the claim."""
 
     run_id: int

@@ -9,6 +9,7 @@ import json
 import logging
 import time
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Annotated, Any, get_args
 
 import numpy as np
@@ -49,53 +50,49 @@ class _ReplyHeader(_Header):
 
 def to_records(message: Request | Reply) -> RecordDict:
     """Return a message as records; arrays keep their types and shapes."""
-    model = _ReplyHeader if isinstance(message, Reply) else _Header
-    said = {name: getattr(message, name) for name in model.model_fields}
+    said = {f.name: getattr(message, f.name) for f in fields(message) if f.name != "arrays"}
     arrays = {name: Array(np.asarray(array)) for name, array in message.arrays.items()}
-    return RecordDict({_ARRAYS: ArrayRecord(arrays), _SAID: _text(said)})
+    text = ConfigRecord({_TEXT: json.dumps(said)})
+    return RecordDict({_ARRAYS: ArrayRecord(arrays), _SAID: text})
 
 
 def refusal_records(why: str) -> RecordDict:
     """Return the records of a site that refuses, with its reason."""
-    return RecordDict({_SAID: _text({_REFUSED: why})})
+    return RecordDict({_SAID: ConfigRecord({_TEXT: json.dumps({_REFUSED: why})})})
 
 
 def read_request(records: RecordDict) -> Request:
     """Read a request; raises for anything else."""
-    return Request(**_fields(_Header, _said(records)), arrays=_arrays(records))
+    return Request(**_check(_Header, _read_text(records)), arrays=_read_arrays(records))
 
 
 def read_reply(records: RecordDict) -> Reply | str:
     """Read a reply, or the reason of a refusal; raises for anything else."""
-    said = _said(records)
+    said = _read_text(records)
     if isinstance(said.get(_REFUSED), str):
         return said[_REFUSED]
-    return Reply(**_fields(_ReplyHeader, said), arrays=_arrays(records))
+    return Reply(**_check(_ReplyHeader, said), arrays=_read_arrays(records))
 
 
-def _fields(model: type[_Header], said: dict[str, Any]) -> dict[str, Any]:
+def _check(model: type[_Header], said: dict[str, Any]) -> dict[str, Any]:
     try:
         return dict(model.model_validate(said))
     except ValueError as error:
         raise FederationError(f"this is not a message of a federation ({error}).") from error
 
 
-def _text(said: dict[str, Any]) -> ConfigRecord:
-    return ConfigRecord({_TEXT: json.dumps(said)})
-
-
-def _said(records: RecordDict) -> dict[str, Any]:
+def _read_text(records: RecordDict) -> dict[str, Any]:
     try:
         text = str(records.config_records[_SAID][_TEXT])
         said = read_json(text) if len(text) <= MOST_CHARACTERS else None
+        if not isinstance(said, dict):
+            raise ValueError("not an object")
     except (KeyError, ValueError) as error:
         raise FederationError("the message holds no readable text.") from error
-    if not isinstance(said, dict):
-        raise FederationError("the message holds no readable text.")
     return said
 
 
-def _arrays(records: RecordDict) -> dict[str, np.ndarray]:
+def _read_arrays(records: RecordDict) -> dict[str, np.ndarray]:
     try:
         return {name: array.numpy() for name, array in records.array_records[_ARRAYS].items()}
     except Exception as error:  # NumPy raises many types for a malformed header
@@ -129,17 +126,9 @@ def make_client_app(answer: Answer) -> ClientApp:
 class FlowerWire:
     """Wire of a coordinator over the nodes of a Flower grid.
 
-    A reply belongs to the message that it answers. After the timeout it is not looked for again,
-    so it cannot count in a later round.
-
-    Parameters
-    ----------
-    grid : flwr.serverapp.Grid
-        The grid of a ServerApp.
-    nodes : dict of int
-        Node ids by site. Other nodes of the grid are not asked.
-    poll : float, default=0.5
-        Seconds between two looks for replies.
+    ``nodes`` are the node ids by site; other nodes of the grid are not asked. A reply belongs to
+    the message that it answers. After the timeout it is not looked for again, so it cannot count
+    in a later round.
     """
 
     def __init__(self, grid: Grid, nodes: Mapping[str, int], poll: float = POLL) -> None:
@@ -152,12 +141,13 @@ class FlowerWire:
 
     def ask(self, requests: Mapping[str, Request], timeout: float) -> dict[str, Reply | Failure]:
         """Ask some sites at once; return their answers within ``timeout`` seconds."""
-        present = set(self.sites())
-        answers: dict[str, Reply | Failure] = {
-            site: Failure(site, "not connected") for site in requests if site not in present
-        }
-        asked = sorted(site for site in requests if site in present)
-        waiting = self._send([(site, requests[site]) for site in asked], timeout)
+        present = sorted(set(self.sites()) & set(requests))
+        waiting = self._send({site: requests[site] for site in present}, timeout)
+        answers: dict[str, Reply | Failure] = {}
+        for site in requests:
+            why = "the message could not be sent" if site in present else "not connected"
+            why = f"no answer within {timeout:g} s" if site in waiting.values() else why
+            answers[site] = Failure(site, why)
         end = time.monotonic() + timeout
         while waiting:
             for message in self._grid.pull_messages(list(waiting)):
@@ -168,16 +158,10 @@ class FlowerWire:
             if not waiting or left <= 0:
                 break
             time.sleep(min(self._poll, left))
-        late = {
-            site: Failure(site, f"no answer within {timeout:g} s") for site in waiting.values()
-        }
-        lost = {site: Failure(site, "the message could not be sent") for site in asked}
-        return lost | answers | late
+        return answers
 
-    def _send(self, requests: list[tuple[str, Request]], timeout: float) -> dict[str, str]:
+    def _send(self, requests: Mapping[str, Request], timeout: float) -> dict[str, str]:
         """Send requests; return the sites by message id."""
-        if not requests:
-            return {}
         messages = [
             Message(
                 to_records(request),
@@ -186,10 +170,10 @@ class FlowerWire:
                 ttl=timeout + MARGIN,
                 group_id=str(request.round),
             )
-            for site, request in requests
+            for site, request in requests.items()
         ]
-        sent = self._grid.push_messages(messages)
-        return {number: site for number, (site, _) in zip(sent, requests, strict=True) if number}
+        sent = self._grid.push_messages(messages) if messages else []
+        return {number: site for number, site in zip(sent, requests, strict=True) if number}
 
 
 def _read_answer(site: str, message: Message) -> Reply | Failure:
@@ -202,6 +186,4 @@ def _read_answer(site: str, message: Message) -> Reply | Failure:
         return Failure(site, f"malformed answer: {error}")
     if isinstance(reply, str):
         return Failure(site, reply)
-    if reply.site != site:
-        return Failure(site, f"answered as {reply.site!r}")
-    return reply
+    return reply if reply.site == site else Failure(site, f"answered as {reply.site!r}")
