@@ -206,7 +206,7 @@ SITE_FAULTS = [
     ("min-subjects = 2", "min-subject = 2", "site.min-subject: unknown key"),
     ("keys/lyon.node", "keys/none.node", "no file"),
     ("keys/lyon.node", "keys/lyon.nodepub", "others"),
-    ("keys/lyon.node", "keys/ca.key", "is not the private key of a node"),
+    ("keys/lyon.node", "keys/ca.key", "is not a key"),
     ('registered = "keys"', "", "secure sums need `identity` and `registered`"),
     ('data = "walks"', 'data = "elsewhere"', "elsewhere"),
     ('data = "walks"', "", "no recordings were given"),

@@ -219,16 +219,16 @@ def test_a_secret_is_new_each_time_and_for_its_owner_only(tmp_path):
     assert path.stat().st_mode & 0o077 == 0
 
 
-def test_a_child_that_does_not_listen_is_killed(monkeypatch):
+def test_a_child_that_does_not_listen_is_killed(tmp_path, monkeypatch):
     monkeypatch.setattr(processes, "_GRACE", 0.2)
     code = "import signal, time; signal.signal(15, signal.SIG_IGN); print(1, flush=True)"
-    command = [sys.executable, "-c", f"{code}; time.sleep(60)"]
-    child = subprocess.Popen(command, stdout=subprocess.PIPE)
-    assert child.stdout is not None
-    child.stdout.readline()
-    processes._stop(child)
+    deaf = [sys.executable, "-c", f"{code}; time.sleep(60)"]
+    popen = subprocess.Popen
+    monkeypatch.setattr(processes.subprocess, "Popen", lambda command, **how: popen(deaf, **how))
+    with processes.running("superlink", [], tmp_path) as child:
+        while not (tmp_path / "superlink.log").read_bytes():
+            time.sleep(0.05)
     assert child.returncode == -signal.SIGKILL
-    child.stdout.close()
 
 
 @pytest.mark.parametrize(("deaf", "code"), [(False, -signal.SIGTERM), (True, 1)])

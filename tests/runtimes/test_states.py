@@ -171,13 +171,10 @@ def swept(parent):
     return sorted(parent.glob("state-*"))
 
 
-@pytest.mark.parametrize("has_settled", [True, False])
-def test_states_stay_while_a_file_speaks_of_them(tmp_path, has_settled):
+def test_states_stay_while_a_file_speaks_of_them(tmp_path):
     states, file = States.create(tmp_path, 1), tmp_path / "file"
     run_round(states)
-    file.write_bytes(states.snapshot(file)["folder"].tobytes())
-    if has_settled:
-        states.settle()
+    written(states, file)
     assert swept(tmp_path) == [states.folder]  # it is at work
     abandon(states)
     assert swept(tmp_path) == [states.folder]
