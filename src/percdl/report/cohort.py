@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import platform
+import warnings
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
@@ -14,16 +15,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from jaxtyping import Float
 from markupsafe import Markup
 from sklearn.utils.validation import check_is_fitted
 
-from percdl.analysis import Deviation
-from percdl.estimators.suspects import describe_suspects
+from percdl.analysis import Deviation, estimate_uncertainty
+from percdl.analysis.effects import exact_speed
+from percdl.estimators.suspects import KINDS, describe_suspects
 from percdl.exceptions import InvalidParameterError
-from percdl.report.comparison import Groups, tabulate_differences, tabulate_groups
-from percdl.report.content import collect
+from percdl.report.comparison import LEVEL, Groups, describe_groups, place_people, tabulate_groups
+from percdl.report.packing import Packed, draw_recordings, pack
 from percdl.report.pages import render
-from percdl.report.people import MOST_COLUMNS, People, gather_people, write_median
+from percdl.report.people import MOST_COLUMNS, People, gather_people, tabulate_people, write_median
 from percdl.signals import as_cohort
 from percdl.signals.extras import require
 from percdl.signals.files import replace_file
@@ -35,15 +38,22 @@ if TYPE_CHECKING:
     from percdl.estimators.base import BaseCDL
 
 SCRIPTS = ("data", "charts", "overview", "table", "signal", "subject", "groups", "main")
-NO_GROUPS = (
-    "The recordings have fewer than two groups with at least two people each, so there is nothing "
-    "to compare. Groups come with the recordings: a column of a table (--metadata and --group on "
-    "the command line), or the groups of Cohort.from_arrays in Python."
-)
 # Packages whose versions influence the numbers.
 PACKAGES = ("jax", "numpy", "scipy", "scikit-learn", "mne")
 # Names listed in a warning.
 N_NAMED = 6
+# A phase is fast or slow beyond this ratio to the speed of the population. Set by hand.
+TOLERANCE = 1.1
+# Speeds are limited to this ratio: the picture ends at 4.3.
+FASTEST = 20.0
+# Warps and z-scores need fewer levels than atoms.
+N_WARP_LEVELS, N_SCORE_LEVELS = 1023, 255
+# Most operations of a confidence band: about a minute.
+MOST_OPERATIONS = 1e11
+# z-scores are limited to this: the picture ends at 10.
+FARTHEST = 15.0
+# Quantiles of the band of personal atoms.
+CROWD = (0.025, 0.975)
 
 
 def write_report(
@@ -91,50 +101,52 @@ def write_report(
     """
     check_is_fitted(model)
     plotly = require("plotly.offline", "A report", "plot")
-    people = gather_people(model, _recordings(model, cohort), reference, metadata, person)
+    recordings = model.recordings_ if cohort is None else as_cohort(cohort)
+    if recordings is None:
+        raise InvalidParameterError(
+            "The model does not hold the recordings it was fitted on: model files and pickles "
+            "leave them out. Pass them: `model.report(path, cohort)`."
+        )
+    people = gather_people(model, recordings, reference, metadata, person)
     page = _render(people, title or f"{type(model).__name__} report", plotly.get_plotlyjs())
     replace_file(Path(path), page.encode("utf-8"))
     return Path(path)
 
 
-def _recordings(model: BaseCDL, cohort: Any):
-    if cohort is not None:
-        return as_cohort(cohort)
-    if (kept := model.recordings_) is None:
-        raise InvalidParameterError(
-            "The model does not hold the recordings it was fitted on: model files and pickles "
-            "leave them out. Pass them: `model.report(path, cohort)`."
-        )
-    return kept
-
-
 def _render(people: People, title: str, plotly: str) -> str:
-    groups = Groups(people)
-    content, notes = collect(people, groups)
+    groups, cohort = Groups(people), people.cohort
+    content, no_band = _collect(people, groups)
     assets = files("percdl.report") / "assets"
     own = "\n".join((assets / f"{name}.js").read_text("utf-8") for name in SCRIPTS)
     scripts = [plotly, f'"use strict";\n(() => {{\n{own}\n}})();']
+    untested = groups.clusters if isinstance(groups.clusters, str) else ""
     group_columns, group_rows = tabulate_groups(groups)
-    cluster_columns, cluster_rows = tabulate_differences(groups)
     page = {
         "title": title,
-        "subtitle": _subtitle(people),
+        "n_recordings": len(cohort),
+        "n_persons": len(set(people.persons)),
+        "sizes": people.group_sizes,
         "tiles": _tiles(people),
         "warnings": _warnings(people),
         "suspects": describe_suspects(people.suspects).values(),
         "norm": people.norm,
-        "base": groups.base,
-        "no_groups": NO_GROUPS,
+        "has_deviation": isinstance(people.deviation, Deviation),
+        "base": next(iter(groups.names), ""),
+        "no_band": no_band,
+        "run": content["run"],
+        "channels": cohort.channels,
+        "n_warps": content["n_warps"],
+        "n_tests": groups.n_tests,
+        "level": LEVEL,
+        "untested": untested,
+        "clusters": [] if untested else groups.clusters,
         "group_columns": group_columns,
         "group_rows": group_rows,
-        "cluster_columns": cluster_columns,
-        "cluster_rows": cluster_rows,
         "data_facts": _describe_data(people),
         "settings": _describe_settings(people.model),
         "stop_reason": people.model.stop_reason_,
         "made": datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z").strip(),
         "versions": _describe_versions(),
-        **notes,
     }
     return render(
         "cohort.html.j2",
@@ -157,13 +169,7 @@ def _as_json(content: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _subtitle(people: People) -> str:
-    n, counts = len(people.cohort), people.cohort.groups.count
-    named = ", ".join(f"{counts(name)} {name}" for name in people.groups)
-    return f"{n} recording{'s' * (n != 1)}" + (f": {named}" if named else "")
-
-
-def _tiles(people: People) -> list[dict[str, str]]:
+def _tiles(people: People) -> list[tuple[str, str, str]]:
     """Return the first numbers of the page: name, value, unit."""
     found, cohort = people.found, people.cohort
     n_groups = f"in {len(people.groups)} groups" if people.groups else ""
@@ -177,7 +183,7 @@ def _tiles(people: People) -> list[dict[str, str]]:
     if len(found.dictionary) == 1:
         cadence = write_median(people.regularity["cadence"], ".3g")
         tiles.insert(2, ("Cadence", cadence, "per minute, median"))
-    return [dict(zip(("name", "value", "unit"), tile, strict=True)) for tile in tiles]
+    return tiles
 
 
 def _duration(seconds: float) -> tuple[str, str]:
@@ -194,7 +200,7 @@ def _describe_data(people: People) -> list[tuple[str, str]]:
     total = sum(record.values.size for record in cohort)
     pairs = zip(cohort.channels, cohort.units, strict=True)
     channels = [f"{name} ({unit})" if unit else name for name, unit in pairs]
-    groups = ", ".join(f"{n}: {cohort.groups.count(n)}" for n in people.groups)
+    groups = ", ".join(f"{name}: {size}" for name, size in people.group_sizes.items())
     return [
         ("Recordings", str(len(cohort))),
         ("Groups", groups or "none given"),
@@ -259,3 +265,105 @@ def _warnings(people: People) -> list[str]:
             "the metadata."
         )
     return found
+
+
+def _collect(people: People, groups: Groups) -> tuple[dict[str, Any], str]:
+    """Return the content of the page, and why there is no confidence band."""
+    found, cohort, history = people.found, people.cohort, people.model.history_
+    band, no_band = _confidence_band(people)
+    drawn = draw_recordings([record.values for record in cohort])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # an atom without activations
+        crowd = np.nanquantile(found.personal_dictionary, CROWD, axis=0)
+    # The logarithm of a speed is packed, because its ratio to others then has the same error.
+    speeds = np.log(np.clip(exact_speed(found), 1 / FASTEST, FASTEST))
+    content = {
+        "sfreq": cohort.sfreq,
+        "length": int(found.dictionary.shape[1]),
+        "n_atoms": len(found.dictionary),
+        "n_subjects": len(cohort),
+        "n_warps": int(found.warps.shape[2]),
+        "channels": list(cohort.channels),
+        "units": list(cohort.units),
+        "tolerance": TOLERANCE,
+        "sizes": people.sizes.tolist(),
+        "common": pack(_by_channel(found.dictionary)),
+        "crowd": [pack(_by_channel(end)) for end in crowd],
+        "band": band,
+        "columns": tabulate_people(people),
+        "suspects": _mark_suspects(people),
+        "groups": {
+            "names": people.groups,
+            "reference": people.norm,
+            "of": [people.groups.index(g) if g is not None else -1 for g in cohort.groups],
+        },
+        "events": _events(people),
+        "run": drawn.run,
+        "recordings": drawn.recordings,
+        "lengths": cohort.lengths.tolist(),
+        "personal": [pack(_by_channel(own)) for own in found.personal_dictionary],
+        "warps": [pack(own, N_WARP_LEVELS) for own in found.warps],
+        "speeds": [pack(own) for own in speeds],
+        "departures": _departures(people),
+        "comparison": describe_groups(groups),
+        "plane": place_people(people),
+        "history": {
+            "phase": history["phase"].tolist(),
+            "objective": [float(x) for x in history["objective"]],
+        },
+    }
+    return content, no_band
+
+
+def _by_channel(atoms: Float[np.ndarray, "*batch L P"]) -> np.ndarray:
+    """Return atoms with time along the last axis."""
+    return np.moveaxis(atoms, -1, -2)
+
+
+def _confidence_band(people: People) -> tuple[list[Packed] | None, str]:
+    """Return the two ends of the band of the common atoms, or why there are none."""
+    model = people.model
+    size = model.dictionary_[0].size
+    if people.found is not model.personalization_:
+        return None, "The people here are not those of the fit, so there is no confidence band."
+    if len(people.cohort) * len(model.dictionary_) * size**3 > MOST_OPERATIONS:
+        return None, "A confidence band would take too long for this many recordings and channels."
+    try:
+        ends = estimate_uncertainty(model, people.cohort).atom_band()
+    except InvalidParameterError as reason:
+        return None, f"There is no confidence band: {reason}"
+    return [pack(_by_channel(end)) for end in ends], ""
+
+
+def _events(people: People) -> dict[str, Any]:
+    """Return the events of all people in order, and where those of each person begin."""
+    events = people.found.events
+    position = {subject: s for s, subject in enumerate(people.cohort.subjects)}
+    of = np.array([position[subject] for subject in events["subject"]], int)
+    order = np.argsort(of, kind="stable")
+    counts = np.bincount(of, minlength=len(position))
+    return {
+        "offsets": [0, *np.cumsum(counts).tolist()],
+        "atom": events["atom"].to_numpy()[order].tolist(),
+        "onset": events["onset_sample"].to_numpy()[order].tolist(),
+        "amplitude": events["amplitude"].to_numpy(float)[order].tolist(),
+    }
+
+
+def _mark_suspects(people: People) -> list[str]:
+    """Return the doubts about each recording, empty if there are none."""
+    marks = dict.fromkeys(people.cohort.subjects, "")
+    for subject, kind, message in people.suspects.itertuples(index=False):
+        if subject in marks:  # other doubts concern all recordings
+            marks[subject] += f"{KINDS[kind].found}: {message}. "
+    return [text.strip() for text in marks.values()]
+
+
+def _departures(people: People) -> list[Packed] | None:
+    """Return the z-scores of each person along the cycle: local speed, then the personal atom."""
+    deviation = people.deviation
+    if not isinstance(deviation, Deviation):
+        return None
+    scores = np.concatenate([deviation.timing_profile, _by_channel(deviation.profile)], axis=2)
+    # A single huge z-score would leave few levels to all others.
+    return [pack(np.clip(own, -FARTHEST, FARTHEST), N_SCORE_LEVELS) for own in scores]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ LEVEL = 0.05
 # At least this many; more if many tests share the level.
 N_PERMUTATIONS = 1000
 # Compared are personal atoms of one size, timing, and the observed cycle with timing undone.
-PARTS = {"atoms": "cycle", "timing": "timing", "amplitude": "amplitude"}
+PARTS = ("atoms", "timing", "amplitude")
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,11 +43,6 @@ class Groups:
         known = np.all([curve.all((1, 2)) for curve in finite], axis=0)
         of = [name for name, seen in zip(self.people.cohort.groups, known, strict=True) if seen]
         return [name for name in self.people.groups if of.count(name) > 1]
-
-    @property
-    def base(self) -> str:
-        """The group that the others are compared with: the reference, or the first."""
-        return next(iter(self.names), "")
 
     @property
     def labels(self) -> list[str | None]:
@@ -71,39 +67,38 @@ class Groups:
         """The parts to compare; without a warp there is no timing."""
         return [part for part in PARTS if part != "timing" or self.effects.timing.shape[2]]
 
+    @property
+    def n_tests(self) -> int:
+        """Number of tests that share the level: of each part, atom and group but the first."""
+        return len(self.parts) * len(self.people.found.dictionary) * max(len(self.names) - 1, 0)
+
     @cached_property
     def clusters(self) -> list[dict[str, Any]] | str:
         """Significant clusters, with the level shared by all tests, or why there are none."""
-        base, n_atoms = self.base, len(self.people.found.dictionary)
-        others = [name for name in self.names if name != base]
-        tests = [(p, k, name) for p in self.parts for k in range(n_atoms) for name in others]
-        level = LEVEL / self.n_tests
+        if not self.n_tests:
+            return []
+        base, *others = self.names  # the reference, or the first, and all others
+        level, sfreq = LEVEL / self.n_tests, self.people.cohort.sfreq
         # The smallest p value, 1 / n_permutations, must lie well below the level.
-        n_permutations = max(N_PERMUTATIONS, math.ceil(2 / level))
+        options = {"n_permutations": max(N_PERMUTATIONS, math.ceil(2 / level))}
         found = []
-        for part, k, name in tests:
+        for part, k, name in product(self.parts, range(len(self.people.found.dictionary)), others):
+            curves = self.curves(part, k)
             try:
                 done = compare_groups(
-                    self.curves(part, k), self.labels, name, base,
-                    persons=self.people.persons, n_permutations=n_permutations,
-                )  # fmt: skip
+                    curves, self.labels, name, base, persons=self.people.persons, **options
+                )
             except (MissingPackageError, InvalidParameterError) as reason:
                 return str(reason)
             found += [
                 {
                     "part": part, "atom": k, "channel": cluster.channel, "group": name,
-                    "base": base, "from": cluster.start / self.people.cohort.sfreq,
-                    "to": cluster.stop / self.people.cohort.sfreq,
+                    "base": base, "from": cluster.start / sfreq, "to": cluster.stop / sfreq,
                     "above": cluster.mass > 0, "p": cluster.p_value,
                 }
                 for cluster in done.significant(level)
             ]  # fmt: skip
         return found
-
-    @property
-    def n_tests(self) -> int:
-        """Number of tests that share the level."""
-        return len(self.parts) * len(self.people.found.dictionary) * (len(self.names) - 1)
 
 
 def describe_groups(groups: Groups) -> dict[str, Any] | None:
@@ -140,29 +135,6 @@ def tabulate_groups(groups: Groups) -> tuple[list[str], list[list[str]]]:
         cells = [write_median(values[of], style) for values, style in columns.values()]
         rows.append([name, str(int(of.sum())), *cells])
     return ["Group", "People", *(f"{name} (median)" for name in columns)], rows
-
-
-def tabulate_differences(groups: Groups) -> tuple[list[str], list[list[str]]]:
-    """Return the header and rows of the table of clusters."""
-    header = ["Group", "What", "Atom", "Channel", "From (s)", "To (s)", "Direction", "p"]
-    clusters = groups.clusters if len(groups.names) > 1 else []
-    if isinstance(clusters, str):
-        return header, []
-    channels = groups.people.cohort.channels
-    n_warps = groups.effects.timing.shape[2] if clusters else 0
-    return header, [
-        [
-            c["group"], PARTS[c["part"]], str(c["atom"]),
-            "all" if c["part"] == "timing" and n_warps == 1 else channels[c["channel"]],
-            f"{c['from']:.2f}", f"{c['to']:.2f}", _direction(c), f"{c['p']:.4f}",
-        ]
-        for c in clusters
-    ]  # fmt: skip
-
-
-def _direction(cluster: dict[str, Any]) -> str:
-    words = ("faster", "slower") if cluster["part"] == "timing" else ("higher", "lower")
-    return f"{words[not cluster['above']]} than {cluster['base']}"
 
 
 def place_people(people: People) -> dict[str, Any] | None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -24,32 +23,15 @@ MODELS = {
 EXAMPLE = 1
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """Results of one model.
-
-    Attributes
-    ----------
-    name : str
-        The model.
-    distance : float
-        Mean distance of its unit-norm atoms to the true ones.
-    error : float
-        Squared relative reconstruction error.
-    onsets : float
-        Share of the true onsets found within one sample.
-    seconds : float
-        Time to fit.
-    picture : bytes
-        A PNG image.
-    """
+class Outcome(NamedTuple):
+    """Results of one model."""
 
     name: str
-    distance: float
-    error: float
-    onsets: float
-    seconds: float
-    picture: bytes
+    distance: float  # mean, of its unit-norm atoms to the true ones
+    error: float  # squared relative reconstruction error
+    onsets: float  # share of the true onsets found within one sample
+    seconds: float  # to fit
+    picture: bytes  # a PNG image
 
     def cells(self) -> tuple[str, str, str, str, str]:
         """Return the numbers as text, in the order of a table row."""
@@ -61,39 +43,21 @@ class Outcome:
             f"{self.seconds:.1f}",
         )
 
-    @property
-    def inline_picture(self) -> str:
-        """The picture as a data URI."""
-        return as_data_uri(self.picture)
 
-
-@dataclass(frozen=True)
-class Comparison:
-    """The synthetic cohort of the demo, and the results of the models.
-
-    Attributes
-    ----------
-    n_subjects, n_times, seed : int
-        The synthetic cohort.
-    start_distance : float
-        Distance to the truth of the dictionary that all models start from.
-    gauge_floor : float
-        Distance to the truth with perfect warps.
-    outcomes : tuple of Outcome
-        One per model.
-    """
+class Comparison(NamedTuple):
+    """The synthetic cohort of the demo, and the results of the models."""
 
     n_subjects: int
     n_times: int
     seed: int
-    start_distance: float
-    gauge_floor: float
+    start_distance: float  # to the truth, of the dictionary that all models start from
+    gauge_floor: float  # distance to the truth with perfect warps
     outcomes: tuple[Outcome, ...]
 
 
 def render_page(comparison: Comparison) -> str:
     """Return the page as HTML, pictures included; it needs no network."""
-    return render("demo.html.j2", comparison=comparison, models=MODELS)
+    return render("demo.html.j2", comparison=comparison, models=MODELS, inline=as_data_uri)
 
 
 def draw_model(model: Any, data: SyntheticCohort, rebuilt: list[np.ndarray]) -> bytes:

@@ -11,8 +11,7 @@ from __future__ import annotations
 import base64
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TypedDict
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 from jaxtyping import Float
@@ -61,14 +60,10 @@ def pack(curves: ArrayLike, n_levels: int = N_LEVELS) -> Packed:
     }
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """The recordings of a page: arrays (P, n) of samples, or (P, 2 n) of extremes of runs.
+class Drawn(NamedTuple):
+    """The recordings of a page, packed, and the number of samples per pair of extremes."""
 
-    ``run`` is the number of samples per pair of extremes; 1 if all samples are there.
-    """
-
-    run: int
+    run: int  # 1 if all samples are there
     recordings: list[Packed]
 
 
@@ -85,16 +80,12 @@ def envelope(values: Float[np.ndarray, "n P"], run: int) -> Float[np.ndarray, "m
     """Return the lowest and the highest value of each run of samples, alternating.
 
     Missing samples are ignored; a run without any other is missing.
-
-    >>> envelope(np.array([[1.0], [3.0], [2.0], [5.0]]), 3).ravel()
-    array([1., 3., 5., 5.])
     """
     if run == 1:
         return np.asarray(values, float)
     starts = np.arange(0, len(values), run)
-    low = np.fmin.reduceat(values, starts)
-    high = np.fmax.reduceat(values, starts)
-    return np.stack([low, high], axis=1).reshape(-1, values.shape[1])
+    ends = [extreme.reduceat(values, starts) for extreme in (np.fmin, np.fmax)]
+    return np.stack(ends, axis=1).reshape(-1, values.shape[1])
 
 
 def _estimate(values: Sequence[np.ndarray], run: int) -> float:

@@ -30,30 +30,14 @@ MOST_COLUMNS = 8
 
 @dataclass(frozen=True, eq=False)
 class People:
-    """The recordings of a report and the results of the model.
-
-    Attributes
-    ----------
-    model : PerCDL, PopCDL or IndCDL
-        Fitted.
-    cohort : Cohort
-        The recordings.
-    found : Personalization
-        Parameters, events and personal atoms.
-    reference : str or None
-        The group that others are compared with; None for everyone.
-    metadata : DataFrame or None
-        One row per recording, in order.
-    persons : list of str
-        Person of each recording.
-    """
+    """The recordings of a report and the results of the model."""
 
     model: BaseCDL
     cohort: Cohort
     found: Personalization
-    reference: str | None
-    metadata: pd.DataFrame | None
-    persons: list[str]
+    reference: str | None  # the group that others are compared with; None for everyone
+    metadata: pd.DataFrame | None  # one row per recording, in order
+    persons: list[str]  # of each recording
 
     @property
     def norm(self) -> str:
@@ -66,6 +50,11 @@ class People:
         names = dict.fromkeys(str(name) for name in self.cohort.groups if name is not None)
         return sorted(names, key=lambda name: name != self.reference)
 
+    @property
+    def group_sizes(self) -> dict[str, int]:
+        """Number of recordings of each group."""
+        return {name: self.cohort.groups.count(name) for name in self.groups}
+
     @cached_property
     def sizes(self) -> np.ndarray:
         """Median amplitude of each atom, which turns it into signal units."""
@@ -76,14 +65,11 @@ class People:
     def errors(self) -> np.ndarray:
         """Normalized reconstruction error of each recording; NaN if it is all zero."""
         rebuilt = rebuild(self.cohort, self.found.events, self.found.personal_dictionary)
-        return np.array(
-            [
-                normalized_reconstruction_error([record], [guess])
-                if np.nansum(np.square(record.values)) > 0
-                else np.nan
-                for record, guess in zip(self.cohort, rebuilt, strict=True)
-            ]
-        )
+        errors = np.full(len(self.cohort), np.nan)
+        for s, (record, guess) in enumerate(zip(self.cohort, rebuilt, strict=True)):
+            if np.nansum(np.square(record.values)) > 0:
+                errors[s] = normalized_reconstruction_error([record], [guess])
+        return errors
 
     @cached_property
     def suspects(self) -> pd.DataFrame:
@@ -143,15 +129,11 @@ def _is_of_fit(cohort: Cohort, model: BaseCDL) -> bool:
     if (kept := model.recordings_) is not None:
         pairs = zip(cohort, kept, strict=True)
         return all(np.array_equal(a.values, b.values, equal_nan=True) for a, b in pairs)
-    ends = model.events_["onset_sample"].to_numpy(int) + model.atom_length_
-    fits = all(
-        end <= cohort[str(subject)].n_times
-        for subject, end in zip(model.events_["subject"], ends, strict=True)
-    )
-    if not fits or not len(model.events_):
-        return fits
+    last: Any = model.events_.groupby("subject")["onset_sample"].max()
+    if any(cohort[s].n_times < onset + model.atom_length_ for s, onset in last.items()):
+        return False
     rebuilt = rebuild(cohort, model.events_, model.personal_dictionary_)
-    return normalized_reconstruction_error(cohort, rebuilt) < 1
+    return not len(last) or normalized_reconstruction_error(cohort, rebuilt) < 1
 
 
 def _find_reference(cohort: Cohort, asked: str | None) -> str | None:
@@ -171,11 +153,6 @@ def _in_order(metadata: pd.DataFrame, subjects: tuple[str, ...]) -> pd.DataFrame
     """Return the rows of the metadata in the order of the recordings."""
     table = metadata.set_index("subject") if "subject" in metadata else metadata
     table = table.set_axis(table.index.map(str))
-    if not table.columns.is_unique:
-        twice = table.columns[table.columns.duplicated()][0]
-        raise InvalidParameterError(
-            f"`metadata` has several columns {twice!r}. Give them different names."
-        )
     missing = [subject for subject in subjects if subject not in table.index]
     if missing or not table.index.is_unique:
         raise InvalidParameterError(
@@ -197,24 +174,18 @@ def _name_persons(
         raise InvalidParameterError(
             f"`person={column!r}` must be a column of the metadata; {known}."
         )
-    persons = list(metadata[column])
-    for subject, value in zip(subjects, persons, strict=True):
-        if pd.isna(value):
-            raise InvalidParameterError(
-                f"`person={column!r}`: the metadata have no person for {subject!r}."
-            )
+    persons: Any = metadata[column]
+    if persons.isna().any():
+        raise InvalidParameterError(
+            f"`person={column!r}`: the metadata have no person for {persons.isna().idxmax()!r}."
+        )
     return [str(value) for value in persons]
 
 
 def write_median(values: Any, style: str) -> str:
-    """Return the median of the finite values as text.
-
-    >>> write_median([1.0, np.nan, 2.0], ".2f"), write_median([np.nan], ".2f")
-    ('1.50', 'unknown')
-    """
-    numbers = np.asarray(values, float)
-    known = numbers[np.isfinite(numbers)]
-    return format(float(np.median(known)), style) if len(known) else "unknown"
+    """Return the median of the known values as text."""
+    median = pd.Series(values, dtype=float).median()
+    return "unknown" if np.isnan(median) else format(median, style)
 
 
 def tabulate_people(people: People) -> list[dict[str, Any]]:
@@ -257,8 +228,8 @@ def _metadata(metadata: pd.DataFrame | None) -> list[dict[str, Any]]:
     if metadata is None:
         return []
     columns = []
-    for index, name in enumerate(list(metadata.columns)[:MOST_COLUMNS]):
-        values, key, title = metadata[name], f"meta{index}", f"{name}, from the metadata"
+    for index, (name, values) in enumerate(list(metadata.items())[:MOST_COLUMNS]):
+        key, title = f"meta{index}", f"{name}, from the metadata"
         if pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values):
             whole = bool((values.dropna() % 1 == 0).all())
             columns.append(_number(key, str(name), title, values, 0 if whole else 2))
