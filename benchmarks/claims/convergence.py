@@ -19,16 +19,15 @@ def claims() -> Iterator[Claim]:
     if is_quick():
         sizes, seeds = (16, 32), range(2)
     rows = growth.measure_distances(study, sizes, seeds)
-    table = confidence(rows, ["method", "S"], "distance")
-    floor, ours = (growth.mean_distances(table, name) for name in (FLOOR, "PerCDL"))
+    means = growth.mean_distances(rows)[1]
+    floor, ours = means[FLOOR], means["PerCDL"]
     for size in (s for s in sizes if s >= growth.LEAST_SUBJECTS):
         detail = f"{ours[size]:.4f} / {floor[size]:.4f}, {len(seeds)} seeds"
         name = f"S = {size}: distance to the truth / gauge floor"
         yield at_most(name, ours[size] / floor[size], MOST_RATIO, detail)
-    yield between("exponent of the distance in S", growth.slope(table, "PerCDL"), *SLOPES)
+    yield between("exponent of the distance in S", growth.slope(ours), *SLOPES)
     for method in list(MODELS)[1:]:
-        found = growth.mean_distances(table, method)
-        yield beside(method, ", ".join(f"S = {s}: {d:.3f}" for s, d in found.items()))
+        yield beside(method, ", ".join(f"S = {s}: {d:.3f}" for s, d in means[method].items()))
     given = growth.measure_theorem(study, (10, 32, 100), (1, 3, 9), seeds)
     mean = confidence(given, ["S", "p"], "error")
     exponent = loglog_slope((mean["S"] * mean["p"]).tolist(), mean["mean"].tolist())

@@ -169,13 +169,13 @@ def test_paths_are_those_beside_the_file(place, monkeypatch):
 
 
 SERVER_FAULTS = [
-    ('run = "trial"', "", "server.run: Field required"),
+    ('run = "trial"', "", "[server]: run: Field required"),
     ('run = "trial"', 'run = "a/b"', "is not a valid name for a run"),
-    ("wait = 0.0", "waits = 0.0", "server.waits: unknown key"),
-    ("wait = 0.0", 'wait = "long"', "server.wait = 'long': Input should be a valid number"),
+    ("wait = 0.0", "waits = 0.0", "[server]: there is no key 'waits'"),
+    ("wait = 0.0", 'wait = "long"', "[server]: wait = 'long': Input should be a valid number"),
     ("[model]", "[modelx]", "has 'modelx'"),
     ("[sites]", "[sites", "is not a TOML file"),
-    ("n-atoms = 2", "n-atoms = 0", "[model], n-atoms: 0 must be an integer of at least 1"),
+    ("n-atoms = 2", "n-atoms = 0", "[model], n-atoms: '0' must be an integer of at least 1"),
     (
         "n-atoms = 2",
         'n-atoms = "auto"',
@@ -200,10 +200,10 @@ def test_a_server_file_is_checked_before_anything_starts(place, old, new, expect
 
 
 SITE_FAULTS = [
-    ('name = "lyon"', "", "site.name: Field required"),
+    ('name = "lyon"', "", "[site]: name: Field required"),
     ('name = "lyon"', 'name = "paris"', "must hold paris.pub"),
     ('name = "lyon"', 'name = "a b"', "is not a valid name for a site"),
-    ("min-subjects = 2", "min-subject = 2", "site.min-subject: unknown key"),
+    ("min-subjects = 2", "min-subject = 2", "[site]: there is no key 'min-subject'"),
     ("keys/lyon.node", "keys/none.node", "no file"),
     ("keys/lyon.node", "keys/lyon.nodepub", "others"),
     ("keys/lyon.node", "keys/ca.key", "is not a key"),
@@ -373,7 +373,7 @@ def test_a_simulation_needs_sites(walks, tmp_path):
     absent = refused("federate", "simulate", walks, tmp_path / "niec", *READ, *MODEL, *out)
     assert "niec is not a folder" in absent
     twice = refused("federate", "simulate", walks, walks, *READ, *MODEL, *out)
-    assert "has one name twice" in twice
+    assert "two are named alike" in twice
     assert contents(tmp_path) == []
 
 

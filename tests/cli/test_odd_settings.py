@@ -32,7 +32,7 @@ lyon = "lyon.nodepub"
     [
         ("realign = [1]", "realign = [1]: Input should be a valid boolean"),
         ("depth = inf", "'inf' must be an integer"),
-        ("depth = [[1]]", "'[[1]]' must be an integer"),
+        ("depth = [[1]]", "depth = [[1]]: Input should be a valid string"),
         ("x = " + "[" * 5000, "is not a TOML file"),
         (f'atom-length = "{"9" * 400}"', "must be an integer"),
         ('min-gap = "2000000000s"', "must be an integer"),
@@ -52,18 +52,13 @@ def test_a_value_of_another_kind_is_refused(walks, tmp_path, text, words):
         ("[data]\ndata = true", "[data]: data = True: Input should be a valid list"),
         ("[data]\ndata = [true]", "[data]: data = True: Input should be a valid string"),
         ("[data]\nbandpass = [[1], 2]", "[data]: bandpass = [1]: Input should be a valid number"),
-        ("[data]\nbandpass = [1]", "[data]: bandpass = [1]: "),
+        ("[data]\nbandpass = [1]", "[data]: bandpass: Field required"),
         (
             "[data]\nbandpass = ['a', 'b']",
             "[data]: bandpass = 'a': Input should be a valid number",
         ),
         (f"[data]\nsfreq = {10**400}", "Input should be a valid number"),
-        (
-            "[data]\ndata = '~nobody-here/x'",
-            "data '~nobody-here/x' in [data] Could not determine home",
-        ),
-        ('[data]\ndata = "a\\u0000b"', "must be the name of a file"),
-        ("[site.data]", "has a table [site.data]; write [data]"),
+        ("[data]\ndata = '~nobody-here/x'", "Could not determine home"),
         ("x = " + "[" * 5000, "is not a TOML file"),
     ],
 )
@@ -78,14 +73,16 @@ def test_a_file_of_a_site_that_is_odd_is_refused(tmp_path, text, words):
 def test_a_home_of_nobody_is_refused(tmp_path):
     path = tmp_path / "server.toml"
     path.write_text(SERVER.replace('"out"', '"~nobody-here/out"'))
-    with pytest.raises(CommandError, match=r"server\.folder = '~nobody-here/out'"):
+    with pytest.raises(CommandError, match=r"\[server\]: folder = .*nobody-here/out"):
         read_server_file(path)
 
 
 def test_a_typing_error_is_told_with_the_keys_there_are(tmp_path):
     path = tmp_path / "server.toml"
     path.write_text(SERVER.replace("run =", "rum ="))
-    with pytest.raises(CommandError, match=r"server.rum: unknown key. Known: authority,"):
+    with pytest.raises(
+        CommandError, match=r"\[server\]: there is no key 'rum'. Did you mean 'run'"
+    ):
         read_server_file(path)
 
 

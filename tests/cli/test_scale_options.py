@@ -52,11 +52,3 @@ def test_a_scheduler_that_is_not_there_is_told(shards, tmp_path, monkeypatch):
     monkeypatch.setattr(sys.modules["percdl.cli.fit"], "PATIENCE", 0.2)
     options = ("--out", tmp_path / "m", "--dask", "tcp://127.0.0.1:9")
     assert "no scheduler answers" in refused("fit", shards, *MODEL, *options)
-
-
-@pytest.mark.parametrize("address", ["scheduler.json", "tcp://scheduler"])
-def test_what_is_no_file_and_no_address_is_told_at_once(shards, tmp_path, monkeypatch, address):
-    distributed = pytest.importorskip("distributed", reason="needs percdl[distributed]")
-    monkeypatch.setattr(distributed, "Client", None)  # it would wait for twenty seconds
-    message = refused("fit", shards, *MODEL, "--out", tmp_path / "m", "--dask", address)
-    assert f"--dask {address} is neither a scheduler file nor an address" in message

@@ -5,28 +5,19 @@ import pytest
 pytest.importorskip("matplotlib")
 
 import numpy as np
-import pandas as pd
 
 from percdl import make_synthetic
 from percdl.experiments import Study, warps
 from percdl.experiments.known_truth import (
     fig_perso,
     find_params,
-    rebuild,
     score_activations,
     score_atoms,
     score_warps,
-    true_codes,
 )
 from percdl.transforms import TimeWarp
 
 SEEDS = (0, 1)
-
-
-def test_truth_rebuilds_the_recordings():
-    data = make_synthetic(3, random_state=0)
-    rebuilt = rebuild(true_codes(data), data.personal_dictionary, 500)
-    np.testing.assert_allclose(rebuilt, [record.values for record in data.cohort], atol=1e-12)
 
 
 def test_activations_are_found_exactly():
@@ -54,14 +45,6 @@ def test_a_warp_of_the_true_shape_does_better_than_a_poor_one():
     error = rows.set_index("depth")["error"]
     assert error[3] < 0.1 * error[1]
     assert error[3] < 0.1
-
-
-def test_the_spread_of_the_error_is_over_widths():
-    table = pd.DataFrame({"depth": [1, 1, 3, 3], "width": [5, 10, 5, 10], "error": [3, 1, 2, 1.5]})
-    spread = warps.spread_over_widths(table)
-    assert spread["sd"].tolist() == [1, 0.25]
-    assert spread["mean"].tolist() == [2, 1.75]
-    assert warps.draw_sensitivity(table, 1).axes
 
 
 def test_pictures_are_drawn_of_what_was_found():

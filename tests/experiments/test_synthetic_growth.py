@@ -5,12 +5,11 @@ import pytest
 pytest.importorskip("matplotlib")
 
 import numpy as np
-import pandas as pd
 from numpy.testing import assert_allclose
 
 from percdl import make_synthetic
 from percdl.experiments import Study, computation_time, growth
-from percdl.experiments.fits import FLOOR, LOOKS, MODELS, confidence, loglog_slope
+from percdl.experiments.fits import FLOOR, LOOKS, MODELS, loglog_slope
 
 
 @pytest.fixture(scope="module")
@@ -26,23 +25,22 @@ def test_all_methods_are_measured_on_the_same_cohorts(rows):
     assert floor == make_synthetic(4, random_state=0).gauge_floor()
 
 
-def test_a_power_law_is_told_by_its_exponent():
-    sizes = [1, 4, 16, 64, 256]
-    table = pd.DataFrame({"method": "PerCDL", "S": sizes, "mean": 3 / np.sqrt(sizes)})
-    # The point at S = 1 is off the law; it does not count.
-    table.loc[0, "mean"] = 100
-    assert_allclose(growth.slope(table, "PerCDL"), -0.5)
+def test_a_power_law_is_described_by_its_exponent():
+    means = {size: 3 / size**0.5 for size in (1, 4, 16, 64, 256)}
+    means[1] = 100.0  # off the law; too few subjects to count
+    assert_allclose(growth.slope(means), -0.5)
     assert np.isnan(loglog_slope([1], [1]))
 
 
 def test_the_picture_names_every_curve(rows):
-    table = confidence(rows, ["method", "S"], "distance")
+    table, means = growth.mean_distances(rows)
+    assert means.keys() == {*MODELS, FLOOR}
     ax = growth.draw_distances(table, 1).axes[0]
     assert {text.get_text() for text in ax.get_legend().get_texts()} == set(LOOKS)
 
 
 def test_atoms_are_shown_in_the_order_of_the_truth(monkeypatch):
-    monkeypatch.setattr(growth, "fit", lambda method, data: Reversed(data))
+    monkeypatch.setattr(growth.fits, "fit", lambda method, data: Reversed(data))
     atoms = growth.measure_atoms(Study(), (2,), ("PopCDL",))
     truth = make_synthetic(2, 1000, random_state=0).dictionary
     for k, pattern in enumerate(truth[..., 0]):

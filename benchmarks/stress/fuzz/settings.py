@@ -17,6 +17,7 @@ from percdl.cli.data_options import DataOptions
 from percdl.cli.errors import CommandError
 from percdl.cli.federate_config import SitePlan, read_server_file, read_site_file
 from percdl.cli.model_options import ModelOptions
+from percdl.cli.options import types_of
 from percdl.exceptions import PerCDLError
 
 REFUSALS = (CommandError, PerCDLError, typer.BadParameter)
@@ -58,12 +59,12 @@ class Command:
     def case(self, draws: random.Random) -> None:
         """Let a command take its options from a file."""
         content = {**MODEL, "data": DATA, "fit": {"population-rounds": 2}, "suggest": {"seed": 3}}
-        self._file.write_bytes(_written(draws, content, [*ModelOptions.types(), *DATA]))
+        self._file.write_bytes(_written(draws, content, [*types_of(ModelOptions), *DATA]))
         parent = self._command.context_class(self._group, info_name="percdl")
         arguments = ["walks", "--config", str(self._file)]
         with self._command.make_context("fit", arguments, parent=parent) as context:
-            names = [option.name for option in ModelOptions.options() if option.expose_value]
-            options = ModelOptions({name: context.params[name] for name in names})
+            names = types_of(ModelOptions).keys() & context.params.keys()
+            options = ModelOptions(**{name: context.params[name] for name in names})
         _check_model(options)
 
 

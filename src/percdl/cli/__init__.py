@@ -18,12 +18,12 @@ from percdl.cli.federate_simulate import simulate
 from percdl.cli.federate_site import site
 from percdl.cli.fit import fit, suggest
 from percdl.cli.model_commands import events, info, personalize, report
-from percdl.cli.options import Command, as_command
+from percdl.cli.options import add_command
 from percdl.cli.reproduce import reproduce
 
 app = typer.Typer(name="percdl", no_args_is_help=True, pretty_exceptions_enable=False)
 for command in (fit, report, personalize, events, suggest, info, datasets, demo, reproduce):
-    app.command(cls=Command)(as_command(command))
+    add_command(app, command)
 
 federate = typer.Typer(
     name="federate",
@@ -31,7 +31,7 @@ federate = typer.Typer(
     help="Learn one model from several sites without moving their recordings.",
 )
 for command in (server, site, simulate, keys):
-    federate.command(cls=Command)(as_command(command))
+    add_command(federate, command)
 app.add_typer(federate)
 
 

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from percdl.cli.errors import fail
-from percdl.cli.options import OneOrMore, types_of, use_config
+from percdl.cli.options import OneOrMore, optional, types_of, use_config
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from percdl.signals import AnyCohort, Cohort
 
-_FILES, _TEXT, _PROCESS = "Recordings", "Text files", "Processing, in this order"
+_TEXT, _PROCESS = {"panel": "Text files"}, {"panel": "Processing, in this order"}
 # The options that the reader of each format takes.
 _OF_TABLES = ("channels", "sfreq", "time", "subject", "units")
 _OF_TEXT = ("delimiter", "decimal", "encoding", "skip_lines", "header")
@@ -33,8 +33,8 @@ _SHARDS = "shards"
 _PROCESSING = ("resample", "bandpass", "zscore", "zscore_jointly")
 
 
-def _option(help: str, *names: str, panel: str = _FILES, **more: Any) -> Any:
-    return typer.Option(*names, help=help, rich_help_panel=panel, show_default=False, **more)
+def _option(help: str, *names: str, panel: str = "Recordings", **more: Any) -> Any:
+    return optional(help, *names, rich_help_panel=panel, **more)
 
 
 def _from_config(context: Any, path: Path | None) -> Path | None:
@@ -89,56 +89,41 @@ class DataOptions:
     input_format: Annotated[
         str | None, _option(f"{', '.join(_READERS)}. (default: from the file names)")
     ] = None
-    delimiter: Annotated[str | None, _option("Cell separator. (default: comma)", panel=_TEXT)] = (
-        None
-    )
-    decimal: Annotated[str | None, _option("Decimal sign. (default: point)", panel=_TEXT)] = None
-    encoding: Annotated[str | None, _option("Text encoding. (default: UTF-8)", panel=_TEXT)] = None
+    delimiter: Annotated[str | None, _option("Cell separator. (default: comma)", **_TEXT)] = None
+    decimal: Annotated[str | None, _option("Decimal sign. (default: point)", **_TEXT)] = None
+    encoding: Annotated[str | None, _option("Text encoding. (default: UTF-8)", **_TEXT)] = None
     skip_lines: Annotated[
-        int | None, _option("Number of lines before the header.", panel=_TEXT, min=0)
+        int | None, _option("Number of lines before the header.", min=0, **_TEXT)
     ] = None
     header: Annotated[
         bool | None,
-        _option(
-            "Whether the first line names the columns. Otherwise they are 0, 1, ...",
-            "--header/--no-header",
-            panel=_TEXT,
-        ),
+        _option("Whether the first line names the columns, else 0, 1, ... do.", **_TEXT),
     ] = None
     resample: Annotated[
-        float | None, _option("1. Resample to this many samples per second.", panel=_PROCESS)
+        float | None, _option("1. Resample to this many samples per second.", **_PROCESS)
     ] = None
     bandpass: Annotated[
         tuple[float, float] | None,
         _option(
             "2. Keep frequencies from LOW to HIGH Hz. 0 or inf leaves that side open.",
-            panel=_PROCESS,
             metavar="LOW HIGH",
+            **_PROCESS,
         ),
     ] = None
     zscore: Annotated[
         bool | None,
-        _option(
-            "3. Scale each channel to mean 0 and standard deviation 1.",
-            "--zscore",
-            panel=_PROCESS,
-        ),
+        _option("3. Scale each channel to mean 0 and sd 1.", "--zscore", **_PROCESS),
     ] = None
     zscore_jointly: Annotated[
         bool | None,
-        _option(
-            "3. Or scale all channels of a recording together.",
-            "--zscore-jointly",
-            panel=_PROCESS,
-        ),
+        _option("3. Or scale all channels together.", "--zscore-jointly", **_PROCESS),
     ] = None
     config: Annotated[
         Path | None,
-        typer.Option(
-            help="TOML file of options. Options on the command line take precedence.",
+        optional(
+            "TOML file of options. Options on the command line take precedence.",
             is_eager=True,
             callback=_from_config,
-            show_default=False,
         ),
     ] = None
 
@@ -172,28 +157,36 @@ def read_cohort(options: DataOptions, settings: Mapping[str, Any] | None = None)
     given = {name: getattr(options, name) for name in (*_READERS[format], "group")}
     if metadata is not None:
         given |= {"metadata": metadata, "metadata_subject": options.metadata_subject}
-    for name in ("channels", "units"):
-        if given.get(name) is not None:
-            given[name] = _split_names(given[name])
     given = {name: value for name, value in given.items() if value is not None}
+    for name in given.keys() & {"channels", "units"}:
+        names = [given[name]] if isinstance(given[name], str) else given[name]
+        listed = [part.strip() for text in names for part in text.split(",")]
+        given[name] = listed[0] if len(listed) == 1 else listed
     return _process(getattr(Cohort, f"from_{format}")(files, **given), options)
 
 
 def read_any_cohort(options: DataOptions) -> AnyCohort:
     """Open a folder of shards, which stays on disk, or read recordings as `read_cohort` does."""
     from percdl.signals import ShardedCohort
+
+    folder = _shards(options)
+    if folder is None:
+        return read_cohort(options)
+    for name, value in vars(options).items():
+        if name not in ("data", "config") and value is not None:
+            fail(
+                f"{_flag(name)} does not apply to {folder}, a folder of shards. Choose channels, "
+                "groups and processing before `write_shards`."
+            )
+    return ShardedCohort.open(folder)
+
+
+def _shards(options: DataOptions) -> Path | None:
+    """Return DATA if it is a folder of shards."""
     from percdl.signals.shards import INDEX
 
-    named = options.data or []
-    if len(named) != 1 or not (Path(named[0]).expanduser() / INDEX).is_file():
-        return read_cohort(options)
-    for field in fields(options):
-        if field.name not in ("data", "config") and getattr(options, field.name) is not None:
-            fail(
-                f"{_flag(field.name)} does not apply to {named[0]}, a folder of shards. Choose "
-                "channels, groups and processing before `write_shards`."
-            )
-    return ShardedCohort.open(named[0])
+    folders = [Path(name).expanduser() for name in options.data or []]
+    return folders[0] if len(folders) == 1 and (folders[0] / INDEX).is_file() else None
 
 
 def read_metadata(options: DataOptions, cohort: Cohort) -> pd.DataFrame | None:
@@ -218,33 +211,30 @@ def protect_recordings(options: DataOptions, results: Mapping[str, Path | None])
 def _find(options: DataOptions) -> tuple[str, list[Path], Path | None]:
     """Return the format, the files and the table of metadata."""
     from percdl.signals.from_files import FORMATS, find_files, find_recordings, participants_table
-    from percdl.signals.shards import INDEX
 
     if not options.data:
         fail("no recordings were given. Pass a folder, files or patterns as DATA.")
     format, table = options.input_format, options.metadata
     if format not in (None, *FORMATS):
         fail(f"--input-format {format} must be one of {', '.join(FORMATS)}.")
-    if len(options.data) == 1 and (Path(options.data[0]).expanduser() / INDEX).is_file():
-        return _SHARDS, sorted(Path(options.data[0]).expanduser().iterdir()), None
+    if (folder := _shards(options)) is not None:
+        return _SHARDS, sorted(folder.iterdir()), None
     if len(options.data) == 1 and Path(options.data[0]).expanduser().is_dir():
         table = table or participants_table(options.data[0])
         return *find_recordings(options.data[0], format, table), table
-    files = find_files(options.data, tuple(end for ends in FORMATS.values() for end in ends))
+    of_suffix = {suffix: name for name, suffixes in FORMATS.items() for suffix in suffixes}
+    files = find_files(options.data, tuple(of_suffix))
     if table is not None and table.is_file():
         files = [file for file in files if not file.samefile(table)]
-    return format or _common_format(files, FORMATS), files, table
-
-
-def _common_format(files: list[Path], formats: Mapping[str, tuple[str, ...]]) -> str:
-    of_suffix = {suffix: name for name, suffixes in formats.items() for suffix in suffixes}
+    if format is not None:
+        return format, files, table
     found = {of_suffix.get(file.suffix.lower()): file for file in reversed(files)}
     if None in found:
         fail(f"the format of {found[None]} is unknown. State it with --input-format.")
     if len(found) > 1:
         listed = ", ".join(f"{name} ({file.name})" for name, file in found.items())
         fail(f"the files have several formats: {listed}. Pass files of one format.")
-    return str(next(iter(found)))
+    return str(next(iter(found))), files, table
 
 
 def _refuse_useless(options: DataOptions, format: str) -> None:
@@ -260,12 +250,6 @@ def _refuse_useless(options: DataOptions, format: str) -> None:
 
 def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
-
-
-def _split_names(names: str | list[str]) -> str | list[str]:
-    parts = [names] if isinstance(names, str) else names
-    listed = [name.strip() for part in parts for name in part.split(",")]
-    return listed[0] if len(listed) == 1 else listed
 
 
 def _process(cohort: Cohort, options: DataOptions) -> Cohort:

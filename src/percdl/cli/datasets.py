@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, Any
 
 import typer
 
 from percdl.cli.errors import fail
+from percdl.cli.options import optional
 from percdl.cli.output import Output
-
-if TYPE_CHECKING:
-    from percdl.datasets.downloads import Source
-
-
-class _Dataset(NamedTuple):
-    """A public dataset: its source and the functions that find and load it."""
-
-    source: Source
-    find: Callable[..., Path]
-    loader: str
 
 
 def datasets(
@@ -29,9 +18,7 @@ def datasets(
     download: Annotated[
         str | None, typer.Option(help="Download gait or ptbxl, if it is not there yet.")
     ] = None,
-    data_home: Annotated[
-        Path | None, typer.Option(help="Folder to search and download to.", show_default=False)
-    ] = None,
+    data_home: Annotated[Path | None, optional("Folder to search and download to.")] = None,
 ) -> None:
     """List the public datasets, their location on this computer and their licences.
 
@@ -39,43 +26,34 @@ def datasets(
 
     The folder in PERCDL_DATA is searched first, then the user's cache folder.
     """
-    known = _known()
+    from percdl.datasets import find_gait, find_ptbxl, gait, ptbxl
+
+    known = {"gait": (gait.SOURCE, find_gait), "ptbxl": (ptbxl.SOURCE, find_ptbxl)}
     if download is not None and download not in known:
         fail(f"--download {download} must be one of {', '.join(known)}.")
     if download is not None:
         with output.showing_warnings():
-            folder = known[download].find(data_home, download=True)
+            folder = known[download][1](data_home, download=True)
         output.event("done", dataset=download, folder=folder)
         output.say(f"{download}: {folder}")
         return
-    for name, (source, _, loader) in known.items():
-        folder = _locate(known[name], data_home)
-        output.event(
-            "dataset", name=name, title=source.name, folder=folder, size=source.size,
-            licence=source.licence, citation=source.citation,
-        )  # fmt: skip
+    for name, (source, find) in known.items():
+        folder = _locate(find, data_home)
+        about = {"size": source.size, "licence": source.licence, "citation": source.citation}
+        output.event("dataset", name=name, title=source.name, folder=folder, **about)
         where = folder or f"not on this computer; percdl datasets --download {name}"
         output.say(
             f"{name}: {source.name}, {source.size}, {source.licence}\n  folder: {where}\n"
-            f"  Python: {loader}\n  cite:   {source.citation}"
+            f"  Python: percdl.load_{name}()\n  cite:   {source.citation}"
         )
 
 
-def _known() -> dict[str, _Dataset]:
-    from percdl.datasets import find_gait, find_ptbxl, gait, ptbxl
-
-    return {
-        "gait": _Dataset(gait.SOURCE, find_gait, "percdl.load_gait()"),
-        "ptbxl": _Dataset(ptbxl.SOURCE, find_ptbxl, "percdl.load_ptbxl()"),
-    }
-
-
-def _locate(dataset: _Dataset, data_home: Path | None) -> Path | None:
+def _locate(find: Any, data_home: Path | None) -> Path | None:
     from percdl.datasets.downloads import ENVIRONMENT_VARIABLE
     from percdl.exceptions import DatasetError
 
     try:
-        return dataset.find(data_home, download=False)
+        return find(data_home, download=False)
     except DatasetError:
         named = data_home or os.environ.get(ENVIRONMENT_VARIABLE)
         if named and not Path(named).expanduser().is_dir():

@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from percdl.cli.errors import fail, prepare_folder, require_packages
-from percdl.cli.options import Seed
+from percdl.cli.errors import prepare_folder, require_packages, writing
+from percdl.cli.options import OpenPage, Seed
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
     from percdl.datasets import SyntheticCohort
     from percdl.report.demo import Comparison, Outcome
 
 N_TIMES, DEPTH, WIDTH, PENALTY = 500, 3, 10, 1e-2
+HEADINGS = ("distance to the\ntrue atoms", "squared\nrelative error", "onsets within\none sample")
 
 
 def demo(
@@ -27,9 +25,7 @@ def demo(
     ),
     subjects: Annotated[int, typer.Option(min=2, help="Number of subjects.")] = 64,
     seed: Seed = 0,
-    open_page: Annotated[
-        bool, typer.Option("--open/--no-open", help="Open the page in a browser.")
-    ] = False,
+    open_page: OpenPage = False,
 ) -> None:
     """Fit PopCDL, IndCDL and PerCDL to a synthetic cohort and compare them with the true atoms.
 
@@ -40,22 +36,27 @@ def demo(
 
     prepare_folder(out, "--out")
     require_packages(("matplotlib", "jinja2"), "plot", "the demo draws pictures")
-    console = Console()
+    from percdl.report.demo import render_page
+
+    console = Console(highlight=False)
     comparison = _compare(subjects, seed, console)
-    page = _write(comparison, out)
-    console.print(_table(comparison))
+    page = out / "index.html"
+    with writing(out, "--out"):
+        for outcome in comparison.outcomes:
+            (out / f"{outcome.name.lower()}.png").write_bytes(outcome.picture)
+        page.write_text(render_page(comparison), encoding="utf-8")
+    _print_table(comparison, console)
     best = comparison.outcomes[-1]
     console.print(
         f"{best.name}: distance {best.distance:.3f} (gauge floor {comparison.gauge_floor:.3f}), "
-        f"squared relative error {best.error:.1e}, {best.onsets:.1%} of the onsets found.",
-        highlight=False,
+        f"squared relative error {best.error:.1e}, {best.onsets:.1%} of the onsets found."
     )
-    console.print(f"Page: {page}", highlight=False, soft_wrap=True)
+    console.print(f"Page: {page}", soft_wrap=True)
     if open_page:
         typer.launch(page.resolve().as_uri())
 
 
-def _compare(n_subjects: int, seed: int, console: Console) -> Comparison:
+def _compare(n_subjects: int, seed: int, console: Any) -> Comparison:
     """Make the cohort, fit the three models and score them."""
     from percdl.datasets import make_synthetic
     from percdl.estimators import IndCDL, PerCDL, PopCDL
@@ -64,21 +65,13 @@ def _compare(n_subjects: int, seed: int, console: Console) -> Comparison:
 
     data = make_synthetic(n_subjects, N_TIMES, depth=DEPTH, width=WIDTH, random_state=seed)
     start = data.personal_dictionary[0]
-    common = {
-        "n_atoms": len(start),
-        "atom_length": start.shape[1],
-        "penalty": PENALTY,
-        "init": start,
-        "random_state": seed,
-    }
-    models = [
-        PopCDL(**common),
-        IndCDL(**common),
-        PerCDL(transformation=TimeWarp(DEPTH, WIDTH), **common),
-    ]
+    common = {"penalty": PENALTY, "init": start, "random_state": seed, "progress": False}
     outcomes = []
-    for model in models:
-        with console.status(f"Fitting {type(model).__name__} to {n_subjects} subjects"):
+    for kind in (PopCDL, IndCDL, PerCDL):
+        model = kind(*start.shape[:2], **common)
+        if kind is PerCDL:
+            model.set_params(transformation=TimeWarp(DEPTH, WIDTH))
+        with console.status(f"Fitting {kind.__name__} to {n_subjects} subjects"):
             outcomes.append(_measure(model, data))
     return Comparison(
         n_subjects=n_subjects,
@@ -96,7 +89,6 @@ def _measure(model: Any, data: SyntheticCohort) -> Outcome:
     from percdl.datasets import onset_accuracy
     from percdl.report.demo import Outcome, draw_model
 
-    model.set_params(progress=False)
     started = time.perf_counter()
     model.fit(data.cohort)
     seconds = time.perf_counter() - started
@@ -111,21 +103,7 @@ def _measure(model: Any, data: SyntheticCohort) -> Outcome:
     )
 
 
-def _write(comparison: Comparison, out: Path) -> Path:
-    """Write one picture per model and a page with all; return the path of the page."""
-    from percdl.report.demo import render_page
-
-    page = out / "index.html"
-    try:
-        for outcome in comparison.outcomes:
-            (out / f"{outcome.name.lower()}.png").write_bytes(outcome.picture)
-        page.write_text(render_page(comparison), encoding="utf-8")
-    except OSError as error:
-        fail(f"cannot write to {out} ({error.strerror}). Choose another folder with --out.")
-    return page
-
-
-def _table(comparison: Comparison) -> Table:
+def _print_table(comparison: Comparison, console: Any) -> None:
     from rich.table import Table
 
     table = Table(
@@ -135,11 +113,10 @@ def _table(comparison: Comparison) -> Table:
         "remains with the true warps. The first run includes compilation time.",
     )
     table.add_column("")
-    for heading in ("distance to the\ntrue atoms", "squared\nrelative error",
-                    "onsets within\none sample", "seconds"):  # fmt: skip
+    for heading in (*HEADINGS, "seconds"):
         table.add_column(heading, justify="right")
-    table.add_row("start", f"{comparison.start_distance:.3f}", "", "", "")
+    table.add_row("start", f"{comparison.start_distance:.3f}")
     for outcome in comparison.outcomes:
         table.add_row(*outcome.cells())
-    table.add_row("gauge floor", f"{comparison.gauge_floor:.3f}", "", "", "")
-    return table
+    table.add_row("gauge floor", f"{comparison.gauge_floor:.3f}")
+    console.print(table)

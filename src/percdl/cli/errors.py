@@ -6,6 +6,7 @@ Exit codes: 0 success, 1 internal error, 2 wrong options, unreadable files or no
 
 from __future__ import annotations
 
+import json
 import signal
 import tempfile
 import threading
@@ -56,18 +57,13 @@ def _describe(error: Exception) -> tuple[str, int]:
         return f"{error.filename}: {error.strerror}.", REFUSED
     if isinstance(error, (CommandError, PerCDLError, OSError)):
         return str(error), REFUSED
-    return (
-        f"internal error: {type(error).__name__}: {error}. Please report it, with the traceback "
-        "that --debug shows.",
-        INTERNAL,
-    )
+    how = "Please report it, with the traceback that --debug shows."
+    return f"internal error: {type(error).__name__}: {error}. {how}", INTERNAL
 
 
 def _exit(message: str, code: int, as_json: bool) -> NoReturn:
     stopped = code == INTERRUPTED
     if as_json:
-        import json
-
         event = "interrupted" if stopped else "error"
         typer.echo(json.dumps({"event": event, "message": message, "code": code}))
     typer.secho(message if stopped else f"Error: {message}", err=True, fg="red")

@@ -6,44 +6,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    InstanceOf,
-    TypeAdapter,
-    ValidationError,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, InstanceOf
 
 from percdl.cli.data_options import DataOptions
 from percdl.cli.errors import fail
 from percdl.cli.model_options import ModelOptions
-from percdl.cli.options import check_table, read_toml, types_of
+from percdl.cli.options import check_table, read_toml, types_of, validate
 
 
-def _beside(value: Any, info: Any) -> Any:
+def _beside(path: Path, info: Any) -> Path:
     """Return a path relative to the folder of the file that names it."""
-    if not isinstance(value, str) or "\x00" in value:
-        raise ValueError("must be the name of a file")
     try:
-        return Path(info.context or ".") / Path(value).expanduser()
+        return info.context / path.expanduser()
     except RuntimeError as error:  # the home of an unknown user
         raise ValueError(str(error)) from error
-
-
-def _resolve(name: str, folder: Path) -> Path:
-    try:
-        return TypeAdapter(Beside).validate_python(name, context=folder)
-    except ValidationError as error:
-        fail(f"data {name!r} in [data] {error.errors()[0]['msg'].removeprefix('Value error, ')}.")
 
 
 def _dashed(name: str) -> str:
     return name.replace("_", "-")
 
 
-Beside = Annotated[Path, BeforeValidator(_beside)]
+Beside = Annotated[Path, Field(strict=False), AfterValidator(_beside)]
 Seconds = Annotated[float, Field(ge=0)]
 Port = Annotated[int, Field(ge=0, le=65535)]
 
@@ -107,20 +90,18 @@ def read_server_file(path: Path) -> ServerPlan:
     content = _read(path, {"server", "sites", "model"})
     model = ModelOptions.from_table(content.get("model", {}), f"{path} [model]")
     more = {"sites": content.get("sites", {}), "model": model}
-    return _parse(ServerPlan, _extended(content, "server", more, path), path, "server")
+    return _parse(ServerPlan, content.get("server", {}) | more, path, "server")
 
 
 def read_site_file(path: Path) -> SitePlan:
     """Read the file of a site; exits with a message where it is not valid."""
     content = _read(path, {"site", "data"})
     table = check_table(content.get("data", {}), types_of(DataOptions), f"{path} [data]")
-    data = DataOptions(**table)
-    data = replace(
-        data,
-        data=[str(_resolve(name, path.parent)) for name in data.data or []],
-        metadata=None if data.metadata is None else _resolve(str(data.metadata), path.parent),
-    )
-    return _parse(SitePlan, _extended(content, "site", {"data": data}, path), path, "site")
+    given = {"data": table.get("data") or [], "metadata": [table.get("metadata")]}
+    files = validate(dict[str, list[Beside | None]], given, f"{path} [data]", (), path.parent)
+    names = list(map(str, files["data"]))
+    data = replace(DataOptions(**table), data=names, metadata=files["metadata"][0])
+    return _parse(SitePlan, content.get("site", {}) | {"data": data}, path, "site")
 
 
 def _read(path: Path, tables: set[str]) -> dict[str, Any]:
@@ -131,31 +112,6 @@ def _read(path: Path, tables: set[str]) -> dict[str, Any]:
     return content
 
 
-def _extended(
-    content: dict[str, Any], name: str, more: dict[str, Any], path: Path
-) -> dict[str, Any]:
-    """Return a table with tables beside it, which must not be inside it too."""
-    table = content.get(name, {})
-    for key in more.keys() & table.keys():
-        fail(f"{path} has a table [{name}.{key}]; write [{key}].")
-    return table | more
-
-
-def _parse(model: type[BaseModel], table: dict[str, Any], path: Path, where: str) -> Any:
+def _parse(model: type[BaseModel], table: dict[str, Any], path: Path, name: str) -> Any:
     """Return a table as a model; paths in it are relative to the file."""
-    try:
-        return model.model_validate(table, context=path.parent)
-    except ValidationError as error:
-        # A misspelled key is both unknown and missing: report the first.
-        errors = error.errors(include_url=False)
-        first = min(errors, key=lambda one: one["type"] != "extra_forbidden")
-        place = ".".join(map(str, filter(None, (where, *first["loc"]))))
-        if first["type"] == "extra_forbidden":
-            fail(f"{path}, {place}: unknown key. Known: {', '.join(sorted(_keys(model)))}.")
-        given = "" if first["type"] == "missing" else f" = {repr(first['input'])[:60]}"
-        why = first["msg"].removeprefix("Value error, ").rstrip(".")
-        fail(f"{path}, {place}{given}: {why}.")
-
-
-def _keys(model: type[BaseModel]) -> list[str]:
-    return [_dashed(name) for name in model.model_fields]
+    return validate(model, table, f"{path} [{name}]", model.model_fields, path.parent)

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from percdl.cli.errors import fail, prepare_folder, require_packages, writing
+from percdl.cli.options import optional
 from percdl.cli.output import Output
 
 
 def keys(
     output: Output,
     site: Annotated[
-        str | None,
-        typer.Argument(metavar="SITE", help="Name of the site.", show_default=False),
+        str | None, typer.Argument(metavar="SITE", help="Name of the site.", show_default=False)
     ] = None,
     authority: Annotated[
         bool, typer.Option("--ca", help="Make a certificate authority, for a pilot.")
     ] = False,
     server: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Make a certificate for a server of this name or address (again for more).",
-            show_default=False,
-        ),
+        optional("Make a certificate for a server of this name or address (again for more)."),
     ] = None,
     folder: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("keys"),
 ) -> None:
@@ -48,18 +43,25 @@ def keys(
     if site is None and not authority and not server:
         fail("nothing to make. Pass a SITE, --ca or --server HOST.")
     prepare_folder(folder, "--folder")
-    made = _names(site, authority, bool(server))
+    made = [] if site is None else [f"{site}.{end}" for end in ("key", "pub", "node", "nodepub")]
+    made += ["ca.key", "ca.crt"] if authority else []
+    made += ["server.key", "server.crt"] if server else []
     refuse_existing(*(folder / name for name in made))
     if server and not authority and not (folder / "ca.key").is_file():
         fail(f"there is no ca.key in {folder} to sign for a server. Make one with --ca.")
-    with writing(folder, "--folder"), _all_or_none([folder / name for name in made]):
-        if site is not None:
-            Identity.generate(site).write(folder)
-            certs.make_node_key(site, folder)
-        if authority:
-            certs.make_authority(folder)
-        if server:
-            certs.make_server_certificate(server, folder)
+    with writing(folder, "--folder"):
+        try:
+            if site is not None:
+                Identity.generate(site).write(folder)
+                certs.make_node_key(site, folder)
+            if authority:
+                certs.make_authority(folder)
+            if server:
+                certs.make_server_certificate(server, folder)
+        except BaseException:  # all files or none
+            for name in made:
+                (folder / name).unlink(missing_ok=True)
+            raise
     if site is not None:
         output.say(
             f"To the server's administrator: {folder / f'{site}.nodepub'}\n"
@@ -69,20 +71,3 @@ def keys(
         output.say(f"To every site: {folder / 'ca.crt'}")
     output.event("done", folder=folder, files=made)
     output.say(f"Written to {folder}: {', '.join(made)}")
-
-
-@contextmanager
-def _all_or_none(paths: list[Path]) -> Iterator[None]:
-    """Delete the files of the block if it raises."""
-    try:
-        yield
-    except BaseException:
-        for path in paths:
-            path.unlink(missing_ok=True)
-        raise
-
-
-def _names(site: str | None, authority: bool, server: bool) -> list[str]:
-    names = [] if site is None else [f"{site}.{end}" for end in ("key", "pub", "node", "nodepub")]
-    names += ["ca.key", "ca.crt"] if authority else []
-    return [*names, *(["server.key", "server.crt"] if server else [])]

@@ -17,12 +17,11 @@ from percdl.cli.errors import (
     fail,
     prepare_folder,
     require_packages,
-    stopping_between_rounds,
     terminating_like_ctrl_c,
     writing,
 )
 from percdl.cli.model_options import read_dictionary
-from percdl.cli.output import Output
+from percdl.cli.output import Output, interruptible
 from percdl.exceptions import PerCDLError
 
 if TYPE_CHECKING:
@@ -40,10 +39,7 @@ def server(
         bool, typer.Option("--resume", help="Continue a run that was interrupted.")
     ] = False,
     terms: Annotated[
-        bool,
-        typer.Option(
-            "--terms", help="Print the terms that sites are asked to agree to, and exit."
-        ),
+        bool, typer.Option("--terms", help="Print the terms for sites to agree to, and exit.")
     ] = False,
 ) -> None:
     """Coordinate a federation: wait for its sites, fit the model over them, write it.
@@ -65,17 +61,23 @@ def server(
     except PerCDLError as error:
         fail(f"{config} is not possible in a federation: {error}")
     if terms:
-        _tell_terms(federation, output)
+        agreement = federation.propose_terms()
+        output.event("terms", terms=agreement.to_json(), checksum=agreement.digest)
+        output.say(json.dumps(agreement.to_json(), indent=2))
+        output.say(f"Checksum, for `agreement` in the files of sites: {agreement.digest}")
         return
     keys = _read_files(plan)
     place = _prepare(plan, resume)
+    again = f"percdl federate server {shlex.quote(str(config))} --resume"
     with output.showing_warnings(), _connected(plan, keys, output) as wire:
         _gather(wire, plan, output)
-        _fit(federation, wire, plan, output, place / CHECKPOINT if resume else None, config)
+        _fit(federation, wire, plan, output, place / CHECKPOINT if resume else None, again)
     with writing(place / MODEL, "folder in [server]"):
         federation.model_.save(place / MODEL)
     (place / CHECKPOINT).unlink(missing_ok=True)
-    _conclude(federation, place, output)
+    conclude(federation, place, output)
+    if str(federation.model_.stop_reason_).startswith("Every activation is zero"):
+        raise typer.Exit(NOTHING_FOUND)
 
 
 def make_federation(plan: ServerPlan) -> FederatedPerCDL:
@@ -103,13 +105,6 @@ def make_federation(plan: ServerPlan) -> FederatedPerCDL:
     )
     federation.propose_terms()
     return federation
-
-
-def _tell_terms(federation: FederatedPerCDL, output: Output) -> None:
-    agreement = federation.propose_terms()
-    output.event("terms", terms=agreement.to_json(), checksum=agreement.digest)
-    output.say(json.dumps(agreement.to_json(), indent=2))
-    output.say(f"Checksum, for `agreement` in the files of sites: {agreement.digest}")
 
 
 def _read_files(plan: ServerPlan) -> dict[str, bytes]:
@@ -185,51 +180,23 @@ def _fit(
     plan: ServerPlan,
     output: Output,
     resume: Path | None,
-    config: Path,
+    again: str,
 ) -> None:
     """Fit over the sites; an interruption says how to continue."""
     from percdl.estimators.fitting import rounds_per_run
 
     n_rounds = rounds_per_run(plan.model.build())
     output.event("start", command="federate server", run=plan.run, rounds=n_rounds)
-    with output.rounds(n_rounds) as tell, stopping_between_rounds(output.warn) as check:
-
-        def report(phase: str, index: int, objective: float) -> None:
-            tell(phase, index, objective)
-            check()
-
-        try:
-            federation.fit_over(
-                wire, run=None if resume else plan.run, resume=resume, report=report
-            )
-        except KeyboardInterrupt as stop:
-            again = f"percdl federate server {shlex.quote(str(config))} --resume"
-            raise KeyboardInterrupt(f"Stopped. Continue with:\n{again}") from stop
+    with interruptible(output, n_rounds, lambda: f"Stopped. Continue with:\n{again}") as report:
+        run = None if resume else plan.run
+        federation.fit_over(wire, run=run, resume=resume, report=report)
 
 
-def _conclude(federation: FederatedPerCDL, place: Path, output: Output) -> None:
-    for line in describe(federation):
-        output.say(line)
+def conclude(federation: FederatedPerCDL, place: Path, output: Output) -> None:
+    """Print a table of the sites: requests answered and missed, bytes sent and received."""
     model: Any = federation.model_
-    output.event(
-        "done",
-        out=place / MODEL,
-        audit=place / AUDIT,
-        sites=federation.sites_,
-        secure=federation.secure_,
-        objective=model.objective_,
-        stop_reason=model.stop_reason_,
-        summary=summarize(federation),
-    )
-    output.say(f"Model: {place / MODEL}\nLog: {place / AUDIT}")
-    if model.stop_reason_.startswith("Every activation is zero"):
-        raise typer.Exit(NOTHING_FOUND)
-
-
-def summarize(federation: FederatedPerCDL) -> list[dict[str, Any]]:
-    """Return a dict per site: requests answered and missed, bytes sent and received."""
     lines = federation.audit_.to_dict("records")
-    return [
+    rows = [
         {
             "site": site,
             "answered": sum(site in line["bytes_up"] for line in lines),
@@ -239,18 +206,23 @@ def summarize(federation: FederatedPerCDL) -> list[dict[str, Any]]:
         }
         for site in federation.sites_
     ]
-
-
-def describe(federation: FederatedPerCDL) -> list[str]:
-    """Return the summary of a federated fit as lines of a table."""
-    rows = summarize(federation)
     width = max(len(row["site"]) for row in rows)
-    head = f"{'site':<{width}}  answered  dropped  sent by it  sent to it (bytes)"
-    body = [
-        f"{row['site']:<{width}}  {row['answered']:>8}  {row['dropped']:>7}  "
-        f"{row['bytes_up']:>10}  {row['bytes_down']:>10}"
-        for row in rows
-    ]
+    output.say(f"{'site':<{width}}  answered  dropped  sent by it  sent to it (bytes)")
+    for row in rows:
+        output.say(
+            f"{row['site']:<{width}}  {row['answered']:>8}  {row['dropped']:>7}  "
+            f"{row['bytes_up']:>10}  {row['bytes_down']:>10}"
+        )
     masked = "masked sums" if federation.secure_ else "plain sums"
-    end = f"Objective {federation.model_.objective_:.6g}, {masked}, {len(rows)} sites."
-    return [head, *body, end]
+    output.say(f"Objective {model.objective_:.6g}, {masked}, {len(rows)} sites.")
+    output.event(
+        "done",
+        out=place / MODEL,
+        audit=place / AUDIT,
+        sites=federation.sites_,
+        secure=federation.secure_,
+        objective=model.objective_,
+        stop_reason=model.stop_reason_,
+        summary=rows,
+    )
+    output.say(f"Model: {place / MODEL}\nLog: {place / AUDIT}")

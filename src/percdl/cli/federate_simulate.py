@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from percdl.cli.data_options import DataOptions, read_cohort
 from percdl.cli.errors import fail, prepare_folder, require_packages, writing
-from percdl.cli.federate_server import AUDIT, MODEL, describe, summarize
+from percdl.cli.federate_server import AUDIT, MODEL, conclude
 from percdl.cli.model_options import ModelOptions
+from percdl.cli.options import optional
 from percdl.cli.output import Output
 
 if TYPE_CHECKING:
@@ -24,19 +25,13 @@ def simulate(
     output: Output,
     by: Annotated[
         str | None,
-        typer.Option(
-            help="Column of groups, of --metadata if given; each group is a site. "
-            "(default: each folder of DATA is one)",
-            show_default=False,
+        optional(
+            "Column of groups, of --metadata if given; each group is a site. "
+            "(default: each folder of DATA is one)"
         ),
     ] = None,
     secure: Annotated[
-        bool | None,
-        typer.Option(
-            "--secure/--plain",
-            help="Mask the sums. (default: from three sites)",
-            show_default=False,
-        ),
+        bool | None, optional("Mask the sums. (default: from three sites)", "--secure/--plain")
     ] = None,
     min_sites: Annotated[int, typer.Option(help="Smallest number of sites in a sum.", min=2)] = 2,
     min_subjects: Annotated[
@@ -56,7 +51,7 @@ def simulate(
     from percdl.federated.estimator import FederatedPerCDL
 
     with output.showing_warnings():
-        sites = _split(source, by)
+        sites = _read_folders(source) if by is None else _read_groups(source, by)
         for name, cohort in sites.items():
             output.say(f"{name}: {cohort!r}")
         prepare_folder(out, "--out")
@@ -73,41 +68,30 @@ def simulate(
         federation.fit(sites, folder=out / "sites")
     with writing(out / MODEL, "--out"):
         federation.model_.save(out / MODEL)
-    for line in describe(federation):
-        output.say(line)
-    model: Any = federation.model_
-    output.event(
-        "done", out=out / MODEL, secure=federation.secure_, objective=model.objective_,
-        summary=summarize(federation),
-    )  # fmt: skip
-    output.say(f"Model: {out / MODEL}\nLog: {out / AUDIT}\nResults of each site: {out / 'sites'}")
+    conclude(federation, out, output)
+    output.say(f"Results of each site: {out / 'sites'}")
 
 
-def _split(source: DataOptions, by: str | None) -> dict[str, Cohort]:
-    """Return the recordings by site."""
-    if by is not None:
-        cohort = read_cohort(replace(source, group=by))
-        if set(cohort.groups) == {None} and source.metadata is None:
-            fail(
-                f"--by {by} names a column of the table of subjects, and none is given. Pass it "
-                "with --metadata."
-            )
-        if None in cohort.groups:
-            who = cohort.subjects[cohort.groups.index(None)]
-            fail(f"--by {by} has no value for {who!r}, which would be at no site.")
-        return {name: cohort.select(group=name) for name in sorted(set(map(str, cohort.groups)))}
-    folders = [Path(name) for name in source.data or []]
-    for folder in folders:
-        if not folder.is_dir():
-            fail(f"{folder} is not a folder. Without --by, each site is a folder.")
-    if len(folders) < 2:
+def _read_groups(source: DataOptions, by: str) -> dict[str, Cohort]:
+    cohort = read_cohort(replace(source, group=by))
+    if set(cohort.groups) == {None} and source.metadata is None:
         fail(
-            "name a folder for each site, two or more of them, or the column of groups with --by."
+            f"--by {by} names a column of the table of subjects, and none is given. Pass it with "
+            "--metadata."
         )
-    names = [folder.resolve().name for folder in folders]
-    if len(set(names)) < len(names):
-        fail(f"sites are named after folders, and {', '.join(names)} has one name twice.")
-    return {
-        name: read_cohort(replace(source, data=[str(folder)]))
-        for name, folder in zip(names, folders, strict=True)
-    }
+    if None in cohort.groups:
+        who = cohort.subjects[cohort.groups.index(None)]
+        fail(f"--by {by} has no value for {who!r}, which would be at no site.")
+    return {name: cohort.select(group=name) for name in sorted(set(map(str, cohort.groups)))}
+
+
+def _read_folders(source: DataOptions) -> dict[str, Cohort]:
+    folders = {Path(name).resolve().name: name for name in source.data or []}
+    for name in source.data or []:
+        if not Path(name).is_dir():
+            fail(f"{name} is not a folder. Without --by, each site is a folder.")
+    if len(source.data or []) < 2:
+        fail("name a folder for each site, two or more of them, or the groups with --by.")
+    if len(folders) < len(source.data or []):
+        fail(f"sites are named after folders, and two are named alike: {', '.join(folders)}.")
+    return {site: read_cohort(replace(source, data=[name])) for site, name in folders.items()}

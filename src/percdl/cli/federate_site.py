@@ -18,7 +18,6 @@ from percdl.cli.output import Output
 
 if TYPE_CHECKING:
     from percdl.cli.federate_config import SitePlan
-    from percdl.federated.consent import Consent
     from percdl.federated.site import FederatedSite
     from percdl.runtimes.messages import Answer, Reply, Request
 
@@ -51,23 +50,18 @@ def site(
 
     plan = read_site_file(config)
     prepare_folder(plan.folder, "folder in [site]", private=True)
-    with (
-        output.showing_warnings(),
-        logging_to(plan.folder / "site.log"),
-        terminating_like_ctrl_c(),
-    ):
+    log = logging_to(plan.folder / "site.log")
+    with output.showing_warnings(), log, terminating_like_ctrl_c():
         ours = make_site(plan)
         output.say(f"Site {plan.name}: {ours.cohort!r}")
         there = look_at_server(plan.server, plan.authority)
-        output.event(
-            "start", command="federate site", site=plan.name, subjects=len(ours.cohort),
-            server=plan.server, connected=there,
-        )  # fmt: skip
+        about = {"subjects": len(ours.cohort), "server": plan.server, "connected": there}
+        output.event("start", command="federate site", site=plan.name, **about)
         if not there:
             output.warn(f"no server answers at {plan.server} yet.")
         if check:
             for doubt in _doubts(plan, ours):
-                output.warn(doubt)
+                output.warn(f"{doubt}: this site would refuse every run.")
             output.say("Recordings and keys are in order; nothing was sent.")
             return
         _take_part(plan, _Door(ours.answer, plan, output), output)
@@ -78,6 +72,7 @@ def site(
 def make_site(plan: SitePlan) -> FederatedSite:
     """Return a site with its recordings, after a check of its keys."""
     from percdl.federated.certificates import check_node_key
+    from percdl.federated.consent import Consent
     from percdl.federated.messages import check_name
     from percdl.federated.site import FederatedSite
 
@@ -86,40 +81,28 @@ def make_site(plan: SitePlan) -> FederatedSite:
         if not path.is_file():
             fail(f"there is no file {path}. `percdl federate keys` makes the keys of a site.")
     check_node_key(plan.node)
-    return FederatedSite(
-        plan.name,
-        read_any_cohort(plan.data)[:],  # in memory, shards too
-        plan.folder,
-        *_identity(plan),
-        consent=_consent(plan),
-        write_report=plan.report,
-    )
-
-
-def _doubts(plan: SitePlan, site: FederatedSite) -> Iterator[str]:
-    """Yield reasons why a site would refuse every run by its own file."""
-    if len(site.cohort) < plan.min_subjects:
-        yield (
-            f"there are {len(site.cohort)} recordings, fewer than `min-subjects = "
-            f"{plan.min_subjects}`: this site would refuse every run."
-        )
-    if plan.agreement is not None and not re.fullmatch("[0-9a-f]{64}", plan.agreement):
-        yield (
-            f"`agreement = {plan.agreement!r}` is not a checksum of 64 digits, as printed by "
-            "`percdl federate server --terms`: this site would refuse every run."
-        )
-
-
-def _consent(plan: SitePlan) -> Consent:
-    from percdl.federated.consent import Consent
-
-    return Consent(
+    consent = Consent(
         min_subjects=plan.min_subjects,
         min_sites=plan.min_sites,
         allow_plain=None if plan.require_secure is None else not plan.require_secure,
         all_members=plan.all_members,
         agreement=plan.agreement,
     )
+    cohort = read_any_cohort(plan.data)[:]  # in memory, shards too
+    options = {"consent": consent, "write_report": plan.report}
+    return FederatedSite(plan.name, cohort, plan.folder, *_identity(plan), **options)
+
+
+def _doubts(plan: SitePlan, site: FederatedSite) -> Iterator[str]:
+    """Yield reasons why a site would refuse every run by its own file."""
+    n_subjects, least = len(site.cohort), plan.min_subjects
+    if n_subjects < least:
+        yield f"there are {n_subjects} recordings, fewer than `min-subjects = {least}`"
+    if plan.agreement is not None and not re.fullmatch("[0-9a-f]{64}", plan.agreement):
+        yield (
+            f"`agreement = {plan.agreement!r}` is not a checksum of 64 digits, as printed by "
+            "`percdl federate server --terms`"
+        )
 
 
 def _identity(plan: SitePlan) -> tuple[Any, dict[str, Any]]:
@@ -172,23 +155,20 @@ class _Door:
         from percdl.exceptions import FederationError
         from percdl.runtimes.messages import n_bytes
 
+        kind, run, number = request.kind, request.run, request.round
         began = time.perf_counter()
         try:
             reply = self._answer(request)
         except FederationError as error:
-            self._output.warn(f"{request.kind} of run {request.run}, refused: {error}")
+            self._output.warn(f"{kind} of run {run}, refused: {error}")
             raise
         self._note(reply)
-        seconds, weight = time.perf_counter() - began, n_bytes(reply)
-        self._output.event(
-            "answer", kind=request.kind, run=request.run, round=request.round, bytes=weight,
-            seconds=round(seconds, 3),
-        )  # fmt: skip
-        self._output.say(
-            f"{request.run}, round {request.round} ({request.kind}): "
-            f"{weight} bytes sent after {seconds:.1f} s"
-        )
-        if request.kind == "finish":
+        seconds, weight = round(time.perf_counter() - began, 3), n_bytes(reply)
+        about = {"round": number, "bytes": weight, "seconds": seconds}
+        self._output.event("answer", kind=kind, run=run, **about)
+        sent = f"{weight} bytes sent after {seconds:.1f} s"
+        self._output.say(f"{run}, round {number} ({kind}): {sent}")
+        if kind == "finish":
             self._finished = time.monotonic()
         return reply
 

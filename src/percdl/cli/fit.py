@@ -13,25 +13,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from percdl.cli.data_options import (
-    DataOptions,
-    protect_recordings,
-    read_any_cohort,
-    read_cohort,
-    read_metadata,
-)
+from percdl.cli import data_options as data
+from percdl.cli.data_options import DataOptions
 from percdl.cli.errors import (
     NOTHING_FOUND,
     CommandError,
     fail,
     prepare_file,
     require_packages,
-    stopping_between_rounds,
     writing,
 )
 from percdl.cli.model_options import ModelOptions, check_atom_length
-from percdl.cli.options import Seed, check_table, set_defaults, types_of
-from percdl.cli.output import Output, to_json
+from percdl.cli.options import Seed, check_table, optional, set_defaults, types_of
+from percdl.cli.output import Output, interruptible, to_json
 from percdl.exceptions import PerCDLError
 
 if TYPE_CHECKING:
@@ -63,7 +57,7 @@ def _trusted(settings: dict[str, Any], path: Path) -> dict[str, Any]:
     These are the data and the model. The model is written beside the checkpoint, and no address
     is contacted. A report is written if its place is beside the checkpoint or the working folder.
     """
-    types = types_of(DataOptions) | ModelOptions.types()
+    types = types_of(DataOptions) | types_of(ModelOptions)
     del types["config"]
     known = {name: v for name, v in settings.items() if name in types and v is not None}
     chosen = check_table(known, types, str(path))
@@ -85,16 +79,13 @@ def fit(
     out: Annotated[Path, typer.Option(help="Model file to write or replace.")] = Path(
         "model.percdl"
     ),
-    report: Annotated[
-        Path | None, typer.Option(help="HTML report to write, optional.", show_default=False)
-    ] = None,
+    report: Annotated[Path | None, optional("HTML report to write, optional.")] = None,
     resume: Annotated[
         Path | None,
-        typer.Option(
-            help="Continue from the checkpoint of an interrupted fit, with its settings.",
+        optional(
+            "Continue from the checkpoint of an interrupted fit, with its settings.",
             is_eager=True,
             callback=_resume,
-            show_default=False,
         ),
     ] = None,
     checkpoint: Annotated[
@@ -102,10 +93,9 @@ def fit(
     ] = True,
     dask: Annotated[
         str | None,
-        typer.Option(
+        optional(
+            "Run on Dask workers: address of the scheduler, or its scheduler file.",
             metavar="ADDRESS",
-            help="Run on Dask workers: address of the scheduler, or its scheduler file.",
-            show_default=False,
         ),
     ] = None,
 ) -> None:
@@ -127,9 +117,9 @@ def fit(
     if report is not None:
         require_packages(("jinja2", "plotly", "matplotlib"), "plot", "a report draws pictures")
         prepare_file(report, "--report")
-    protect_recordings(source, {"--out": out, "--report": report})
+    data.protect_recordings(source, {"--out": out, "--report": report})
     with output.showing_warnings(), _connected(dask, output) as runtime:
-        cohort = read_any_cohort(source)
+        cohort = data.read_any_cohort(source)
         if report is not None:
             as_cohort(cohort)  # raises for shards: a report needs all recordings in memory
         output.say(repr(cohort))
@@ -137,35 +127,34 @@ def fit(
         del settings["config"]  # its options are among the others
         settings = json.loads(to_json(settings, infinity="strings"))
         kept = out.with_name(out.name + ENDING) if checkpoint else None
-        model = _fit(cohort, options, settings, output, resume, kept, runtime)
+        model = _fit(cohort, options.build(), settings, output, (resume, kept), runtime)
         with writing(out, "--out"):
             model.save(out)
-        for finished in (resume, kept):
-            if finished is not None:
-                finished.unlink(missing_ok=True)
+        for finished in filter(None, (resume, kept)):
+            finished.unlink(missing_ok=True)
         if report is not None:
             from percdl.report.cohort import write_report
 
             with writing(report, "--report"):
-                metadata = read_metadata(source, as_cohort(cohort))
+                metadata = data.read_metadata(source, as_cohort(cohort))
                 write_report(model, report, cohort, metadata=metadata)
-    _conclude(model, cohort, output, out, report, time.perf_counter() - began)
+    seconds = time.perf_counter() - began
+    _conclude(model, cohort, output, {"out": out, "report": report}, seconds)
 
 
 def _fit(
     cohort: AnyCohort,
-    options: ModelOptions,
+    model: Any,
     settings: dict[str, Any],
     output: Output,
-    resume: Path | None,
-    checkpoint: Path | None,
+    checkpoints: tuple[Path | None, Path | None],
     runtime: Place | None,
 ) -> PerCDL:
     """Fit, from the start or from a checkpoint; if interrupted, say how to continue."""
     from percdl.estimators.checkpoint import fit_with_checkpoints, read_checkpoint
     from percdl.estimators.fitting import count_rounds, rounds_per_run
 
-    model: Any = options.build()
+    resume, checkpoint = checkpoints
     before = None if resume is None else read_checkpoint(resume)
     if before is None and checkpoint is not None and checkpoint.exists():
         output.warn(f"{checkpoint}, of an earlier fit, is replaced. To continue it: --resume.")
@@ -182,43 +171,21 @@ def _fit(
         rounds_done=done,
         settings=settings,
     )
-    with output.rounds(n_rounds - done) as show, stopping_between_rounds(output.warn) as check:
 
-        def report(phase: str, index: int, objective: float) -> None:
-            show(phase, index, objective)
-            check()
+    def advise() -> str:
+        saved = [path for path in (checkpoint, resume) if path is not None and path.exists()]
+        if not saved:
+            return "Stopped before a checkpoint was written."
+        again = f"percdl fit --resume {shlex.quote(str(saved[0]))}"
+        return f"Stopped. The last round is in {saved[0]}. Continue with:\n{again}"
 
-        try:
-            return fit_with_checkpoints(  # pyright: ignore[reportReturnType]
-                model,
-                cohort,
-                checkpoint,
-                resume=before,
-                report=report,
-                settings=settings,
-                runtime=runtime,
-            )
-        except KeyboardInterrupt as stop:
-            saved = [path for path in (checkpoint, resume) if path is not None and path.exists()]
-            raise KeyboardInterrupt(_how_to_resume(saved)) from stop
-
-
-def _how_to_resume(saved: list[Path]) -> str:
-    if not saved:
-        return "Stopped before a checkpoint was written."
-    return (
-        f"Stopped. The last round is in {saved[0]}. Continue with:\n"
-        f"percdl fit --resume {shlex.quote(str(saved[0]))}"
-    )
+    with interruptible(output, n_rounds - done, advise) as report:
+        options = {"report": report, "settings": settings, "runtime": runtime}
+        return fit_with_checkpoints(model, cohort, checkpoint, resume=before, **options)  # pyright: ignore
 
 
 def _conclude(
-    model: PerCDL,
-    cohort: AnyCohort,
-    output: Output,
-    out: Path,
-    report: Path | None,
-    seconds: float,
+    model: PerCDL, cohort: AnyCohort, output: Output, files: dict[str, Any], seconds: float
 ) -> None:
     """Print the result; exit with another code if nothing was found."""
     from percdl.estimators.personalization import explained_share
@@ -227,8 +194,7 @@ def _conclude(
     explained = explained_share(cohort, model.personalization_)
     output.event(
         "done",
-        out=out,
-        report=report,
+        **files,
         n_atoms=model.n_atoms_,
         atom_length=model.atom_length_,
         penalty=model.penalty_,
@@ -243,7 +209,9 @@ def _conclude(
         f"({model.atom_length_ / model.sfreq_:.3g} s), penalty {model.penalty_:.3g}: "
         f"{found} events in {len(cohort)} recording(s), {explained:.1%} of the energy explained."
     )
-    output.say(f"Model: {out}" if report is None else f"Model: {out}\nReport: {report}")
+    output.say(f"Model: {files['out']}")
+    if files["report"] is not None:
+        output.say(f"Report: {files['report']}")
     if not found:
         raise typer.Exit(NOTHING_FOUND)
 
@@ -259,31 +227,19 @@ def _connected(address: str | None, output: Output) -> Iterator[Place | None]:
 
     from percdl.runtimes.dask import DaskRuntime
 
-    where = _scheduler(address)
+    kind = "scheduler_file" if Path(address).is_file() else "address"
+    where: dict[str, Any] = {kind: address}
     try:
         client = Client(**where, timeout=PATIENCE, set_as_default=False)
     except (OSError, ValueError) as error:
-        fail(f"--dask {address}: no scheduler answers ({error}). Start it, or check the address.")
+        fail(
+            f"--dask {address}: no scheduler answers ({error}). Pass an address such as "
+            "tcp://scheduler:8786, or the file of a scheduler that runs."
+        )
     with client:
         if not client.nthreads():
             output.warn(f"the scheduler at {address} has no workers yet. The fit waits for one.")
         yield DaskRuntime(client)
-
-
-def _scheduler(address: str) -> dict[str, Any]:
-    """Return the arguments of `Client`; it would wait long for a wrong address."""
-    from distributed.comm.addressing import get_address_host_port
-
-    if Path(address).is_file():
-        return {"scheduler_file": address}
-    try:
-        get_address_host_port(address)
-    except ValueError:
-        fail(
-            f"--dask {address} is neither a scheduler file nor an address such as "
-            "tcp://scheduler:8786. A scheduler file exists only while its scheduler runs."
-        )
-    return {"address": address}
 
 
 def suggest(
@@ -312,18 +268,18 @@ def suggest(
     from percdl.estimators.validation import check_arguments
     from percdl.exceptions import InvalidRecordingError
 
+    period = None
     with output.showing_warnings():
-        cohort = read_cohort(source)
+        cohort = data.read_cohort(source)
         output.say(repr(cohort))
         output.event("start", command="suggest", subjects=len(cohort))
-        length, period = atom_length, None
-        if length == "auto":
+        if atom_length == "auto":
             try:
                 period = suggest_atom_length(cohort)
             except InvalidRecordingError as error:
                 output.warn(str(error))
                 raise typer.Exit(NOTHING_FOUND) from error
-            length = period.length
+        length = atom_length if period is None else period.length
         model = PerCDL(atom_length=length, random_state=seed, progress=False)
         check_arguments(model)
         chosen = choose(model, cohort)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,6 +17,7 @@ from percdl.cli.errors import (
     require_packages,
     writing,
 )
+from percdl.cli.options import OpenPage, optional
 from percdl.cli.output import Output, to_json
 
 if TYPE_CHECKING:
@@ -44,9 +43,7 @@ def personalize(
     out: Annotated[
         Path, typer.Option(help="CSV file of parameters, one row per subject and atom.")
     ],
-    events: Annotated[
-        Path | None, typer.Option(help="CSV file of events, optional.", show_default=False)
-    ] = None,
+    events: Annotated[Path | None, optional("CSV file of events, optional.")] = None,
 ) -> None:
     """Estimate the parameters of new subjects with the atoms of a fitted model.
 
@@ -57,6 +54,7 @@ def personalize(
     """
     from percdl.estimators.modelfile import load
     from percdl.signals import events_to_csv
+    from percdl.signals.files import replace_file
 
     prepare_file(out, "--out")
     if events is not None:
@@ -68,14 +66,14 @@ def personalize(
         output.say(repr(cohort))
         output.event("start", command="personalize", model=model, subjects=len(cohort))
         found = fitted.personalize(cohort)
+    table = _parameter_table(found).to_csv(index=False, lineterminator="\n")
     with writing(out, "--out"):
-        _write_table(_parameter_table(found), out)
-    if events is not None:
-        with writing(events, "--events"):
-            events_to_csv(found.events, events)
+        replace_file(out, table.encode("utf-8"))
     output.event("done", out=out, events_file=events, events=len(found.events))
     output.say(f"{len(found.events)} events in {len(cohort)} recording(s).\nParameters: {out}")
     if events is not None:
+        with writing(events, "--events"):
+            events_to_csv(found.events, events)
         output.say(f"Events: {events}")
     if not len(found.events):
         raise typer.Exit(NOTHING_FOUND)
@@ -83,25 +81,17 @@ def personalize(
 
 def _parameter_table(found: Personalization) -> pd.DataFrame:
     """Return activations and parameters, one row per subject and atom."""
-    import numpy as np
     import pandas as pd
 
-    n_subjects, n_atoms, n_params = found.params.shape
-    table = pd.DataFrame(
-        {
-            "subject": np.repeat(np.asarray(found.subjects, object), n_atoms),
-            "atom": np.tile(np.arange(n_atoms), n_subjects),
-            "activations": found.n_activations.ravel(),
-        }
+    n_params = found.params.shape[-1]
+    subjects = pd.Index(found.subjects, dtype=object)
+    index = pd.MultiIndex.from_product(
+        [subjects, range(found.params.shape[1])], names=["subject", "atom"]
     )
-    names = pd.Index([f"param{m}" for m in range(n_params)])
-    return table.join(pd.DataFrame(found.params.reshape(-1, n_params), columns=names))
-
-
-def _write_table(table: pd.DataFrame, path: Path) -> None:
-    from percdl.signals.files import replace_file
-
-    replace_file(path, table.to_csv(index=False, lineterminator="\n").encode("utf-8"))
+    names = [f"param{m}" for m in range(n_params)]
+    table = pd.DataFrame(found.params.reshape(-1, n_params), index, names)
+    table.insert(0, "activations", found.n_activations.ravel())
+    return table.reset_index()
 
 
 def events(
@@ -140,7 +130,7 @@ def events(
         if format is Format.BIDS:
             length = fitted.atom_length_ / fitted.sfreq_
             options = {"duration": length, "task": task, "datatype": datatype}
-            options["subjects"] = subjects
+            options |= {"subjects": subjects}
         elif format is Format.WFDB:
             options = {"sfreq": fitted.sfreq_, "extension": extension}
         with writing(out, "--out"):
@@ -157,27 +147,20 @@ def _write_events(
 ) -> list[Path]:
     """Write all files of a format or none; return their paths."""
     from percdl.signals import events_to_bids, events_to_csv, events_to_wfdb
+    from percdl.signals.files import scratch_folder
 
     if format is Format.CSV:
         events_to_csv(table, out)
         return [out]
-    with _staged(out) as folder:
-        (events_to_bids if format is Format.BIDS else events_to_wfdb)(table, folder, **options)
-        names = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
-    return [out / name for name in names]
-
-
-@contextmanager
-def _staged(folder: Path) -> Iterator[Path]:
-    """Yield a scratch folder; its files are moved to ``folder`` at the end."""
-    from percdl.signals.files import scratch_folder
-
-    with scratch_folder(folder, "events") as stage:
-        yield stage
-        for file in sorted(path for path in stage.rglob("*") if path.is_file()):
-            target = folder / file.relative_to(stage)
+    write = events_to_bids if format is Format.BIDS else events_to_wfdb
+    with scratch_folder(out, "events") as folder:
+        write(table, folder, **options)
+        files = sorted(path for path in folder.rglob("*") if path.is_file())
+        targets = [out / file.relative_to(folder) for file in files]
+        for file, target in zip(files, targets, strict=True):
             target.parent.mkdir(parents=True, exist_ok=True)
             os.replace(file, target)
+    return targets
 
 
 def report(
@@ -187,24 +170,14 @@ def report(
     out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("report.html"),
     reference: Annotated[
         str | None,
-        typer.Option(
-            help="Group to compare others with. (default: healthy, control, normal, ...)",
-            show_default=False,
-        ),
+        optional("Group to compare others with. (default: healthy, control, normal, ...)"),
     ] = None,
     person: Annotated[
         str | None,
-        typer.Option(
-            help="Column of --metadata that identifies people with several recordings.",
-            show_default=False,
-        ),
+        optional("Column of --metadata that identifies people with several recordings."),
     ] = None,
-    title: Annotated[
-        str | None, typer.Option(help="Heading of the page.", show_default=False)
-    ] = None,
-    open_page: Annotated[
-        bool, typer.Option("--open/--no-open", help="Open the page in a browser.")
-    ] = False,
+    title: Annotated[str | None, optional("Heading of the page.")] = None,
+    open_page: OpenPage = False,
 ) -> None:
     """Write an interactive HTML page about a model: subjects, cycles, atoms, warps, groups.
 
@@ -227,17 +200,10 @@ def report(
         if table is not None and source.metadata is None and not any(cohort.groups):
             output.warn(f"there are no groups. The fit used --metadata {table}: pass it here too.")
         output.event("start", command="report", model=model, subjects=len(cohort))
+        options = {"reference": reference, "person": person, "title": title}
         metadata = read_metadata(source, cohort)
         with writing(out, "--out"):
-            write_report(
-                fitted,
-                out,
-                cohort,
-                reference=reference,
-                metadata=metadata,
-                person=person,
-                title=title,
-            )
+            write_report(fitted, out, cohort, metadata=metadata, **options)
     output.event("done", out=out, bytes=out.stat().st_size)
     output.say(f"Page: {out}")
     if open_page:

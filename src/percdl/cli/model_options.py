@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
@@ -12,14 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 import typer
 
 from percdl.cli.errors import fail
-from percdl.cli.options import check_table
+from percdl.cli.options import check_table, types_of
 
 if TYPE_CHECKING:
     import numpy as np
 
     from percdl.estimators import PerCDL
     from percdl.parameters import Parameter
-    from percdl.transforms import Transform
 
 _STAGES, _ALONE = ("warp", "rotation", "gain"), ("identity", "free")
 # Options of version 0.1 and what replaces them.
@@ -40,31 +38,26 @@ class _Declared(NamedTuple):
 
     def read(self, value: Any) -> Any:
         """Return the value of an option as the hyper-parameter; raise if it is not allowed."""
-        readings = [value] if isinstance(value, bool) else [str(value), *_numbers(str(value))]
+        readings: list[Any] = [value]
+        for kind in (int, float) if isinstance(value, str) else ():
+            try:
+                readings.append(kind(value))
+            except ValueError:
+                continue
         for reading in readings:
             if self.parameter.accepts(reading):
                 return reading
         raise typer.BadParameter(f"{value!r} must be {self.parameter.needed}.")
 
 
-def _numbers(text: str) -> list[int | float]:
-    found: list[int | float] = []
-    for kind in (int, float):
-        try:
-            found.append(kind(text))
-        except ValueError:
-            continue
-    return found
-
-
 @cache
 def declared() -> dict[str, _Declared]:
     """Return the hyper-parameters by option name."""
-    from annotated_types import Ge, Lt
+    from annotated_types import Ge, Lt, Predicate
 
     from percdl.algorithm.settings import Algorithm, Huber
     from percdl.estimators import PerCDL
-    from percdl.parameters import parameters_of
+    from percdl.parameters import Count, Noun, Parameter, parameters_of
     from percdl.steps.coders import L0Coder
 
     parts = {"": PerCDL, "coder": L0Coder, "loss": Huber, "algorithm": Algorithm}
@@ -74,21 +67,10 @@ def declared() -> dict[str, _Declared]:
         for parameter in parameters_of(part)
         if parameter.name not in ("coder", "algorithm", "progress")
     }
-    found |= _as_text({name: found[name].parameter for name in ("transformation", "loss", "init")})
-    seed = found.pop("random_state").parameter
-    found["seed"] = _Declared(seed._replace(kind=Annotated[int, Ge(0), Lt(2**32)], default=0), "")
-    found["huber_delta"] = found.pop("delta")
-    return found | _of_warps()
-
-
-def _as_text(parameters: dict[str, Parameter]) -> dict[str, _Declared]:
-    """Return hyper-parameters that are objects in Python as options that are text."""
-    from annotated_types import Predicate
-
-    from percdl.parameters import Noun
-
+    found["seed"], found["huber_delta"] = found.pop("random_state"), found.pop("delta")
     names = f"{', '.join(_STAGES)}, several of these joined by +, {' or '.join(_ALONE)}"
-    forms = {
+    # Objects in Python are text in the shell.
+    changes: dict[str, dict[str, Any]] = {
         "transformation": {
             "kind": Annotated[str, Predicate(_is_transformation), Noun("name", names)],
             "default": "warp",
@@ -104,31 +86,23 @@ def _as_text(parameters: dict[str, Parameter]) -> dict[str, _Declared]:
             "meaning": "First dictionary: an .npy file (atoms, samples, channels) or a model "
             'file; "auto" chooses it from the data.',
         },
+        "seed": {"kind": Annotated[int, Ge(0), Lt(2**32)], "default": 0},
     }
-    return {
-        name: _Declared(parameter._replace(**forms[name]), "")
-        for name, parameter in parameters.items()
-    }
-
-
-def _of_warps() -> dict[str, _Declared]:
-    from percdl.parameters import Count, Parameter
-
-    warps: dict[str, tuple[Any, Any, str]] = {
-        "depth": (Count, None, "Layers of a warp: how far time can be stretched."),
-        "width": (Count, None, "Sines per layer of a warp: how local the stretching can be."),
-        "per_channel": (bool, False, "Estimate one warp per channel."),
-    }
-    return {
-        name: _Declared(Parameter(name, kind, default, meaning, "Model"), "transformation")
-        for name, (kind, default, meaning) in warps.items()
-    }
+    for name, change in changes.items():
+        found[name] = _Declared(found[name].parameter._replace(**change), "")
+    for name, kind, default, meaning in (
+        ("depth", Count, None, "Layers of a warp: how far time can be stretched."),
+        ("width", Count, None, "Sines per layer of a warp: how local the stretching can be."),
+        ("per_channel", bool, False, "Estimate one warp per channel."),
+    ):
+        parameter = Parameter(name, kind, default, meaning, "Model")
+        found[name] = _Declared(parameter, "transformation")
+    return found
 
 
 def _is_transformation(text: str) -> bool:
     parts = text.split("+")
-    alone = len(parts) == 1 and text in _ALONE
-    return alone or (set(parts) <= set(_STAGES) and len(set(parts)) == len(parts))
+    return text in _ALONE or (set(parts) <= set(_STAGES) and len(set(parts)) == len(parts))
 
 
 def check_atom_length(text: str) -> Any:
@@ -136,45 +110,31 @@ def check_atom_length(text: str) -> Any:
     return declared()["atom_length"].read(text)
 
 
-@dataclass(frozen=True)
 class ModelOptions:
-    """The options of the model, by name; for `as_command`."""
+    """The options of the model; ``values`` are the hyper-parameters by name."""
 
-    values: Mapping[str, Any]
+    def __init__(self, **values: Any) -> None:
+        self.values = values
 
     @classmethod
-    def options(cls) -> list[Any]:
+    def options(cls) -> list[inspect.Parameter]:
         """Return one option per hyper-parameter, and those that refuse old names."""
-        options = [*(_option(name, one) for name, one in declared().items()), *map(_old, RENAMED)]
-
-        def command(**values: Any) -> None: ...
-
-        command.__signature__ = inspect.Signature(options)  # pyright: ignore[reportFunctionMemberAccess]
-        command.__annotations__ = {option.name: option.annotation for option in options}
-        app = typer.Typer(add_completion=False)
-        app.command()(command)
-        return typer.main.get_command(app).params
-
-    @classmethod
-    def types(cls) -> dict[str, Any]:
-        """Return the types of the options in TOML files; values are checked by the options."""
-        flags = {name: bool for name, one in declared().items() if _is_flag(one.parameter)}
-        return dict.fromkeys([*declared(), *RENAMED], Any) | flags
+        return [*(_option(name, one) for name, one in declared().items()), *map(_old, RENAMED)]
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], where: str) -> ModelOptions:
         """Return the options of a table of a TOML file; those not given have their defaults."""
-        given = check_table(table, cls.types(), where)
         values = {name: one.parameter.default for name, one in declared().items()}
-        for name, value in given.items():
+        for name, value in check_table(table, types_of(cls), where).items():
             try:
-                values[name] = _old_name(name) if name in RENAMED else declared()[name].read(value)
+                values[name] = _refuse(name) if name in RENAMED else declared()[name].read(value)
             except typer.BadParameter as error:
-                fail(f"{where}, {_spell(name)}: {error}")
-        return cls(values)
+                fail(f"{where}, {name.replace('_', '-')}: {error}")
+        return cls(**values)
 
     def build(self) -> PerCDL:
         """Return the model, not fitted."""
+        from percdl import transforms
         from percdl.algorithm.settings import Algorithm, Huber
         from percdl.estimators import PerCDL
         from percdl.steps.coders import L0Coder
@@ -188,15 +148,19 @@ class ModelOptions:
             own["loss"] = Huber(**parts["loss"])
         elif parts["loss"]:
             fail("--huber-delta requires --loss huber.")
-        own["transformation"] = _transformation(own["transformation"], parts["transformation"])
+        stages: dict[str, Any] = {
+            "warp": lambda: transforms.TimeWarp(**parts["transformation"]),
+            "rotation": transforms.Rotation,
+            "gain": transforms.Gain,
+            "identity": transforms.Identity,
+            "free": transforms.Free,
+        }
+        chosen = [stages[name]() for name in own["transformation"].split("+")]
+        own["transformation"] = chosen[0] if len(chosen) == 1 else transforms.Compose(*chosen)
         if own["init"] != "auto":
             own["init"] = read_dictionary(Path(own["init"]))
-        return PerCDL(
-            **own,
-            coder=L0Coder(**parts["coder"]),
-            algorithm=Algorithm(**parts["algorithm"]),
-            progress=False,
-        )
+        coder, algorithm = L0Coder(**parts["coder"]), Algorithm(**parts["algorithm"])
+        return PerCDL(**own, coder=coder, algorithm=algorithm, progress=False)
 
 
 def read_dictionary(path: Path) -> np.ndarray:
@@ -213,27 +177,15 @@ def read_dictionary(path: Path) -> np.ndarray:
         fail(f"{path} is not an .npy file of numbers: {error}.")
 
 
-def _transformation(names: str, of_warp: dict[str, Any]) -> Transform:
-    from percdl.transforms import Compose, Free, Gain, Identity, Rotation, TimeWarp
-
-    stages: dict[str, Any] = {
-        "warp": lambda: TimeWarp(**of_warp),
-        "rotation": Rotation,
-        "gain": Gain,
-        "identity": Identity,
-        "free": Free,
-    }
-    chosen = [stages[name]() for name in names.split("+")]
-    return chosen[0] if len(chosen) == 1 else Compose(*chosen)
-
-
 def _option(name: str, one: _Declared) -> inspect.Parameter:
-    parameter, flag = one.parameter, f"--{_spell(name)}"
-    is_flag, default = _is_flag(parameter), parameter.default
+    parameter, flag = one.parameter, name.replace("_", "-")
+    default, is_flag = parameter.default, isinstance(parameter.default, bool)
+    words = parameter.type_name.removesuffix(", optional").strip("{}")
+    words = words.replace('"', "").replace(", ", "|").replace(" or ", "|")
     option = typer.Option(
-        f"{flag}/--no-{_spell(name)}" if is_flag else flag,
-        metavar=None if is_flag else f"[{_metavar(parameter)}]",
-        help=parameter.meaning.replace("``", "").replace("`", ""),
+        f"--{flag}/--no-{flag}" if is_flag else f"--{flag}",
+        metavar=None if is_flag else f"[{words}]",
+        help=parameter.meaning.replace("`", ""),
         show_default=default is not None,
         callback=lambda value: None if value is None else one.read(value),
         rich_help_panel=parameter.group,
@@ -243,34 +195,20 @@ def _option(name: str, one: _Declared) -> inspect.Parameter:
     return _parameter(name, str | None, option, None if default is None else str(default))
 
 
+def _old(name: str) -> inspect.Parameter:
+    """Return a hidden option that states the new name."""
+    option = typer.Option(
+        hidden=True,
+        expose_value=False,
+        callback=lambda value: None if value is None else _refuse(name),
+    )
+    return _parameter(name, str | None, option, None)
+
+
 def _parameter(name: str, kind: Any, option: Any, default: Any) -> inspect.Parameter:
     keyword = inspect.Parameter.KEYWORD_ONLY
     return inspect.Parameter(name, keyword, default=default, annotation=Annotated[kind, option])
 
 
-def _metavar(parameter: Parameter) -> str:
-    words = parameter.type_name.removesuffix(", optional").strip("{}")
-    return words.replace('"', "").replace(", ", "|").replace(" or ", "|")
-
-
-def _is_flag(parameter: Parameter) -> bool:
-    return isinstance(parameter.default, bool)
-
-
-def _old(name: str) -> inspect.Parameter:
-    """Return a hidden option that states the new name."""
-    option = typer.Option(
-        f"--{_spell(name)}",
-        hidden=True,
-        expose_value=False,
-        callback=lambda value: None if value is None else _old_name(name),
-    )
-    return _parameter(name, str | None, option, None)
-
-
-def _old_name(name: str) -> Any:
+def _refuse(name: str) -> Any:
     raise typer.BadParameter(f"version 0.2 calls this option {RENAMED[name]}.")
-
-
-def _spell(name: str) -> str:
-    return name.replace("_", "-")

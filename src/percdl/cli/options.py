@@ -1,15 +1,16 @@
-"""Groups of options that several commands share, and values of options in TOML files.
+"""Commands and groups of options, and values of options in TOML files.
 
-Typer has no groups of options. `as_command` spreads a dataclass over the signature of a command,
-so that each option is declared once and not once per command. Options of the model are generated
-from its hyper-parameters, see `percdl.cli.model_options`.
+Typer has no groups of options. A parameter of a command that is a group stands for the options of
+the group, so that each option is declared once and not once per command. A group is a dataclass
+with annotated fields (``Annotated[float | None, typer.Option(help=...)]``), or a class with a
+method ``options``, such as `percdl.cli.model_options.ModelOptions`.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import is_dataclass
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -23,84 +24,94 @@ from percdl.cli.errors import CommandError, fail, reported
 NOT_IN_FILES = {"config", "debug", "resume"}
 # The largest seed that NumPy takes.
 Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the random numbers.")]
+OpenPage = Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")]
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 _Debug = Annotated[
     bool, typer.Option("--debug", help="Show the traceback of an error.", show_default=False)
 ]
 
 
-def as_command(function: Callable[..., None]) -> Callable[..., None]:
-    """Return a command for typer, with ``--debug`` and with errors as messages.
+def optional(help: str, *names: str, **more: Any) -> Any:
+    """Return an option without a default in the help."""
+    return typer.Option(*names, help=help, show_default=False, **more)
 
-    A parameter that is a dataclass stands for one option per field, as in
-    ``def report(model: Path, source: DataOptions)``. The fields are annotated as typer's
-    parameters: ``Annotated[float | None, typer.Option(help=...)]``. A parameter that is a class
-    with a method ``options`` stands for these options, as values by name.
-    """
+
+def add_command(app: typer.Typer, function: Callable[..., None]) -> None:
+    """Add a command to an app, with ``--debug`` and with errors as messages."""
+
+    def command() -> None: ...
+
+    command.__name__, command.__doc__ = function.__name__, function.__doc__
+    command.function = function  # pyright: ignore[reportFunctionMemberAccess]
+    app.command(cls=Command)(command)
+
+
+class Command(TyperCommand):
+    """A command that makes its options when they are needed, not for ``percdl --help``."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return all options."""
+        if not self.params:
+            function = self.callback.function  # pyright: ignore
+            complete = as_command(_spread(function))
+            self.params, self.callback = complete.params, complete.callback
+        return super().get_params(ctx)
+
+
+def as_command(function: Callable[..., None]) -> Any:
+    """Return a function with annotated parameters as a command."""
+    app = typer.Typer(add_completion=False)
+    app.command()(function)
+    return typer.main.get_command(app)
+
+
+def _spread(function: Callable[..., None]) -> Callable[..., None]:
+    """Return a function with the options of its groups as parameters."""
     hints = get_type_hints(function, include_extras=True)
-    generated: dict[str, Any] = {name: one for name, one in hints.items() if _generates(one)}
-    groups: dict[str, Any] = {
-        name: one for name, one in hints.items() if is_dataclass(one) and name not in generated
-    }
+    groups: dict[str, Any] = {}
     options: list[inspect.Parameter] = []
     for name, parameter in inspect.signature(function).parameters.items():
-        if name in generated:
-            continue
-        if name in groups:
-            types = types_of(groups[name])
-            options += [_option(one.name, types[one.name], one) for one in fields(groups[name])]
+        if members := options_of(hints[name]):
+            groups[name] = hints[name]
+            options += members
         else:
-            options.append(_option(name, hints[name], parameter))
+            options.append(parameter.replace(kind=_KEYWORD, annotation=hints[name]))
     options.append(inspect.Parameter("debug", _KEYWORD, default=False, annotation=_Debug))
-
-    chosen: dict[str, Any] = {}
 
     @wraps(function)
     def command(**values: Any) -> None:
         with reported(values.pop("debug"), values.get("json", False)):
             for name, group in groups.items():
-                values[name] = group(**{one.name: values.pop(one.name) for one in fields(group)})
-            for name, group in generated.items():
-                names = [option.name for option in group.options() if option.expose_value]
-                values[name] = group({option: chosen.pop(option) for option in names})
+                members = values.keys() & types_of(group).keys()
+                values[name] = group(**{member: values.pop(member) for member in members})
             function(**values)
 
-    command.__signature__ = inspect.Signature(options)  # pyright: ignore[reportAttributeAccessIssue]
-    command.__annotations__ = {option.name: option.annotation for option in options}
-    command.generated = list(generated.values())  # pyright: ignore[reportAttributeAccessIssue]
-    command.chosen = chosen  # pyright: ignore[reportAttributeAccessIssue]
-    return command
+    return with_options(command, options)
 
 
-def _generates(hint: Any) -> bool:
-    return hasattr(hint, "options") and hasattr(hint, "types")
+def with_options(
+    function: Callable[..., None], options: list[inspect.Parameter]
+) -> Callable[..., None]:
+    """Give a function the signature that Typer reads."""
+    function.__signature__ = inspect.Signature(options)  # pyright: ignore[reportFunctionMemberAccess]
+    function.__annotations__ = {option.name: option.annotation for option in options}
+    return function
 
 
-class Command(TyperCommand):
-    """A command that generates options when they are needed, not for ``percdl --help``."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Return all options, the generated ones included."""
-        known = {option.name for option in self.params}
-        self.params += [one for one in self._generate() if one.name not in known]
-        return super().get_params(ctx)
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command; Typer refuses options it did not make, so `chosen` holds them."""
-        for option in self._generate():
-            if option.expose_value:
-                self.callback.chosen[option.name] = ctx.params.pop(option.name)  # pyright: ignore
-        return super().invoke(ctx)
-
-    def _generate(self) -> list[Any]:
-        groups = getattr(self.callback, "generated", [])
-        return [option for group in groups for option in group.options()]
+def options_of(group: Any) -> list[inspect.Parameter]:
+    """Return the options of a group; none for another type."""
+    if hasattr(group, "options"):
+        return group.options()
+    if not is_dataclass(group):
+        return []
+    hints = get_type_hints(group, include_extras=True)
+    parameters = inspect.signature(group).parameters  # pyright: ignore[reportArgumentType]
+    return [one.replace(kind=_KEYWORD, annotation=hints[name]) for name, one in parameters.items()]
 
 
-def _option(name: str, annotation: Any, declared: Any) -> inspect.Parameter:
-    missing = declared.default in (MISSING, inspect.Parameter.empty)
-    default = inspect.Parameter.empty if missing else declared.default
-    return inspect.Parameter(name, _KEYWORD, default=default, annotation=annotation)
+def types_of(group: Any) -> dict[str, Any]:
+    """Return the annotations of a group of options, by name."""
+    return {option.name: option.annotation for option in options_of(group)}
 
 
 class OneOrMore:
@@ -115,11 +126,6 @@ class OneOrMore:
         )
 
 
-def types_of(group: type[Any]) -> dict[str, Any]:
-    """Return the annotations of a group of options, by name."""
-    return get_type_hints(group, include_extras=True)
-
-
 def use_config(context: Any, path: Path, shared: Mapping[str, Mapping[str, Any]]) -> None:
     """Make the options of a TOML file the defaults of the command that is run.
 
@@ -129,12 +135,12 @@ def use_config(context: Any, path: Path, shared: Mapping[str, Mapping[str, Any]]
     """
     own = str(context.info_name)
     commands = list(getattr(getattr(context.parent, "command", None), "commands", {}))
-    types = _types_here(context)
-    values: dict[str, Any] = {}
+    parameters = inspect.signature(context.command.callback).parameters
+    types = {name: one.annotation for name, one in parameters.items()}
     try:
         content = read_toml(path)
         top = {key: value for key, value in content.items() if not isinstance(value, dict)}
-        values |= check_table(top, types, f"{path}")
+        values = check_table(top, types, f"{path}")
         for name in content.keys() - top.keys():
             if name in shared or name == own:
                 values |= check_table(content[name], shared.get(name, types), f"{path} [{name}]")
@@ -167,7 +173,7 @@ def check_table(table: Mapping[str, Any], types: Mapping[str, Any], where: str) 
 
     An unknown key or a value of the wrong type is refused. A number may stand for its text.
     """
-    from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
+    from pydantic import ConfigDict, with_config
     from typing_extensions import TypedDict
 
     known = {name: hint for name, hint in types.items() if name not in NOT_IN_FILES}
@@ -175,22 +181,28 @@ def check_table(table: Mapping[str, Any], types: Mapping[str, Any], where: str) 
         TypedDict("Table", known, total=False)  # pyright: ignore[reportArgumentType]
     )
     values = {key.replace("-", "_"): value for key, value in table.items()}
+    return dict(validate(Table, values, where, known))
+
+
+def validate(
+    kind: Any, table: Mapping[str, Any], where: str, known: Iterable[str], folder: Any = None
+) -> Any:
+    """Return a table as a type with these keys; exits with the first error.
+
+    ``folder`` is the context of the validation.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
     try:
-        return dict(TypeAdapter(Table).validate_python(values))
+        return TypeAdapter(kind).validate_python(table, context=folder)
     except ValidationError as error:
-        first = error.errors()[0]
-        name = _spell(str(first["loc"][0]))
+        # A misspelled key is both unknown and missing: report the first.
+        first = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
+        name = str(first["loc"][0]).replace("_", "-")
         if first["type"] == "extra_forbidden":
-            fail(f"{where}: {_unknown(name, map(_spell, known), 'key')}")
-        fail(f"{where}: {name} = {first['input']!r}: {first['msg']}.")
-
-
-def _types_here(context: Any) -> dict[str, Any]:
-    command = context.command.callback
-    types = {name: one.annotation for name, one in inspect.signature(command).parameters.items()}
-    for group in command.generated:
-        types |= group.types()
-    return types
+            fail(f"{where}: {_unknown(name, (key.replace('_', '-') for key in known), 'key')}")
+        given = "" if first["type"] == "missing" else f" = {repr(first['input'])[:60]}"
+        fail(f"{where}: {name}{given}: {first['msg'].removeprefix('Value error, ').rstrip('.')}.")
 
 
 def _unknown(name: str, known: Iterable[str], what: str) -> str:
@@ -201,7 +213,3 @@ def _unknown(name: str, known: Iterable[str], what: str) -> str:
     close = get_close_matches(name.strip("[]"), names, n=1)
     hint = f"Did you mean {close[0]!r}?" if close else f"Known: {', '.join(names)}."
     return f"there is no {what} {name!r}. {hint}"
-
-
-def _spell(name: str) -> str:
-    return name.replace("_", "-")

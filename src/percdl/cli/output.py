@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from percdl.cli.errors import stopping_between_rounds
+
 Report = Callable[[str, int, float], None]
 
 
@@ -85,6 +87,21 @@ class Output:
             )
 
         yield write
+
+
+@contextmanager
+def interruptible(output: Output, n_rounds: int, advise: Callable[[], str]) -> Iterator[Report]:
+    """Yield a function that shows a round; Ctrl-C ends the round, and the advice is printed."""
+    with output.rounds(n_rounds) as show, stopping_between_rounds(output.warn) as check:
+
+        def report(phase: str, index: int, objective: float) -> None:
+            show(phase, index, objective)
+            check()
+
+        try:
+            yield report
+        except KeyboardInterrupt as stop:
+            raise KeyboardInterrupt(advise()) from stop
 
 
 def to_json(value: Any, infinity: Literal["null", "strings"] = "null") -> str:

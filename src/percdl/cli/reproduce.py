@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from percdl.cli.errors import fail, prepare_folder, require_packages
 from percdl.exceptions import PerCDLError
 from percdl.experiments.catalog import CATALOG, find
-from percdl.experiments.study import Scale
+from percdl.experiments.study import Scale, logger
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.status import Status
-
     from percdl.experiments.catalog import Entry
 
 
@@ -51,58 +48,44 @@ def reproduce(
     entries = list(CATALOG) if "all" in labels else [find(label) for label in labels]
     prepare_folder(out, "--out")
     require_packages(("matplotlib", "jinja2"), "reproduce", "reproduce draws pictures")
-    console = Console()
+    console = Console(highlight=False)
     try:
         failed = [entry.label for entry in entries if not _one(entry, scale, out, fresh, console)]
     except KeyboardInterrupt:
         console.print("Stopped. Results so far are kept. Without --fresh, the next run continues.")
         raise
-    page = write_page(out)
-    console.print(f"Page: {page}", highlight=False, soft_wrap=True)
+    console.print(f"Page: {write_page(out)}", soft_wrap=True)
     if failed:
         fail(f"not reproduced: {', '.join(failed)}. The reasons are above.")
 
 
-def _one(entry: Entry, scale: Scale, out: Path, fresh: bool, console: Console) -> bool:
+def _one(entry: Entry, scale: Scale, out: Path, fresh: bool, console: Any) -> bool:
     """Reproduce one label and print its lines; return False if that is not possible."""
-    from percdl.experiments.archive import forget, is_finished, partial_file, read, write
+    from percdl.experiments.archive import finished, forget, ledger_file, write
     from percdl.experiments.study import Ledger, Study
 
-    console.print(f"[bold]{entry.label}[/bold]  {entry.title}", highlight=False)
+    console.print(f"[bold]{entry.label}[/bold]  {entry.title}")
     if fresh:
         forget(entry, scale, out)
-    if is_finished(entry, scale, out):
-        stored = read(entry, out)
-        console.print("  kept from an earlier run; --fresh repeats it", highlight=False)
+    stored = finished(entry, scale, out)
+    if stored is not None:
+        console.print("  kept from an earlier run; --fresh repeats it")
     else:
-        ledger = partial_file(entry, scale, out)
+        rows = ledger_file(entry, scale, out)
+        status, handler = console.status("starting"), logging.Handler(logging.INFO)
+        handler.emit = lambda record: status.update(record.getMessage())
+        logger.setLevel(logging.INFO)
+        logger.addHandler(handler)
         try:
-            with console.status("starting") as status, _Following(status):
-                result = entry.load()(Study(scale, Ledger(ledger)))
+            with status:
+                result = entry.load()(Study(scale, Ledger(rows)))
         except (PerCDLError, ImportError) as error:
-            console.print(f"  cannot be reproduced here: {error}", highlight=False, markup=False)
+            console.print(f"  cannot be reproduced here: {error}", markup=False)
             return False
+        finally:
+            logger.removeHandler(handler)
         stored = write(entry, scale, result, out)
-        ledger.unlink(missing_ok=True)
+        rows.unlink(missing_ok=True)
     for line in stored.lines:
-        console.print(f"  {line}", highlight=False, markup=False, soft_wrap=True)
+        console.print(f"  {line}", markup=False, soft_wrap=True)
     return True
-
-
-class _Following(logging.Handler):
-    """Shows the progress of an experiment in a status line while it lasts."""
-
-    def __init__(self, status: Status) -> None:
-        super().__init__(logging.INFO)
-        self._status = status
-        self._logger = logging.getLogger("percdl.experiments")
-
-    def __enter__(self) -> None:
-        self._logger.addHandler(self)
-        self._logger.setLevel(logging.INFO)
-
-    def __exit__(self, *_: object) -> None:
-        self._logger.removeHandler(self)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._status.update(record.getMessage())

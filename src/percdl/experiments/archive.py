@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel
 
 from percdl import __version__
 from percdl.experiments.catalog import CATALOG, Entry
 from percdl.experiments.study import Line, Result, Scale
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 DPI = 120
 
@@ -40,27 +36,30 @@ class Summary(BaseModel):
 
 def write(entry: Entry, scale: Scale, result: Result, out: Path) -> Summary:
     """Write figures (PNG and SVG), tables (CSV) and, last, the summary (JSON)."""
+    import matplotlib as mpl
+
     folder = out / entry.name
     folder.mkdir(parents=True, exist_ok=True)
     for name, figure in result.figures.items():
-        _draw(figure, folder / name)
+        figure.savefig(folder / f"{name}.png", dpi=DPI)
+        with mpl.rc_context({"svg.hashsalt": name}):  # no random identifiers, and no dates
+            figure.savefig(folder / f"{name}.svg", dpi=DPI, metadata={"Date": None})
+    records = {}
     for name, table in result.tables.items():
         table.to_csv(folder / f"{name}.csv", index=False, float_format="%.6g")
-    summary = {
-        "label": entry.label,
-        "title": entry.title,
-        "scale": scale.value,
-        "percdl": __version__,
-        "reading": result.reading,
-        "lines": [asdict(line) for line in result.lines],
-        "figures": [f"{name}.png" for name in result.figures],
-        "tables": {
-            f"{name}.csv": json.loads(str(table.to_json(orient="records")))
-            for name, table in result.tables.items()
-        },
-    }
-    _path(entry, out).write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
-    return read(entry, out)
+        records[f"{name}.csv"] = json.loads(str(table.to_json(orient="records")))
+    summary = Summary(
+        label=entry.label,
+        title=entry.title,
+        scale=scale,
+        percdl=__version__,
+        reading=result.reading,
+        lines=result.lines,
+        figures=[f"{name}.png" for name in result.figures],
+        tables=records,
+    )
+    _path(entry, out).write_text(summary.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    return summary
 
 
 def read(entry: Entry, out: Path) -> Summary:
@@ -68,15 +67,14 @@ def read(entry: Entry, out: Path) -> Summary:
     return Summary.model_validate_json(_path(entry, out).read_text(encoding="utf-8"))
 
 
-def is_finished(entry: Entry, scale: Scale, out: Path) -> bool:
-    """Whether the folder has a result of the label at this scale, made by this version."""
-    if not _path(entry, out).is_file():
-        return False
-    summary = read(entry, out)
-    return (summary.scale, summary.percdl) == (scale, __version__)
+def finished(entry: Entry, scale: Scale, out: Path) -> Summary | None:
+    """Return the result of a label at this scale, made by this version, if there is one."""
+    summary = read(entry, out) if _path(entry, out).is_file() else None
+    is_this = summary is not None and (summary.scale, summary.percdl) == (scale, __version__)
+    return summary if is_this else None
 
 
-def partial_file(entry: Entry, scale: Scale, out: Path) -> Path:
+def ledger_file(entry: Entry, scale: Scale, out: Path) -> Path:
     """Return the ledger's file for a label at this scale and version."""
     return out / entry.name / f"{scale.value}-{__version__}.partial.jsonl"
 
@@ -84,7 +82,7 @@ def partial_file(entry: Entry, scale: Scale, out: Path) -> Path:
 def forget(entry: Entry, scale: Scale, out: Path) -> None:
     """Delete the summary and the ledger of a label, so that it is measured again."""
     _path(entry, out).unlink(missing_ok=True)
-    partial_file(entry, scale, out).unlink(missing_ok=True)
+    ledger_file(entry, scale, out).unlink(missing_ok=True)
 
 
 def write_page(out: Path) -> Path:
@@ -108,12 +106,3 @@ def write_page(out: Path) -> Path:
 
 def _path(entry: Entry, out: Path) -> Path:
     return out / entry.name / f"{entry.name}.json"
-
-
-def _draw(figure: Figure, path: Path) -> None:
-    """Write a picture as PNG and SVG, without dates or random identifiers."""
-    import matplotlib as mpl
-
-    figure.savefig(path.with_suffix(".png"), dpi=DPI)
-    with mpl.rc_context({"svg.hashsalt": path.name}):
-        figure.savefig(path.with_suffix(".svg"), dpi=DPI, metadata={"Date": None})

@@ -1,7 +1,5 @@
 """time: how long the fits of the paper take here, beside the paper's laptop (M3 Max)."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -13,10 +11,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from percdl.datasets import make_synthetic
-from percdl.estimators import IndCDL, PopCDL
 from percdl.estimators.base import BaseCDL
-from percdl.experiments import ecg_fits, fits, gait_fits
-from percdl.experiments.study import Line, Result, Study
+from percdl.experiments import ecg, fits, gait_fits
+from percdl.experiments.study import Result, Study, lines
 from percdl.plotting.style import OBSERVED, SHARED, color
 
 METHODS = ("IndCDL", "PopCDL", "PerCDL")
@@ -34,20 +31,20 @@ PAPER: Mapping[str, tuple[int, tuple[float, float, float]]] = {
 def computation_time(study: Study) -> Result:
     """Time every fit twice; the first may have to compile."""
     rows = measure_times(study, _cases(study))
+    found = [
+        (
+            f"{row['case']}, {row['method']}: seconds",
+            f"{row['paper']:g} ({row['paper_subjects']} recordings)",
+            f"{row['again']:.2f} ({row['subjects']} recordings; first {row['first']:.1f})",
+        )
+        for row in rows.to_dict("records")
+    ]
     return Result(
-        lines=[
-            Line(
-                f"{row['case']}, {row['method']}: seconds",
-                f"{row['paper']:g} ({row['paper_subjects']} recordings)",
-                f"{row['again']:.2f} ({row['subjects']} recordings; first {row['first']:.1f})",
-                f"{os.cpu_count()} CPU cores, {jax.devices()[0].device_kind}",
-            )
-            for row in rows.to_dict("records")
-        ],
-        tables={"computation_time": rows},
-        figures={"computation_time": _draw(rows)},
-        reading="Compare times per recording. The machines differ, so that the factors say "
-        "little about the algorithms.",
+        lines(f"{os.cpu_count()} CPU cores, {jax.devices()[0].device_kind}", found),
+        {"computation_time": rows},
+        {"computation_time": _draw(rows)},
+        "Compare times per recording. The machines differ, so that the factors say little about "
+        "the algorithms.",
     )
 
 
@@ -55,46 +52,37 @@ def measure_times(study: Study, cases: Mapping[str, Callable[[str], BaseCDL]]) -
     """Return the seconds of each case and method, beside the paper's."""
 
     def measure(case: str, method: str) -> dict[str, float]:
-        return _time(cases[case], method)
+        seconds = []
+        for _ in range(2):
+            started = time.perf_counter()
+            model = cases[case](method)
+            seconds.append(time.perf_counter() - started)
+        n_paper, paper = PAPER[case]
+        return {
+            "subjects": len(model.subjects_),
+            "first": seconds[0],
+            "again": seconds[1],
+            "paper": paper[METHODS.index(method)],
+            "paper_subjects": n_paper,
+        }
 
-    rows = study.sweep(measure, case=list(cases), method=METHODS)
-    paper = [
-        PAPER[c][1][METHODS.index(m)] for c, m in zip(rows["case"], rows["method"], strict=True)
-    ]
-    return rows.assign(paper=paper, paper_subjects=[PAPER[case][0] for case in rows["case"]])
+    return study.sweep(measure, case=list(cases), method=METHODS)
 
 
 def _cases(study: Study) -> dict[str, Callable[[str], BaseCDL]]:
     """Return a function for each case that fits a method; the data are loaded."""
-    cases: dict[str, Callable[[str], BaseCDL]] = {}
-    for size in study.pick((2, 16), (2, 16, 128, 1024)):
-        data = make_synthetic(size, random_state=0)
-        cases[f"synthetic, S = {size}"] = partial(fits.fit, data=data)
-    n_walks, n_ecgs = gait_fits.n_per_group(study), ecg_fits.n_per_class(study)
+    cases: dict[str, Callable[[str], BaseCDL]] = {
+        f"synthetic, S = {size}": partial(fits.fit, data=make_synthetic(size, random_state=0))
+        for size in study.pick((2, 16), (2, 16, 128, 1024))
+    }
+    n_walks, n_ecgs = gait_fits.n_per_group(study), ecg.n_per_class(study)
     start = gait_fits.first_dictionary(n_walks, gait_fits.FROM_DATA)
     walks = gait_fits.load_walks(n_walks).cohort
-    ecg_fits.prepare(n_ecgs, ecg_fits.RAW)
+    ecg.prepare(n_ecgs, ecg.RAW)
     cases["gait"] = lambda name: gait_fits.build(name, start).fit(walks)
-    cases["ECG"] = partial(_fit_ecg, n_ecgs)
+    # Without the cache of the study.
+    cases["ECG"] = lambda name: ecg.fit.__wrapped__(name, n_ecgs, ecg.RAW)
     return cases
-
-
-def _fit_ecg(n_members: int, name: str) -> BaseCDL:
-    """Fit as the ECG study does, without its cache."""
-    others = {"IndCDL": IndCDL, "PopCDL": PopCDL}
-    if name in others:
-        return ecg_fits.fit_other.__wrapped__(others[name], n_members, ecg_fits.RAW)
-    return ecg_fits.fit.__wrapped__(n_members, ecg_fits.RAW)
-
-
-def _time(fit: Callable[[str], BaseCDL], method: str) -> dict[str, float]:
-    """Return the seconds of a first fit, which may have to compile, and of a second."""
-    seconds = []
-    for _ in range(2):
-        started = time.perf_counter()
-        model = fit(method)
-        seconds.append(time.perf_counter() - started)
-    return {"subjects": len(model.subjects_), "first": seconds[0], "again": seconds[1]}
 
 
 def _draw(rows: pd.DataFrame) -> Figure:
@@ -108,10 +96,8 @@ def _draw(rows: pd.DataFrame) -> Figure:
         ax.barh(place - 0.2, part["again"] * ours, 0.38, color=color(0), label="here")
         first = part["first"] * ours
         ax.plot(first, place - 0.2, "|", color=SHARED, ms=9, label="here, the first time")
-        ax.set_xscale("log")
         ax.set_yticks(place, part["case"])
-        ax.set_title(method)
-        ax.set_xlabel("milliseconds per recording")
+        ax.set(xscale="log", title=method, xlabel="milliseconds per recording")
     axes[0, 0].invert_yaxis()
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure

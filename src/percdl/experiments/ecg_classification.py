@@ -6,8 +6,6 @@ Features are personalization parameters. The size of the beats is a parameter in
 activation one, and part of the activations in the other gauge.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,23 +20,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 
 from percdl.analysis.classification import feature_auc
-from percdl.estimators import IndCDL
-from percdl.estimators.base import BaseCDL
-from percdl.experiments.ecg_fits import (
-    COMMON_SETTINGS,
-    COMPRESSED,
-    FILTERED,
-    KEPT,
-    RAW,
-    SEARCHED,
-    SETTINGS,
-    fit,
-    fit_other,
-    load_records,
-    mean_amplitudes,
-    n_per_class,
-    prepare,
-)
+from percdl.experiments import ecg
+from percdl.experiments.ecg import COMPRESSED, FILTERED, KEPT, RAW, SEARCHED, fit
 from percdl.experiments.fits import panels
 from percdl.experiments.study import Line, Result, Study
 from percdl.plotting.style import COLORS, SHARED, label
@@ -72,59 +55,62 @@ PROTOCOL = (
 )
 
 
-def _params(model: BaseCDL) -> Features:
-    return model.params_.reshape(len(model.params_), -1)
-
-
-def _warps(processing: str, alignment: str = KEPT) -> Callable[[int], Features]:
-    """Return a function that computes the parameters of the paper's warps, one per lead."""
-    return lambda n_members: _params(fit(n_members, processing, alignment=alignment))
-
-
-def _fine_warps(n_members: int) -> Features:
-    return _params(fit(n_members, COMPRESSED, FINE))
+def _params(n_members: int, *how: Any, name: str = "PerCDL") -> Features:
+    params = fit(name, n_members, *how).params_
+    return params.reshape(len(params), -1)
 
 
 def _modulation(n_members: int, sized: bool = False) -> Features:
     """Return the gains along the beat, of root mean square one or in the gauge of `SIZED`."""
-    model = fit(n_members, COMPRESSED, WAVES)
-    sizes = mean_amplitudes(model, prepare(n_members, COMPRESSED)) if sized else np.ones(1)
-    return _params(model) * sizes[:, None]
+    sizes = (
+        ecg.mean_amplitudes(fit("PerCDL", n_members, COMPRESSED, WAVES)) if sized else np.ones(1)
+    )
+    return _params(n_members, COMPRESSED, WAVES) * sizes[:, None]
 
 
-def _both(sized: bool) -> Callable[[int], Features]:
-    """Return a function that computes the parameters of both transforms, fitted separately."""
-    return lambda n: np.hstack([_fine_warps(n), _modulation(n, sized)])
+def _both(n_members: int, sized: bool = False) -> Features:
+    """Return the parameters of both transforms, fitted separately."""
+    return np.hstack([_params(n_members, COMPRESSED, FINE), _modulation(n_members, sized)])
 
 
 #: Name and function of each set of features, in the order of the steps.
 FEATURE_SETS: dict[str, Callable[[int], Features]] = {
-    CRUDE: _warps(RAW, SEARCHED),
-    f"warps 4 x 7; {RAW}; {KEPT}": _warps(RAW),
-    f"warps 4 x 7; {FILTERED}; {KEPT}": _warps(FILTERED),
-    f"warps 4 x 7; {COMPRESSED}; {KEPT}": _warps(COMPRESSED),
-    WARPS: _fine_warps,
+    CRUDE: lambda n: _params(n, RAW, None, SEARCHED),
+    f"warps 4 x 7; {RAW}; {KEPT}": lambda n: _params(n, RAW),
+    f"warps 4 x 7; {FILTERED}; {KEPT}": lambda n: _params(n, FILTERED),
+    f"warps 4 x 7; {COMPRESSED}; {KEPT}": lambda n: _params(n, COMPRESSED),
+    WARPS: lambda n: _params(n, COMPRESSED, FINE),
     MODULATED: _modulation,
-    RICH: _both(sized=False),
-    SIZED: _both(sized=True),
-    FREE: lambda n_members: _params(fit_other(IndCDL, n_members, COMPRESSED)),
+    RICH: _both,
+    SIZED: lambda n: _both(n, sized=True),
+    FREE: lambda n: _params(n, COMPRESSED, name="IndCDL"),
 }
 
 
 def ecg_classification(study: Study) -> Result:
     """Measure the AUC of all sets of features and of nearest neighbours."""
-    n_members = n_per_class(study)
+    n_members = ecg.n_per_class(study)
     table, near = measure_auc(study, n_members), measure_neighbours(study, n_members)
+    settings = f"{5 * n_members} records, {ecg.COMMON_SETTINGS}; {PROTOCOL}"
+    found = []
+    for name, n_features, auc, spread, _, official in table.drop(columns="n_members").to_numpy():
+        paper = f"{PAPER_AUC}" if name.startswith("warps 4 x 7") or name == WARPS else "-"
+        ours = f"{auc:.3f} +- {spread:.3f}, official folds {official:.3f}"
+        found.append(Line(name, paper, ours, f"{n_features} features; {settings}"))
+    settings = f"{5 * n_members} records, {ecg.SETTINGS}; one split 70/30; {FILTERED}"
+    kinds = {PAPER_K: "scikit-learn's default, as in the paper", CHOSEN_K: "k chosen here"}
+    for k, kind in kinds.items():
+        for metric, auc in near[["metric", f"auc_{k}"]].to_numpy():
+            paper = f"{PAPER_NEIGHBOURS[metric]}" if k == PAPER_K else "-"
+            quantity = f"{k} nearest personal atoms, {metric}"
+            found.append(Line(quantity, paper, f"{auc:.3f}", f"{settings}; {kind}"))
+    other = Line("wavelets and a neural network (Strodthoff et al.)", f"{STRODTHOFF}", "-", "-")
     return Result(
-        lines=[
-            *_lines(table, f"{5 * n_members} records, {COMMON_SETTINGS}; {PROTOCOL}"),
-            *_neighbour_lines(near, f"{5 * n_members} records, {SETTINGS}; one split 70/30"),
-            Line("wavelets and a neural network (Strodthoff et al.)", f"{STRODTHOFF}", "-", "-"),
-        ],
-        tables={"ecg_classification": table, "ecg_neighbours": near},
-        figures={"ecg_classification": draw_auc(table)},
-        reading="Each set of features changes one thing of the set before. The spread is the "
-        "standard deviation between splits.",
+        [*found, other],
+        {"ecg_classification": table, "ecg_neighbours": near},
+        {"ecg_classification": draw_auc(table)},
+        "Each set of features changes one thing of the set before. The spread is the standard "
+        "deviation between splits.",
     )
 
 
@@ -140,18 +126,16 @@ def measure_auc(study: Study, n_members: int, names: Sequence[str] | None = None
 
 
 def _score(n_members: int, features: str) -> dict[str, Any]:
-    values, data = FEATURE_SETS[features](n_members), load_records(n_members)
+    values, data = FEATURE_SETS[features](n_members), ecg.load_records(n_members)
     labels, split = data.superclass.to_numpy(), data.split.to_numpy()
     train, test = np.flatnonzero(split == "train"), np.flatnonzero(split == "test")
     outer = feature_auc(values, labels, n_splits=N_SPLITS)
-    inner = feature_auc(values[train], labels[train], n_splits=N_INNER)
-    official = feature_auc(values, labels, splits=[(train, test)])
     return {
         "n_features": values.shape[1],
         "auc": float(outer.mean()),
         "spread": float(outer.std(ddof=1)),
-        "inner": float(inner.mean()),
-        "official": float(official.mean()),
+        "inner": float(feature_auc(values[train], labels[train], n_splits=N_INNER).mean()),
+        "official": float(feature_auc(values, labels, splits=[(train, test)]).mean()),
     }
 
 
@@ -164,13 +148,13 @@ def measure_neighbours(study: Study, n_members: int) -> pd.DataFrame:
 
 
 def _neighbours(n_members: int, metric: str) -> dict[str, float]:
-    atoms = fit(n_members, FILTERED).personal_dictionary_[:, 0]
-    found = neighbour_auc(atoms, load_records(n_members).superclass, metric)
+    atoms = fit("PerCDL", n_members, FILTERED).personal_dictionary_[:, 0]
+    found = neighbour_auc(atoms, ecg.load_records(n_members).superclass, metric)
     return {f"auc_{k}": value for k, value in found.items()}
 
 
 def neighbour_auc(
-    atoms: Float[np.ndarray, "S L P"], labels: ArrayLike, metric: str, random_state: int = 0
+    atoms: Float[np.ndarray, "S L P"], labels: ArrayLike, metric: str
 ) -> dict[int, float]:
     """Return the macro one-vs-one AUC of nearest neighbours, on 30 % of the records.
 
@@ -179,53 +163,20 @@ def neighbour_auc(
     """
     classes = np.asarray(labels)
     known = np.nan_to_num(atoms / np.linalg.norm(atoms, axis=(1, 2), keepdims=True))
-    train, test = train_test_split(
-        np.arange(len(known)), test_size=0.3, stratify=classes, random_state=random_state
-    )
-    distances = _distances(known[test], known[train], metric)
+    split = train_test_split(known, classes, test_size=0.3, stratify=classes, random_state=0)
+    train, test, train_classes, test_classes = split
+    if metric == "dtw":
+        metrics = require("tslearn.metrics", "The DTW distance", "reproduce")
+        distances = metrics.cdist_dtw(test, train, sakoe_chiba_radius=REACH)
+    else:
+        distances = cdist(np.reshape(test, (len(test), -1)), np.reshape(train, (len(train), -1)))
     found = {}
     for k in (PAPER_K, CHOSEN_K):
         model = KNeighborsClassifier(k, metric="precomputed")
-        model.fit(np.zeros((len(train), len(train))), classes[train])
+        model.fit(np.zeros((len(train), len(train))), train_classes)
         shares = model.predict_proba(distances)
-        found[k] = float(roc_auc_score(classes[test], shares, multi_class="ovo"))
+        found[k] = float(roc_auc_score(test_classes, shares, multi_class="ovo"))
     return found
-
-
-def _distances(first: np.ndarray, second: np.ndarray, metric: str) -> np.ndarray:
-    if metric == "dtw":
-        metrics = require("tslearn.metrics", "The DTW distance", "reproduce")
-        return metrics.cdist_dtw(first, second, sakoe_chiba_radius=REACH)
-    return cdist(first.reshape(len(first), -1), second.reshape(len(second), -1))
-
-
-def auc(table: pd.DataFrame, name: str, column: str = "auc") -> float:
-    """Return one of the AUCs measured."""
-    return float(table.loc[table["features"] == name, column].item())
-
-
-def _lines(table: pd.DataFrame, settings: str) -> list[Line]:
-    lines = []
-    for row in table.to_dict("records"):
-        name = row["features"]
-        paper = f"{PAPER_AUC}" if name.startswith("warps 4 x 7") or name == WARPS else "-"
-        found = f"{row['auc']:.3f} +- {row['spread']:.3f}, official folds {row['official']:.3f}"
-        lines.append(Line(name, paper, found, f"{row['n_features']} features; {settings}"))
-    return lines
-
-
-def _neighbour_lines(near: pd.DataFrame, settings: str) -> list[Line]:
-    kinds = {PAPER_K: "scikit-learn's default, as in the paper", CHOSEN_K: "k chosen here"}
-    return [
-        Line(
-            f"{k} nearest personal atoms, {row['metric']}",
-            f"{PAPER_NEIGHBOURS[row['metric']]}" if k == PAPER_K else "-",
-            f"{row[f'auc_{k}']:.3f}",
-            f"{settings}; {FILTERED}; {kind}",
-        )
-        for k, kind in kinds.items()
-        for row in near.to_dict("records")
-    ]
 
 
 def draw_auc(table: pd.DataFrame) -> Figure:
@@ -233,10 +184,9 @@ def draw_auc(table: pd.DataFrame) -> Figure:
     figure, axes = panels((9.5, 0.45 * len(table) + 1.6))
     ax, places = axes[0, 0], np.arange(len(table))
     ax.axvline(PAPER_AUC, color=SHARED, ls="--", lw=1, label=f"paper, warps: {PAPER_AUC}")
-    ax.errorbar(
-        table["auc"], places, xerr=table["spread"], fmt="o", color=COLORS[0], capsize=3,
-        label="five splits 70/30: mean, standard deviation",
-    )  # fmt: skip
+    look = {"fmt": "o", "color": COLORS[0], "capsize": 3}
+    look["label"] = "five splits 70/30: mean, standard deviation"
+    ax.errorbar(table["auc"], places, xerr=table["spread"], **look)
     ax.plot(table["official"], places, "s", color=COLORS[1], label="official folds", mfc="none")
     ax.set_yticks(places, table["features"])
     ax.invert_yaxis()

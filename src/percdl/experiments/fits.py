@@ -1,7 +1,5 @@
 """The models that all experiments compare: synthetic fits, errors, statistics and pictures."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -12,6 +10,7 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy import stats
+from sklearn.base import clone
 
 from percdl.datasets import SyntheticCohort
 from percdl.estimators import IndCDL, PerCDL, PopCDL
@@ -23,6 +22,7 @@ from percdl.signals import Cohort
 from percdl.signals.reconstruction import normalized_reconstruction_error, rebuild
 
 METHODS = ("PerCDL", "PopCDL", "IndCDL")
+BARYCENTER = "IndCDL barycenter"
 PENALTY = 1e-2
 MODELS: dict[str, tuple[type[BaseCDL], dict[str, Any]]] = {
     "PerCDL": (PerCDL, {}),
@@ -48,21 +48,13 @@ def fit(name: str, data: SyntheticCohort, **changes: Any) -> BaseCDL:
     """
     kind, options = MODELS[name]
     start = data.personal_dictionary[0]
-    common: dict[str, Any] = {
-        "n_atoms": len(start), "atom_length": start.shape[1], "penalty": PENALTY, "init": start,
-        "progress": False,
-    }  # fmt: skip
+    model = kind(*start.shape[:2], penalty=PENALTY, init=start, progress=False)
     if kind is PerCDL:
-        common["transformation"] = data.transform
+        model.set_params(transformation=data.transform)
     with warnings.catch_warnings():
         # A subject that loses an atom is part of what is measured.
         warnings.simplefilter("ignore", NoActivationWarning)
-        return kind(**common).set_params(**options, **changes).fit(data.cohort)
-
-
-def rebuild_fit(model: BaseCDL, cohort: Cohort) -> list[np.ndarray]:
-    """Rebuild the recordings of a fit from its events and personal atoms."""
-    return rebuild(cohort, model.events_, model.personal_dictionary_)
+        return model.set_params(**options, **changes).fit(data.cohort)
 
 
 def error_of_fit(model: BaseCDL, cohort: Cohort, truth: Cohort | None = None) -> float:
@@ -70,7 +62,17 @@ def error_of_fit(model: BaseCDL, cohort: Cohort, truth: Cohort | None = None) ->
 
     ``truth`` holds the recordings to compare with, those of the fit by default.
     """
-    return normalized_reconstruction_error(truth or cohort, rebuild_fit(model, cohort))
+    rebuilt = rebuild(cohort, model.events_, model.personal_dictionary_)
+    return normalized_reconstruction_error(truth or cohort, rebuilt)
+
+
+def errors_of_fits(models: Mapping[str, BaseCDL], cohort: Cohort) -> dict[str, float]:
+    """Return the errors of fits, and of coding with the mean of IndCDL's atoms (`BARYCENTER`)."""
+    mean = np.nanmean(models["IndCDL"].personal_dictionary_, axis=0)
+    no_rounds = {"algorithm__population_rounds": 0, "algorithm__personal_rounds": 0}
+    model: Any = clone(models["PopCDL"])
+    coded = model.set_params(init=mean, **no_rounds).fit(cohort)
+    return {name: error_of_fit(m, cohort) for name, m in {**models, BARYCENTER: coded}.items()}
 
 
 def unit(curves: Float[np.ndarray, "... L"]) -> Float[np.ndarray, "... L"]:
@@ -81,6 +83,18 @@ def unit(curves: Float[np.ndarray, "... L"]) -> Float[np.ndarray, "... L"]:
     """
     norms = np.linalg.norm(curves, axis=-1, keepdims=True)
     return curves / np.where(norms > 0, norms, 1)
+
+
+def select(table: Any, by: str, value: str, **chosen: Any) -> dict[Any, Any]:
+    """Return a column by another one, for the rows that have the chosen values.
+
+    >>> table = pd.DataFrame({"S": [1, 2, 1], "method": ["a", "a", "b"], "mean": [0.5, 0.25, 3]})
+    >>> select(table, "S", "mean", method="a")
+    {1: 0.5, 2: 0.25}
+    """
+    for name, wanted in chosen.items():
+        table = table[table[name] == wanted]
+    return table.set_index(by)[value].to_dict()
 
 
 def confidence(rows: pd.DataFrame, by: list[str], value: str) -> pd.DataFrame:
@@ -102,15 +116,7 @@ def loglog_slope(x: Sequence[float], y: Sequence[float]) -> float:
     >>> round(loglog_slope([1, 4, 16], [1, 0.5, 0.25]), 3)
     -0.5
     """
-    if len(x) < 2:
-        return float("nan")
-    return float(np.polyfit(np.log(x), np.log(y), 1)[0])
-
-
-def stack_errors(wide: pd.DataFrame) -> pd.DataFrame:
-    """Return errors with one column per model as one row per model, in columns model, error."""
-    frame = wide.rename_axis(columns="model").stack().to_frame("error")
-    return frame.reset_index()
+    return float(np.polyfit(np.log(x), np.log(y), 1)[0]) if len(x) > 1 else float("nan")
 
 
 def panels(
@@ -131,18 +137,19 @@ def draw_band(ax: Axes, part: pd.DataFrame, x: str, color: str, alpha: float) ->
 
 
 def draw_errors(
-    ax: Axes, paper: Mapping[str, float], cases: Iterable[tuple[Sequence[float], dict[str, Any]]],
-    first: float, step: float,
-) -> None:  # fmt: skip
+    ax: Axes,
+    paper: Mapping[str, float],
+    cases: Iterable[tuple[Mapping[str, float], dict[str, Any]]],
+    step: float,
+) -> None:
     """Draw reconstruction errors as points, one row per model: the paper's and those of cases.
 
-    A case is its errors, in the order of ``paper``, and how to draw them. ``first`` and ``step``
-    move cases apart vertically.
+    A case is its errors by model, and how to draw them, each ``step`` below the one before.
     """
     places = np.arange(len(paper))
     ax.plot(list(paper.values()), places, "D", color=SHARED, ms=7, label="paper")
-    for index, (errors, look) in enumerate(cases):
-        ax.plot(errors, places + first + step * index, ls="", **look)
+    for index, (errors, look) in enumerate(cases, start=1):
+        ax.plot([errors[name] for name in paper], places + step * index, ls="", **look)
     ax.set_yticks(places, list(paper))
     ax.invert_yaxis()
     ax.set_xlim(left=0)

@@ -8,9 +8,6 @@ No fit uses the annotation, except those that start from a healthy participant's
 paper's do.
 """
 
-from __future__ import annotations
-
-from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -18,7 +15,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
-from matplotlib.figure import Figure
 
 from percdl.algorithm.settings import Algorithm
 from percdl.datasets import load_gait
@@ -26,7 +22,7 @@ from percdl.datasets.gait import GROUPS
 from percdl.estimators import IndCDL, PerCDL, PopCDL
 from percdl.estimators.base import BaseCDL
 from percdl.exceptions import DatasetError
-from percdl.experiments.fits import draw_errors, error_of_fit, panels, stack_errors, unit
+from percdl.experiments.fits import BARYCENTER, draw_errors, errors_of_fits, panels, unit
 from percdl.experiments.study import Line, Result, Study, as_printed
 from percdl.plotting.style import COLORS
 from percdl.signals import Cohort
@@ -37,7 +33,6 @@ HEALTHY = GROUPS[0]
 # 15 rounds for every model. The warps of walkers bend far: they converge with ten iterations a
 # round instead of three.
 ALGORITHM = Algorithm(population_rounds=5, personal_rounds=10)
-NO_ROUNDS = Algorithm(population_rounds=0, personal_rounds=0)
 MODELS: dict[str, tuple[type[BaseCDL], dict[str, Any]]] = {
     "IndCDL": (IndCDL, {}),
     "PopCDL": (PopCDL, {}),
@@ -61,7 +56,7 @@ CASES = [
     *((start, kind) for start in (FROM_DATA, FROM_CYCLE) for kind in (DEFAULT, PRINTED)),
     (FROM_POPULATION, KEPT),
 ]
-BARYCENTER, BEST = "IndCDL barycenter", "best free atoms"
+BEST = "best free atoms"
 PAPER = {"IndCDL": 0.055, "PopCDL": 0.109, "PerCDL": 0.063, BARYCENTER: 0.116}
 
 
@@ -87,15 +82,14 @@ def n_per_group(study: Study) -> int:
 def load_walks(n_members: int) -> Walks:
     """Load one trial of each of the first participants of every group."""
     data = load_gait()
-    people = data.metadata.drop_duplicates("Subject")
-    chosen = people.groupby("PathologyGroup", sort=False).head(n_members)
-    counts = Counter(chosen["PathologyGroup"])
-    for group in GROUPS:
-        if counts[group] < n_members:
-            raise DatasetError(
-                f"The gait recordings hold {counts[group]} participants of group {group}; "
-                f"{n_members} are needed. Set PERCDL_DATA to the folder of the whole dataset."
-            )
+    people = data.metadata.drop_duplicates("Subject").groupby("PathologyGroup", sort=False)
+    chosen = people.head(n_members)
+    counts = chosen["PathologyGroup"].value_counts().reindex(list(GROUPS), fill_value=0)
+    if counts.min() < n_members:
+        raise DatasetError(
+            f"The gait recordings hold {counts.min()} participants of group {counts.idxmin()}; "
+            f"{n_members} are needed. Set PERCDL_DATA to the folder of the whole dataset."
+        )
     codes = [str(code) for code in chosen.index]
     cohort = data.cohort.select(codes).zscore()
     return Walks(cohort, {code: data.swings[code]["right"] for code in codes})
@@ -126,21 +120,21 @@ def fit_in_place(name: str, n_members: int, group: str | None = None) -> BaseCDL
 def build(name: str, init: Any, **changes: Any) -> BaseCDL:
     """Return one of `MODELS`, not fitted."""
     kind, options = MODELS[name]
-    common = {"n_atoms": 1, "atom_length": LENGTH, "penalty": PENALTY, "algorithm": ALGORITHM}
-    model = kind(**common, init=init, random_state=0, progress=False)
-    return model.set_params(**options).set_params(**changes)
+    common = {"penalty": PENALTY, "algorithm": ALGORITHM, "random_state": 0, "progress": False}
+    return kind(1, LENGTH, init=init, **common).set_params(**options).set_params(**changes)
 
 
 @cache
 def first_dictionary(n_members: int, start: str) -> Float[np.ndarray, "1 L 1"]:
-    """Return the dictionary (1, L, 1) that all models start from.
+    """Return the dictionary that all models start from.
 
     Either the one that the library chooses from the data, or the cycle in the middle of the first
     healthy participant's walk, cut at its annotated start.
     """
     walks = load_walks(n_members)
     if start == FROM_DATA:
-        return build("PopCDL", "auto", algorithm=NO_ROUNDS).fit(walks.cohort).dictionary_
+        no_rounds = Algorithm(population_rounds=0, personal_rounds=0)
+        return build("PopCDL", "auto", algorithm=no_rounds).fit(walks.cohort).dictionary_
     healthy = walks.cohort.select(group=HEALTHY)[0]
     onsets = walks.swings[str(healthy.subject)][:, 0]
     onset = onsets[len(onsets) // 2]
@@ -156,103 +150,73 @@ def gait_errors(study: Study) -> Result:
     """gait:errors: reconstruction errors of the three models and of IndCDL's barycenter."""
     n_members = n_per_group(study)
     numbers = measure_errors(study, n_members)
-    return Result(
-        lines=_lines(numbers, f"{3 * n_members} walks, {SETTINGS}"),
-        tables={"gait_errors": numbers},
-        figures={"gait_errors": _draw(numbers)},
-        reading="In the paper errors rise as IndCDL < PerCDL < PopCDL. How it scaled its signals "
-        "and defined the error is not known, so compare ratios rather than errors.",
-    )
-
-
-def measure_errors(study: Study, n_members: int) -> pd.DataFrame:
-    """Return the errors, one row per first dictionary, algorithm and model.
-
-    Beside the paper's four models: the best free atom of each person at PerCDL's own onsets.
-    Beside the first dictionaries: all models from PopCDL's atom, with fixed windows.
-    """
-    keys = [{"n_members": n_members, "start": s, "algorithm": kind} for s, kind in CASES]
-    wide = study.rows(_errors, keys).set_index(["n_members", "start", "algorithm"])
-    return stack_errors(wide)
-
-
-def _errors(n_members: int, start: str, algorithm: str) -> dict[str, float]:
-    cohort = load_walks(n_members).cohort
-    fits = {
-        name: fit_in_place(name, n_members)
-        if algorithm == KEPT
-        else fit(name, n_members, start, algorithm == PRINTED)
-        for name in MODELS
-    }
-    mean = np.nanmean(fits["IndCDL"].personal_dictionary_, axis=0)
-    coded = build("PopCDL", mean, algorithm=NO_ROUNDS).fit(cohort)
-    return {
-        **{name: error_of_fit(model, cohort) for name, model in fits.items()},
-        BARYCENTER: error_of_fit(coded, cohort),
-        BEST: _best_error(fits["PerCDL"], cohort),
-    }
-
-
-def _best_error(model: BaseCDL, cohort: Cohort) -> float:
-    """Return the error with each person's best atom for the segments that the model found.
-
-    That atom is the first right singular vector of the person's segments.
-    """
-    explained = 0.0
-    for subject, onsets in model.events_.groupby("subject")["onset_sample"]:
-        samples = np.add.outer(onsets.to_numpy(), np.arange(LENGTH))
-        explained += np.linalg.norm(cohort[str(subject)].values[samples, 0], ord=2) ** 2
-    return float(1 - explained / sum(np.sum(r.values**2) for r in cohort))
-
-
-def error(numbers: pd.DataFrame, model: str, start: str, kind: str) -> float:
-    """Return one of the errors measured."""
-    wanted = {"start": start, "algorithm": kind, "model": model}
-    row = (numbers[list(wanted)] == pd.Series(wanted)).all(axis=1)
-    return float(numbers.loc[row, "error"].item())
-
-
-def ratio(numbers: pd.DataFrame, start: str, kind: str, other: str = "IndCDL") -> float:
-    """Return the error of PerCDL over that of another model."""
-    return error(numbers, "PerCDL", start, kind) / error(numbers, other, start, kind)
-
-
-def _lines(numbers: pd.DataFrame, settings: str) -> list[Line]:
-    def values(of, digits, *model):
-        default, printed = (of(numbers, *model, FROM_DATA, kind) for kind in (DEFAULT, PRINTED))
-        kept = of(numbers, *model, FROM_POPULATION, KEPT)
-        return f"{default:.{digits}f} ({PRINTED} {printed:.{digits}f}, {KEPT} {kept:.{digits}f})"
-
-    chosen = f"{settings}; first atom {FROM_DATA}, no annotation used"
-    lines = [
-        Line(name, f"{paper}", values(error, 4, name), chosen) for name, paper in PAPER.items()
-    ]
-    quantity, paper = (
-        "PerCDL / IndCDL, same first atom",
-        f"{PAPER['PerCDL'] / PAPER['IndCDL']:.3f}",
-    )
-    lines.append(Line(quantity, paper, values(ratio, 3), chosen))
-    cycle = [ratio(numbers, FROM_CYCLE, kind) for kind in (DEFAULT, PRINTED)]
-    found = f"{cycle[0]:.3f} ({PRINTED} {cycle[1]:.3f})"
-    copied = f"{settings}; first atom the {FROM_CYCLE}, as the paper's"
-    lines.append(Line(quantity, paper, found, copied))
-    best = f"{ratio(numbers, FROM_DATA, DEFAULT, BEST):.3f}"
-    lines.append(Line("PerCDL / best free atoms at its onsets", "-", best, chosen))
-    return lines
-
-
-def _draw(numbers: pd.DataFrame) -> Figure:
     figure, axes = panels((10, 3.8))
-    cases = []
-    for index, (start, kind) in enumerate(CASES):
-        look = {
+    looks = [
+        {
             "marker": "os^"[index // 2],
             "fillstyle": "none" if kind == PRINTED else "full",
             "color": COLORS[index // 2],
             "ms": 6,
             "label": f"{kind},\n{start}",
         }
-        cases.append(([error(numbers, name, start, kind) for name in PAPER], look))
-    draw_errors(axes[0, 0], PAPER, cases, 0.12, 0.12)
+        for index, (start, kind) in enumerate(CASES)
+    ]
+    errors = numbers.to_dict("records")
+    draw_errors(axes[0, 0], PAPER, zip(errors, looks, strict=True), 0.12)
     figure.legend(loc="outside right center", fontsize="small", frameon=False)
-    return figure
+    return Result(
+        _lines(numbers, f"{3 * n_members} walks, {SETTINGS}"),
+        {"gait_errors": numbers.reset_index()},
+        {"gait_errors": figure},
+        "In the paper errors rise as IndCDL < PerCDL < PopCDL. How it scaled its signals and "
+        "defined the error is not known, so compare ratios rather than errors.",
+    )
+
+
+def measure_errors(study: Study, n_members: int) -> pd.DataFrame:
+    """Return the errors, one row per first dictionary and algorithm, one column per model.
+
+    Beside the paper's four models: the best free atom of each person at PerCDL's own onsets.
+    Beside the first dictionaries: all models from PopCDL's atom, with fixed windows.
+    """
+    rows = study.sweep(_errors, n_members=[n_members], case=CASES)
+    return rows.drop(columns=["n_members", "case"]).set_index(["start", "algorithm"])
+
+
+def _errors(n_members: int, case: tuple[str, str]) -> dict[str, Any]:
+    start, kind = case
+    cohort = load_walks(n_members).cohort
+    models = {
+        name: fit_in_place(name, n_members)
+        if kind == KEPT
+        else fit(name, n_members, start, kind == PRINTED)
+        for name in MODELS
+    }
+    # The best atom of a person is the first right singular vector of the person's segments.
+    explained = 0.0
+    for subject, onsets in models["PerCDL"].events_.groupby("subject")["onset_sample"]:
+        samples = np.add.outer(onsets.to_numpy(), np.arange(LENGTH))
+        explained += np.linalg.norm(cohort[str(subject)].values[samples, 0], ord=2) ** 2
+    best = 1 - explained / sum(np.sum(r.values**2) for r in cohort)
+    return {"start": start, "algorithm": kind, **errors_of_fits(models, cohort), BEST: best}
+
+
+def _lines(numbers: pd.DataFrame, settings: str) -> list[Line]:
+    ratios = numbers["PerCDL"] / numbers["IndCDL"]
+
+    def values(of: Any, digits: int) -> str:
+        default, printed = (of[FROM_DATA, kind] for kind in (DEFAULT, PRINTED))
+        kept = of[FROM_POPULATION, KEPT]
+        return f"{default:.{digits}f} ({PRINTED} {printed:.{digits}f}, {KEPT} {kept:.{digits}f})"
+
+    chosen = f"{settings}; first atom {FROM_DATA}, no annotation used"
+    copied = f"{settings}; first atom the {FROM_CYCLE}, as the paper's"
+    quantity, said = "PerCDL / IndCDL, same first atom", f"{PAPER['PerCDL'] / PAPER['IndCDL']:.3f}"
+    default, printed = (ratios[FROM_CYCLE, kind] for kind in (DEFAULT, PRINTED))
+    best = (numbers["PerCDL"] / numbers[BEST])[FROM_DATA, DEFAULT]
+    return [
+        *(Line(name, f"{p}", values(numbers[name], 4), chosen) for name, p in PAPER.items()),
+        Line(quantity, said, values(ratios, 3), chosen),
+        Line(quantity, said, f"{default:.3f} ({PRINTED} {printed:.3f})", copied),
+        Line("PerCDL / best free atoms at its onsets", "-", f"{best:.3f}", chosen),
+    ]

@@ -8,11 +8,10 @@ is usual for a gyroscope on a foot: the toes leave the ground at the deepest dip
 of the swing, and the heel touches it at the deepest dip after.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -26,6 +25,7 @@ from percdl.analysis.groups import GroupCurve, relative_variability, summarize_g
 from percdl.datasets import atom_distance
 from percdl.datasets.gait import GROUPS
 from percdl.estimators.base import BaseCDL
+from percdl.experiments import gait_fits
 from percdl.experiments.fits import panels, unit
 from percdl.experiments.gait_fits import (
     GROUP_COLORS,
@@ -33,15 +33,12 @@ from percdl.experiments.gait_fits import (
     IN_PLACE,
     SFREQ,
     TIME,
-    VELOCITY,
     WINDOW,
     Walks,
     fit_in_place,
-    load_walks,
     n_per_group,
-    personal_atoms,
 )
-from percdl.experiments.study import Line, Result, Study
+from percdl.experiments.study import Result, Study, lines
 from percdl.plotting.groups import mark_moments, plot_group_band, plot_relative_variability
 from percdl.plotting.style import COLORS, SHARED, add_legend, label
 
@@ -75,17 +72,8 @@ class GroupStudy:
     variability: dict[str, np.ndarray]
     phases: dict[str, Phases]
 
-    def moments(self, group: str) -> dict[str, float]:
-        """Return the phases of a group in seconds."""
-        return {name: at / SFREQ for name, at in self.phases[group].items()}
 
-    def mean(self, group: str) -> np.ndarray:
-        """Return the mean atom (L,) of a group."""
-        return self.curves[group].mean[:, 0]
-
-
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(NamedTuple):
     """Whether a group varies more than Healthy in a stretch of the cycle.
 
     ``excess`` is the share of the variability beyond Healthy's that lies in the stretch, ``time``
@@ -112,8 +100,8 @@ class Verdict:
 
 def study_groups(name: str, n_members: int) -> GroupStudy:
     """Fit a model and summarize its personal atoms by group."""
-    model, walks = fit_in_place(name, n_members), load_walks(n_members)
-    curves = summarize_groups(personal_atoms(model)[..., None], list(walks.groups))
+    model, walks = fit_in_place(name, n_members), gait_fits.load_walks(n_members)
+    curves = summarize_groups(gait_fits.personal_atoms(model)[..., None], list(walks.groups))
     annotated = annotated_window(model, walks)
     return GroupStudy(
         curves,
@@ -124,17 +112,15 @@ def study_groups(name: str, n_members: int) -> GroupStudy:
 
 def annotated_window(model: BaseCDL, walks: Walks) -> Float[np.ndarray, "S 2"]:
     """Return each person's median annotated start and end, in samples after the model's onsets."""
-    onsets = dict(iter(model.events_.groupby("subject")["onset_sample"]))
-    windows = np.full((len(walks.cohort), 2), np.nan)
-    for row, subject in enumerate(walks.cohort.subjects):
-        if subject in onsets:
-            found, swings = onsets[subject].to_numpy(), walks.swings[subject]
-            nearest = found[np.abs(np.subtract.outer(swings[:, 0], found)).argmin(axis=1)]
-            relative = swings - nearest[:, None]
-            close = np.abs(relative[:, 0]) <= FARTHEST
-            if close.any():
-                windows[row] = np.median(relative[close], axis=0)
-    return windows
+    windows = {subject: np.full(2, np.nan) for subject in walks.cohort.subjects}
+    for subject, found in model.events_.groupby("subject")["onset_sample"]:
+        swings, onsets = walks.swings[str(subject)], found.to_numpy()
+        nearest = onsets[np.abs(np.subtract.outer(swings[:, 0], onsets)).argmin(axis=1)]
+        relative = swings - nearest[:, None]
+        close = np.abs(relative[:, 0]) <= FARTHEST
+        if close.any():
+            windows[str(subject)] = np.median(relative[close], axis=0)
+    return np.stack(list(windows.values()))
 
 
 def find_phases(curve: Float[np.ndarray, " L"], annotated: Float[np.ndarray, "S 2"]) -> Phases:
@@ -166,24 +152,6 @@ def find_humps(variability: Float[np.ndarray, " L"]) -> list[int]:
     return sorted((int(p) - 1 for p in peaks), key=lambda p: -smooth[p + 1])
 
 
-def name_place(sample: int, phases: Phases) -> str:
-    """Describe the place of a sample in the gait cycle.
-
-    >>> name_place(12, {"heel off": 20.0, "toe off": 30.0})
-    'before heel off'
-    >>> name_place(28, {"heel off": 20.0, "toe off": 30.0})
-    'at toe off'
-    """
-    nearest = min(phases, key=lambda name: abs(phases[name] - sample))
-    if abs(phases[nearest] - sample) <= NEAR:
-        return f"at {nearest}"
-    passed = [name for name in phases if phases[name] < sample]
-    ahead = [name for name in phases if phases[name] > sample]
-    if not passed:
-        return f"before {ahead[0]}"
-    return f"between {passed[-1]} and {ahead[0]}" if ahead else f"after {passed[-1]}"
-
-
 def paper_statements(phases: Phases) -> dict[tuple[str, str], tuple[float, float]]:
     """Return the paper's statements: (group, words) to the samples that they refer to.
 
@@ -191,15 +159,13 @@ def paper_statements(phases: Phases) -> dict[tuple[str, str], tuple[float, float
     """
     toe, heel = phases[TOE_OFF], phases[HEEL_ON]
     quarter = (heel - toe) / 4
+    heel_off = phases.get(HEEL_OFF, 0.0)
+    end = "right before the end of the swing (heel on)"
     return {
         ("Orthopedic", "beginning of the swing (toe off)"): (toe - NEAR, toe + quarter),
-        ("Neurological", "end of the stance (heel off to toe off)"): (
-            phases.get(HEEL_OFF, 0.0) - NEAR, toe + NEAR
-        ),
-        ("Neurological", "right before the end of the swing (heel on)"): (
-            heel - quarter, heel + NEAR
-        ),
-    }  # fmt: skip
+        ("Neurological", "end of the stance (heel off to toe off)"): (heel_off - NEAR, toe + NEAR),
+        ("Neurological", end): (heel - quarter, heel + NEAR),
+    }
 
 
 def judge(variability: Float[np.ndarray, " L"], stretch: tuple[float, float]) -> Verdict:
@@ -216,26 +182,18 @@ def judge(variability: Float[np.ndarray, " L"], stretch: tuple[float, float]) ->
 
 
 def compare_with_paper(study: GroupStudy) -> pd.DataFrame:
-    """Return one row per statement of the paper: whether ours varies there, and where it does."""
+    """Return one row per statement of the paper: whether ours varies there, and its humps."""
     rows = []
     for group in PATIENTS:
-        phases, variability = study.phases[group], study.variability[group]
-        humps = find_humps(variability)
-        where = "; ".join(f"{name_place(hump, phases)} ({hump / SFREQ:.2f} s)" for hump in humps)
-        rows += [
-            {
-                "group": group,
-                "paper": words,
-                "from_s": stretch[0] / SFREQ,
-                "to_s": stretch[1] / SFREQ,
-                "agrees": judge(variability, stretch).agrees,
-                "ours": str(judge(variability, stretch)),
-                "ours_varies": where or "nowhere more than Healthy",
-            }
-            for (of, words), stretch in paper_statements(phases).items()
-            if of == group
-        ]
-    return pd.DataFrame(rows)
+        variability = study.variability[group]
+        for (of, words), stretch in paper_statements(study.phases[group]).items():
+            if of == group:
+                verdict = judge(variability, stretch)
+                humps = ", ".join(f"{hump / SFREQ:.2f}" for hump in find_humps(variability))
+                start, end = stretch[0] / SFREQ, stretch[1] / SFREQ
+                rows.append((group, words, start, end, verdict.agrees, str(verdict), humps))
+    columns = ["group", "paper", "from_s", "to_s", "agrees", "ours", "humps_s"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def tabulate(study: GroupStudy, **more: np.ndarray) -> pd.DataFrame:
@@ -248,29 +206,33 @@ def tabulate(study: GroupStudy, **more: np.ndarray) -> pd.DataFrame:
     return pd.DataFrame({**columns, **more})
 
 
-def draw_group(
+def _draw_group(
     top: Axes, study: GroupStudy, group: str, name: str, bottom: Axes | None = None
 ) -> None:
     """Draw a group's mean and band, and mark its phases, also on the panel below."""
-    curve = study.curves[group]
-    plot_group_band(
-        curve.mean[:, 0], curve.sd[:, 0], f"{group}, {name}", color=GROUP_COLORS[group],
-        sfreq=SFREQ, ax=top,
-    )  # fmt: skip
-    mark_moments(study.moments(group), top)
-    label(top, "" if bottom else WINDOW, VELOCITY)
+    mean, sd = study.curves[group].mean[:, 0], study.curves[group].sd[:, 0]
+    tint, name = GROUP_COLORS[group], f"{group}, {name}"
+    plot_group_band(mean, sd, name, color=tint, sfreq=SFREQ, ax=top)
+    moments = {name: at / SFREQ for name, at in study.phases[group].items()}
+    mark_moments(moments, top)
+    label(top, "" if bottom else WINDOW, gait_fits.VELOCITY)
     if bottom:
-        mark_moments(study.moments(group), bottom, named=False)
+        mark_moments(moments, bottom, named=False)
 
 
-def draw_patients(top: Axes, bottom: Axes, study: GroupStudy, group: str, name: str) -> None:
-    """Draw a group of patients above, and its variability against Healthy below."""
-    draw_group(top, study, group, name, bottom)
-    top.plot(TIME, study.mean(HEALTHY), "--", color=GROUP_COLORS[HEALTHY], lw=1.2, label=HEALTHY)
-    plot_relative_variability(
-        study.variability[group], "sd beyond Healthy's", color=COLORS[1], sfreq=SFREQ, ax=bottom
-    )
-    label(bottom, WINDOW, "relative\nvariability")
+def _draw_patients(axes: np.ndarray, study: GroupStudy, name: str) -> None:
+    """Draw groups of patients above, and their variability against Healthy below."""
+    healthy = study.curves[HEALTHY].mean[:, 0]
+    for (top, bottom), group in zip(axes.T, PATIENTS, strict=True):
+        _draw_group(top, study, group, name, bottom)
+        top.plot(TIME, healthy, "--", color=GROUP_COLORS[HEALTHY], lw=1.2, label=HEALTHY)
+        more, look = study.variability[group], {"color": COLORS[1], "sfreq": SFREQ}
+        plot_relative_variability(more, "sd beyond Healthy's", ax=bottom, **look)
+        label(bottom, WINDOW, "relative\nvariability")
+
+
+def _distance(curve: np.ndarray, other: np.ndarray) -> float:
+    return float(np.linalg.norm(unit(curve) - unit(other)))
 
 
 def fig_gait(study: Study) -> Result:
@@ -279,30 +241,23 @@ def fig_gait(study: Study) -> Result:
     common = fit_in_place("PerCDL", n_members).dictionary_[0, :, 0]
     groups = study_groups("PerCDL", n_members)
     judged = compare_with_paper(groups)
-    apart = float(np.linalg.norm(unit(common) - unit(groups.mean(HEALTHY))))
+    apart = _distance(common, groups.curves[HEALTHY].mean[:, 0])
     phases = pd.DataFrame(groups.phases).T / SFREQ
-    settings = f"{3 * n_members} walks, {IN_PLACE}; atoms at unit norm"
+    found = [
+        (f"{group} varies more than its share of time at: {words}", "differs mainly there", ours)
+        for group, words, ours in judged[["group", "paper", "ours"]].to_numpy()
+    ]
+    found.append(("common atom to Healthy mean", "similar (picture)", f"{apart:.3f}"))
     return Result(
-        lines=[
-            *(
-                Line(
-                    f"{group} varies more than its share of time at: {words}",
-                    "differs mainly there",
-                    ours,
-                    settings,
-                )
-                for group, words, ours in judged[["group", "paper", "ours"]].to_numpy()
-            ),
-            Line("common atom to Healthy mean", "similar (picture)", f"{apart:.3f}", settings),
-        ],
-        tables={
+        lines(f"{3 * n_members} walks, {IN_PLACE}; atoms at unit norm", found),
+        {
             "fig_gait": tabulate(groups, common_atom=common),
             "fig_gait_reading": judged,
             "fig_gait_phases": phases.rename_axis("group").reset_index(),
         },
-        figures={"fig_gait": _draw_gait(common, groups)},
-        reading="A place agrees with the paper where the group has a hump of variability and more "
-        "than the place's share of the variability beyond Healthy's.",
+        {"fig_gait": _draw_gait(common, groups)},
+        "A place agrees with the paper where the group has a hump of variability and more than "
+        "the place's share of the variability beyond Healthy's.",
     )
 
 
@@ -313,13 +268,12 @@ def _draw_gait(common: np.ndarray, groups: GroupStudy) -> Figure:
     """
     figure, axes = panels((12, 5), 2, 3, sharex=True, sharey="row", height_ratios=(2.4, 1))
     top, bottom = axes[:, 0]
-    draw_group(top, groups, HEALTHY, "mean personalized atom", bottom)
+    _draw_group(top, groups, HEALTHY, "mean personalized atom", bottom)
     top.plot(TIME, unit(common), color=SHARED, lw=1.5, label="common atom")
     sd = groups.curves[HEALTHY].sd[:, 0]
     bottom.plot(TIME, sd / sd.max(), color=GROUP_COLORS[HEALTHY], label="Healthy's own sd")
     label(bottom, WINDOW, "sd of Healthy\n(of its max.)")
-    for (top, bottom), group in zip(axes.T[1:], PATIENTS, strict=True):
-        draw_patients(top, bottom, groups, group, "mean personalized atom")
+    _draw_patients(axes[:, 1:], groups, "mean personalized atom")
     for ax in axes[0]:
         add_legend(ax, headroom=0.4)
     return figure
@@ -330,34 +284,26 @@ def fig_gait_indcdl(study: Study) -> Result:
     n_members = n_per_group(study)
     individual, personal = (study_groups(name, n_members) for name in ("IndCDL", "PerCDL"))
     ends = pd.DataFrame(
-        {
-            "group": group,
-            "IndCDL": ends_share(individual.curves[group]),
-            "PerCDL": ends_share(personal.curves[group]),
-        }
-        for group in GROUPS
+        [(g, ends_share(individual.curves[g]), ends_share(personal.curves[g])) for g in GROUPS],
+        columns=["group", "IndCDL", "PerCDL"],
     )
-    figure, axes = panels(
-        (8.5, 4.6), 2, len(PATIENTS), sharex=True, sharey="row", height_ratios=(2.2, 1)
-    )
-    for (top, bottom), group in zip(axes.T, PATIENTS, strict=True):
-        draw_patients(top, bottom, individual, group, "mean IndCDL atom")
-        add_legend(top)
+    figure, axes = panels((8.5, 4.6), 2, 2, sharex=True, sharey="row", height_ratios=(2.2, 1))
+    _draw_patients(axes, individual, "mean IndCDL atom")
+    for ax in axes[0]:
+        add_legend(ax)
+    said = "IndCDL's ends vary more (picture)"
+    found = [
+        (f"{g}: sd at the ends over sd elsewhere", said, f"IndCDL {free:.2f}, PerCDL {ours:.2f}")
+        for g, free, ours in ends.to_numpy()
+    ]
+    settings = f"{3 * n_members} walks, {IN_PLACE}; first and last {N_ENDS / SFREQ:g} s"
     return Result(
-        lines=[
-            Line(
-                f"{group}: sd at the ends over sd elsewhere",
-                "IndCDL's ends vary more (picture)",
-                f"IndCDL {individuals:.2f}, PerCDL {persons:.2f}",
-                f"{3 * n_members} walks, {IN_PLACE}; first and last {N_ENDS / SFREQ:g} s",
-            )
-            for group, individuals, persons in ends.to_numpy()
-        ],
-        tables={"fig_gait_indcdl": tabulate(individual), "fig_gait_indcdl_ends": ends},
-        figures={"fig_gait_indcdl": figure},
-        reading="The paper calls the ends of IndCDL's atoms parasitic: an atom without shared "
-        "structure includes what precedes or follows the cycle, while a warp keeps the ends of "
-        "the common atom in place.",
+        lines(settings, found),
+        {"fig_gait_indcdl": tabulate(individual), "fig_gait_indcdl_ends": ends},
+        {"fig_gait_indcdl": figure},
+        "The paper calls the ends of IndCDL's atoms parasitic: an atom without shared structure "
+        "includes what precedes or follows the cycle, while a warp keeps the ends of the common "
+        "atom in place.",
     )
 
 
@@ -377,69 +323,55 @@ def fig_indcdl_popcdl(study: Study) -> Result:
     """fig:IndCDL_PopCDL: in each group, the mean of IndCDL's atoms and PopCDL's atom."""
     n_members = n_per_group(study)
     groups, atoms = study_groups("IndCDL", n_members), _group_atoms(n_members)
-    distances = pd.DataFrame(
-        {
-            "group": group,
-            "distance": float(np.linalg.norm(unit(groups.mean(group)) - unit(atom))),
-        }
-        for group, atom in atoms.items()
-    )
+    distances = {g: _distance(groups.curves[g].mean[:, 0], atom) for g, atom in atoms.items()}
     figure, axes = panels((12, 3.8), 1, len(GROUPS), sharex=True, sharey=True)
     for ax, (group, atom) in zip(axes[0], atoms.items(), strict=True):
-        draw_group(ax, groups, group, "IndCDL mean")
+        _draw_group(ax, groups, group, "IndCDL mean")
         ax.plot(TIME, atom, "--", color=SHARED, lw=1.5, label="PopCDL of the group")
         ax.label_outer()
         add_legend(ax, headroom=0.25)
+    found = [
+        (f"{group}: IndCDL mean to PopCDL atom", "similar (picture)", f"{distance:.3f}")
+        for group, distance in distances.items()
+    ]
+    curves = tabulate(groups, **{f"{g}_PopCDL": atom for g, atom in atoms.items()})
+    table = pd.DataFrame(distances.items(), columns=["group", "distance"])
     return Result(
-        lines=[
-            Line(
-                f"{group}: IndCDL mean to PopCDL atom",
-                "similar (picture)",
-                f"{distance:.3f}",
-                f"{n_members} walks a group, {IN_PLACE}; unit norms",
-            )
-            for group, distance in distances.to_numpy()
-        ],
-        tables={
-            "fig_indcdl_popcdl": tabulate(
-                groups, **{f"{g}_PopCDL": atom for g, atom in atoms.items()}
-            ),
-            "fig_indcdl_popcdl_distances": distances,
-        },
-        figures={"fig_indcdl_popcdl": figure},
-        reading="Orthogonal shapes of unit norm are 1.41 apart. The band shows how much the "
-        "walkers of a group differ.",
+        lines(f"{n_members} walks a group, {IN_PLACE}; unit norms", found),
+        {"fig_indcdl_popcdl": curves, "fig_indcdl_popcdl_distances": table},
+        {"fig_indcdl_popcdl": figure},
+        "Orthogonal shapes of unit norm are 1.41 apart. The band shows how much the walkers of a "
+        "group differ.",
     )
 
 
 def tab_group_popcdl(study: Study) -> Result:
     """tab:app:group_popcdl: distances between the atoms that PopCDL finds in each group."""
     n_members = n_per_group(study)
-    keys = [{"n_members": n_members, "a": a, "b": b} for a, b in PAIRS]
-    numbers = study.rows(_pair_distances, keys).drop(columns="n_members")
-    atoms = pd.DataFrame(_group_atoms(n_members))
+    rows = study.sweep(_pair_distances, n_members=[n_members], pair=PAIRS)
+    numbers, atoms = (
+        rows.drop(columns=["n_members", "pair"]),
+        pd.DataFrame(_group_atoms(n_members)),
+    )
     figure, axes = panels((6.5, 3.6))
-    for group in GROUPS:
-        look = {"color": GROUP_COLORS[group], "lw": 2, "label": f"{group} alone"}
-        axes[0, 0].plot(TIME, atoms[group], **look)
-    label(axes[0, 0], WINDOW, VELOCITY)
+    for group, tint in GROUP_COLORS.items():
+        axes[0, 0].plot(TIME, atoms[group], color=tint, lw=2, label=f"{group} alone")
+    label(axes[0, 0], WINDOW, gait_fits.VELOCITY)
     add_legend(axes[0, 0])
+    found = [
+        (f"{a} - {b}", f"{PAPER_DISTANCES[a, b]}", f"{dtw:.4f}")
+        for a, b, dtw in numbers[["a", "b", "dtw"]].to_numpy()
+    ]
+    settings = f"{n_members} walks a group, {IN_PLACE}; unit-norm atoms, DTW without window"
     return Result(
-        lines=[
-            Line(
-                f"{a} - {b}",
-                f"{PAPER_DISTANCES[a, b]}",
-                f"{found:.4f}",
-                f"{n_members} walks a group, {IN_PLACE}; unit-norm atoms, DTW without window",
-            )
-            for (a, b), found in zip(PAIRS, numbers["dtw"], strict=True)
-        ],
-        tables={"tab_group_popcdl": numbers, "tab_group_popcdl_atoms": atoms},
-        figures={"tab_group_popcdl": figure},
-        reading="The paper does not say how it scaled the atoms: compare the order of the pairs.",
+        lines(settings, found),
+        {"tab_group_popcdl": numbers, "tab_group_popcdl_atoms": atoms},
+        {"tab_group_popcdl": figure},
+        "The paper does not say how it scaled the atoms: compare the order of the pairs.",
     )
 
 
-def _pair_distances(n_members: int, a: str, b: str) -> dict[str, float]:
-    one, other = (fit_in_place("PopCDL", n_members, group).dictionary_ for group in (a, b))
-    return {metric: atom_distance(one, other, metric) for metric in ("dtw", "euclidean")}
+def _pair_distances(n_members: int, pair: tuple[str, str]) -> dict[str, float | str]:
+    one, other = (fit_in_place("PopCDL", n_members, group).dictionary_ for group in pair)
+    distances = {metric: atom_distance(one, other, metric) for metric in ("dtw", "euclidean")}
+    return {"a": pair[0], "b": pair[1], **distances}

@@ -5,14 +5,11 @@ overlap and one walker in twenty takes a cycle in less than a second. The first 
 the data. And `judge_events` decides which activations to keep, not their amplitude.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import product
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
@@ -25,9 +22,10 @@ from percdl.analysis import (
     trace_trade_off,
 )
 from percdl.estimators import PerCDL
+from percdl.estimators.base import BaseCDL
 from percdl.experiments.fits import panels
 from percdl.experiments.gait_fits import SFREQ, Walks, load_walks, n_per_group
-from percdl.experiments.study import Line, Result, Study
+from percdl.experiments.study import Line, Result, Study, lines
 from percdl.plotting.style import COLORS, FAINT, SHARED, add_legend, label
 from percdl.signals import Cohort
 from percdl.signals.reconstruction import match_onsets
@@ -56,6 +54,7 @@ SETTINGS = (
     f"K = 1, L = {LENGTH}, D = 4, W = 15, lambda = 0.01, RRY z-scored, first atom from the data, "
     f"judge_events: probability > {PROBABILITY}; tolerance {TOLERANCE} samples, one to one"
 )
+SMALL = {"textcoords": "offset points", "fontsize": 7}
 LOOKS = {
     (LENGTH, RHYTHM): {"color": COLORS[0], "lw": 2.2},
     (LENGTH, AMPLITUDE): {"color": COLORS[0], "ls": "--"},
@@ -64,12 +63,10 @@ LOOKS = {
 }
 
 
-def find_cycles(cohort: Cohort, length: int = LENGTH) -> PerCDL:
+def find_cycles(cohort: Cohort, length: int = LENGTH) -> BaseCDL:
     """Fit z-scored walks, without annotations."""
-    transform = TimeWarp(4, 15)
-    model = PerCDL(1, length, transform, penalty=0.01, random_state=0, progress=False)
-    model.fit(cohort)
-    return model
+    warp = TimeWarp(4, 15)
+    return PerCDL(1, length, warp, penalty=0.01, random_state=0, progress=False).fit(cohort)
 
 
 def find_unseen(cohort: Cohort, seed: int = 0) -> pd.DataFrame:
@@ -90,20 +87,21 @@ def trace(events: pd.DataFrame, cycles: Cycles, kind: str) -> pd.DataFrame:
     """Return the trade-off of sensitivity and false positives."""
     by_amplitude = kind == AMPLITUDE
     score = relative_amplitude(events) if by_amplitude else judge_events(events)["probability"]
-    score = score.to_numpy()
     thresholds = np.quantile(score, np.linspace(0, LEAST_CERTAIN, N_THRESHOLDS))
-    return trace_trade_off(events, cycles, TOLERANCE, thresholds=thresholds, score=score)
+    return trace_trade_off(
+        events, cycles, TOLERANCE, thresholds=thresholds, score=score.to_numpy()
+    )
 
 
 def count(events: pd.DataFrame, cycles: Cycles) -> pd.DataFrame:
     """Return, for each walk, cycles found, cycles annotated and detections."""
-    detections = {str(walk): part for walk, part in events.groupby("subject")}
-    rows = {}
-    for walk, onsets in cycles.items():
-        score = score_segmentation(detections.get(walk, events.head(0)), {walk: onsets}, TOLERANCE)
-        rows[walk] = score.n_found, score.n_cycles, score.n_detections
+    scores = {
+        walk: score_segmentation(events.query("subject == @walk"), {walk: onsets}, TOLERANCE)
+        for walk, onsets in cycles.items()
+    }
     columns = ["n_found", "n_cycles", "n_detections"]
-    return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("walk")
+    rows = [[getattr(score, name) for name in columns] for score in scores.values()]
+    return pd.DataFrame(rows, pd.Index(scores, name="walk"), columns)
 
 
 def rates(counts: pd.DataFrame) -> tuple[float, float]:
@@ -137,31 +135,23 @@ def choose_on_halves(
         seen, unseen = np.array_split(order, 2)
         quality = [np.subtract(*rates(counts.iloc[seen])) for counts in counted]
         best = int(np.argmax(quality))
-        chosen, kept = (rates(counts.iloc[unseen]) for counts in (counted[best], fixed))
-        rows.append(
-            {
-                "seed": seed,
-                **choices[best],
-                "sensitivity": chosen[0],
-                "false_positives": chosen[1],
-                "sensitivity_of_setting": kept[0],
-                "false_positives_of_setting": kept[1],
-            }
-        )
+        row = {"seed": seed, **choices[best]}
+        for counts, ending in ((counted[best], ""), (fixed, "_of_setting")):
+            found = rates(counts.iloc[unseen])
+            row |= {f"sensitivity{ending}": found[0], f"false_positives{ending}": found[1]}
+        rows.append(row)
     return pd.DataFrame(rows)
 
 
-def find_missed(kept: pd.DataFrame, cycles: dict[str, np.ndarray]) -> pd.DataFrame:
+def find_missed(kept: pd.DataFrame, cycles: Mapping[str, np.ndarray]) -> pd.DataFrame:
     """Return for every cycle whether it is missed, and whether it is at an edge of the walking.
 
     Edges are the first and the last cycle, and the two next to the longest interval.
     """
-    onsets_of = {
-        str(walk): part.to_numpy() for walk, part in kept.groupby("subject")["onset_sample"]
-    }
     frames = []
     for walk, onsets in cycles.items():
-        found = match_onsets(onsets_of.get(walk, np.empty(0)), onsets, TOLERANCE)[:, 1]
+        mine = kept.loc[kept["subject"] == walk, "onset_sample"]
+        found = match_onsets(mine, onsets, TOLERANCE)[:, 1]
         order, edges = np.arange(len(onsets)), [0, len(onsets) - 1]
         if len(onsets) > 1:
             longest = int(np.diff(onsets).argmax())
@@ -171,16 +161,6 @@ def find_missed(kept: pd.DataFrame, cycles: dict[str, np.ndarray]) -> pd.DataFra
     return pd.concat(frames, ignore_index=True)
 
 
-def _describe_missed(kept: pd.DataFrame, cycles: dict[str, np.ndarray]) -> str:
-    found = find_missed(kept, cycles)
-    at_edge = found["at_edge"].to_numpy()
-    missed = at_edge[found["missed"].to_numpy()]
-    return (
-        f"{len(missed)} of {len(found)}, {missed.sum()} of them at an edge of the walking, where "
-        f"{at_edge.mean():.0%} of all cycles are"
-    )
-
-
 def tab_gait_segmentation(study: Study) -> Result:
     """Fit the walks with two lengths of the atom, and score the cycles found."""
     walks = load_walks(n_per_group(study))
@@ -188,98 +168,91 @@ def tab_gait_segmentation(study: Study) -> Result:
     events = {
         length: find_cycles(walks.cohort, length).events_ for length in (LENGTH, PAPER_LENGTH)
     }
-    curves = pd.concat(
-        [
-            trace(events[length], cycles, kind).assign(atom_length=length, certainty=kind)
-            for length, kind in LOOKS
-        ],
-        ignore_index=True,
-    )
+    curves = {(length, kind): trace(events[length], cycles, kind) for length, kind in LOOKS}
     kept = keep_certain(events[LENGTH])
     score = score_segmentation(kept, cycles, TOLERANCE)
     printed = score_segmentation(events[PAPER_LENGTH], cycles, TOLERANCE, PAPER_SHARE)
     counts, halves = count(kept, cycles), choose_on_halves(events[LENGTH], cycles)
     settings = f"{len(walks.cohort)} walks, {SETTINGS}"
+    rule = f"L = {PAPER_LENGTH}, activations under {PAPER_SHARE:.0%} of the mean dropped"
+    tables = [table.assign(atom_length=x, certainty=kind) for (x, kind), table in curves.items()]
     return Result(
-        lines=[
-            *_lines(curves, score, printed, counts, halves, settings),
-            Line("cycles missed", "-", _describe_missed(kept, cycles), settings),
+        [
+            *lines(settings, _describe(curves, score, find_missed(kept, cycles))),
+            Line(
+                "sensitivity / false positives, the paper's rule",
+                "{} / {}".format(*PAPER),
+                f"{printed.sensitivity:.4f} / {printed.false_positives:.4f}",
+                rule,
+            ),
+            *_describe_others(counts, halves),
         ],
-        tables={
-            "tab_gait_segmentation": curves,
+        {
+            "tab_gait_segmentation": pd.concat(tables, ignore_index=True),
             "tab_gait_segmentation_walks": counts.reset_index(),
             "tab_gait_segmentation_halves": halves,
         },
-        figures={
+        {
             "tab_gait_segmentation": _draw_curves(curves, score),
             "tab_gait_segmentation_walk": _draw_turn(walks, events[LENGTH]),
         },
-        reading="Edges of the walking are the first and the last cycle and the two next to the "
-        "longest interval. Halves show that the choice of numbers matters little.",
+        "Edges of the walking are the first and the last cycle and the two next to the longest "
+        "interval. Halves show that the choice of numbers matters little.",
     )
 
 
-def pick(curves: pd.DataFrame, length: int, kind: str) -> pd.DataFrame:
-    """Return one of the curves."""
-    return curves.loc[(curves["atom_length"] == length) & (curves["certainty"] == kind)]
-
-
-def _lines(curves, score, printed, counts, halves, settings) -> list[Line]:
+def _describe(
+    curves: Mapping[tuple[int, str], pd.DataFrame], score: Segmentation, cycles: pd.DataFrame
+) -> list[tuple[str, str, str]]:
     def at(false_positives: float) -> str:
         ours, plain = (
-            sensitivity_at(pick(curves, LENGTH, kind), false_positives)
-            for kind in (RHYTHM, AMPLITUDE)
+            sensitivity_at(curves[LENGTH, kind], false_positives) for kind in (RHYTHM, AMPLITUDE)
         )
         return f"{ours:.4f} (by amplitude alone: {plain:.4f})"
 
-    low, high = resample(counts).quantile([0.025, 0.975]).to_numpy()
-    rows = [
-        ("sensitivity", f"{PAPER[0]}", f"{score.sensitivity:.4f}", settings),
-        ("false positives per cycle", f"{PAPER[1]}", f"{score.false_positives:.4f}", settings),
-        (
-            f"sensitivity at the false positives of Voisard et al. ({VOISARD[1]})",
-            f"{VOISARD[0]} (Voisard et al.)",
-            at(VOISARD[1]),
-            settings,
-        ),
-        ("sensitivity at 0.012 false positives", "-", at(0.012), settings),
-        (
-            "sensitivity / false positives, the paper's rule",
-            "{} / {}".format(*PAPER),
-            f"{printed.sensitivity:.4f} / {printed.false_positives:.4f}",
-            f"L = {PAPER_LENGTH}, activations under {PAPER_SHARE:.0%} of the mean dropped",
-        ),
-        (
-            "timing error",
-            "-",
-            f"{score.timing_error:.1f} samples; {score.timing_spread:.1f} once the common lag "
-            f"({score.timing_lag:+.1f} samples) is removed",
-            settings,
-        ),
-        (
-            "95 % interval over walks",
-            "-",
-            f"sensitivity {low[0]:.4f} to {high[0]:.4f}, false positives {low[1]:.4f} to "
-            f"{high[1]:.4f}",
-            "bootstrap, 2000 draws",
-        ),
-        (
-            "numbers chosen on half of the walks, measured on the others",
-            "-",
-            f"{halves['sensitivity'].mean():.4f} / {halves['false_positives'].mean():.4f} "
-            f"(worst {halves['sensitivity'].min():.4f} / {halves['false_positives'].max():.4f})",
-            f"mean of {len(halves)} random halves",
-        ),
+    voisard = f"sensitivity at the false positives of Voisard et al. ({VOISARD[1]})"
+    timing = (
+        f"{score.timing_error:.1f} samples; {score.timing_spread:.1f} once the common lag "
+        f"({score.timing_lag:+.1f} samples) is removed"
+    )
+    missed = cycles[cycles["missed"]]
+    where = (
+        f"{len(missed)} of {len(cycles)}, {missed['at_edge'].sum()} of them at an edge of the "
+        f"walking, where {cycles['at_edge'].mean():.0%} of all cycles are"
+    )
+    return [
+        ("sensitivity", f"{PAPER[0]}", f"{score.sensitivity:.4f}"),
+        ("false positives per cycle", f"{PAPER[1]}", f"{score.false_positives:.4f}"),
+        (voisard, f"{VOISARD[0]} (Voisard et al.)", at(VOISARD[1])),
+        ("sensitivity at 0.012 false positives", "-", at(0.012)),
+        ("timing error", "-", timing),
+        ("cycles missed", "-", where),
     ]
-    return [Line(*row) for row in rows]
 
 
-def _draw_curves(curves: pd.DataFrame, score: Segmentation) -> Figure:
+def _describe_others(counts: pd.DataFrame, halves: pd.DataFrame) -> list[Line]:
+    """Return what to expect of other walks."""
+    low, high = resample(counts).quantile([0.025, 0.975]).to_numpy()
+    interval = (
+        f"sensitivity {low[0]:.4f} to {high[0]:.4f}, false positives {low[1]:.4f} to {high[1]:.4f}"
+    )
+    chosen = (
+        f"{halves['sensitivity'].mean():.4f} / {halves['false_positives'].mean():.4f} "
+        f"(worst {halves['sensitivity'].min():.4f} / {halves['false_positives'].max():.4f})"
+    )
+    quantity = "numbers chosen on half of the walks, measured on the others"
+    return [
+        Line("95 % interval over walks", "-", interval, "bootstrap, 2000 draws"),
+        Line(quantity, "-", chosen, f"mean of {len(halves)} random halves"),
+    ]
+
+
+def _draw_curves(curves: Mapping[tuple[int, str], pd.DataFrame], score: Segmentation) -> Figure:
     """Draw sensitivity against false positives, and the published points."""
     figure, axes = panels((7, 4.8))
     ax = axes[0, 0]
-    for (length, kind), look in LOOKS.items():
-        curve, name = pick(curves, length, kind), f"PerCDL, L = {length}, by {kind}"
+    for (length, kind), curve in curves.items():
+        look, name = LOOKS[length, kind], f"PerCDL, L = {length}, by {kind}"
         ax.plot(curve["false_positives"], curve["sensitivity"], label=name, **look)
     ours = score.sensitivity, score.false_positives
     for name, (sensitivity, false_positives), marker, tint in (
@@ -295,23 +268,32 @@ def _draw_curves(curves: pd.DataFrame, score: Segmentation) -> Figure:
     return figure
 
 
-def _draw_turn(walks: Walks, events: pd.DataFrame, half_width: int = 500) -> Figure:
+def _draw_turn(walks: Walks, events: pd.DataFrame) -> Figure:
     """Draw the walk around the weakest annotated step that was kept, and all that was judged."""
     judged = judge_events(events)
     walk, onset = _weakest_step(judged.assign(share=relative_amplitude(events)), walks)
-    start, stop = max(onset - half_width, 0), onset + half_width
+    start, stop = max(onset - 500, 0), onset + 500
     figure, axes = panels((9, 3.6))
     ax = axes[0, 0]
     values = walks.cohort[walk].values[start:stop, 0]
     time = (start + np.arange(len(values))) / SFREQ
     ax.plot(time, values, color=SHARED, lw=1, label=f"walk {walk}")
-    name = "annotated swing"
-    for first, last in walks.swings[walk] / SFREQ:
-        if time[0] <= first and last <= time[-1]:
-            ax.axvspan(first, last, color=COLORS[5], alpha=0.25, lw=0, label=name)
-            name = None
-    around = (judged["subject"] == walk) & judged["onset_sample"].between(start, stop - LENGTH)
-    _mark(ax, judged.loc[around])
+    swings = walks.swings[walk] / SFREQ
+    inside = swings[(swings[:, 0] >= time[0]) & (swings[:, 1] <= time[-1])]
+    spans = np.column_stack([inside[:, 0], inside[:, 1] - inside[:, 0]])
+    low, high = ax.dataLim.intervaly
+    look = {"color": COLORS[5], "alpha": 0.25, "lw": 0, "label": "annotated swing"}
+    ax.broken_barh(spans, (low, high - low), **look)
+    judged = judged.query("subject == @walk and @start <= onset_sample <= @stop - @LENGTH")
+    certain = judged["probability"] > PROBABILITY
+    for part, name, tint, height in (
+        (judged[certain], "kept, with its probability", COLORS[0], 1.1 * high),
+        (judged[~certain], "dropped", COLORS[1], 1.25 * high),
+    ):
+        at = np.asarray(part["onset_sample"]) / SFREQ
+        ax.hlines(np.full(len(at), height), at, at + LENGTH / SFREQ, color=tint, lw=3, label=name)
+        for x, probability in zip(at, part["probability"], strict=True):
+            ax.annotate(f"{probability:.2f}", (x, height), (0, 3), **SMALL)
     ax.set_xlim(time[0], time[-1])
     label(ax, "time (s)", "angular velocity (z-scored)")
     add_legend(ax, headroom=0.3, n_columns=4)
@@ -320,23 +302,9 @@ def _draw_turn(walks: Walks, events: pd.DataFrame, half_width: int = 500) -> Fig
 
 def _weakest_step(judged: pd.DataFrame, walks: Walks) -> tuple[str, int]:
     """Return the walk and the onset of the weakest annotated step that was kept."""
-    best = np.inf, "", 0
-    for walk, part in judged.loc[judged["probability"] > PROBABILITY].groupby("subject"):
-        onsets, shares = part["onset_sample"].to_numpy(), part["share"].to_numpy()
-        matched = match_onsets(onsets, walks.swings[str(walk)][:, 0], TOLERANCE)[:, 0]
-        for i in matched:
-            best = min(best, (shares[i], str(walk), int(onsets[i])))
-    return best[1:]
-
-
-def _mark(ax: Axes, judged: pd.DataFrame) -> None:
-    """Draw a bar over each activation, and its probability."""
-    top = ax.dataLim.y1
-    names = {True: "kept, with its probability", False: "dropped"}
-    for onset, probability in judged[["onset_sample", "probability"]].to_numpy():
-        kept, first = bool(probability > PROBABILITY), onset / SFREQ
-        tint, height = (COLORS[0], 1.1 * top) if kept else (COLORS[1], 1.25 * top)
-        span = [first, first + LENGTH / SFREQ]
-        ax.plot(span, [height] * 2, color=tint, lw=3, label=names.pop(kept, None))
-        text = f"{probability:.2f}"
-        ax.annotate(text, (first, height), (0, 3), textcoords="offset points", fontsize=7)
+    steps = []
+    for walk, part in judged[judged["probability"] > PROBABILITY].groupby("subject"):
+        true = walks.swings[str(walk)][:, 0]
+        steps.append(part.iloc[match_onsets(part["onset_sample"], true, TOLERANCE)[:, 0]])
+    weakest = pd.concat(steps).sort_values(["share", "subject", "onset_sample"]).iloc[0]
+    return str(weakest["subject"]), int(weakest["onset_sample"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
@@ -39,14 +39,9 @@ class Scale(StrEnum):
 class Ledger:
     """Finished measurements, kept so that an interrupted study resumes where it stopped.
 
-    Parameters
-    ----------
-    path : Path, optional
-        File with one line of JSON per row; in memory by default. A last line that was cut short
-        is measured again.
+    ``path`` is a file with one line of JSON per row; without it, rows are kept in memory. A last
+    line that was cut short is measured again.
 
-    Examples
-    --------
     >>> ledger = Ledger()
     >>> ledger.row({"seed": 0}, lambda: {"distance": 0.5})
     {'seed': 0, 'distance': 0.5}
@@ -58,39 +53,26 @@ class Ledger:
         self._path = path
         self._rows: dict[str, dict[str, Any]] = {}
         if path is not None and path.is_file():
-            kept = [line for line in path.read_text("utf-8").splitlines() if _is_whole(line)]
-            self._rows = dict(json.loads(line) for line in kept)
-            path.write_text("".join(f"{line}\n" for line in kept), "utf-8")
+            text = path.read_text("utf-8")
+            whole = text[: text.rfind("\n") + 1]
+            self._rows = dict(json.loads(line) for line in whole.splitlines())
+            path.write_text(whole, "utf-8")
 
     def row(
         self, key: Mapping[str, Any], measure: Callable[[], Mapping[str, Any]]
     ) -> dict[str, Any]:
         """Return the key and the numbers of a row; measure them unless they are known."""
-        name = json.dumps(dict(key), sort_keys=True, default=str)
+        name = json.dumps(key, sort_keys=True, default=str)
         if name not in self._rows:
             # Through JSON and back, so that a row read from the file equals a fresh one.
-            row = json.loads(json.dumps({**key, **measure()}, default=_plain))
+            row = {**key, **measure()}
+            row = json.loads(json.dumps(row, default=lambda array: array.tolist()))
             self._rows[name] = row
             if self._path is not None:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
                 with self._path.open("a", encoding="utf-8") as file:
                     file.write(json.dumps([name, row]) + "\n")
         return self._rows[name]
-
-
-def _is_whole(line: str) -> bool:
-    try:
-        json.loads(line)
-    except ValueError:
-        return False
-    return True
-
-
-def _plain(value: Any) -> Any:
-    """Return a NumPy scalar or array as plain Python values."""
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    raise TypeError(f"a ledger keeps numbers, text and arrays, not {type(value).__name__}")
 
 
 @dataclass(frozen=True)
@@ -109,20 +91,14 @@ class Study:
     ) -> pd.DataFrame:
         """Call a function with every combination of settings; return one row per call.
 
-        The last setting varies fastest.
+        The last setting varies fastest. Rows in the ledger are not measured again.
 
         >>> Study().sweep(lambda S, seed: {"sum": S + seed}, S=[1], seed=[2, 3])["sum"].tolist()
         [3, 4]
         """
-        combinations = product(*grid.values())
-        return self.rows(measure, [dict(zip(grid, c, strict=True)) for c in combinations])
-
-    def rows(
-        self, measure: Callable[..., Mapping[str, Any]], keys: Sequence[Mapping[str, Any]]
-    ) -> pd.DataFrame:
-        """Call a function with each key; rows in the ledger are not measured again."""
         import pandas as pd
 
+        keys = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
         rows = []
         for number, key in enumerate(keys, start=1):
             text = ", ".join(f"{name} = {value}" for name, value in key.items())
@@ -133,10 +109,7 @@ class Study:
 
 @dataclass(frozen=True)
 class Line:
-    """A value of the paper beside ours, as text, and the settings of ours.
-
-    A dash stands for a value that the paper does not state.
-    """
+    """A value of the paper beside ours, as text; a dash if the paper does not state it."""
 
     quantity: str
     paper: str
@@ -147,12 +120,17 @@ class Line:
         return f"{self.quantity}: {self.paper} | {self.ours} | {self.settings}"
 
 
+def lines(settings: str, rows: Iterable[tuple[str, str, str]]) -> list[Line]:
+    """Return lines (quantity, paper, ours) that have the same settings."""
+    return [Line(*row, settings) for row in rows]
+
+
 @dataclass(frozen=True)
 class Result:
     """Answer of an experiment.
 
     ``lines`` compare with the paper, ``tables`` hold all numbers (one CSV file each), ``figures``
-    are written as PNG and SVG, and ``reading`` says in a few sentences where we agree.
+    are written as PNG and SVG, and ``reading`` says in a few sentences how to read them.
     """
 
     lines: list[Line]
