@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from percdl.analysis import GroupCurve, relative_variability, summarize_groups
+from percdl.analysis.groups import GroupCurve, relative_variability, summarize_groups
 from percdl.exceptions import InvalidParameterError
 
 

@@ -72,14 +72,13 @@ def test_depth_and_width_make_a_warp(cohort):
 @pytest.mark.parametrize(
     ("grid", "options", "message"),
     [
-        ({"n_atom": [1]}, {}, "which 'n_atom' is not: algorithm, atom_length"),
-        ({}, {}, "needs arguments of PopCDL"),
-        ({"depth": [1]}, {}, "which 'depth' is not"),
-        ({"n_atoms": [1]}, {"n_folds": 9}, "at most the number of recordings, 4"),
+        ({"depth": [1]}, {}, "varies `depth` and `width` of a TimeWarp"),
+        ({"wings": [1]}, {}, "Invalid parameter 'wings'"),
+        ({"n_atoms": [1]}, {"n_folds": 9}, "n_splits=9 greater than the number of samples"),
     ],
 )
 def test_bad_grids_are_named(cohort, grid, options, message):
-    with pytest.raises(InvalidParameterError, match=message):
+    with pytest.raises(ValueError, match=message):
         select(cohort, grid, small_models.make("PopCDL"), **options)
 
 

@@ -8,13 +8,10 @@ from percdl.analysis.deviation import Deviation, measure_deviation
 from percdl.analysis.effects import Effects, separate_effects
 from percdl.analysis.groups import (
     Comparison,
-    GroupCurve,
     ParameterComparison,
     average_persons,
     compare_groups,
     compare_parameters,
-    relative_variability,
-    summarize_groups,
 )
 from percdl.analysis.permutation import Cluster
 from percdl.analysis.rhythm import atom_prevalence, judge_events, measure_regularity
@@ -36,7 +33,6 @@ __all__ = [
     "CovariateTest",
     "Deviation",
     "Effects",
-    "GroupCurve",
     "ParameterComparison",
     "Regression",
     "Segmentation",
@@ -55,12 +51,10 @@ __all__ = [
     "normalized_reconstruction_error",
     "regress",
     "relative_amplitude",
-    "relative_variability",
     "score_segmentation",
     "select",
     "sensitivity_at",
     "separate_effects",
     "suggest_atom_length",
-    "summarize_groups",
     "trace_trade_off",
 ]

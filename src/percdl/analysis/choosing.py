@@ -33,12 +33,9 @@ class AtomLength:
     Attributes
     ----------
     length, seconds : int, float
-        The suggestion in samples and in seconds, a low quantile of the periods. Atoms do not
-        overlap, so a cycle shorter than the atom would be lost.
-    periods : array (S,)
-        Period of each subject in samples; NaN if the recording has none.
-    strengths : array (S,)
-        Autocorrelation at the period; 1 if all cycles of a subject are alike.
+        The suggestion, a low quantile of the periods: cycles shorter than the atom would be lost.
+    periods, strengths : array (S,)
+        Period of each subject in samples, NaN if there is none, and the autocorrelation at it.
     subjects, sfreq : tuple of str, float
         Subject ids, and the sampling rate in Hz.
     """
@@ -122,10 +119,9 @@ class Selection:
     table : DataFrame
         One row per model, simplest first: the parameters of the grid, ``score`` (mean over
         folds), ``error`` (its standard error), ``chosen``.
-    chosen : dict
-        Parameters of the simplest model whose score is within one standard error of the best.
-    model : estimator
-        The model with these parameters, not fitted.
+    chosen, model : dict, estimator
+        Parameters of the simplest model within one standard error of the best, and that model,
+        not fitted.
     """
 
     table: pd.DataFrame
@@ -161,8 +157,8 @@ def select(
     cohort : Cohort or arrays
         The recordings.
     grid : dict of name to list of values
-        Arguments of the model, such as ``n_atoms`` or ``penalty``; ``depth`` and
-        ``width`` stand for ``transformation=TimeWarp(depth, width)``.
+        Arguments of the model, such as ``n_atoms`` or ``penalty``; ``depth`` and ``width`` stand
+        for ``transformation=TimeWarp(depth, width)``.
     model : estimator, optional
         All other arguments; ``PerCDL(random_state=0)`` by default.
     n_folds, random_state : int
@@ -176,18 +172,12 @@ def select(
     --------
     >>> from percdl import PopCDL
     >>> waves = np.sin(np.arange(600).reshape(6, 100) / 3)
-    >>> found = select(waves, {"penalty": [0.1, 5.0]}, PopCDL(atom_length=19, random_state=0))
-    >>> found.chosen
+    >>> select(waves, {"penalty": [0.1, 5.0]}, PopCDL(atom_length=19, random_state=0)).chosen
     {'penalty': 5.0}
     """
     base = PerCDL(random_state=0, progress=False) if model is None else model
     cohort = as_cohort(cohort)
-    points = _points(grid, base)
-    if not 2 <= n_folds <= len(cohort):
-        raise InvalidParameterError(
-            f"`select(n_folds={n_folds})` must be at least 2 and at most the number of "
-            f"recordings, {len(cohort)}."
-        )
+    points = [{name: point[name] for name in grid} for point in ParameterGrid(dict(grid))]
     pairs = [(_model(base, point), point) for point in points]
     pairs.sort(key=lambda pair: _size(pair[0], cohort))
     folds = list(KFold(n_folds, shuffle=True, random_state=random_state).split(cohort.subjects))
@@ -200,19 +190,6 @@ def select(
     first = int((table["score"] >= best["score"] - best["error"]).to_numpy().argmax())
     table["chosen"] = table.index == first
     return Selection(table, pairs[first][1], pairs[first][0])
-
-
-def _points(grid: Mapping[str, Sequence[Any]], base: BaseCDL) -> list[dict[str, Any]]:
-    """Return all combinations, with the names in the order of the grid."""
-    allowed = {*base.get_params(deep=False), *(WARP if isinstance(base, PerCDL) else ())}
-    unknown = [name for name in grid if name not in allowed]
-    if unknown or not grid:
-        raise InvalidParameterError(
-            f"`select(grid={dict(grid)!r})` needs arguments of {type(base).__name__}"
-            f"{f', which {unknown[0]!r} is not' if unknown else ''}: "
-            f"{', '.join(sorted(allowed))}."
-        )
-    return [{name: point[name] for name in grid} for point in ParameterGrid(dict(grid))]
 
 
 def _model(base: BaseCDL, point: dict[str, Any]) -> BaseCDL:

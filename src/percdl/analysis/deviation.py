@@ -34,10 +34,8 @@ class Deviation:
 
     Attributes
     ----------
-    subjects, groups : tuples
-        Subject ids, in the order of the fit, and their groups or None.
-    is_reference : array (S,)
-        Members of the reference population.
+    subjects, groups, is_reference : tuples, array (S,)
+        Subject ids, their groups or None, and whether they belong to the reference.
     index : array (S,)
         The deviation index: the Mahalanobis distance over its median in the reference. 1 is a
         typical member, 2 twice as far from the norm; NaN for subjects without any atom.
@@ -103,27 +101,24 @@ def measure_deviation(
 
     y is the difference of a subject's features from the mean of the reference and S the
     covariance there, in units of the spread of each kind of feature; :math:`\alpha` is the
-    shrinkage of scikit-learn's ``OAS``. All four are those of the other members, exactly.
-    Features that do not vary in the reference are ignored. The features of all atoms count
-    together; a subject without some atom is judged by the others, against the members who have
-    them. Cost O(n F^3) for n members and F features.
+    shrinkage of scikit-learn's ``OAS``. All four are those of the other members, exactly. A
+    subject without some atom is judged by the other atoms, against the members who have them.
+    Cost O(n F^3) for n members and F features.
 
     Parameters
     ----------
     fitted : PerCDL, IndCDL or Personalization
         The subjects to judge: those of a fit, or new ones, ``model.personalize(new)``.
-    groups : list of str, optional
-        Group of each subject (of ``reference_from`` if that is passed).
-    reference : str, optional
-        The reference group; everyone if there are no groups.
+    groups, reference : list of str, str, optional
+        Group of each subject (of ``reference_from`` if passed), and the reference group. Without
+        both, everyone is the reference.
     reference_from : PerCDL, IndCDL or Personalization, optional
         The subjects that contain the reference, if they are not those to judge.
     persons : list or dict, optional
         Person of each subject, if people have several recordings: they are left out together.
         One per subject, as ``groups``, or a dict of subject to person.
     space : {"parameters", "atoms"}
-        The features: the parameters (a time warp by the sine coefficients of its displacement)
-        or the personal atoms.
+        The features: the parameters (a time warp by its displacement) or the personal atoms.
     shrinkage : float, optional
         Fixed shrinkage, 0 to 1, instead of that of OAS.
 
@@ -188,8 +183,7 @@ def describe_people(
 ) -> tuple[Float[np.ndarray, "S K F"], Int[np.ndarray, " F"]]:
     """Return the features of all atoms, and the kind of each feature (kinds share a unit).
 
-    NaN for subjects without the atom. Every parameter is a kind of its own, except those of a time
-    warp: different parameters can make the same warp, so it is described by the first sine
+    Different parameters can make the same time warp, so a warp is described by the first sine
     coefficients of its displacement ``psi(t) - t`` in samples, one-to-one for a single layer.
     """
     if space not in ("parameters", "atoms"):
@@ -301,9 +295,8 @@ class _Rest(NamedTuple):
 class Reference:
     """Measurements (n, F) of a reference population, the person of each row, and their kinds.
 
-    Measurements of one kind (0, 1, ...) share a unit; by default all do. Sums over all members are
-    computed once, and leaving a person out subtracts the rows of that person. This is exact and
-    costs O(F) for z-scores and O(F^3) for distances, independent of the number of members.
+    Measurements of one kind share a unit. Sums over all members are computed once; leaving a
+    person out subtracts the rows of that person, which is exact.
     """
 
     def __init__(

@@ -35,8 +35,8 @@ class Effects:
     ----------
     timing : array (S, K, C, L)
         Logarithm of the local speed psi' at each phase: 0 at the pace of the population,
-        log 2 = 0.69 where a subject is twice as fast, -0.69 where half as fast. C = 1 warp for
-        all channels, one for each, or none if the transform has no time warp.
+        log 2 = 0.69 where a subject is twice as fast. C = 1 warp for all channels, one for each,
+        or none if the transform has no time warp.
     delay : array (S, K, C, L)
         How much later than the population a subject reaches each phase, in samples since the
         onset; negative if earlier. ``timing = -log(1 + d delay / du)``.
@@ -69,8 +69,11 @@ def separate_effects(fitted: BaseCDL | Personalization, X: Any) -> Effects:
     """Separate the pace of a subject's cycle from its shape.
 
     A subject's cycle is ``A_s(psi_s(t))``: a shape on the common clock, run through at an
-    individual pace. The fitted warps give the pace. The recordings give the shape: the mean cycle
-    of each subject, read at ``psi_s^-1``. Cost O(S K (N P + L M) + E L P) for E events.
+    individual pace. The fitted warps give the pace. The recordings give the shape: the
+    least-squares mean cycle ``sum_j z_j y_j / sum_j z_j^2`` over a subject's segments with
+    activations z_j, times the mean activation, read at ``psi_s^-1``. Other activations that
+    overlap a segment are subtracted first. The ends of a warp are fixed, so a shift of the whole
+    cycle is in the onsets only. Cost O(S K (N P + L M) + E L P) for E events.
 
     Parameters
     ----------
@@ -82,15 +85,6 @@ def separate_effects(fitted: BaseCDL | Personalization, X: Any) -> Effects:
     Returns
     -------
     Effects
-        For `compare_groups`: ``effects.timing[:, k, 0]`` and ``effects.amplitude[:, k]``.
-
-    Notes
-    -----
-    The mean cycle is the least-squares one, ``sum_j z_j y_j / sum_j z_j^2`` over a subject's
-    segments with activations z_j (missing samples left out), times the mean activation. Other
-    activations that overlap a segment are subtracted first. A sample that is missing in all
-    segments stays NaN. A warp explains all it can, so a bump that moves may be fitted as a change
-    of pace. The ends of a warp are fixed, so a shift of the whole cycle is in the onsets only.
 
     Examples
     --------

@@ -26,15 +26,7 @@ from percdl.exceptions import InvalidParameterError
 
 @dataclass(frozen=True, eq=False)
 class GroupCurve:
-    """Mean and spread of the curves of a group.
-
-    Attributes
-    ----------
-    mean, sd : array (L, P)
-        Over the members; the standard deviation is that of a sample (n - 1).
-    n_members : int
-        Number of members with the curve.
-    """
+    """Mean, standard deviation (n - 1) and size of a group of curves."""
 
     mean: Float[np.ndarray, "L P"]
     sd: Float[np.ndarray, "L P"]
@@ -42,27 +34,9 @@ class GroupCurve:
 
 
 def summarize_groups(curves: Float[np.ndarray, "S L P"], groups: Labels) -> dict[str, GroupCurve]:
-    """Return the mean and standard deviation of each group, in order of appearance.
+    """Return the mean and spread of each group of curves (S, L, P), in order of appearance.
 
-    Cost O(S (L P + G)) for G groups.
-
-    Parameters
-    ----------
-    curves : array (S, L, P)
-        One curve per subject, such as ``model.personal_dictionary_[:, 0]``.
-    groups : list of str
-        Group of each subject. Subjects of group None, or with NaN in their curve, are left out.
-
-    Returns
-    -------
-    dict of str to GroupCurve
-
-    Examples
-    --------
-    >>> curves = np.array([[[1.0]], [[3.0]], [[5.0]], [[5.0]]])
-    >>> found = summarize_groups(curves, ["a", "a", "b", "b"])
-    >>> found["a"].mean.item(), found["b"].sd.item()
-    (2.0, 0.0)
+    Curves with NaN, and those of group None, are left out.
     """
     parts = split_groups(curves, groups)
     return {
@@ -73,25 +47,8 @@ def summarize_groups(curves: Float[np.ndarray, "S L P"], groups: Labels) -> dict
 def relative_variability(group: GroupCurve, reference: GroupCurve) -> Float[np.ndarray, "L P"]:
     """Return how much more a group varies than a reference, sample by sample.
 
-    This is the difference of the standard deviations over the largest one of the reference, per
-    channel. Unlike their ratio, it stays readable where nothing varies. Cost O(L P).
-
-    Parameters
-    ----------
-    group, reference : GroupCurve
-        Results of `summarize_groups`.
-
-    Returns
-    -------
-    array (L, P)
-        Above 0 where the group varies more.
-
-    Examples
-    --------
-    >>> few = GroupCurve(np.zeros((2, 1)), np.array([[0.0], [2.0]]), 5)
-    >>> many = GroupCurve(np.zeros((2, 1)), np.array([[1.0], [2.0]]), 5)
-    >>> relative_variability(many, few).ravel()
-    array([0.5, 0. ])
+    The difference of the standard deviations over the largest one of the reference, per channel:
+    unlike their ratio, it stays readable where nothing varies.
     """
     largest = reference.sd.max(0)
     if not (largest > 0).all():
@@ -102,7 +59,7 @@ def relative_variability(group: GroupCurve, reference: GroupCurve) -> Float[np.n
 def average_persons(
     values: Float[np.ndarray, "S ..."], persons: Labels
 ) -> tuple[np.ndarray, list[str]]:
-    """Average the recordings of each person.
+    """Average the recordings of each person, leaving out rows with NaN.
 
     Exchanged one by one in a permutation test, they would show differences that do not exist.
     Cost O(S (n + F)) for n people and rows of F values.
@@ -110,7 +67,7 @@ def average_persons(
     Parameters
     ----------
     values : array (S, ...)
-        One row per recording. Rows with NaN are left out of the mean.
+        One row per recording.
     persons : list
         Person of each recording.
 
@@ -140,10 +97,8 @@ class Comparison:
 
     Attributes
     ----------
-    names, sizes : tuples
-        The G groups, and the members of each with the curve.
-    means : array (G, L, P)
-        Mean curve of each group.
+    names, sizes, means : tuples and array (G, L, P)
+        The G groups, the members of each with the curve, and their mean curves.
     statistic : array (L, P)
         Welch's t of two groups (positive where the first is above the second), or F of more.
     threshold : float
@@ -219,8 +174,8 @@ def compare_groups(
     persons : list, optional
         Person of each curve, if people have several: they are averaged first.
     pointwise_level : float
-        Samples with a pointwise p value (Student's t or F) below it form clusters. A high level
-        finds weak long differences, a low one strong short ones. Choose it before looking.
+        Samples with a pointwise p value below it form clusters. A high level finds weak long
+        differences, a low one strong short ones. Choose it before looking.
     n_permutations, random_state : int
         Number and seed of the permutations; the smallest p value is 1 / n_permutations.
 
@@ -230,8 +185,7 @@ def compare_groups(
 
     Examples
     --------
-    >>> rng = np.random.default_rng(0)
-    >>> curves = rng.normal(size=(40, 30))
+    >>> curves = np.random.default_rng(0).normal(size=(40, 30))
     >>> curves[:20, 10:18] += 2
     >>> found = compare_groups(curves, ["A"] * 20 + ["B"] * 20, "A", "B")
     >>> [(c.start, c.stop, c.p_value) for c in found.significant()]
@@ -269,16 +223,12 @@ class ParameterComparison:
     ----------
     names, sizes : tuples
         The G groups, and the members of each with all parameters.
-    parameters : tuple of str
-        Names of the F parameters.
-    means : array (G, F)
-        Mean of each group.
+    parameters, means : tuple of str and array (G, F)
+        Names of the F parameters, and the mean of each group.
     statistic : array (F,)
         Welch's t of two groups (positive where the first is above), or F of more.
-    p_value : array (F,)
-        Of each parameter alone, not corrected.
-    p_adjusted : array (F,)
-        Corrected for the number of parameters (family-wise error).
+    p_value, p_adjusted : array (F,)
+        Of each parameter alone, and corrected for their number (family-wise error).
     omnibus, omnibus_p : float
         Mean of the squared t, or of the F, and its p value: whether there is any difference.
     """
@@ -322,14 +272,12 @@ def compare_parameters(
 
     People are exchanged between the groups at random, or in every possible way if there are no
     more than ``n_permutations``. The largest statistic of each permutation corrects for the
-    number of parameters (Westfall and Young, 1993). A single parameter of a warp has little
-    meaning: see `separate_effects`. Cost O(n_permutations S F).
+    number of parameters (Westfall and Young, 1993). Cost O(n_permutations S F).
 
     Parameters
     ----------
     features : array (S, F)
         One row per person, such as ``model.transform(cohort)`` or cadence, stride time, ...
-        People with NaN are left out.
     groups, *names, persons, n_permutations, random_state
         See `compare_groups`.
     parameters : list of str, optional
@@ -341,8 +289,7 @@ def compare_parameters(
 
     Examples
     --------
-    >>> rng = np.random.default_rng(0)
-    >>> features = rng.normal(size=(30, 4))
+    >>> features = np.random.default_rng(0).normal(size=(30, 4))
     >>> features[:15, 2] += 2
     >>> compare_parameters(features, ["A"] * 15 + ["B"] * 15).table()["parameter"][0]
     '2'

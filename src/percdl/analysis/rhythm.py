@@ -50,8 +50,7 @@ def judge_events(
     consecutive events over the median interval of the typical activations (at least half the
     median amplitude). The probability of an activation is the share of the weight of the subsets
     that contain it, computed exactly. The defaults were chosen on 150 annotated gait recordings
-    (docs/segmentation.md); check them for other movements. Cost O(n m) for n activations, m of
-    them within a few intervals of each.
+    (docs/segmentation.md). Cost O(n m) for n activations, m of them within a few intervals.
 
     Parameters
     ----------
@@ -63,8 +62,7 @@ def judge_events(
     spread : float
         Standard deviation of the logarithm of an interval; that of the subject if it is larger.
     break_rate : float
-        How common breaks of the rhythm are (pauses, turns). With 1 the rhythm is ignored: the
-        probability is ``r^2 / (r^2 + even_share^2)``.
+        How common breaks of the rhythm are (pauses, turns); 1 ignores the rhythm.
 
     Returns
     -------
@@ -151,14 +149,11 @@ def measure_regularity(
     Parameters
     ----------
     events : DataFrame
-        Such as ``model.events_``, or the rows kept from `judge_events`: columns subject, atom,
-        onset_sample.
+        Such as ``model.events_``: columns subject, atom, onset_sample.
     X : Cohort or arrays
         The recordings, for their durations and sampling rates.
-    atom_length : int, optional
-        L, such as ``model.atom_length_``; without it ``time_share`` is NaN.
-    n_atoms : int, optional
-        K; by default all atoms that occur.
+    atom_length, n_atoms : int, optional
+        L, without which ``time_share`` is NaN, and K; by default all atoms that occur.
     pause_ratio : float
         An interval above this many median intervals is a pause; ``inf`` for no pauses.
 
@@ -182,8 +177,8 @@ def measure_regularity(
     --------
     >>> steps = pd.DataFrame({"subject": "0", "atom": 0, "onset_sample": [0, 50, 100, 300, 350]})
     >>> found = measure_regularity(steps, np.zeros((1, 600))).iloc[0]
-    >>> float(found["cadence"]), float(found["interval_cv"]), float(found["longest_pause"])
-    (1.2, 0.0, 200.0)
+    >>> float(found["cadence"]), float(found["longest_pause"])
+    (1.2, 200.0)
     """
     check_columns(events, {"subject", "atom", "onset_sample"})
     if not pause_ratio > 1:
@@ -265,9 +260,8 @@ def atom_prevalence(
     Returns
     -------
     DataFrame
-        Columns (group,) atom, n_subjects, n_showing (subjects with an activation of the atom),
-        prevalence (their share), n_activations, activation_share (of all activations) and
-        median_activations (per subject with the atom).
+        Columns (group,) atom, n_subjects, n_showing (subjects with the atom), prevalence (their
+        share), n_activations, activation_share and median_activations (per subject with the atom).
 
     Examples
     --------

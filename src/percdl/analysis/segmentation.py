@@ -161,7 +161,6 @@ def relative_amplitude(events: pd.DataFrame) -> pd.Series:
     Returns
     -------
     Series
-        One value per event; 1 is typical.
 
     Examples
     --------
@@ -203,9 +202,8 @@ def trace_trade_off(
 
     Examples
     --------
-    >>> events = pd.DataFrame(
-    ...     {"subject": "A", "atom": 0, "onset_sample": [9, 55, 111], "amplitude": [1.0, 0.2, 1.0]}
-    ... )
+    >>> events = pd.DataFrame({"subject": "A", "atom": 0, "onset_sample": [9, 55, 111]})
+    >>> events["amplitude"] = [1.0, 0.2, 1.0]
     >>> curve = trace_trade_off(events, {"A": [10, 110]}, tolerance=5, thresholds=[0, 0.5])
     >>> curve["false_positives"].tolist()
     [0.5, 0.0]
@@ -223,19 +221,18 @@ def trace_trade_off(
 
 
 def sensitivity_at(curve: pd.DataFrame, false_positives: float) -> float:
-    """Return the best sensitivity of a trade-off curve with at most these false positives.
+    """Return the best sensitivity of a trade-off curve, 0 if no point has so few false positives.
 
     Parameters
     ----------
     curve : DataFrame
         Result of `trace_trade_off`.
     false_positives : float
-        Per true cycle.
+        Most false positives per true cycle.
 
     Returns
     -------
     float
-        0 if the curve has no such point.
 
     Examples
     --------

@@ -1,12 +1,7 @@
 """Matplotlib functions: they take data and an optional Axes, and return the Axes."""
 
 from percdl.plotting.choosing import plot_atom_length, plot_selection
-from percdl.plotting.groups import (
-    mark_moments,
-    plot_group_band,
-    plot_group_comparison,
-    plot_relative_variability,
-)
+from percdl.plotting.groups import plot_group_comparison
 from percdl.plotting.model import (
     plot_atom_band,
     plot_atoms,
@@ -23,7 +18,6 @@ from percdl.plotting.people import (
 from percdl.plotting.recordings import plot_activations, plot_reconstruction
 
 __all__ = [
-    "mark_moments",
     "plot_activations",
     "plot_atom_band",
     "plot_atom_length",
@@ -31,12 +25,10 @@ __all__ = [
     "plot_deviation_profile",
     "plot_deviation_ranking",
     "plot_embedding",
-    "plot_group_band",
     "plot_group_comparison",
     "plot_history",
     "plot_personal_atoms",
     "plot_reconstruction",
-    "plot_relative_variability",
     "plot_selection",
     "plot_speed",
     "plot_warps",

@@ -60,7 +60,7 @@ def plot_group_comparison(
     >>> plot_group_comparison(curves, groups, [(20, 30, 0.001)], sfreq=100).get_xlabel()
     'time (s)'
     """
-    from percdl.analysis import Cluster, summarize_groups  # here, because they load JAX
+    from percdl.analysis.groups import Cluster, summarize_groups  # here, because it loads JAX
 
     curves = as_shape(
         curves, "curves", "S, L", "S, L, P", such_as="model.personal_dictionary_[:, 0]"
@@ -126,28 +126,7 @@ def plot_group_band(
     sfreq: float | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the mean curve of a group with a band of standard deviations.
-
-    Parameters
-    ----------
-    mean, sd : array (L,)
-        Over the members of the group.
-    name, color : str
-        Name in the legend, and colour.
-    width : float
-        Half the height of the band, in standard deviations.
-    sfreq, ax : optional
-        See `plot_atoms`.
-
-    Returns
-    -------
-    Axes
-
-    Examples
-    --------
-    >>> plot_group_band(np.zeros(50), np.ones(50), "controls", sfreq=100).get_xlabel()
-    'time (s)'
-    """
+    """Draw the mean (L,) of a group with a band of ``width`` standard deviations."""
     ax = style.make_axes(ax)
     time, unit = style.time_axis(len(mean), sfreq)
     low, high = mean - width * sd, mean + width * sd
@@ -165,24 +144,7 @@ def plot_relative_variability(
     sfreq: float | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw how much more a group varies than a reference; the area above zero is filled.
-
-    Parameters
-    ----------
-    variability : array (L,)
-        See `percdl.analysis.relative_variability`.
-    name, color, sfreq, ax
-        See `plot_group_band`.
-
-    Returns
-    -------
-    Axes
-
-    Examples
-    --------
-    >>> plot_relative_variability(np.ones(50), "patients", sfreq=100).get_xlabel()
-    'time (s)'
-    """
+    """Draw `percdl.analysis.groups.relative_variability`; the area above zero is filled."""
     ax = style.make_axes(ax)
     time, unit = style.time_axis(len(variability), sfreq)
     ax.axhline(0, color=style.OBSERVED, lw=0.8)
@@ -193,27 +155,7 @@ def plot_relative_variability(
 
 
 def mark_moments(moments: Mapping[str, float], ax: Axes, *, named: bool = True) -> Axes:
-    """Draw vertical lines at named moments, in units of the time axis.
-
-    Parameters
-    ----------
-    moments : dict of name to time
-        Positions of the lines.
-    ax : Axes
-        Where to draw.
-    named : bool
-        Whether to write the names; False for panels below one that has them.
-
-    Returns
-    -------
-    Axes
-
-    Examples
-    --------
-    >>> ax = plot_group_band(np.zeros(50), np.ones(50), "controls", sfreq=100)
-    >>> len(mark_moments({"heel on": 0.1, "toe off": 0.4}, ax).texts)
-    2
-    """
+    """Draw vertical lines at moments, in units of the time axis, and write their names."""
     for index, (name, moment) in enumerate(moments.items()):
         look = style.LINE_STYLES[1 + index % (len(style.LINE_STYLES) - 1)]
         ax.axvline(moment, color=style.OBSERVED, lw=1, ls=look, zorder=0)
