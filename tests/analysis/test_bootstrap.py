@@ -6,16 +6,8 @@ import small_models
 
 from percdl import Cohort
 from percdl.analysis import bootstrap_atoms, estimate_uncertainty
-from percdl.analysis.bootstrap import match_to, resample_subjects
+from percdl.analysis.bootstrap import match_to
 from percdl.exceptions import InvalidParameterError
-
-
-def test_copies_of_a_subject_have_ids_of_their_own():
-    cohort = small_models.spaced_cohort(0)
-    drawn = resample_subjects(cohort, np.array([1, 1, 3]))
-    assert drawn.subjects == ("Bo (1)", "Bo (2)", "Di (1)")
-    np.testing.assert_array_equal(drawn[1].values, cohort["Bo"].values)
-    assert drawn.sfreq == cohort.sfreq
 
 
 def test_atoms_are_put_in_order_and_turned():

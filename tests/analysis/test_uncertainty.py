@@ -1,6 +1,7 @@
 """Standard errors against dense oracles, analytic cases and simulation."""
 
 from copy import copy
+from dataclasses import replace
 from functools import partial
 
 import jax
@@ -13,7 +14,6 @@ from sklearn.exceptions import NotFittedError
 
 from percdl import Cohort, Compose, Gain, Huber, PerCDL, TimeWarp
 from percdl.analysis import estimate_uncertainty
-from percdl.analysis.bootstrap import resample_subjects
 from percdl.analysis.uncertainty import Linearization
 from percdl.exceptions import InvalidParameterError
 
@@ -162,7 +162,7 @@ def test_errors_scale_with_the_noise_and_the_number_of_subjects(population, coho
     once = estimate_uncertainty(population, cohort, sigma=SIGMA)
     louder = estimate_uncertainty(population, cohort, sigma=2 * SIGMA)
     np.testing.assert_allclose(louder.atom_covariance, 4 * once.atom_covariance, rtol=1e-6)
-    twice = resample_subjects(cohort, np.tile(np.arange(4), 2))
+    twice = Cohort(replace(r, subject=f"{i}") for i, r in enumerate([*cohort, *cohort]))
     again = small_models.make("PopCDL", dtype="float64").fit(twice)
     np.testing.assert_allclose(again.dictionary_, population.dictionary_, atol=1e-8)
     halved = estimate_uncertainty(again, twice, sigma=SIGMA)

@@ -137,10 +137,5 @@ def report150(model150, tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def cohort2000() -> Cohort:
-    return people(2000)
-
-
-@pytest.fixture(scope="session")
-def report2000(model150, cohort2000, tmp_path_factory) -> Path:
-    return model150.report(tmp_path_factory.mktemp("report") / "2000.html", cohort2000)
+def report2000(model150, tmp_path_factory) -> Path:
+    return model150.report(tmp_path_factory.mktemp("report") / "2000.html", people(2000))

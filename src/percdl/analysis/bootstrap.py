@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
 from sklearn.utils import check_random_state
@@ -100,20 +99,11 @@ def bootstrap_atoms(
     )  # fmt: skip
     draws = []
     for _ in range(n_draws):
-        drawn = rng.randint(len(cohort), size=len(cohort))
-        dictionary = again.fit(resample_subjects(cohort, drawn)).dictionary_
+        drawn = rng.randint(len(cohort), size=len(cohort)).tolist()
+        some = [replace(cohort[s], subject=f"draw {i}: {s}") for i, s in enumerate(drawn)]
+        dictionary = again.fit(Cohort(some)).dictionary_
         draws.append(match_to(dictionary, model.dictionary_, settings.coder.signed))
     return Bootstrap(model.dictionary_, np.stack(draws))
-
-
-def resample_subjects(cohort: Cohort, drawn: Int[np.ndarray, " S"]) -> Cohort:
-    """Return the subjects drawn, with distinct ids such as ``"Ada (2)"``."""
-    copies: Counter[int] = Counter()
-    recordings = []
-    for s in map(int, drawn):
-        copies[s] += 1
-        recordings.append(replace(cohort[s], subject=f"{cohort[s].subject} ({copies[s]})"))
-    return Cohort(recordings)
 
 
 def match_to(dictionary: np.ndarray, reference: np.ndarray, signed: bool = False) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -248,14 +248,11 @@ def _profile(curves, who, members) -> np.ndarray:
 
 def _rank(index, who, members) -> np.ndarray:
     """Return the percentage of the other members with a smaller index."""
-    counted = members & ~np.isnan(index)
-    below = np.searchsorted(np.sort(index[counted]), index) * 1.0
-    total = np.full(len(index), float(counted.sum()))
-    for s in np.flatnonzero(np.isin(who, who[counted])):
-        own = index[counted & (who == who[s])]
-        below[s] -= (own < index[s]).sum()
-        total[s] -= len(own)
-    return np.where(np.isnan(index), np.nan, 100 * below / np.maximum(total, 1))
+    counted, ranks = members & ~np.isnan(index), np.full(len(index), np.nan)
+    for s in np.flatnonzero(~np.isnan(index)):
+        others = index[counted & (who != who[s])]
+        ranks[s] = 100 * np.sum(others < index[s]) / max(len(others), 1)
+    return ranks
 
 
 def _find_members(groups: Labels | None, reference: str | None, n_subjects: int) -> np.ndarray:
@@ -281,15 +278,6 @@ def _name_persons(persons, everyone: Sequence[Personalization]) -> Shaped[np.nda
         persons = dict(zip(home, persons, strict=True))
     names = persons or {}
     return np.array([str(names.get(s, s)) for part in everyone for s in part.subjects])
-
-
-class _Rest(NamedTuple):
-    """Mean, standard deviation and number of the remaining rows, and the rows left out."""
-
-    mean: Float[np.ndarray, " F"]
-    sd: Float[np.ndarray, " F"]
-    n: int
-    absent: Int[np.ndarray, " b"]
 
 
 class Reference:
@@ -324,8 +312,8 @@ class Reference:
     ) -> Float[np.ndarray, "m F"]:
         """Return distances from the mean of all others, in their standard deviations (n - 1)."""
         scores = np.empty(values.shape)
-        for rest, judged in self._leave_out(persons):
-            scores[judged] = (values[judged] - self.centre - rest.mean) / rest.sd
+        for judged, _, mean, sd, _ in self._leave_out(persons):
+            scores[judged] = (values[judged] - self.centre - mean) / sd
         return scores
 
     # The systems are small, so threads would only wait for each other.
@@ -336,11 +324,7 @@ class Reference:
         persons: Shaped[np.ndarray, " m"],
         shrinkage: float | None = None,
     ) -> Float[np.ndarray, " m"]:
-        """Return Mahalanobis distances from the mean of all others.
-
-        See `measure_deviation`. The spread of a kind is the root mean square of its standard
-        deviations.
-        """
+        """Return Mahalanobis distances from the mean of all others, see `measure_deviation`."""
         varies = np.sqrt(self.squares / max(len(self.rows) - 1, 1)) > self.floor
         if not varies.any():
             raise InvalidParameterError(
@@ -353,44 +337,35 @@ class Reference:
         n_of_kind = np.maximum(np.bincount(self.kinds), 1)
         scatter = self.rows.T @ self.rows
         squared = np.empty(len(values))
-        for rest, judged in self._leave_out(persons):
-            absent = self.rows[rest.absent]
-            cross = scatter - absent.T @ absent - rest.n * np.outer(rest.mean, rest.mean)
-            unit = np.sqrt(np.bincount(self.kinds, rest.sd**2) / n_of_kind)[self.kinds]
-            covariance = cross / (rest.n - 1) / np.outer(unit, unit)
-            share = shrink_by_oas(covariance, rest.n) if shrinkage is None else shrinkage
-            if share == 0 and rest.n <= len(covariance):
+        for judged, absent, mean, sd, n in self._leave_out(persons):
+            cross = scatter - absent.T @ absent - n * np.outer(mean, mean)
+            unit = np.sqrt(np.bincount(self.kinds, sd**2) / n_of_kind)[self.kinds]
+            covariance = cross / (n - 1) / np.outer(unit, unit)
+            share = shrink_by_oas(covariance, n) if shrinkage is None else shrinkage
+            if share == 0 and n <= len(covariance):
                 raise InvalidParameterError(
                     f"`shrinkage=0` needs more recordings in the reference than measurements; "
-                    f"there are {rest.n}, of {len(covariance)} measurements. Leave it out."
+                    f"there are {n}, of {len(covariance)} measurements. Leave it out."
                 )
             covariance *= 1 - share
             np.fill_diagonal(covariance, covariance.diagonal() + share)
-            y = (values[judged] - self.centre - rest.mean).T / unit[:, None]
+            y = (values[judged] - self.centre - mean).T / unit[:, None]
             factor = cho_factor(covariance, overwrite_a=True, check_finite=False)
             squared[judged] = (y * cho_solve(factor, y, check_finite=False)).sum(0)
         return np.sqrt(squared)
 
-    def _leave_out(
-        self, persons: Shaped[np.ndarray, " m"]
-    ) -> Iterator[tuple[_Rest, Int[np.ndarray, " j"]]]:
-        """Yield the moments without each person, and the rows judged by them."""
+    def _leave_out(self, persons: Shaped[np.ndarray, " m"]) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows judged, the rows left out, and mean, spread and number of the others."""
         members = pd.Series(self.persons).groupby(self.persons).indices
-        judged = pd.Series(persons).groupby(persons).indices
-        strangers = np.flatnonzero(~np.isin(persons, self.persons))
-        if len(strangers):
-            yield self._moments(strangers[:0]), strangers
-        for name in judged.keys() & members.keys():
-            yield self._moments(members[name]), judged[name]
-
-    def _moments(self, absent: np.ndarray) -> _Rest:
-        rows = self.rows[absent]
-        n = len(self.rows) - len(rows)
-        # The rows are centred, so the remaining ones sum to minus the absent ones.
-        mean = -rows.sum(0) / n
-        squares = self.squares - (rows**2).sum(0) - n * mean**2
-        sd = np.sqrt(np.maximum(squares, 0) / (n - 1))
-        return _Rest(mean, np.maximum(sd, self.floor), n, absent)
+        known = np.where(np.isin(persons, self.persons), persons, "")  # all strangers at once
+        for name, judged in pd.Series(persons).groupby(known).indices.items():
+            absent = self.rows[members.get(name, [])]
+            n = len(self.rows) - len(absent)
+            # The rows are centred, so the remaining ones sum to minus the absent ones.
+            mean = -absent.sum(0) / n
+            squares = self.squares - (absent**2).sum(0) - n * mean**2
+            sd = np.sqrt(np.maximum(squares, 0) / (n - 1))
+            yield judged, absent, mean, np.maximum(sd, self.floor), n
 
 
 def shrink_by_oas(covariance: Float[np.ndarray, "F F"], n: int) -> float:

@@ -227,10 +227,9 @@ def permute_clusters(
 def _line_up(curves: np.ndarray, two_sided: bool) -> np.ndarray:
     """Return curves (n, L, P) as lines: channel after channel, each followed by a zero sample.
 
-    The zero samples separate the channels: clusters are runs of a line. If two-sided, the negative
-    curves follow. (With ``tail=0``, MNE 1.13 compares the largest cluster of either sign with the
-    largest positive one of each permutation, if there is one. In rough curves, where clusters of
-    both signs are common, this can double the rate of false alarms.)
+    If two-sided, the negative curves follow. (With ``tail=0``, MNE 1.13 compares the largest
+    cluster of either sign with the largest positive one of each permutation, if there is one. In
+    rough curves this can double the rate of false alarms.)
     """
     parted = np.pad(np.moveaxis(curves, 2, 1), ((0, 0), (0, 0), (0, 1)))
     lines = parted.reshape(len(curves), -1)

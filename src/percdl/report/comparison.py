@@ -10,13 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from percdl.analysis import (
-    Deviation,
-    Effects,
-    compare_groups,
-    separate_effects,
-    summarize_groups,
-)
+from percdl.analysis import Deviation, Effects, compare_groups, separate_effects
+from percdl.analysis.groups import summarize_groups
 from percdl.exceptions import InvalidParameterError, MissingPackageError
 from percdl.plotting.people import embed
 from percdl.report.packing import pack
