@@ -28,7 +28,7 @@ def claims() -> Iterator[Claim]:
     yield between("exponent of the distance in S", growth.slope(ours), *SLOPES)
     for method in list(MODELS)[1:]:
         yield beside(method, ", ".join(f"S = {s}: {d:.3f}" for s, d in means[method].items()))
-    given = growth.measure_theorem(study, (10, 32, 100), (1, 3, 9), seeds)
+    given = study.sweep(growth.measure_theorem, S=(10, 32, 100), p=(1, 3, 9), seed=seeds)
     mean = confidence(given, ["S", "p"], "error")
     exponent = loglog_slope((mean["S"] * mean["p"]).tolist(), mean["mean"].tolist())
     yield between("Theorem 1: exponent of the error in S p, A and Z given", exponent, *SLOPES)

@@ -26,9 +26,11 @@ def claims() -> Iterator[Claim]:
     """Claim the AUC of warps and of richer transforms; show the others beside them."""
     n_members = 20 if is_quick() else N_MEMBERS
     names = (*LEAST_AUC, SIZED, FREE)
-    table = measure_auc(Study(), n_members, names).set_index("features")
+    table = Study().sweep(measure_auc, n_members=[n_members], features=names)
     for name in names:
-        mean, spread, official = table.loc[name, ["auc", "spread", "official"]]
+        mean, spread, official = table.set_index("features").loc[
+            name, ["auc", "spread", "official"]
+        ]
         detail = f"+- {spread:.3f}; official folds {official:.3f}"
         if name in LEAST_AUC:
             yield at_least(f"ECG, AUC, {name}", mean, LEAST_AUC[name], detail)

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from benchmarks.claims._claim import Claim, at_most, beside, is_quick
 from benchmarks.timing import follow
 from percdl.experiments import Study, noise
+from percdl.experiments.fits import select
 
 
 def claims() -> Iterator[Claim]:
@@ -27,9 +28,12 @@ def _impulses() -> Iterator[Claim]:
     if is_quick():
         rates, seeds = rates[-1:], seeds[:1]
     for rate in follow(rates, "share of impulses"):
-        table = noise.summarize_impulses(noise.measure_impulses(Study(), [rate], seeds))
+        table = noise.summarize_impulses(
+            noise.measure(Study(), seeds, impulse_rate=[rate], loss=list(noise.LOSSES))
+        )
         for loss, name in noise.LOSSES.items():
-            errors = noise.impulse_errors(table, loss, rate)
+            chosen = {"loss": loss, "impulse_rate": rate, "against": noise.CLEAN}
+            errors = select(table, "method", "mean", **chosen)
             ours, other = errors["PerCDL"], min(errors["PopCDL"], errors["IndCDL"])
             label = f"{rate:.0%} impulses, {name}: PerCDL's error / the lowest other"
             detail = f"means {ours:.3g} / {other:.3g}, {len(seeds)} seeds"
@@ -42,10 +46,13 @@ def _gaussian() -> Iterator[Claim]:
     for level in follow(noisy[-1:] if is_quick() else noisy, "SNR in dB"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a single seed has no confidence limits
-            table = noise.summarize_gaussian(noise.measure_gaussian(Study(), [level], seeds))
+            table = noise.summarize_gaussian(
+                noise.measure(Study(), seeds, snr_db=[level], penalty=[noise.FIXED])
+            )
         for quantity in ("euclidean", "dtw", "error_clean"):
             ours, population, rival = (
-                noise.mean_by_level(table, quantity, method)[level] for method in noise.METHODS
+                select(table, "method", "mean", quantity=quantity)[method]
+                for method in noise.METHODS
             )
             label = f"{level} dB: {noise.QUANTITIES[quantity]}"
             detail = f"means {ours:.3g} / {rival:.3g}, {len(seeds)} seeds"

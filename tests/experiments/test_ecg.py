@@ -91,7 +91,9 @@ def test_mean_amplitudes_are_in_the_order_of_the_subjects():
 
 
 def test_richer_transforms_have_more_parameters():
-    table = ecg_classification.measure_auc(Study(), N_MEMBERS)
+    table = Study().sweep(
+        ecg_classification.measure_auc, n_members=[N_MEMBERS], features=list(FEATURES)
+    )
     # The T wave of a lead tells the class, by its size and sign: gains see it, warps do not.
     assert table["auc"].iloc[1] > 0.8
     assert table["n_features"].tolist() == [4, 4 + 2 * ecg_classification.WAVES.knots]

@@ -41,7 +41,7 @@ def test_warps_are_found():
 
 
 def test_a_warp_of_the_true_shape_does_better_than_a_poor_one():
-    rows = warps.measure_sensitivity(Study(), (1, 3), (10,), (0,))
+    rows = Study().sweep(warps.measure_sensitivity, depth=(1, 3), width=(10,), seed=(0,))
     error = rows.set_index("depth")["error"]
     assert error[3] < 0.1 * error[1]
     assert error[3] < 0.1

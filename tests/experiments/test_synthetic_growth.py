@@ -62,7 +62,7 @@ def test_without_noise_the_estimate_of_the_theorem_is_the_truth():
 
 
 def test_the_error_of_the_theorem_falls_with_the_root_of_the_repetitions():
-    rows = growth.measure_theorem(Study(), (20, 180), (1, 4), range(3))
+    rows = Study().sweep(growth.measure_theorem, S=(20, 180), p=(1, 4), seed=range(3))
     error = rows.groupby(["S", "p"])["error"].mean()
     assert_allclose(error[20, 1] / error[180, 1], 3, rtol=0.25)
     assert_allclose(error[20, 1] / error[20, 4], 2, rtol=0.25)

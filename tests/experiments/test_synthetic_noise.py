@@ -10,15 +10,20 @@ import pandas as pd
 
 from percdl import make_synthetic
 from percdl.experiments import Ledger, Study, noise
-from percdl.experiments.fits import error_of_fit, fit
+from percdl.experiments.fits import error_of_fit, fit, select
 
-SIZES = {"S": 4, "N": 320}
+SIZES = {"S": [4], "N": [320]}
+
+
+def measure_impulses(path):
+    levels = {"impulse_rate": (0.0, 0.2), "loss": ("squared", "huber")}
+    return noise.measure(Study(ledger=Ledger(path)), (0,), **levels, **SIZES)
 
 
 @pytest.fixture(scope="module")
 def noise_rows(tmp_path_factory):
     path = tmp_path_factory.mktemp("noise") / "ledger.jsonl"
-    return noise.measure_impulses(Study(ledger=Ledger(path)), (0.0, 0.2), (0,), **SIZES), path
+    return measure_impulses(path), path
 
 
 def test_the_error_is_that_of_the_model_itself():
@@ -35,21 +40,21 @@ def test_the_error_is_that_of_the_model_itself():
 def test_every_method_and_loss_is_measured_once(noise_rows):
     rows, path = noise_rows
     assert len(rows) == 2 * 2 * 3 == len(path.read_text().splitlines())
-    clean = rows[rows["rate"] == 0]
+    clean = rows[rows["impulse_rate"] == 0]
     np.testing.assert_array_equal(clean["error_clean"], clean["error_given"])
     assert (rows[["error_clean", "error_given"]] >= 0).all(axis=None)
 
 
 def test_impulses_do_harm(noise_rows):
     rows, _ = noise_rows
-    worse = rows.groupby("rate")["error_given"].mean()
+    worse = rows.groupby("impulse_rate")["error_given"].mean()
     assert worse[0.2] > worse[0.0]
 
 
 def test_an_interrupted_study_measures_nothing_twice(noise_rows, monkeypatch):
     rows, path = noise_rows
-    monkeypatch.setattr(noise, "_impulse_errors", lambda **key: pytest.fail("measured again"))
-    again = noise.measure_impulses(Study(ledger=Ledger(path)), (0.0, 0.2), (0,), **SIZES)
+    monkeypatch.setattr(noise, "_scores", lambda **key: pytest.fail("measured again"))
+    again = measure_impulses(path)
     assert again.equals(rows)
 
 
@@ -57,14 +62,19 @@ def test_the_lowest_error_of_each_seed_is_counted(noise_rows):
     rows, _ = noise_rows
     better = rows["method"].map({"PerCDL": 0.1, "PopCDL": 0.2, "IndCDL": 0.3})
     table = noise.summarize_impulses(rows.assign(error_clean=better))
-    won = noise.impulse_errors(table, "squared", 0.2, column="seeds_lowest")
+    won = select(
+        table.query("against == 'error_clean' and impulse_rate == 0.2"),
+        "method",
+        "seeds_lowest",
+        loss="squared",
+    )
     assert won == {"PerCDL": 1, "PopCDL": 0, "IndCDL": 0}
     assert noise.draw_impulses(table, 1).axes
 
 
 @pytest.fixture(scope="module")
 def gaussian_rows():
-    return noise.measure_gaussian(Study(), (0, 30), (0,), **SIZES)
+    return noise.measure(Study(), (0,), snr_db=(0, 30), penalty=("0.01", "auto"), **SIZES)
 
 
 def test_noise_hides_the_personal_atoms(gaussian_rows):

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from percdl.signals import AnyCohort, Cohort
 
 _TEXT, _PROCESS = {"panel": "Text files"}, {"panel": "Processing, in this order"}
+Text = str | None
+Number = float | None
+Flag = bool | None
 # The options that the reader of each format takes.
 _OF_TABLES = ("channels", "sfreq", "time", "subject", "units")
 _OF_TEXT = ("delimiter", "decimal", "encoding", "skip_lines", "header")
@@ -33,7 +36,7 @@ _SHARDS = "shards"
 _PROCESSING = ("resample", "bandpass", "zscore", "zscore_jointly")
 
 
-def _option(help: str, *names: str, panel: str = "Recordings", **more: Any) -> Any:
+def _opt(help: str, *names: str, panel: str = "Recordings", **more: Any) -> Any:
     return optional(help, *names, rich_help_panel=panel, **more)
 
 
@@ -65,58 +68,41 @@ class DataOptions:
     channels: Annotated[
         list[str] | None,
         OneOrMore(),
-        _option("Columns or signals to read: RRY, or RRX,RRY. (default: all)", "--channels", "-c"),
+        _opt("Columns or signals to read: RRY, or RRX,RRY. (default: all)", "--channels", "-c"),
     ] = None
-    sfreq: Annotated[
-        float | None, _option("Samples per second, if the files do not state it.")
-    ] = None
-    time: Annotated[
-        str | None, _option("Column of times. It gives the sampling rate and reveals gaps.")
-    ] = None
-    subject: Annotated[
-        str | None, _option("Column of subject ids, if a file holds several subjects.")
-    ] = None
-    units: Annotated[
-        str | None, _option("Unit of all channels, or one unit per channel: g,deg/s.")
-    ] = None
-    metadata: Annotated[Path | None, _option("Table with one row per subject.")] = None
+    sfreq: Annotated[Number, _opt("Samples per second, if the files do not state it.")] = None
+    time: Annotated[Text, _opt("Column of times: sampling rate, and where gaps are.")] = None
+    subject: Annotated[Text, _opt("Column of subject ids, if a file holds several.")] = None
+    units: Annotated[Text, _opt("Unit of all channels, or one per channel: g,deg/s.")] = None
+    metadata: Annotated[Path | None, _opt("Table with one row per subject.")] = None
     metadata_subject: Annotated[
-        str | None, _option("Column of subject ids in --metadata. (default: subject)")
+        Text, _opt("Column of subject ids in --metadata. (default: subject)")
     ] = None
-    group: Annotated[
-        str | None, _option("Column of groups, in --metadata if given, else in the files.")
-    ] = None
+    group: Annotated[Text, _opt("Column of groups, in --metadata or in the files.")] = None
     input_format: Annotated[
-        str | None, _option(f"{', '.join(_READERS)}. (default: from the file names)")
+        Text, _opt(f"{', '.join(_READERS)}. (default: from the file names)")
     ] = None
-    delimiter: Annotated[str | None, _option("Cell separator. (default: comma)", **_TEXT)] = None
-    decimal: Annotated[str | None, _option("Decimal sign. (default: point)", **_TEXT)] = None
-    encoding: Annotated[str | None, _option("Text encoding. (default: UTF-8)", **_TEXT)] = None
-    skip_lines: Annotated[
-        int | None, _option("Number of lines before the header.", min=0, **_TEXT)
-    ] = None
+    delimiter: Annotated[Text, _opt("Cell separator. (default: comma)", **_TEXT)] = None
+    decimal: Annotated[Text, _opt("Decimal sign. (default: point)", **_TEXT)] = None
+    encoding: Annotated[Text, _opt("Text encoding. (default: UTF-8)", **_TEXT)] = None
+    skip_lines: Annotated[int | None, _opt("Lines before the header.", min=0, **_TEXT)] = None
     header: Annotated[
-        bool | None,
-        _option("Whether the first line names the columns, else 0, 1, ... do.", **_TEXT),
+        Flag, _opt("Whether the first line names the columns, else 0, 1, ... do.", **_TEXT)
     ] = None
-    resample: Annotated[
-        float | None, _option("1. Resample to this many samples per second.", **_PROCESS)
-    ] = None
+    resample: Annotated[Number, _opt("1. Resample to this rate, in Hz.", **_PROCESS)] = None
     bandpass: Annotated[
         tuple[float, float] | None,
-        _option(
+        _opt(
             "2. Keep frequencies from LOW to HIGH Hz. 0 or inf leaves that side open.",
             metavar="LOW HIGH",
             **_PROCESS,
         ),
     ] = None
     zscore: Annotated[
-        bool | None,
-        _option("3. Scale each channel to mean 0 and sd 1.", "--zscore", **_PROCESS),
+        Flag, _opt("3. Scale each channel to mean 0 and sd 1.", "--zscore", **_PROCESS)
     ] = None
     zscore_jointly: Annotated[
-        bool | None,
-        _option("3. Or scale all channels together.", "--zscore-jointly", **_PROCESS),
+        Flag, _opt("3. Or scale all channels together.", "--zscore-jointly", **_PROCESS)
     ] = None
     config: Annotated[
         Path | None,

@@ -12,10 +12,9 @@ from percdl.cli.errors import prepare_folder, require_packages, writing
 from percdl.cli.options import OpenPage, Seed
 
 if TYPE_CHECKING:
-    from percdl.datasets import SyntheticCohort
-    from percdl.report.demo import Comparison, Outcome
+    from percdl.report.demo import Comparison
 
-N_TIMES, DEPTH, WIDTH, PENALTY = 500, 3, 10, 1e-2
+N_TIMES = 500
 HEADINGS = ("distance to the\ntrue atoms", "squared\nrelative error", "onsets within\none sample")
 
 
@@ -57,49 +56,37 @@ def demo(
 
 
 def _compare(n_subjects: int, seed: int, console: Any) -> Comparison:
-    """Make the cohort, fit the three models and score them."""
-    from percdl.datasets import make_synthetic
-    from percdl.estimators import IndCDL, PerCDL, PopCDL
-    from percdl.report.demo import Comparison
-    from percdl.transforms import TimeWarp
+    """Make the cohort, fit the three models and compare them with the true atoms."""
+    from percdl.analysis import normalized_reconstruction_error
+    from percdl.datasets import make_synthetic, onset_accuracy
+    from percdl.experiments.fits import fit
+    from percdl.report.demo import Comparison, Outcome, draw_model
 
-    data = make_synthetic(n_subjects, N_TIMES, depth=DEPTH, width=WIDTH, random_state=seed)
-    start = data.personal_dictionary[0]
-    common = {"penalty": PENALTY, "init": start, "random_state": seed, "progress": False}
+    data = make_synthetic(n_subjects, N_TIMES, random_state=seed)
     outcomes = []
-    for kind in (PopCDL, IndCDL, PerCDL):
-        model = kind(*start.shape[:2], **common)
-        if kind is PerCDL:
-            model.set_params(transformation=TimeWarp(DEPTH, WIDTH))
-        with console.status(f"Fitting {kind.__name__} to {n_subjects} subjects"):
-            outcomes.append(_measure(model, data))
+    for name in ("PopCDL", "IndCDL", "PerCDL"):
+        started = time.perf_counter()
+        with console.status(f"Fitting {name} to {n_subjects} subjects"):
+            model = fit(name, data)
+        seconds = time.perf_counter() - started
+        rebuilt = model.reconstruct(data.cohort)
+        outcomes.append(
+            Outcome(
+                name=name,
+                distance=data.distance_to_truth(model.dictionary_),
+                error=normalized_reconstruction_error(data.cohort, rebuilt),
+                onsets=onset_accuracy(model.events_, data.events, tolerance=1),
+                seconds=seconds,
+                picture=draw_model(model, data, rebuilt),
+            )
+        )
     return Comparison(
         n_subjects=n_subjects,
         n_times=N_TIMES,
         seed=seed,
-        start_distance=data.distance_to_truth(start),
+        start_distance=data.distance_to_truth(data.personal_dictionary[0]),
         gauge_floor=data.gauge_floor(),
         outcomes=tuple(outcomes),
-    )
-
-
-def _measure(model: Any, data: SyntheticCohort) -> Outcome:
-    """Fit one model and compare it with the true atoms."""
-    from percdl.analysis import normalized_reconstruction_error
-    from percdl.datasets import onset_accuracy
-    from percdl.report.demo import Outcome, draw_model
-
-    started = time.perf_counter()
-    model.fit(data.cohort)
-    seconds = time.perf_counter() - started
-    rebuilt = model.reconstruct(data.cohort)
-    return Outcome(
-        name=type(model).__name__,
-        distance=data.distance_to_truth(model.dictionary_),
-        error=normalized_reconstruction_error(data.cohort, rebuilt),
-        onsets=onset_accuracy(model.events_, data.events, tolerance=1),
-        seconds=seconds,
-        picture=draw_model(model, data, rebuilt),
     )
 
 

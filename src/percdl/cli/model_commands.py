@@ -278,16 +278,14 @@ def _lines(described: dict[str, Any]) -> list[str]:
     lines = [f"{name.replace('_', ' '):<24} {_text(value)}" for name, value in described.items()]
     if settings is None:
         return [*lines, f"{'settings':<24} not fitted from the command line"]
-    given = {name: value for name, value in settings.items() if value is not None}
-    options = [f"  {name.replace('_', '-'):<22} {_text(v)}" for name, v in given.items()]
+    given = {name.replace("_", "-"): value for name, value in settings.items()}
+    options = [f"  {name:<22} {_text(v)}" for name, v in given.items() if v is not None]
     return [*lines, "settings", *options]
 
 
 def _text(value: Any) -> str:
-    if value is None:
-        return "unknown"
-    if isinstance(value, float):
-        return f"{value:.6g}"
     if isinstance(value, (list, tuple)):
         return ", ".join(map(str, value)) or "none"
-    return str(value)
+    return (
+        "unknown" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+    )

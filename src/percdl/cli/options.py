@@ -53,16 +53,11 @@ class Command(TyperCommand):
         """Return all options."""
         if not self.params:
             function = self.callback.function  # pyright: ignore
-            complete = as_command(_spread(function))
+            app = typer.Typer(add_completion=False)
+            app.command()(_spread(function))
+            complete: Any = typer.main.get_command(app)
             self.params, self.callback = complete.params, complete.callback
         return super().get_params(ctx)
-
-
-def as_command(function: Callable[..., None]) -> Any:
-    """Return a function with annotated parameters as a command."""
-    app = typer.Typer(add_completion=False)
-    app.command()(function)
-    return typer.main.get_command(app)
 
 
 def _spread(function: Callable[..., None]) -> Callable[..., None]:
@@ -86,16 +81,9 @@ def _spread(function: Callable[..., None]) -> Callable[..., None]:
                 values[name] = group(**{member: values.pop(member) for member in members})
             function(**values)
 
-    return with_options(command, options)
-
-
-def with_options(
-    function: Callable[..., None], options: list[inspect.Parameter]
-) -> Callable[..., None]:
-    """Give a function the signature that Typer reads."""
-    function.__signature__ = inspect.Signature(options)  # pyright: ignore[reportFunctionMemberAccess]
-    function.__annotations__ = {option.name: option.annotation for option in options}
-    return function
+    command.__signature__ = inspect.Signature(options)  # pyright: ignore
+    command.__annotations__ = {option.name: option.annotation for option in options}
+    return command
 
 
 def options_of(group: Any) -> list[inspect.Parameter]:

@@ -6,7 +6,7 @@ Features are personalization parameters. The size of the beats is a parameter in
 activation one, and part of the activations in the other gauge.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -90,7 +90,8 @@ FEATURE_SETS: dict[str, Callable[[int], Features]] = {
 def ecg_classification(study: Study) -> Result:
     """Measure the AUC of all sets of features and of nearest neighbours."""
     n_members = ecg.n_per_class(study)
-    table, near = measure_auc(study, n_members), measure_neighbours(study, n_members)
+    table = study.sweep(measure_auc, n_members=[n_members], features=list(FEATURE_SETS))
+    near = study.sweep(measure_neighbours, n_members=[n_members], metric=list(PAPER_NEIGHBOURS))
     settings = f"{5 * n_members} records, {ecg.COMMON_SETTINGS}; {PROTOCOL}"
     found = []
     for name, n_features, auc, spread, _, official in table.drop(columns="n_members").to_numpy():
@@ -114,18 +115,14 @@ def ecg_classification(study: Study) -> Result:
     )
 
 
-def measure_auc(study: Study, n_members: int, names: Sequence[str] | None = None) -> pd.DataFrame:
-    """Return AUCs, one row per set of features.
+def measure_auc(n_members: int, features: str) -> dict[str, Any]:
+    """Return the AUC of a set of features.
 
     ``auc`` and ``spread`` are over five random splits; ``inner`` is the mean over splits of the
     official training folds 1 to 8, meant for choosing settings; ``official`` is trained on these
     folds and tested on fold 10. The common atom and all parameters are learned from all records at
     once, without their diagnoses: only the classifier is split.
     """
-    return study.sweep(_score, n_members=[n_members], features=names or list(FEATURE_SETS))
-
-
-def _score(n_members: int, features: str) -> dict[str, Any]:
     values, data = FEATURE_SETS[features](n_members), ecg.load_records(n_members)
     labels, split = data.superclass.to_numpy(), data.split.to_numpy()
     train, test = np.flatnonzero(split == "train"), np.flatnonzero(split == "test")
@@ -139,15 +136,8 @@ def _score(n_members: int, features: str) -> dict[str, Any]:
     }
 
 
-def measure_neighbours(study: Study, n_members: int) -> pd.DataFrame:
-    """Return the AUC of the nearest neighbours of personal atoms, one row per metric.
-
-    Columns ``auc_5`` (the paper's number of neighbours) and ``auc_15``.
-    """
-    return study.sweep(_neighbours, n_members=[n_members], metric=tuple(PAPER_NEIGHBOURS))
-
-
-def _neighbours(n_members: int, metric: str) -> dict[str, float]:
+def measure_neighbours(n_members: int, metric: str) -> dict[str, float]:
+    """Return the AUC of the nearest 5 (as in the paper) and 15 personal atoms."""
     atoms = fit("PerCDL", n_members, FILTERED).personal_dictionary_[:, 0]
     found = neighbour_auc(atoms, ecg.load_records(n_members).superclass, metric)
     return {f"auc_{k}": value for k, value in found.items()}

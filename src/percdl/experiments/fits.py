@@ -42,10 +42,7 @@ SETTINGS = "K = 2, L = 50, r = 3, D = 3, W = 10, lambda = 0.01, rounds 5 + 5"
 
 
 def fit(name: str, data: SyntheticCohort, **changes: Any) -> BaseCDL:
-    """Fit one of `MODELS` with the paper's settings, from the atoms of the first subject.
-
-    ``changes`` override the arguments of the model.
-    """
+    """Fit one of `MODELS` with the paper's settings, from the first subject's atoms."""
     kind, options = MODELS[name]
     start = data.personal_dictionary[0]
     model = kind(*start.shape[:2], penalty=PENALTY, init=start, progress=False)
@@ -58,10 +55,7 @@ def fit(name: str, data: SyntheticCohort, **changes: Any) -> BaseCDL:
 
 
 def error_of_fit(model: BaseCDL, cohort: Cohort, truth: Cohort | None = None) -> float:
-    """Return the normalized reconstruction error of a fit (decision 12).
-
-    ``truth`` holds the recordings to compare with, those of the fit by default.
-    """
+    """Return the normalized reconstruction error (decision 12) of a fit, or against a truth."""
     rebuilt = rebuild(cohort, model.events_, model.personal_dictionary_)
     return normalized_reconstruction_error(truth or cohort, rebuilt)
 
@@ -142,10 +136,7 @@ def draw_errors(
     cases: Iterable[tuple[Mapping[str, float], dict[str, Any]]],
     step: float,
 ) -> None:
-    """Draw reconstruction errors as points, one row per model: the paper's and those of cases.
-
-    A case is its errors by model, and how to draw them, each ``step`` below the one before.
-    """
+    """Draw errors, one row per model: the paper's, and those of cases with their looks."""
     places = np.arange(len(paper))
     ax.plot(list(paper.values()), places, "D", color=SHARED, ms=7, label="paper")
     for index, (errors, look) in enumerate(cases, start=1):

@@ -126,10 +126,7 @@ def tab_personalization(study: Study) -> Result:
 
 
 def measure_distances(study: Study, n_members: int, one_offset: bool = False) -> pd.DataFrame:
-    """Return the mean distance of each participant's cycles to each kind of atom.
-
-    Participants without an atom or a whole cycle are excluded.
-    """
+    """Return the mean distance of cycles to each kind of atom, for participants that have all."""
     rows = study.sweep(_distances, n_members=[n_members], one_offset=[one_offset], kind=[*PAPER])
     walks = load_walks(n_members)
     people = {"subject": walks.cohort.subjects, "group": walks.groups}

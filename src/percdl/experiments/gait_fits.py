@@ -97,10 +97,7 @@ def load_walks(n_members: int) -> Walks:
 
 @cache
 def fit(name: str, n_members: int, start: str = FROM_DATA, plain: bool = False) -> BaseCDL:
-    """Fit one of `MODELS` on all walks, from the same first dictionary as the others.
-
-    ``plain`` takes the paper's algorithm without the additions.
-    """
+    """Fit one of `MODELS` on all walks; ``plain`` is the paper's algorithm as printed."""
     init = first_dictionary(n_members, start)
     return build(name, init, **(as_printed() if plain else {})).fit(load_walks(n_members).cohort)
 

@@ -11,15 +11,12 @@ of the swing, and the heel touches it at the deepest dip after.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from scipy.ndimage import gaussian_filter1d
-from scipy.signal import find_peaks
 
 from percdl.analysis.groups import GroupCurve, relative_variability, summarize_groups
 from percdl.datasets import atom_distance
@@ -48,10 +45,6 @@ PATIENTS = GROUPS[1:]
 FARTHEST = 50
 # "At" a moment means within this number of samples.
 NEAR = 5
-# Lower peaks, relative to the highest, are ripples.
-LEAST_PROMINENCE = 0.2
-# Standard deviation of the Gaussian that smooths curves before peaks are searched, in samples.
-SMOOTHING = 2.0
 # Samples at each end of the atom that count as its ends.
 N_ENDS = 5
 PAIRS = tuple(combinations(GROUPS, 2))
@@ -71,31 +64,6 @@ class GroupStudy:
     curves: dict[str, GroupCurve]
     variability: dict[str, np.ndarray]
     phases: dict[str, Phases]
-
-
-class Verdict(NamedTuple):
-    """Whether a group varies more than Healthy in a stretch of the cycle.
-
-    ``excess`` is the share of the variability beyond Healthy's that lies in the stretch, ``time``
-    the share of the window that the stretch covers.
-    """
-
-    has_hump: bool
-    has_highest: bool
-    excess: float
-    time: float
-
-    @property
-    def agrees(self) -> bool:
-        """Whether there is a hump, and more than the stretch's share of the excess."""
-        return self.has_hump and self.excess > self.time
-
-    def __str__(self) -> str:
-        hump = "the highest hump" if self.has_highest else "a hump" if self.has_hump else "no hump"
-        return (
-            f"{'yes' if self.agrees else 'no'}: {hump}, {self.excess:.0%} of the excess in "
-            f"{self.time:.0%} of the window"
-        )
 
 
 def study_groups(name: str, n_members: int) -> GroupStudy:
@@ -124,10 +92,7 @@ def annotated_window(model: BaseCDL, walks: Walks) -> Float[np.ndarray, "S 2"]:
 
 
 def find_phases(curve: Float[np.ndarray, " L"], annotated: Float[np.ndarray, "S 2"]) -> Phases:
-    """Return the moments on a curve that lie in its window, in samples.
-
-    ``annotated`` are starts and ends in the same window, one row per person.
-    """
+    """Return the moments on a curve, in samples; ``annotated`` are starts and ends per person."""
     start, end = np.nanmean(annotated, axis=0)
     top = int(np.argmax(curve))
     moments = {
@@ -137,19 +102,6 @@ def find_phases(curve: Float[np.ndarray, " L"], annotated: Float[np.ndarray, "S 
         FOOT_FLAT: float(end),
     }
     return {name: at for name, at in moments.items() if 0 <= at < len(curve)}
-
-
-def find_humps(variability: Float[np.ndarray, " L"]) -> list[int]:
-    """Return the samples where a group varies most beyond the reference, highest first.
-
-    >>> find_humps(np.repeat([0.0, 1.0, 0.0, 0.5, 0.0], 20))
-    [29, 69]
-    """
-    smooth = np.pad(gaussian_filter1d(variability, SMOOTHING, mode="nearest"), 1)
-    if smooth.max() <= 0:
-        return []
-    peaks, _ = find_peaks(smooth, height=0, prominence=LEAST_PROMINENCE * smooth.max())
-    return sorted((int(p) - 1 for p in peaks), key=lambda p: -smooth[p + 1])
 
 
 def paper_statements(phases: Phases) -> dict[tuple[str, str], tuple[float, float]]:
@@ -168,32 +120,23 @@ def paper_statements(phases: Phases) -> dict[tuple[str, str], tuple[float, float
     }
 
 
-def judge(variability: Float[np.ndarray, " L"], stretch: tuple[float, float]) -> Verdict:
-    """Compare the variability of a group with a stretch of samples that the paper names."""
-    humps, samples = find_humps(variability), np.arange(len(variability))
+def judge(variability: Float[np.ndarray, " L"], stretch: tuple[float, float]) -> pd.Series:
+    """Return the share of the variability beyond Healthy's in a stretch, and its share of time."""
+    samples, excess = np.arange(len(variability)), np.maximum(variability, 0)
     inside = (samples >= stretch[0]) & (samples <= stretch[1])
-    excess = np.maximum(variability, 0)
-    return Verdict(
-        any(inside[hump] for hump in humps),
-        bool(humps) and bool(inside[humps[0]]),
-        float(excess[inside].sum() / max(excess.sum(), np.finfo(float).tiny)),
-        float(inside.mean()),
-    )
+    return pd.Series({"excess": excess[inside].sum() / excess.sum(), "time": inside.mean()})
 
 
 def compare_with_paper(study: GroupStudy) -> pd.DataFrame:
-    """Return one row per statement of the paper: whether ours varies there, and its humps."""
+    """Return one row per statement of the paper: whether ours varies most there."""
     rows = []
     for group in PATIENTS:
-        variability = study.variability[group]
         for (of, words), stretch in paper_statements(study.phases[group]).items():
             if of == group:
-                verdict = judge(variability, stretch)
-                humps = ", ".join(f"{hump / SFREQ:.2f}" for hump in find_humps(variability))
                 start, end = stretch[0] / SFREQ, stretch[1] / SFREQ
-                rows.append((group, words, start, end, verdict.agrees, str(verdict), humps))
-    columns = ["group", "paper", "from_s", "to_s", "agrees", "ours", "humps_s"]
-    return pd.DataFrame(rows, columns=columns)
+                about = {"group": group, "paper": words, "from_s": start, "to_s": end}
+                rows.append({**about, **judge(study.variability[group], stretch)})
+    return pd.DataFrame(rows)
 
 
 def tabulate(study: GroupStudy, **more: np.ndarray) -> pd.DataFrame:
@@ -244,8 +187,12 @@ def fig_gait(study: Study) -> Result:
     apart = _distance(common, groups.curves[HEALTHY].mean[:, 0])
     phases = pd.DataFrame(groups.phases).T / SFREQ
     found = [
-        (f"{group} varies more than its share of time at: {words}", "differs mainly there", ours)
-        for group, words, ours in judged[["group", "paper", "ours"]].to_numpy()
+        (
+            f"{group} varies more than its share of time at: {words}",
+            "differs mainly there",
+            f"{'yes' if excess > time else 'no'}: {excess:.0%} of the excess in {time:.0%}",
+        )
+        for group, words, _, _, excess, time in judged.to_numpy()
     ]
     found.append(("common atom to Healthy mean", "similar (picture)", f"{apart:.3f}"))
     return Result(
@@ -256,16 +203,13 @@ def fig_gait(study: Study) -> Result:
             "fig_gait_phases": phases.rename_axis("group").reset_index(),
         },
         {"fig_gait": _draw_gait(common, groups)},
-        "A place agrees with the paper where the group has a hump of variability and more than "
-        "the place's share of the variability beyond Healthy's.",
+        "A place agrees with the paper if the share of the variability beyond Healthy's that lies "
+        "there is larger than its share of the window.",
     )
 
 
 def _draw_gait(common: np.ndarray, groups: GroupStudy) -> Figure:
-    """Draw the common atom with Healthy on the left, the patients on the right.
-
-    Below: Healthy's standard deviation, and how much the patients' exceeds it, in one unit.
-    """
+    """Draw Healthy on the left, the patients on the right; standard deviations below."""
     figure, axes = panels((12, 5), 2, 3, sharex=True, sharey="row", height_ratios=(2.4, 1))
     top, bottom = axes[:, 0]
     _draw_group(top, groups, HEALTHY, "mean personalized atom", bottom)

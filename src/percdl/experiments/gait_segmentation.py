@@ -24,14 +24,14 @@ from percdl.analysis import (
 from percdl.estimators import PerCDL
 from percdl.estimators.base import BaseCDL
 from percdl.experiments.fits import panels
-from percdl.experiments.gait_fits import SFREQ, Walks, load_walks, n_per_group
+from percdl.experiments.gait_fits import load_walks, n_per_group
 from percdl.experiments.study import Line, Result, Study, lines
-from percdl.plotting.style import COLORS, FAINT, SHARED, add_legend, label
+from percdl.plotting.style import COLORS, FAINT, SHARED, label
 from percdl.signals import Cohort
-from percdl.signals.reconstruction import match_onsets
 from percdl.transforms import TimeWarp
 
 Cycles = Mapping[str, ArrayLike]
+Curves = Mapping[tuple[int, str], pd.DataFrame]
 
 TOLERANCE = 100
 LENGTH, PAPER_LENGTH = 90, 100
@@ -54,7 +54,6 @@ SETTINGS = (
     f"K = 1, L = {LENGTH}, D = 4, W = 15, lambda = 0.01, RRY z-scored, first atom from the data, "
     f"judge_events: probability > {PROBABILITY}; tolerance {TOLERANCE} samples, one to one"
 )
-SMALL = {"textcoords": "offset points", "fontsize": 7}
 LOOKS = {
     (LENGTH, RHYTHM): {"color": COLORS[0], "lw": 2.2},
     (LENGTH, AMPLITUDE): {"color": COLORS[0], "ls": "--"},
@@ -143,24 +142,6 @@ def choose_on_halves(
     return pd.DataFrame(rows)
 
 
-def find_missed(kept: pd.DataFrame, cycles: Mapping[str, np.ndarray]) -> pd.DataFrame:
-    """Return for every cycle whether it is missed, and whether it is at an edge of the walking.
-
-    Edges are the first and the last cycle, and the two next to the longest interval.
-    """
-    frames = []
-    for walk, onsets in cycles.items():
-        mine = kept.loc[kept["subject"] == walk, "onset_sample"]
-        found = match_onsets(mine, onsets, TOLERANCE)[:, 1]
-        order, edges = np.arange(len(onsets)), [0, len(onsets) - 1]
-        if len(onsets) > 1:
-            longest = int(np.diff(onsets).argmax())
-            edges += [longest, longest + 1]
-        columns = {"missed": ~np.isin(order, found), "at_edge": np.isin(order, edges)}
-        frames.append(pd.DataFrame({"walk": walk, **columns}))
-    return pd.concat(frames, ignore_index=True)
-
-
 def tab_gait_segmentation(study: Study) -> Result:
     """Fit the walks with two lengths of the atom, and score the cycles found."""
     walks = load_walks(n_per_group(study))
@@ -173,37 +154,26 @@ def tab_gait_segmentation(study: Study) -> Result:
     score = score_segmentation(kept, cycles, TOLERANCE)
     printed = score_segmentation(events[PAPER_LENGTH], cycles, TOLERANCE, PAPER_SHARE)
     counts, halves = count(kept, cycles), choose_on_halves(events[LENGTH], cycles)
-    settings = f"{len(walks.cohort)} walks, {SETTINGS}"
-    rule = f"L = {PAPER_LENGTH}, activations under {PAPER_SHARE:.0%} of the mean dropped"
     tables = [table.assign(atom_length=x, certainty=kind) for (x, kind), table in curves.items()]
     return Result(
-        [
-            *lines(settings, _describe(curves, score, find_missed(kept, cycles))),
-            Line(
-                "sensitivity / false positives, the paper's rule",
-                "{} / {}".format(*PAPER),
-                f"{printed.sensitivity:.4f} / {printed.false_positives:.4f}",
-                rule,
-            ),
-            *_describe_others(counts, halves),
-        ],
+        _lines(curves, score, printed, counts, halves),
         {
             "tab_gait_segmentation": pd.concat(tables, ignore_index=True),
             "tab_gait_segmentation_walks": counts.reset_index(),
             "tab_gait_segmentation_halves": halves,
         },
-        {
-            "tab_gait_segmentation": _draw_curves(curves, score),
-            "tab_gait_segmentation_walk": _draw_turn(walks, events[LENGTH]),
-        },
-        "Edges of the walking are the first and the last cycle and the two next to the longest "
-        "interval. Halves show that the choice of numbers matters little.",
+        {"tab_gait_segmentation": _draw_curves(curves, score)},
+        "Halves show that the choice of numbers matters little.",
     )
 
 
-def _describe(
-    curves: Mapping[tuple[int, str], pd.DataFrame], score: Segmentation, cycles: pd.DataFrame
-) -> list[tuple[str, str, str]]:
+def _lines(
+    curves: Curves,
+    score: Segmentation,
+    printed: Segmentation,
+    counts: pd.DataFrame,
+    halves: pd.DataFrame,
+) -> list[Line]:
     def at(false_positives: float) -> str:
         ours, plain = (
             sensitivity_at(curves[LENGTH, kind], false_positives) for kind in (RHYTHM, AMPLITUDE)
@@ -215,39 +185,35 @@ def _describe(
         f"{score.timing_error:.1f} samples; {score.timing_spread:.1f} once the common lag "
         f"({score.timing_lag:+.1f} samples) is removed"
     )
-    missed = cycles[cycles["missed"]]
-    where = (
-        f"{len(missed)} of {len(cycles)}, {missed['at_edge'].sum()} of them at an edge of the "
-        f"walking, where {cycles['at_edge'].mean():.0%} of all cycles are"
-    )
-    return [
-        ("sensitivity", f"{PAPER[0]}", f"{score.sensitivity:.4f}"),
-        ("false positives per cycle", f"{PAPER[1]}", f"{score.false_positives:.4f}"),
-        (voisard, f"{VOISARD[0]} (Voisard et al.)", at(VOISARD[1])),
-        ("sensitivity at 0.012 false positives", "-", at(0.012)),
-        ("timing error", "-", timing),
-        ("cycles missed", "-", where),
-    ]
-
-
-def _describe_others(counts: pd.DataFrame, halves: pd.DataFrame) -> list[Line]:
-    """Return what to expect of other walks."""
+    found, false = halves["sensitivity"], halves["false_positives"]
+    mean = f"{found.mean():.4f} / {false.mean():.4f}"
+    worst = f"{found.min():.4f} / {false.max():.4f}"
     low, high = resample(counts).quantile([0.025, 0.975]).to_numpy()
     interval = (
         f"sensitivity {low[0]:.4f} to {high[0]:.4f}, false positives {low[1]:.4f} to {high[1]:.4f}"
     )
-    chosen = (
-        f"{halves['sensitivity'].mean():.4f} / {halves['false_positives'].mean():.4f} "
-        f"(worst {halves['sensitivity'].min():.4f} / {halves['false_positives'].max():.4f})"
-    )
-    quantity = "numbers chosen on half of the walks, measured on the others"
+    rule = "sensitivity / false positives, the paper's rule"
+    both = f"{printed.sensitivity:.4f} / {printed.false_positives:.4f}"
+    dropped = f"L = {PAPER_LENGTH}, activations under {PAPER_SHARE:.0%} of the mean dropped"
+    chosen = "numbers chosen on half of the walks, measured on the others"
     return [
+        *lines(
+            f"{len(counts)} walks, {SETTINGS}",
+            [
+                ("sensitivity", f"{PAPER[0]}", f"{score.sensitivity:.4f}"),
+                ("false positives per cycle", f"{PAPER[1]}", f"{score.false_positives:.4f}"),
+                (voisard, f"{VOISARD[0]} (Voisard et al.)", at(VOISARD[1])),
+                ("sensitivity at 0.012 false positives", "-", at(0.012)),
+                ("timing error", "-", timing),
+            ],
+        ),
+        Line(rule, "{} / {}".format(*PAPER), both, dropped),
         Line("95 % interval over walks", "-", interval, "bootstrap, 2000 draws"),
-        Line(quantity, "-", chosen, f"mean of {len(halves)} random halves"),
+        Line(chosen, "-", f"{mean} (worst {worst})", f"mean of {len(halves)} random halves"),
     ]
 
 
-def _draw_curves(curves: Mapping[tuple[int, str], pd.DataFrame], score: Segmentation) -> Figure:
+def _draw_curves(curves: Curves, score: Segmentation) -> Figure:
     """Draw sensitivity against false positives, and the published points."""
     figure, axes = panels((7, 4.8))
     ax = axes[0, 0]
@@ -266,45 +232,3 @@ def _draw_curves(curves: Mapping[tuple[int, str], pd.DataFrame], score: Segmenta
     label(ax, "false positives per true cycle", "sensitivity (share of true cycles found)")
     ax.legend(loc="lower right", fontsize="small", edgecolor="none")
     return figure
-
-
-def _draw_turn(walks: Walks, events: pd.DataFrame) -> Figure:
-    """Draw the walk around the weakest annotated step that was kept, and all that was judged."""
-    judged = judge_events(events)
-    walk, onset = _weakest_step(judged.assign(share=relative_amplitude(events)), walks)
-    start, stop = max(onset - 500, 0), onset + 500
-    figure, axes = panels((9, 3.6))
-    ax = axes[0, 0]
-    values = walks.cohort[walk].values[start:stop, 0]
-    time = (start + np.arange(len(values))) / SFREQ
-    ax.plot(time, values, color=SHARED, lw=1, label=f"walk {walk}")
-    swings = walks.swings[walk] / SFREQ
-    inside = swings[(swings[:, 0] >= time[0]) & (swings[:, 1] <= time[-1])]
-    spans = np.column_stack([inside[:, 0], inside[:, 1] - inside[:, 0]])
-    low, high = ax.dataLim.intervaly
-    look = {"color": COLORS[5], "alpha": 0.25, "lw": 0, "label": "annotated swing"}
-    ax.broken_barh(spans, (low, high - low), **look)
-    judged = judged.query("subject == @walk and @start <= onset_sample <= @stop - @LENGTH")
-    certain = judged["probability"] > PROBABILITY
-    for part, name, tint, height in (
-        (judged[certain], "kept, with its probability", COLORS[0], 1.1 * high),
-        (judged[~certain], "dropped", COLORS[1], 1.25 * high),
-    ):
-        at = np.asarray(part["onset_sample"]) / SFREQ
-        ax.hlines(np.full(len(at), height), at, at + LENGTH / SFREQ, color=tint, lw=3, label=name)
-        for x, probability in zip(at, part["probability"], strict=True):
-            ax.annotate(f"{probability:.2f}", (x, height), (0, 3), **SMALL)
-    ax.set_xlim(time[0], time[-1])
-    label(ax, "time (s)", "angular velocity (z-scored)")
-    add_legend(ax, headroom=0.3, n_columns=4)
-    return figure
-
-
-def _weakest_step(judged: pd.DataFrame, walks: Walks) -> tuple[str, int]:
-    """Return the walk and the onset of the weakest annotated step that was kept."""
-    steps = []
-    for walk, part in judged[judged["probability"] > PROBABILITY].groupby("subject"):
-        true = walks.swings[str(walk)][:, 0]
-        steps.append(part.iloc[match_onsets(part["onset_sample"], true, TOLERANCE)[:, 0]])
-    weakest = pd.concat(steps).sort_values(["share", "subject", "onset_sample"]).iloc[0]
-    return str(weakest["subject"]), int(weakest["onset_sample"])

@@ -166,7 +166,7 @@ def theorem_convergence(study: Study) -> Result:
     """
     counts = (1, 3, 9)
     sizes, seeds = study.pick(((10, 32, 100), range(5)), ((10, 32, 100, 320, 1000), range(10)))
-    rows = measure_theorem(study, sizes, counts, seeds)
+    rows = study.sweep(measure_theorem, S=sizes, p=counts, seed=seeds)
     table = fits.confidence(rows, ["S", "p"], "error")
     table["S p"] = table["S"] * table["p"]
     laws = [
@@ -186,14 +186,8 @@ def theorem_convergence(study: Study) -> Result:
     )
 
 
-def measure_theorem(
-    study: Study, sizes: Sequence[int], counts: Sequence[int], seeds: Sequence[int]
-) -> pd.DataFrame:
-    """Return the error of the estimate, one row per S, p and seed."""
-    return study.sweep(_theorem_error, S=sizes, p=counts, seed=seeds)
-
-
-def _theorem_error(S: int, p: int, seed: int) -> dict[str, float]:
+def measure_theorem(S: int, p: int, seed: int) -> dict[str, float]:
+    """Return the error of the estimate for S subjects with p repetitions each."""
     n_times = SAMPLES_PER_REPETITION * p
     data = make_synthetic(S, n_times, n_repetitions=p, noise_std=NOISE, random_state=seed)
     return {"error": error_given_truth(data)}

@@ -202,27 +202,15 @@ def fig_validation_common(study: Study) -> Result:
         lines(settings, found),
         {"fig_validation_common": rows},
         {
-            "fig_validation_common": draw_atoms(data, atoms),
+            "fig_validation_common": draw_pairs(
+                data.dictionary[:, None, :, 0], atoms[:, None, :, 0], "amplitude (a.u.)"
+            ),
             "fig_validation_common_reconstruction": rebuilt,
         },
         "One linear solve finds the common atoms with the true codes and warps. A sample of the "
         "atom that no warp of the three subjects visits stays unknown, even though all recordings "
         "are reconstructed.",
     )
-
-
-def draw_atoms(data: SyntheticCohort, atoms: Float[np.ndarray, "K L P"]) -> Figure:
-    """Draw true and found common atoms, and the start: the atoms of the first subject."""
-    figure, axes = panels((9, 3.5), 1, len(atoms), sharey=True)
-    for k, ax in enumerate(axes[0]):
-        start = data.personal_dictionary[0, k, :, 0]
-        ax.plot(start, ":", color=OBSERVED, label="start (subject 0)")
-        _draw_pair(ax, data.dictionary[k, :, 0], atoms[k, :, 0], k)
-        ax.set(title=f"common atom {k}", ylim=(-1.3, 1.9))
-        label(ax, "time (samples)", "amplitude (a.u.)")
-        ax.legend(fontsize="small", frameon=False, ncols=3, loc="upper center")
-        ax.label_outer()
-    return figure
 
 
 def score_atoms(seed: int) -> dict[str, float]:
@@ -249,11 +237,15 @@ def fig_perso(study: Study) -> Result:
         ("distance to the personal atoms, largest", "-", f"{rows['atom_distance'].max():.2g}"),
         ("normalized reconstruction error, largest", "-", f"{rows['error'].max():.1e}"),
     ]
+    true, ours = (displacements(data, x).swapaxes(0, 1) for x in (data.params, params))
     rebuilt = draw_reconstruction(data, data.events, data.dictionary, personal)
     return Result(
         lines(settings, found),
         {"fig_perso": rows},
-        {"fig_perso": draw_warps(data, params), "fig_perso_reconstruction": rebuilt},
+        {
+            "fig_perso": draw_pairs(true, ours, r"$\psi(t) - t$ (samples)"),
+            "fig_perso_reconstruction": rebuilt,
+        },
         "IPU finds the warps with the true atoms and codes. Warps are compared as functions of "
         "time, since different parameters can give the same warp.",
     )
@@ -286,15 +278,15 @@ def displacements(
         return np.asarray(warps)[..., 0, :] - np.arange(length)
 
 
-def draw_warps(data: SyntheticCohort, params: Float[np.ndarray, "S K M"]) -> Figure:
-    """Draw true and found warps as displacements: a row per atom, a column per subject."""
-    truth, found = displacements(data, data.params), displacements(data, params)
-    shape = truth.shape[1::-1]
-    figure, axes = panels((11, 5), *shape, sharex=True, sharey=True)
+def draw_pairs(
+    truth: Float[np.ndarray, "K S L"], found: Float[np.ndarray, "K S L"], name: str
+) -> Figure:
+    """Draw true and found curves: a row per atom, a column per subject."""
+    figure, axes = panels((11, 5), *truth.shape[:2], sharex=True, sharey=True)
     for (k, s), ax in np.ndenumerate(axes):
-        _draw_pair(ax, truth[s, k], found[s, k], k)
-        ax.set_title(f"subject {s}, atom {k}", fontsize="medium")
-        label(ax, "time t (samples)", r"$\psi(t) - t$ (samples)")
+        _draw_pair(ax, truth[k, s], found[k, s], k)
+        ax.set_title(f"atom {k}" if axes.shape[1] == 1 else f"subject {s}, atom {k}")
+        label(ax, "time (samples)", name)
         ax.label_outer()
     for ax in axes[:, 0]:
         ax.legend(fontsize="small", frameon=False)

@@ -6,13 +6,14 @@ against the clean signals, and the error against the recordings as given beside 
 """
 
 from collections.abc import Sequence
+from itertools import product
+from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
 
 from percdl.algorithm.settings import Huber
-from percdl.datasets import SyntheticCohort, make_synthetic, personal_atom_distance
-from percdl.estimators.base import BaseCDL
+from percdl.datasets import make_synthetic, personal_atom_distance
 from percdl.experiments.fits import (
     LOOKS,
     METHODS,
@@ -58,17 +59,41 @@ FIXED = str(PENALTY)
 PENALTIES = {FIXED: PENALTY, "auto": "auto"}
 
 
-def _errors(model: BaseCDL, clean: SyntheticCohort, data: SyntheticCohort) -> dict[str, float]:
+def measure(study: Study, seeds: Sequence[int], **levels: Sequence[Any]) -> pd.DataFrame:
+    """Return distances and errors, one row per seed, method and combination of levels.
+
+    Levels are ``loss``, ``penalty``, ``S``, ``N`` and arguments of `make_synthetic`:
+    ``impulse_rate`` or ``snr_db``.
+    """
+    size = {"S": levels.pop("S", [N_SUBJECTS]), "N": levels.pop("N", [N_TIMES])}
+    return study.sweep(_scores, **size, **levels, seed=seeds, method=METHODS)
+
+
+def _scores(
+    S: int,
+    N: int,
+    seed: int,
+    method: str,
+    loss: str = "squared",
+    penalty: str = FIXED,
+    **noise: Any,
+) -> dict[str, float]:
+    clean = make_synthetic(S, N, random_state=seed)
+    data = make_synthetic(S, N, **noise, random_state=seed)
+    model = fit(method, data, loss=LOSS[loss], penalty=PENALTIES[penalty])
+    atoms = model.personal_dictionary_, clean.personal_dictionary
     return {
+        **{metric: personal_atom_distance(*atoms, metric) for metric in ("euclidean", "dtw")},
         CLEAN: error_of_fit(model, data.cohort, clean.cohort),
         GIVEN: error_of_fit(model, data.cohort),
+        "penalty_used": model.penalty_,
     }
 
 
 def fig_noise(study: Study) -> Result:
     """fig:noise: reconstruction under impulse noise, with the squared loss and with Huber's."""
     rates, seeds = study.pick((SMALL_RATES, IMPULSE_SEEDS[:2]), (PAPER_RATES, IMPULSE_SEEDS))
-    rows = measure_impulses(study, rates, seeds)
+    rows = measure(study, seeds, impulse_rate=rates, loss=list(LOSSES))
     table = summarize_impulses(rows)
     settings = f"S = {N_SUBJECTS}, N = {N_TIMES}, {SETTINGS}, {len(seeds)} seeds from {seeds[0]}"
     return Result(
@@ -80,23 +105,6 @@ def fig_noise(study: Study) -> Result:
     )
 
 
-def measure_impulses(
-    study: Study, rates: Sequence[float], seeds: Sequence[int], **size: int
-) -> pd.DataFrame:
-    """Return both errors, one row per rate, seed, loss and method; ``size`` is S and N."""
-    S, N = size.get("S", N_SUBJECTS), size.get("N", N_TIMES)
-    grid = {"rate": rates, "seed": seeds, "loss": tuple(LOSSES), "method": METHODS}
-    return study.sweep(_impulse_errors, S=[S], N=[N], **grid)
-
-
-def _impulse_errors(
-    S: int, N: int, rate: float, seed: int, loss: str, method: str
-) -> dict[str, float]:
-    clean = make_synthetic(S, N, random_state=seed)
-    data = make_synthetic(S, N, impulse_rate=rate, random_state=seed)
-    return _errors(fit(method, data, loss=LOSS[loss]), clean, data)
-
-
 def summarize_impulses(rows: pd.DataFrame) -> pd.DataFrame:
     """Return mean, median and standard deviation of both errors over seeds.
 
@@ -104,39 +112,30 @@ def summarize_impulses(rows: pd.DataFrame) -> pd.DataFrame:
     """
     frames = []
     for against in (CLEAN, GIVEN):
-        best = rows.groupby(["rate", "seed", "loss"])[against].transform("min")
+        best = rows.groupby(["impulse_rate", "seed", "loss"])[against].transform("min")
         marked = rows.assign(lowest=rows[against] == best)
-        groups = marked.groupby(["loss", "rate", "method"], sort=False)
+        groups = marked.groupby(["loss", "impulse_rate", "method"], sort=False)
         table = groups[against].agg(["mean", "median", "std"]).assign(against=against)
         frames.append(table.assign(seeds_lowest=groups["lowest"].sum()).reset_index())
     return pd.concat(frames, ignore_index=True)
 
 
-def impulse_errors(
-    table: pd.DataFrame, loss: str, rate: float, against: str = CLEAN, column: str = "mean"
-) -> dict[str, float]:
-    """Return one column of the summary, by method."""
-    return select(table, "method", column, loss=loss, rate=rate, against=against)
-
-
 def _impulse_lines(
     table: pd.DataFrame, rates: Sequence[float], n_seeds: int
 ) -> list[tuple[str, str, str]]:
-    def errors(*key: str | float) -> str:
-        found = impulse_errors(table, *key)  # pyright: ignore[reportArgumentType]
+    def errors(loss: str, rate: float, column: str = "mean", against: str = CLEAN) -> str:
+        found = select(table, "method", column, loss=loss, impulse_rate=rate, against=against)
         return ", ".join(f"{method} {found[method]:.3g}" for method in METHODS)
 
     rows = []
-    for loss, name in LOSSES.items():
-        for rate in rates:
-            mean, median = (errors(loss, rate, CLEAN, column) for column in ("mean", "median"))
-            won = impulse_errors(table, loss, rate, CLEAN, "seeds_lowest")["PerCDL"]
-            quantity = f"error of the clean signals, {100 * rate:g} % impulses, {name}"
-            said = "PerCDL lowest (picture)" if loss == "squared" else "-"
-            found = f"means {mean}; medians {median}; PerCDL lowest in {won} of {n_seeds} seeds"
-            rows.append((quantity, said, found))
+    for loss, rate in product(LOSSES, rates):
+        mean, median, won = (errors(loss, rate, c) for c in ("mean", "median", "seeds_lowest"))
+        quantity = f"error of the clean signals, {100 * rate:g} % impulses, {LOSSES[loss]}"
+        said = "PerCDL lowest (picture)" if loss == "squared" else "-"
+        found = f"means {mean}; medians {median}; lowest of {n_seeds} seeds: {won}"
+        rows.append((quantity, said, found))
     quantity = f"error of the recordings as given, {100 * rates[-1]:g} % impulses, squared loss"
-    return [*rows, (quantity, "-", errors("squared", rates[-1], GIVEN))]
+    return [*rows, (quantity, "-", errors("squared", rates[-1], against=GIVEN))]
 
 
 def draw_impulses(table: pd.DataFrame, n_seeds: int) -> Figure:
@@ -147,7 +146,9 @@ def draw_impulses(table: pd.DataFrame, n_seeds: int) -> Figure:
     for ax, (loss, against) in zip(axes[0], shown, strict=True):
         for i, method in enumerate(METHODS):
             part = table.query("loss == @loss and against == @against and method == @method")
-            at = 100 * part["rate"] + 0.25 * (i - 1)  # side by side, so that no bar is hidden
+            at = 100 * part["impulse_rate"] + 0.25 * (
+                i - 1
+            )  # side by side, so that no bar is hidden
             bars = 2 * part["std"]
             ax.errorbar(at, part["mean"], bars, capsize=3, label=method, **LOOKS[method])
         ax.set_title(f"{LOSSES[loss]}, {targets[against]}", fontsize="medium")
@@ -165,7 +166,7 @@ def draw_impulses(table: pd.DataFrame, n_seeds: int) -> Figure:
 def fig_gaussian_noise(study: Study) -> Result:
     """fig:app:gaussian_noise: personal atoms and reconstruction under Gaussian noise."""
     levels, seeds = study.pick((SMALL_LEVELS, range(3)), (PAPER_LEVELS, range(10)))
-    rows = measure_gaussian(study, levels, seeds)
+    rows = measure(study, seeds, snr_db=levels, penalty=list(PENALTIES))
     table = summarize_gaussian(rows)
     settings = f"S = {N_SUBJECTS}, N = {N_TIMES}, {SETTINGS}, {len(seeds)} seeds"
     adapted = settings.replace(f"lambda = {PENALTY}", 'penalty="auto"')
@@ -191,26 +192,6 @@ def fig_gaussian_noise(study: Study) -> Result:
     )
 
 
-def measure_gaussian(
-    study: Study, levels: Sequence[int], seeds: Sequence[int], **size: int
-) -> pd.DataFrame:
-    """Return distances and errors, one row per level, seed, penalty and method."""
-    S, N = size.get("S", N_SUBJECTS), size.get("N", N_TIMES)
-    grid = {"snr_db": levels, "seed": seeds, "penalty": tuple(PENALTIES), "method": METHODS}
-    return study.sweep(_gaussian_scores, S=[S], N=[N], **grid)
-
-
-def _gaussian_scores(
-    S: int, N: int, snr_db: int, seed: int, penalty: str, method: str
-) -> dict[str, float]:
-    clean = make_synthetic(S, N, random_state=seed)
-    data = make_synthetic(S, N, snr_db=snr_db, random_state=seed)
-    model = fit(method, data, penalty=PENALTIES[penalty])
-    atoms = model.personal_dictionary_, clean.personal_dictionary
-    distances = {metric: personal_atom_distance(*atoms, metric) for metric in ("euclidean", "dtw")}
-    return {**distances, **_errors(model, clean, data), "penalty_used": model.penalty_}
-
-
 def summarize_gaussian(rows: pd.DataFrame) -> pd.DataFrame:
     """Return mean and 95 % confidence limits of every quantity over seeds."""
     by = ["penalty", "snr_db", "method"]
@@ -218,23 +199,19 @@ def summarize_gaussian(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-def mean_by_level(
-    table: pd.DataFrame, quantity: str, method: str, penalty: str = FIXED
-) -> dict[int, float]:
-    """Return the means of one curve."""
-    return select(table, "snr_db", "mean", quantity=quantity, method=method, penalty=penalty)
-
-
 def rise(table: pd.DataFrame, quantity: str, method: str) -> tuple[float, float]:
     """Return difference and ratio of an error at the loudest noise to that at the faintest."""
-    curve = mean_by_level(table, quantity, method)
+    curve = select(table, "snr_db", "mean", quantity=quantity, method=method, penalty=FIXED)
     loudest, faintest = curve[min(curve)], curve[max(curve)]
     return loudest - faintest, loudest / faintest
 
 
 def _curves(table: pd.DataFrame, quantity: str, penalty: str) -> str:
-    curves = {m: mean_by_level(table, quantity, m, penalty).values() for m in METHODS}
-    return "; ".join(f"{m} {', '.join(f'{v:.2g}' for v in curve)}" for m, curve in curves.items())
+    curves = {
+        m: select(table, "snr_db", "mean", quantity=quantity, method=m, penalty=penalty)
+        for m in METHODS
+    }
+    return "; ".join(f"{m} {', '.join(f'{v:.2g}' for v in c.values())}" for m, c in curves.items())
 
 
 def draw_gaussian(table: pd.DataFrame, n_seeds: int) -> Figure:

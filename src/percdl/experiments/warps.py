@@ -1,7 +1,5 @@
 """Depth and width of the time warp: fig:transfo_illustration and fig:sensitivity_analysis."""
 
-from collections.abc import Sequence
-
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
@@ -94,7 +92,7 @@ def fig_sensitivity(study: Study) -> Result:
     depths, widths, seeds = study.pick(
         (SMALL_DEPTHS, SMALL_WIDTHS, range(2)), (PAPER_DEPTHS, PAPER_WIDTHS, range(20))
     )
-    rows = measure_sensitivity(study, depths, widths, seeds)
+    rows = study.sweep(measure_sensitivity, depth=depths, width=widths, seed=seeds)
     groups = rows.groupby(["depth", "width"], sort=False, as_index=False)
     table = groups.agg({"error": "mean", "normalized_error": "mean"})
     spread = [
@@ -117,14 +115,7 @@ def fig_sensitivity(study: Study) -> Result:
     )
 
 
-def measure_sensitivity(
-    study: Study, depths: Sequence[int], widths: Sequence[int], seeds: Sequence[int]
-) -> pd.DataFrame:
-    """Return the error, one row per depth, width and seed."""
-    return study.sweep(_errors, depth=depths, width=widths, seed=seeds)
-
-
-def _errors(depth: int, width: int, seed: int) -> dict[str, float]:
+def measure_sensitivity(depth: int, width: int, seed: int) -> dict[str, float]:
     """Return the Euclidean distance of recordings and reconstructions, mean over subjects."""
     data, transform = make_cohort(seed), TimeWarp(depth, width)
     personal = personalize(transform, find_params(data, transform), data.dictionary)
