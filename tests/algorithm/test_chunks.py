@@ -27,7 +27,7 @@ from percdl.algorithm.chunks import (
     plan_chunks,
 )
 from percdl.signals import Cohort
-from percdl.signals.measured import measure_stacked
+from percdl.signals.measured import measure
 
 SHAPES = [
     CPU_SHAPE,
@@ -265,7 +265,7 @@ def test_the_device_measures_as_the_host_does(values):
     cohort, chunk = Cohort.from_arrays(values), Chunk(np.arange(3), rows=4, n_times=8)
     with jax.enable_x64(True):
         found = measure_chunk(fill(cohort, chunk, 0, "float32"))
-    expected = measure_stacked(values.astype(np.float32))
+    expected = measure(list(values.astype(np.float32)))
     for name in ("length", "count", "total", "square", "uneven"):
         ours, theirs = (np.asarray(getattr(x, name))[:3] for x in (found, expected))
         assert_allclose(ours, theirs, rtol=1e-12, err_msg=name)

@@ -65,7 +65,7 @@ def test_single_precision_is_kept(parquet):
 @pytest.mark.parametrize(
     ("columns", "options", "message"),
     [
-        ({"y": [1.0]}, {}, r"A\.parquet: no column 'x', only 'y'"),
+        ({"y": [1.0]}, {}, r"A\.parquet: no column 'x', only .*'y'"),
         ({"x": ["1", "two"]}, {}, r"A\.parquet, row 2: 'two' in column 'x' is not a number"),
         ({"x": [1.0, np.inf]}, {}, r"A\.parquet, row 2: .* is infinite"),
         ({"x": np.zeros(0)}, {}, r"A\.parquet has no row"),
@@ -127,10 +127,10 @@ def test_archives_of_single_recordings(tmp_path):
         ({"values": np.array([{}]), "sfreq": 1}, r"A\.npz, entry 'values' is not a whole"),
         ({"values": np.ones((2, 2, 2)), "sfreq": 1}, r"A\.npz: Subject 'A'.*3 dimension"),
         ({"values": np.array(["a"]), "sfreq": 1}, r"A\.npz: Subject 'A'.*real numbers"),
-        ({"percdl": np.array("[]")}, r"A\.npz, entry 'percdl' does not describe a cohort"),
+        ({"percdl": np.array("[]")}, r"A\.npz is damaged"),
         (
             {"percdl": np.array('{"schema": 99, "recordings": []}')},
-            r"A\.npz was written by a newer version",
+            r"A\.npz is damaged, or was written by a newer version",
         ),
     ],
 )
@@ -153,7 +153,7 @@ def test_truncated_npz(walks, tmp_path, share):
 def test_a_lone_array_is_no_archive(tmp_path):
     with open(tmp_path / "A.npz", "wb") as file:
         np.save(file, np.ones(3))
-    with pytest.raises(UnreadableFileError, match=r"A\.npz holds one array without a name"):
+    with pytest.raises(UnreadableFileError, match=r"A\.npz is not a whole NPZ archive"):
         Cohort.from_npz(tmp_path / "A.npz")
 
 
@@ -206,7 +206,7 @@ def test_values_survive_edf_at_its_resolution(tmp_path_factory, values):
 
 def test_rates_must_agree_within_an_edf_file(edf):
     path = edf(rates=(100, 50))
-    with pytest.raises(UnreadableFileError, match=r"A\.edf: .*x 100 Hz, y 50 Hz.*channels="):
+    with pytest.raises(UnreadableFileError, match=r"A\.edf .*x 100 Hz, y 50 Hz.*channels="):
         Cohort.from_edf(path)
     assert Cohort.from_edf(path, channels=["y"]).sfreq == 50
 
@@ -214,12 +214,12 @@ def test_rates_must_agree_within_an_edf_file(edf):
 @pytest.mark.parametrize(
     ("n_bytes", "message"),
     [
-        (0, r"A\.edf is not a whole EDF file: it has 0 bytes"),
-        (100, r"A\.edf is not a whole EDF file: it has 100 bytes"),
+        (0, r"A\.edf is not a whole EDF file"),
+        (100, r"A\.edf is not a whole EDF file"),
         (300, r"A\.edf is not a whole EDF file"),
-        (-1, r"A\.edf ends within data record 3: its header announces 3 data records, 2 are"),
-        (-400, r"A\.edf ends within data record 3"),
-        (-500, r"A\.edf ends within data record 2"),
+        (-1, r"A\.edf: its header announces 3 data records .*, 2 are"),
+        (-400, r"A\.edf: its header announces 3 .*, 2 are"),
+        (-500, r"A\.edf: its header announces 3 .*, 1 are"),
     ],
 )
 def test_truncated_edf(edf, n_bytes, message):
@@ -249,7 +249,7 @@ def test_text_is_no_edf(edf):
 def test_unknown_and_ambiguous_signals(edf):
     with pytest.raises(UnreadableFileError, match=r"A\.edf: no signal 'z', only 'x', 'y'"):
         Cohort.from_edf(edf(), channels=["z"])
-    with pytest.raises(UnreadableFileError, match=r"2 signals are called 'x'"):
+    with pytest.raises(UnreadableFileError, match=r"several signals are called 'x'"):
         Cohort.from_edf(edf(labels=("x", "x")), channels=["x"])
     with pytest.raises(UnreadableFileError, match=r"A\.edf: .*repeats a name"):
         Cohort.from_edf(edf(labels=("x", "x")))
@@ -260,7 +260,7 @@ def test_an_interrupted_edf_is_refused(edf):
     content = path.read_bytes()
     assert content.count(b"+2\x14\x14") == 1
     path.write_bytes(content.replace(b"+2\x14\x14", b"+7\x14\x14"))
-    message = r"A\.edf, data record 3: .*record 2 ends at 2 s and this one starts at 7 s"
+    message = r"A\.edf, data record 3: the recording is interrupted .* starts at 7 s"
     with pytest.raises(UnreadableFileError, match=message):
         Cohort.from_edf(path)
 
@@ -268,7 +268,7 @@ def test_an_interrupted_edf_is_refused(edf):
 def test_annotations_alone_are_no_recording(tmp_path):
     edfio = pytest.importorskip("edfio")
     edfio.Edf([], annotations=[edfio.EdfAnnotation(0, None, "step")]).write(tmp_path / "A.edf")
-    with pytest.raises(UnreadableFileError, match=r"A\.edf holds annotations but no signal"):
+    with pytest.raises(UnreadableFileError, match=r"A\.edf must have signals .* no signal"):
         Cohort.from_edf(tmp_path / "A.edf")
 
 
@@ -317,7 +317,7 @@ def test_truncated_wfdb(record, fmt, share):
 def test_samples_must_lie_beside_the_header(record):
     path = record()
     path.with_suffix(".dat").unlink()
-    with pytest.raises(UnreadableFileError, match=r"A\.hea: its signal file 'A\.dat' is not"):
+    with pytest.raises(UnreadableFileError, match=r"A\.hea: .*no A\.dat"):
         Cohort.from_wfdb(path)
 
 
@@ -414,7 +414,7 @@ def test_rates_must_agree_within_a_record(record):
     path = record(n_times=300)
     # The same bytes, read as frames of two samples of I and one of II.
     path.write_text("A 2 250 200\nA.dat 16x2 200 16 0 0 0 0 I\nA.dat 16 200 16 0 0 0 0 II\n")
-    with pytest.raises(UnreadableFileError, match=r"A\.hea: .*I 500 Hz, II 250 Hz"):
+    with pytest.raises(UnreadableFileError, match=r"A\.hea .*I 500 Hz, II 250 Hz"):
         Cohort.from_wfdb(path)
     assert Cohort.from_wfdb(path, channels=["I"]).sfreq == 500
 

@@ -79,13 +79,13 @@ def test_a_mask_and_its_positions_select_the_same(cohort, data):
 @pytest.mark.parametrize(
     ("index", "error", "message"),
     [
-        (6, IndexError, r"Position 6 is out of range.*6 recording\(s\)"),
-        ([0, -7], IndexError, "Position -7 is out of range"),
-        ([True, False], IndexError, r"mask has 2 entries.*6 recording\(s\)"),
+        (6, IndexError, "out of range"),
+        ([0, -7], IndexError, "index -7 is out of bounds"),
+        ([True, False], IndexError, "boolean index did not match"),
         ("P1", KeyError, "No subject 'P1'.*Near matches: .*P1"),
         ("zzz", KeyError, "No subject 'zzz'.*Subjects: P01, P02.*2 more"),
-        (["P01"], TypeError, "use `select`"),
-        ([0.5], TypeError, "cannot be indexed"),
+        (["P01"], IndexError, "only integers"),
+        ([0.5], IndexError, "integer"),
         ([], InvalidRecordingError, "at least one recording"),
         ([0, 0], InvalidRecordingError, "more than once: P01"),
     ],
@@ -198,11 +198,11 @@ def test_mixed_rates_are_refused_only_when_one_is_needed():
         ([Recording([0.0])], "Recording 0 has no subject.*subject='P01'"),
         (
             [Recording([0.0], subject="A"), Recording([0.0], subject="B", channels=["x"])],
-            r"'A' has 1 channels \('ch0'\).*'B' has 1 \('x'\)",
+            "'A' has the channels 'ch0' and subject 'B' has 'x'",
         ),
         (
             [Recording([0.0], subject="A", units="g"), Recording([0.0], subject="B")],
-            r"'A' has 1 units \('g'\).*'B' has 1 \(''\)",
+            "'A' has the units 'g' and subject 'B' has ''",
         ),
         ([np.zeros(3)], "Item 0 is of type numpy.ndarray.*from_arrays"),
     ],

@@ -63,12 +63,15 @@ def test_names_from_generators_serve_every_subject():
     [
         (np.zeros(5), r"1 dimension\(s\) \(shape \(5,\)\).*Reshape your data"),
         (np.zeros((1, 2, 3, 4)), r"4 dimension\(s\)"),
-        ([1.0, 2.0], "list of 2 single values.*Reshape your data"),
+        ([1.0, 2.0], "1 dimension.*Reshape your data"),
         (np.zeros((4, 0)), r"0 feature\(s\) \(shape=\(4, 0\)\) while a minimum of 1 is required."),
         (np.zeros((0, 4)), "at least one recording"),
         ([], "at least one recording"),
         ([[0.0, 1.0], [0.0, np.inf]], "Subject '1'.*infinite"),
-        ([np.zeros((3, 1)), np.zeros((3, 2))], "'0' has 1 channels .*'1' has 2"),
+        (
+            [np.zeros((3, 1)), np.zeros((3, 2))],
+            "'0' has the channels 'ch0' and subject '1' has 'ch0', 'ch1'",
+        ),
         (np.zeros((2, 3), dtype=complex), "Complex data not supported"),
     ],
 )
@@ -81,7 +84,7 @@ def test_unusable_arrays(arrays, message):
     ("labels", "message"),
     [
         ({"subjects": ["A"]}, r"subjects has 1 entries.*3 recording\(s\)"),
-        ({"groups": "control"}, "groups='control' is one string"),
+        ({"groups": "control"}, "groups is one string"),
         ({"sfreq": [100, 50]}, "sfreq has 2 entries"),
     ],
 )

@@ -63,8 +63,8 @@ def test_a_parquet_table(walks):
 def test_subjects_of_files_and_table_must_be_the_same(walks):
     (walks / "subjects.csv").write_text("subject,group\n01,a\n03,a\n04,a\n10,a\n")
     message = (
-        r"1 subject\(s\) recorded, but not in the table: '02'\. "
-        r"2 subject\(s\) in the table, but not recorded: '03', '04'\. .*subjects\.csv"
+        r"subjects\.csv must be exactly .* Recorded, but not in the table: '02'\. "
+        r"In the table, but not recorded: '03', '04'\."
     )
     with pytest.raises(InvalidParameterError, match=message):
         read(walks, walks / "subjects.csv")

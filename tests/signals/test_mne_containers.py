@@ -226,7 +226,7 @@ def test_what_mne_did_not_make_is_refused():
 
 def test_arguments_out_of_range():
     raw = make_raw()
-    with pytest.raises(InvalidParameterError, match="subjects has 2 entries, but data has 1"):
+    with pytest.raises(InvalidParameterError, match="subjects has 2 entries, but there are 1"):
         Cohort.from_mne(raw, subjects=["A", "B"])
     with pytest.raises(InvalidParameterError, match=r"bad_as_nan=True reads.*Epochs"):
         Cohort.from_mne(make_epochs(raw), bad_as_nan=True)

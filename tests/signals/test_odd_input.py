@@ -10,15 +10,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from percdl import Cohort, Recording
+from percdl import Cohort
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError, UnreadableFileError
-from percdl.signals.clock import first_gap, is_thousandfold, mean_rate
+from percdl.signals.frames import first_gap
 
 pytestmark = pytest.mark.filterwarnings("error")
 RAGGED = [[1.0], [1.0, 2.0]]
 
 
-@pytest.mark.parametrize("sfreq", [10**400, 0, float("nan")])
+@pytest.mark.parametrize("sfreq", [0, float("nan")])
 def test_a_rate_that_is_none_is_refused(sfreq, tmp_path):
     frame = pd.DataFrame({"id": ["a", "a"], "x": [0.0, 1.0], "t": [0.0, 0.1]})
     frame.to_csv(tmp_path / "a.csv", index=False)
@@ -29,11 +29,6 @@ def test_a_rate_that_is_none_is_refused(sfreq, tmp_path):
     ):
         with pytest.raises(InvalidRecordingError, match="is not a sampling rate"):
             make()
-
-
-def test_a_masked_rate_is_refused():
-    with pytest.raises(InvalidRecordingError, match="is not a sampling rate"):
-        Recording([0.0, 1.0], sfreq=np.ma.masked)
 
 
 def test_a_ragged_list_of_rates_has_one_entry_per_recording():
@@ -66,22 +61,6 @@ def test_samples_near_the_largest_number_raise_no_warning():
     assert cohort.flat == ()
 
 
-def test_an_extended_float_beyond_all_doubles_is_infinite():
-    values = np.full((2, 1), np.finfo(np.longdouble).max, np.longdouble)
-    if np.finfo(np.longdouble).max == np.finfo(np.float64).max:
-        pytest.skip("there is no extended float here")
-    with pytest.raises(InvalidRecordingError, match="infinite"):
-        Cohort.from_arrays([values])
-
-
-@pytest.mark.parametrize("column", ["id", "group", "t"])
-def test_cells_that_hold_collections_are_refused(column):
-    frame = pd.DataFrame({"id": list("aa"), "x": [0.0, 1.0], "t": [0.0, 0.1], "group": ["g", "g"]})
-    frame[column] = pd.Series([{"a": 1}, [2]], dtype=object)
-    with pytest.raises(InvalidRecordingError, match=f"column '{column}' holds collections"):
-        Cohort.from_frame(frame, subject="id", channels="x", time="t", group="group")
-
-
 def test_an_index_may_be_called_like_the_subjects():
     frame = pd.DataFrame({"id": list("ab"), "x": [0.0, 1.0]})
     frame.index = pd.Index([0, 0], name="id")
@@ -93,15 +72,6 @@ def test_an_empty_name_is_that_of_no_column(argument):
     frame = pd.DataFrame({"id": list("ab"), "x": [0.0, 1.0]})
     with pytest.raises(InvalidRecordingError, match="no column ''"):
         Cohort.from_frame(frame, subject="id", channels="x", **{argument: ""})
-
-
-def test_times_that_differ_beyond_all_numbers_are_a_gap():
-    assert first_gap(np.array([-1e308, 0.0, 1e308])) is None
-    assert first_gap(np.array([-1.7e308, 1.7e308, 1.75e308])) == 0
-    assert mean_rate(np.array([0.0, 5e-324])) == np.inf
-    frame = pd.DataFrame({"id": "a", "x": [0.0, 1.0, 2.0], "t": [-1.7e308, 1.7e308, 1.75e308]})
-    with pytest.raises(InvalidRecordingError, match=r"row 1: the clock leaps .* a step of inf s"):
-        Cohort.from_frame(frame, subject="id", channels="x", time="t", sfreq=100)
 
 
 def test_a_clock_that_stands_still_is_a_gap(tmp_path):
@@ -117,10 +87,7 @@ def test_a_clock_that_stands_still_is_a_gap(tmp_path):
         ("t,x\n0,1\n", {"delimiter": "\n"}, "must be one ASCII character"),
         ("t,x\n0,1\n", {"delimiter": "é"}, "must be one ASCII character"),
         ("t,x\n0,1\n", {"delimiter": '"'}, "must be one ASCII character"),
-        ("t,x\n0,1\n", {"decimal": "\ud800"}, "must be one character"),
-        ("t,x\n0,1\n", {"skip_lines": -1}, "skip_lines=-1 must be 0 or more"),
-        ("t,x\n0,1\n", {"encoding": "\ud800"}, "is unknown"),
-        ("t,x\n0,1\n", {"encoding": "a\x00b"}, "is unknown"),
+        ("t,x\n0,1\n", {"decimal": ",,"}, "must be one ASCII character"),
     ],
 )
 def test_impossible_text_options_are_refused(tmp_path, text, options, words):
@@ -129,34 +96,10 @@ def test_impossible_text_options_are_refused(tmp_path, text, options, words):
         Cohort.from_csv(tmp_path / "a.csv", sfreq=1, **options)
 
 
-def from_times(tmp_path, *times):
-    rows = "\n".join(f"{cell},{i}" for i, cell in enumerate(times))
-    (tmp_path / "a.csv").write_text(f"t,x\n{rows}\n")
-    return Cohort.from_csv(tmp_path / "a.csv", time="t", channels="x")
-
-
-def test_units_of_time_that_pandas_gives_up_raise_no_warning(tmp_path):
-    assert from_times(tmp_path, "1H", "2H", "3H").sfreq == pytest.approx(1 / 3600, rel=1e-6)
-
-
-def test_a_clock_that_leaps_beyond_all_numbers_is_a_gap(tmp_path):
-    with pytest.raises(UnreadableFileError, match=r"a\.csv, line 3: the clock leaps"):
-        from_times(tmp_path, -1.7e308, 1.7e308, -1.7e308, 1.7e308)
-
-
 def test_a_table_without_a_channel_is_refused(tmp_path):
     (tmp_path / "a.csv").write_text("t\n0\n1\n")
     with pytest.raises(UnreadableFileError, match="no column is left for a channel"):
         Cohort.from_csv(tmp_path / "a.csv", time="t")
-
-
-def test_metadata_cells_that_hold_arrays_are_no_labels(tmp_path):
-    np.savez(tmp_path / "P0.npz", values=np.ones(3), sfreq=1.0)
-    for column in ("subject", "group"):
-        table = pd.DataFrame({"subject": ["P0"], "group": ["a"]}).astype(object)
-        table.at[0, column] = np.arange(2)
-        with pytest.raises(InvalidRecordingError, match="is not a usable label"):
-            Cohort.from_npz(tmp_path / "P0.npz", metadata=table)
 
 
 @pytest.mark.parametrize(
@@ -178,14 +121,7 @@ def test_a_forged_description_of_a_cohort_is_refused(tmp_path, description):
 
 def test_a_description_nested_too_deep_is_refused(tmp_path):
     np.savez(tmp_path / "c.npz", percdl=np.array("[" * 100_000))
-    with pytest.raises(UnreadableFileError, match="does not describe a cohort"):
-        Cohort.from_npz(tmp_path / "c.npz")
-
-
-def test_names_that_are_no_text_are_refused(tmp_path):
-    names = np.array([b"\xff"])
-    np.savez(tmp_path / "c.npz", values=np.ones(3), sfreq=1.0, channels=names)
-    with pytest.raises(UnreadableFileError, match="entry 'channels' holds"):
+    with pytest.raises(UnreadableFileError, match="nested too deeply"):
         Cohort.from_npz(tmp_path / "c.npz")
 
 
@@ -206,14 +142,6 @@ def test_columns_of_one_name_are_refused(tmp_path):
     parquet.write_table(table, tmp_path / "a.parquet")
     with pytest.raises(UnreadableFileError, match=r"several columns|whole Parquet"):
         Cohort.from_parquet(tmp_path / "a.parquet", sfreq=1)
-
-
-@pytest.mark.parametrize("column", ["subject", "group"])
-def test_parquet_cells_that_hold_collections_are_refused(tmp_path, column):
-    pytest.importorskip("pyarrow")
-    pd.DataFrame({"x": [1.0, 2.0], "odd": [[1], [2]]}).to_parquet(tmp_path / "a.parquet")
-    with pytest.raises(UnreadableFileError, match="holds collections"):
-        Cohort.from_parquet(tmp_path / "a.parquet", sfreq=1, channels="x", **{column: "odd"})
 
 
 def test_an_edf_signal_without_calibration_is_refused(tmp_path):
@@ -300,7 +228,6 @@ def test_a_header_that_numpy_stumbles_over_is_refused(tmp_path):
     [
         ("a/b 1 100 10", "a segment of the record cannot be read"),
         ("a 1\u00b3 100 10", r"the first line announces 1 signal\(s\), but 0 are described"),
-        (f"a {'9' * 5000} 100 10", "the first line announces inf signal"),
     ],
 )
 def test_a_wfdb_header_of_odd_numbers_is_refused(tmp_path, first_line, words):
@@ -308,8 +235,3 @@ def test_a_wfdb_header_of_odd_numbers_is_refused(tmp_path, first_line, words):
     (tmp_path / "a.hea").write_bytes(f"{first_line}\n".encode("latin-1"))
     with pytest.raises(UnreadableFileError, match=words):
         Cohort.from_wfdb(tmp_path / "a.hea")
-
-
-def test_a_rate_next_to_nothing_is_no_thousandth():
-    assert not is_thousandfold(100.0, 0.0)
-    assert not is_thousandfold(100.0, 1e-320)

@@ -74,7 +74,7 @@ def test_recordings_are_read_one_by_one(written):
 def test_shards_are_closed_by_size_too(tmp_path):
     size = make()[2].values.nbytes / 2**20
     opened = write_shards(make(), tmp_path, megabytes_per_shard=size)
-    assert [shard.count for shard in opened.shards] == [1] * len(LENGTHS)
+    assert [len(shard.subjects) for shard in opened.shards] == [1] * len(LENGTHS)
 
 
 def test_recordings_may_come_from_a_generator(tmp_path):
@@ -153,9 +153,9 @@ def other_channels(path, tmp_path):
     ("damage", "match"),
     [
         (remove, "is missing"),
-        (truncate, "cut short"),
-        (truncate_samples, "cut short"),
-        (other_channels, r"has \d+ bytes, not \d+: it was cut short or replaced"),
+        (truncate, r"has \d+ bytes, not \d+"),
+        (truncate_samples, r"has \d+ bytes, not \d+"),
+        (other_channels, r"has \d+ bytes, not \d+"),
         (other_values, r"holds int64 of shape"),
     ],
 )
@@ -192,9 +192,7 @@ def test_shards_of_other_recordings_are_found_when_they_are_read(written, tmp_pa
 @pytest.mark.parametrize("text", ["{", "[]", json.dumps({"schema": 1}), json.dumps({"schema": 9})])
 def test_a_damaged_index_is_told(written, text):
     (written.folder / "index.json").write_text(text)
-    with pytest.raises(
-        UnreadableFileError, match=r"index.json (is damaged|was written by a newer)"
-    ):
+    with pytest.raises(UnreadableFileError, match=r"index.json is damaged"):
         ShardedCohort.open(written.folder)
 
 
@@ -213,7 +211,7 @@ def test_a_flipped_bit_of_the_index_is_found(written):
         content = bytearray(whole)
         content[position // 8] ^= 1 << (position % 8)
         path.write_bytes(content)
-        with pytest.raises(UnreadableFileError, match=r"index.json (is damaged|was written by)"):
+        with pytest.raises(UnreadableFileError, match=r"index.json is damaged"):
             ShardedCohort.open(written.folder)
 
 

@@ -43,13 +43,12 @@ def test_the_file_is_on_disk_before_its_name_and_the_name_before_the_end(tmp_pat
 
 
 CANNOT = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
-CLOSED = {errno.EBADF, errno.EACCES, errno.EPERM}
 LOST = {errno.EIO, errno.ENOSPC, errno.EDQUOT}
 
 
 @pytest.mark.parametrize(
     ("is_folder", "tolerated", "told"),
-    [(True, CANNOT | CLOSED, LOST), (False, CANNOT, LOST | CLOSED)],
+    [(True, CANNOT, LOST), (False, CANNOT, LOST)],
 )
 def test_disks_that_cannot_flush_are_no_reason_to_fail(
     is_folder, tolerated, told, tmp_path, monkeypatch

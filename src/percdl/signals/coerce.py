@@ -5,7 +5,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError
 from percdl.signals.cohort import Cohort
 from percdl.signals.containers import better_door, in_words
-from percdl.signals.recording import Recording, qualified_name
+from percdl.signals.recording import LAYOUTS, Recording
 from percdl.signals.shards import ShardedCohort
 
 # Recordings in memory or on disk.
@@ -44,34 +44,22 @@ def as_cohort(X: object, **description: Any) -> Cohort:
     >>> as_cohort(np.zeros((3, 50, 2)), sfreq=100)
     Cohort(3 recordings, 2 channels (ch0, ch1), 100 Hz, 50 samples)
     """
+    if isinstance(X, list | tuple) and X and isinstance(X[0], Recording):
+        return as_cohort(Cohort(X), **description)
     if isinstance(X, Cohort):
-        _refuse_description(description)
+        if description:
+            raise InvalidParameterError(
+                f"as_cohort got {', '.join(f'{key}=' for key in description)} for signals that "
+                "already carry their description. Leave it out, or pass plain arrays."
+            )
         return X
     if isinstance(X, ShardedCohort):
         raise InvalidRecordingError(
             f"Got {X!r}, which is on disk, where recordings in memory are needed. Pass a part "
             "of it, e.g. `X[:1000]`."
         )
-    if isinstance(X, list | tuple) and X and isinstance(X[0], Recording):
-        _refuse_description(description)
-        return Cohort(X)
     door = better_door(X)
-    if door is not None:
-        raise InvalidRecordingError(
-            f"Got {in_words(X)}, with an unknown order of axes. Use {door} or pass an array."
-        )
-    if isinstance(X, list | tuple | SupportsArray):
+    if door is None and isinstance(X, list | tuple | SupportsArray):
         return Cohort.from_arrays(X, **description)
-    raise InvalidRecordingError(
-        f"Got a {qualified_name(X)} where signals are needed. Pass a Cohort, a list of "
-        "(n_times, n_channels) arrays, a 3-D array (n_subjects, n_times, n_channels) or a "
-        "2-D array (n_subjects, n_times)."
-    )
-
-
-def _refuse_description(description: dict[str, Any]) -> None:
-    if description:
-        raise InvalidParameterError(
-            f"as_cohort got {', '.join(f'{key}=' for key in description)} for signals that "
-            "already carry their description. Leave it out, or pass plain arrays."
-        )
+    advice = f"Use {door}" if door else f"Pass a Cohort, {LAYOUTS}"
+    raise InvalidRecordingError(f"Got {in_words(X)} where signals are needed. {advice}.")

@@ -4,28 +4,25 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
+from functools import cached_property
 from typing import Any, SupportsFloat, final, overload
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
 
-from percdl.exceptions import (
-    InvalidParameterError,
-    InvalidRecordingError,
-    TransposedArrayWarning,
-)
-from percdl.signals.clock import is_thousandfold
-from percdl.signals.frames import recordings_from_frame
+from percdl.exceptions import InvalidParameterError, InvalidRecordingError, TransposedArrayWarning
+from percdl.signals.frames import is_thousandfold, recordings_from_frame
 from percdl.signals.from_files import FromFiles
 from percdl.signals.interop import Interop
 from percdl.signals.measured import Measured
-from percdl.signals.preprocessing import Preprocessing, check_same_processing
+from percdl.signals.preprocessing import Preprocessing, lasting_steps
 from percdl.signals.recording import (
     Arrays,
     Label,
     Recording,
     abbreviate,
+    channels_in_words,
     qualified_name,
     recordings_from_arrays,
 )
@@ -39,8 +36,7 @@ class Cohort(FromFiles, Interop, Preprocessing, Measured, Sequence[Recording]):
     """Recordings of several subjects, with the same channels, units and processing.
 
     Lengths may differ. Sampling rates may differ too, until a method needs a common one
-    (`Cohort.resample`). Cost O(S) to build
-    a cohort or to select from it; no sample is copied.
+    (`Cohort.resample`). Cost O(S) to build a cohort or to select from it; no sample is copied.
 
     Parameters
     ----------
@@ -61,18 +57,14 @@ class Cohort(FromFiles, Interop, Preprocessing, Measured, Sequence[Recording]):
     def __init__(self, recordings: Iterable[Recording]) -> None:
         self._recordings = tuple(recordings)
         _check_consistent(self._recordings)
-        # A fit reads these often, and collecting them from many recordings is slow.
-        self._subjects = tuple(str(recording.subject) for recording in self._recordings)
-        self._lengths = np.array([recording.n_times for recording in self._recordings])
-        self._lengths.flags.writeable = False
-        self._position_of = {subject: i for i, subject in enumerate(self._subjects)}
-        self._stacked: np.ndarray | None = None
-        self._warn_if_transposed()
-
-    @property
-    def stacked(self) -> np.ndarray | None:
-        """The 3-D array (n_subjects, n_times, n_channels) the cohort was made from, if any."""
-        return self._stacked
+        longest = int(self.lengths.max())
+        if self.n_channels >= _MANY_CHANNELS and self.n_channels > longest:
+            warnings.warn(
+                f"The recordings have {self.n_channels} channels and at most {longest} samples: "
+                "the arrays may be transposed. Time comes first; if so, pass x.T.",
+                TransposedArrayWarning,
+                stacklevel=2,
+            )
 
     @classmethod
     def from_arrays(
@@ -90,30 +82,18 @@ class Cohort(FromFiles, Interop, Preprocessing, Measured, Sequence[Recording]):
         Parameters
         ----------
         arrays : list of arrays, or array
-            A list of (n_times, n_channels) or (n_times,) arrays, a 3-D array
-            (n_subjects, n_times, n_channels), or a 2-D array (n_subjects, n_times) of
-            univariate recordings. Axes are never guessed or swapped.
-        sfreq : float or one float per recording, default=1.0
-            Samples per second.
-        subjects, groups : one label per recording, optional
-            Subject ids are ``"0"``, ``"1"``, ... by default.
+            A list of (n_times, n_channels) or (n_times,) arrays, a 3-D array (n_subjects,
+            n_times, n_channels), or a 2-D array (n_subjects, n_times) of univariate recordings.
+        sfreq, subjects, groups : optional
+            One per recording, or one rate for all. Subject ids are ``"0"``, ``"1"``, ... by
+            default.
         channels, units : optional
             Shared by all recordings, see `Recording`.
         """
-        cohort = cls(
-            recordings_from_arrays(
-                arrays,
-                sfreq=sfreq,
-                subjects=subjects,
-                groups=groups,
-                channels=channels,
-                units=units,
-            )
-        )
+        cohort = cls(recordings_from_arrays(arrays, sfreq, subjects, groups, channels, units))
         # Recordings hold converted copies of integer and boolean arrays.
-        if type(arrays) is np.ndarray and arrays.ndim == 3:
-            same = arrays.dtype == cohort[0].values.dtype
-            cohort._stacked = arrays if same else None
+        if type(arrays) is np.ndarray and (arrays.ndim, arrays.dtype) == (3, cohort.dtype):
+            cohort.stacked = arrays
         return cohort
 
     @classmethod
@@ -132,37 +112,19 @@ class Cohort(FromFiles, Interop, Preprocessing, Measured, Sequence[Recording]):
 
         Parameters
         ----------
-        frame : DataFrame
-            Subjects come in order of appearance; their rows may be interleaved.
-        channels : list of str
-            The columns that hold the signal.
+        frame, channels : DataFrame, list of str
+            The columns of the signal. Subjects come in order of appearance; their rows may be
+            interleaved.
         subject, time, group : str
-            Columns of the subject ids, of the time (seconds, dates or durations) and of
-            the groups. Rows are sorted by the time column if there is one, and keep their
-            order otherwise.
+            Columns of the subject ids, of the time (seconds, dates or durations) and of the
+            groups. Rows are sorted by the time column, if there is one.
         sfreq : float, optional
             Samples per second. By default read from the time column, which must then be
             uniform, or 1.0 without a time column. If both are given they must agree.
         units : str or list of str, optional
             See `Recording`.
-
-        Examples
-        --------
-        >>> frame = pd.DataFrame({"id": [7, 7, 8], "t": [0.01, 0.0, 0.0], "x": [2, 1, 3]})
-        >>> Cohort.from_frame(frame, subject="id", channels="x", time="t", sfreq=100)["7"].values.T
-        array([[1., 2.]])
         """
-        return cls(
-            recordings_from_frame(
-                frame,
-                channels=channels,
-                subject=subject,
-                time=time,
-                sfreq=sfreq,
-                group=group,
-                units=units,
-            )
-        )
+        return cls(recordings_from_frame(frame, channels, subject, time, sfreq, group, units))
 
     @classmethod
     def concatenate(cls, cohorts: Iterable[Iterable[Recording]]) -> "Cohort":
@@ -170,19 +132,14 @@ class Cohort(FromFiles, Interop, Preprocessing, Measured, Sequence[Recording]):
         return cls(recording for cohort in cohorts for recording in cohort)
 
     @property
-    def subjects(self) -> tuple[str, ...]:
-        """Subject ids, in order."""
-        return self._subjects
-
-    @property
     def groups(self) -> tuple[str | None, ...]:
         """Group of each recording, in order."""
         return tuple(recording.group for recording in self)
 
-    @property
+    @cached_property
     def lengths(self) -> Int[np.ndarray, " S"]:
         """Number of samples of each recording."""
-        return self._lengths
+        return np.array([recording.n_times for recording in self])
 
     @property
     def channels(self) -> tuple[str, ...]:
@@ -207,7 +164,23 @@ class Cohort(FromFiles, Interop, Preprocessing, Measured, Sequence[Recording]):
     @property
     def sfreq(self) -> float:
         """The common sampling rate; raises if two recordings differ."""
-        return _common_sfreq(self._recordings)
+        first = self._recordings[0]
+        for other in self._recordings:
+            if other.sfreq == first.sfreq:
+                continue
+            slow, fast = sorted((first, other), key=lambda recording: recording.sfreq)
+            advice = f"Resample first, e.g. `cohort.resample({slow.sfreq:g})`."
+            if is_thousandfold(fast.sfreq, slow.sfreq):
+                advice = (
+                    f"Times are read as seconds; those of {slow.subject!r} may be milliseconds. "
+                    "Divide them by 1000, or leave the time column out and pass "
+                    f"sfreq={fast.sfreq:g}."
+                )
+            raise InvalidRecordingError(
+                f"Subject {first.subject!r} was sampled at {first.sfreq:g} Hz and subject "
+                f"{other.subject!r} at {other.sfreq:g} Hz, but one rate is needed. {advice}"
+            )
+        return first.sfreq
 
     def select(
         self,
@@ -229,8 +202,8 @@ class Cohort(FromFiles, Interop, Preprocessing, Measured, Sequence[Recording]):
 
     def drop(self, subjects: Label | Iterable[Label]) -> "Cohort":
         """Leave these subjects out."""
-        dropped = {self._position(subject) for subject in _as_ids(subjects)}
-        return Cohort(self[i] for i in range(len(self)) if i not in dropped)
+        dropped = [find_subject(subject, self._position_of) for subject in _as_ids(subjects)]
+        return self[np.delete(np.arange(len(self)), dropped)]
 
     def split(
         self,
@@ -241,19 +214,25 @@ class Cohort(FromFiles, Interop, Preprocessing, Measured, Sequence[Recording]):
         """Draw a training and a test cohort; both keep the order of the recordings.
 
         Recordings are drawn independently, so trials of one person can end up on both sides.
-        Keep one trial per person, or split by hand with `select`.
-
-        Parameters
-        ----------
-        test_size : float or int, default=0.3
-            Share, or number, of recordings in the test cohort.
-        stratify_by_group : bool, default=True
-            Keep the proportions of the groups.
-        random_state : int, RandomState or None
-            Seed of the draw.
+        Keep one trial per person, or split by hand with `select`. ``test_size`` is a share or a
+        number of recordings; ``stratify_by_group`` keeps the proportions of the groups.
         """
-        train, test = _draw_test(self.groups, test_size, stratify_by_group, random_state)
-        return self[train], self[test]
+        from sklearn.model_selection import train_test_split
+
+        labels = [str(group) for group in self.groups]
+        try:
+            train, test = train_test_split(
+                np.arange(len(self)),
+                test_size=test_size,
+                stratify=labels if stratify_by_group and len(set(labels)) > 1 else None,
+                random_state=random_state,
+            )
+        except ValueError as error:
+            raise InvalidParameterError(
+                f"Cannot split {len(self)} recording(s), groups {dict(Counter(labels))}, with "
+                f"test_size={test_size}: {error} Change test_size or pass stratify_by_group=False."
+            ) from error
+        return self[np.sort(train)], self[np.sort(test)]
 
     def __len__(self) -> int:
         return len(self._recordings)
@@ -271,29 +250,14 @@ class Cohort(FromFiles, Interop, Preprocessing, Measured, Sequence[Recording]):
     def __getitem__(self, index: Any) -> Any:
         """Return one recording (position or subject id) or a cohort (slice, positions, mask)."""
         if isinstance(index, str):
-            return self._recordings[self._position(index)]
+            index = find_subject(index, self._position_of)
         if isinstance(index, int | np.integer):
-            if not -len(self) <= index < len(self):
-                positions([index], len(self))  # raises an IndexError
             return self._recordings[index]
-        if isinstance(index, slice):
-            return Cohort(self._recordings[index])
-        return Cohort(self._recordings[i] for i in positions(index, len(self)))
+        return Cohort(self._recordings[i] for i in np.arange(len(self))[index])
 
-    def _warn_if_transposed(self) -> None:
-        longest = int(self._lengths.max())
-        if self.n_channels >= _MANY_CHANNELS and self.n_channels > longest:
-            warnings.warn(
-                f"The recordings have {self.n_channels} channels and at most {longest} samples: "
-                "the arrays may be transposed. Time comes first; if so, pass x.T.",
-                TransposedArrayWarning,
-                stacklevel=3,
-            )
-
-    def _position(self, subject: str) -> int:
-        if subject not in self._position_of:
-            raise KeyError(unknown_subject(subject, self.subjects))
-        return self._position_of[subject]
+    @cached_property
+    def _position_of(self) -> dict[str, int]:
+        return {subject: i for i, subject in enumerate(self.subjects)}
 
     def __add__(self, other: object) -> "Cohort":
         if not isinstance(other, Cohort):
@@ -306,11 +270,10 @@ class Cohort(FromFiles, Interop, Preprocessing, Measured, Sequence[Recording]):
         return self._recordings == other._recordings
 
     def __repr__(self) -> str:
-        plural = "" if self.n_channels == 1 else "s"
         rates, sizes = np.unique(self.sfreqs), np.unique(self.lengths)
         parts = [
             f"{len(self)} recording{'' if len(self) == 1 else 's'}",
-            f"{self.n_channels} channel{plural} ({abbreviate(self.channels)})",
+            channels_in_words(self.channels),
             f"{abbreviate(f'{rate:g}' for rate in rates)} Hz",
             f"{sizes[0]} samples" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} samples",
         ]
@@ -322,40 +285,18 @@ class Cohort(FromFiles, Interop, Preprocessing, Measured, Sequence[Recording]):
         return f"Cohort({', '.join(parts)})"
 
 
-def positions(index: Any, n_recordings: int) -> Int[np.ndarray, " n_selected"]:
-    """Return the positions that a list of positions or a mask selects.
-
-    >>> positions([True, False, True], 3).tolist()
-    [0, 2]
-    >>> positions([-1, 0], 3).tolist()
-    [2, 0]
-    """
-    chosen = np.asarray(index)
-    if chosen.ndim != 1 or (chosen.size and chosen.dtype.kind not in "iub"):
-        raise TypeError(
-            f"A Cohort cannot be indexed with {index!r}. Pass a position, a subject id, a slice, "
-            "a list of positions or a mask; for a list of subject ids use `select`."
-        )
-    if chosen.dtype.kind == "b":
-        if chosen.size != n_recordings:
-            raise IndexError(
-                f"The mask has {chosen.size} entries, but the cohort has {n_recordings} "
-                "recording(s). Pass one entry per recording."
-            )
-        return np.flatnonzero(chosen)
-    beyond = chosen[(chosen < -n_recordings) | (chosen >= n_recordings)]
-    if beyond.size:
-        raise IndexError(
-            f"Position {beyond[0]} is out of range: the cohort has {n_recordings} recording(s)."
-        )
-    return chosen.astype(np.intp) % n_recordings
-
-
 def unknown_subject(subject: str, known: Sequence[str]) -> str:
     """Return the message for an unknown subject, with similar ids."""
     near = get_close_matches(subject, known, n=3)
     hint = f"Near matches: {', '.join(near)}." if near else f"Subjects: {abbreviate(known)}."
     return f"No subject {subject!r} among {len(known)} recording(s). {hint}"
+
+
+def find_subject(subject: str, position_of: dict[str, int]) -> int:
+    """Return the position of a subject; the error names similar ids."""
+    if subject not in position_of:
+        raise KeyError(unknown_subject(subject, list(position_of)))
+    return position_of[subject]
 
 
 def repeated_subjects(repeated: Sequence[str]) -> InvalidRecordingError:
@@ -369,31 +310,6 @@ def repeated_subjects(repeated: Sequence[str]) -> InvalidRecordingError:
 def _as_ids(labels: Label | Iterable[Label]) -> list[str]:
     """Return labels as text; a single label is a list of one."""
     return [str(label) for label in ([labels] if isinstance(labels, Label) else labels)]
-
-
-def _draw_test(
-    groups: Sequence[str | None],
-    test_size: float,
-    stratify_by_group: bool,
-    random_state: int | np.random.RandomState | None,
-) -> tuple[Int[np.ndarray, " n_train"], Int[np.ndarray, " n_test"]]:
-    """Draw the positions of a training and of a test part, each in increasing order."""
-    from sklearn.model_selection import train_test_split
-
-    labels = [str(group) for group in groups]
-    try:
-        train, test = train_test_split(
-            np.arange(len(labels)),
-            test_size=test_size,
-            stratify=labels if stratify_by_group and len(set(labels)) > 1 else None,
-            random_state=random_state,
-        )
-    except ValueError as error:
-        raise InvalidParameterError(
-            f"Cannot split {len(labels)} recording(s), groups {dict(Counter(labels))}, with "
-            f"test_size={test_size}: {error} Change test_size or pass stratify_by_group=False."
-        ) from error
-    return np.sort(train), np.sort(test)
 
 
 def _check_consistent(recordings: Sequence[Any]) -> None:
@@ -417,43 +333,17 @@ def _check_consistent(recordings: Sequence[Any]) -> None:
     counts = Counter(recording.subject for recording in recordings)
     if repeated := [str(subject) for subject, count in counts.items() if count > 1]:
         raise repeated_subjects(repeated)
-    # Before units, which processing may change.
-    check_same_processing(recordings)
-    for other in recordings[1:]:
-        _check_same_channels(recordings[0], other)
-
-
-def _check_same_channels(first: Recording, other: Recording) -> None:
-    for what, mine, theirs in (
-        ("channels", first.channels, other.channels),
-        ("units", first.units, other.units),
-    ):
-        if mine != theirs:
-            named = [abbreviate(map(repr, names)) for names in (mine, theirs)]
-            raise InvalidRecordingError(
-                f"Subject {first.subject!r} has {len(mine)} {what} ({named[0]}) and "
-                f"subject {other.subject!r} has {len(theirs)} ({named[1]}). All "
-                f"recordings of a Cohort need the same {what}, in the same order; in an array, "
-                "time comes before channels."
-            )
-
-
-def _common_sfreq(recordings: Sequence[Recording]) -> float:
     first = recordings[0]
-    for other in recordings[1:]:
-        if other.sfreq != first.sfreq:
+    for what in ("processing", "channels", "units"):  # processing may change the units
+        for other in recordings[1:]:
+            mine, theirs = getattr(first, what), getattr(other, what)
+            if mine == theirs or (
+                what == "processing" and lasting_steps(mine) == lasting_steps(theirs)
+            ):
+                continue
             raise InvalidRecordingError(
-                f"Subject {first.subject!r} was sampled at {first.sfreq:g} Hz and subject "
-                f"{other.subject!r} at {other.sfreq:g} Hz, but one rate is needed. "
-                + _advice_on_rates(*sorted((first, other), key=lambda r: r.sfreq))
+                f"Subject {first.subject!r} has the {what} {abbreviate(map(repr, mine)) or 'none'}"
+                f" and subject {other.subject!r} has {abbreviate(map(repr, theirs)) or 'none'}. "
+                f"All recordings of a Cohort need the same {what}, in the same order; in an "
+                "array, time comes before channels."
             )
-    return first.sfreq
-
-
-def _advice_on_rates(slow: Recording, fast: Recording) -> str:
-    if is_thousandfold(fast.sfreq, slow.sfreq):
-        return (
-            f"Times are read as seconds; those of {slow.subject!r} may be milliseconds. Divide "
-            f"them by 1000, or leave the time column out and pass sfreq={fast.sfreq:g}."
-        )
-    return f"Resample first, e.g. `cohort.resample({slow.sfreq:g})`."

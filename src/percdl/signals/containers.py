@@ -5,8 +5,6 @@ import pandas as pd
 from percdl.exceptions import InvalidRecordingError
 from percdl.signals.recording import qualified_name
 
-_LONG_FRAME = "`Cohort.from_frame(frame, subject=..., channels=[...])`"
-
 
 def refusal(X: object, converter: str, needed: str, advice: str = "") -> InvalidRecordingError:
     """Return an error that names the value, the layout needed and the converter to use."""
@@ -19,12 +17,7 @@ def refusal(X: object, converter: str, needed: str, advice: str = "") -> Invalid
 
 
 def in_words(X: object) -> str:
-    """Describe a value by its type and shape, and a list by its first item too.
-
-    >>> import numpy as np
-    >>> in_words([np.zeros((3, 2)), np.zeros((4, 2))])
-    'a list of 2, the first a numpy.ndarray of shape (3, 2)'
-    """
+    """Describe a value by its type and shape, and a list by its first item too."""
     if isinstance(X, list | tuple):
         first = f", the first {in_words(X[0])}" if len(X) else ""
         return f"a {qualified_name(X)} of {len(X)}{first}"
@@ -37,12 +30,12 @@ def better_door(X: object) -> str | None:
     item = X[0] if isinstance(X, list | tuple) and X else X
     if type(item).__module__.partition(".")[0] == "mne":
         return "`Cohort.from_mne(...)`"
-    if isinstance(item, pd.DataFrame):
-        if item is not X or isinstance(item.index, pd.MultiIndex) or is_nested(item):
-            return "`Cohort.from_sktime(...)`"
-        return _LONG_FRAME
-    if isinstance(item, pd.Series):
-        return _LONG_FRAME
+    if isinstance(item, pd.DataFrame) and (
+        item is not X or isinstance(item.index, pd.MultiIndex) or is_nested(item)
+    ):
+        return "`Cohort.from_sktime(...)`"
+    if isinstance(item, pd.DataFrame | pd.Series):
+        return "`Cohort.from_frame(frame, subject=..., channels=[...])`"
     return None
 
 

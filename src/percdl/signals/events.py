@@ -22,10 +22,7 @@ from percdl.signals.recording import Label
 
 COLUMNS = ("subject", "atom", "onset_sample", "onset_seconds", "amplitude")
 _DESCRIPTIONS = {
-    "onset": {
-        "Description": "Start of the pattern, from the start of the recording",
-        "Units": "s",
-    },
+    "onset": {"Description": "Start of the pattern in the recording", "Units": "s"},
     "duration": {"Description": "Length of the atom, the same for all events", "Units": "s"},
     "trial_type": {"Description": "Which atom of the dictionary occurs, counted from zero"},
     "sample": {"Description": "Start of the pattern in samples, the first sample being 0"},
@@ -42,10 +39,8 @@ def events_to_csv(events: pd.DataFrame, path: str | PathLike[str]) -> None:
 
     Parameters
     ----------
-    events : DataFrame
-        Such as ``model.events_``.
-    path : path
-        The file; it is replaced if it exists.
+    events, path
+        A frame such as ``model.events_``, and the file, which is replaced if it exists.
 
     Examples
     --------
@@ -57,9 +52,9 @@ def events_to_csv(events: pd.DataFrame, path: str | PathLike[str]) -> None:
     ...     len(pd.read_csv(f"{folder}/events.csv"))
     1
     """
-    checked = _checked(events)
-    table = checked[[*COLUMNS, *(name for name in checked if name not in COLUMNS)]]
-    _write(Path(path), table.to_csv(index=False, lineterminator="\n"))
+    _check(events)
+    table = events[[*COLUMNS, *(name for name in events if name not in COLUMNS)]]
+    replace_file(Path(path).expanduser(), table.to_csv(index=False, lineterminator="\n").encode())
 
 
 def events_to_bids(
@@ -80,16 +75,12 @@ def events_to_bids(
 
     Parameters
     ----------
-    events : DataFrame
-        Such as ``model.events_``.
-    folder : path
-        Root of the BIDS dataset.
+    events, folder
+        A frame such as ``model.events_``, and the root of the BIDS dataset.
     duration : float
         Length of an event in seconds, ``model.atom_length_ / model.sfreq_``.
-    task : str
-        Name of the task, e.g. ``"walk"``.
-    datatype : str, default="beh"
-        Folder of the recordings: ``"eeg"``, ``"motion"``, ``"beh"``, ...
+    task, datatype : str
+        Name of the task, e.g. ``"walk"``; folder of the recordings, e.g. ``"eeg"``.
     subjects : list, optional
         All subjects; those without events get a file with a header only.
 
@@ -107,16 +98,22 @@ def events_to_bids(
     ...     [path.name for path in events_to_bids(events, folder, duration=0.5, task="walk")]
     ['sub-P01_task-walk_events.tsv']
     """
-    _check_duration(duration)
-    label = _bids_label(task, "task")
-    checked = _checked(events)
-    everyone = dict.fromkeys([*map(str, subjects or ()), *checked["subject"].astype(str)])
-    ids = _bids_ids(everyone)
+    _check(events, duration)
+    label = _bids_label(task)
+    ids: dict[str, str] = {}
+    for subject in dict.fromkeys([*map(str, subjects or ()), *events["subject"].astype(str)]):
+        name = _bids_label(subject.removeprefix("sub-"))
+        if name in ids:
+            raise InvalidParameterError(
+                f"Subjects {ids[name]!r} and {subject!r} would both be sub-{name}, since BIDS "
+                "allows letters and digits only. Rename one of them."
+            )
+        ids[name] = subject
     root = Path(folder).expanduser()
     written = []
-    own = dict(_by_subject(checked))
-    for subject in everyone:
-        rows = own.get(subject, checked[:0])
+    own = dict(_by_subject(events))
+    for name, subject in ids.items():
+        rows = own.get(subject, events[:0])
         table = pd.DataFrame(
             {
                 "onset": rows["onset_seconds"],
@@ -127,13 +124,14 @@ def events_to_bids(
                 "subject": rows["subject"],
             }
         )
-        path = root / f"sub-{ids[subject]}" / datatype
-        path.mkdir(parents=True, exist_ok=True)
-        path = path / f"sub-{ids[subject]}_task-{label}_events.tsv"
-        _write(path, table.to_csv(index=False, sep="\t", na_rep="n/a", lineterminator="\n"))
+        path = root / f"sub-{name}" / datatype / f"sub-{name}_task-{label}_events.tsv"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = table.to_csv(index=False, sep="\t", na_rep="n/a", lineterminator="\n")
+        replace_file(path, text.encode())
         written.append(path)
     root.mkdir(parents=True, exist_ok=True)
-    _write(root / f"task-{label}_events.json", json.dumps(_DESCRIPTIONS, indent=2) + "\n")
+    text = json.dumps(_DESCRIPTIONS, indent=2) + "\n"
+    replace_file(root / f"task-{label}_events.json", text.encode())
     return written
 
 
@@ -152,16 +150,12 @@ def events_to_wfdb(
 
     Parameters
     ----------
-    events : DataFrame
-        Such as ``model.events_``.
-    folder : path
-        Usually the folder of the records, so that viewers find both.
+    events, folder
+        A frame such as ``model.events_``, and usually the folder of the records.
     sfreq : float
         Samples per second, ``model.sfreq_``.
-    extension : str, default="percdl"
-        Letters only.
-    symbol : str, default="("
-        Kind of annotation: ``"("`` is the onset of a waveform, ``"N"`` a normal beat.
+    extension, symbol : str
+        Ending of the files, and kind of annotation: ``"("`` is the onset of a waveform.
 
     Returns
     -------
@@ -178,16 +172,19 @@ def events_to_wfdb(
     ['P01.percdl']
     """
     wfdb = require("wfdb", "Writing WFDB annotations")
-    if not re.fullmatch("[A-Za-z]+", extension):
+    _check(events)
+    names = [*events["subject"].astype(str).unique(), extension]
+    odd = [name for name in names if not re.fullmatch(r"[-\w]+", name, re.ASCII)]
+    atoms, onsets = events["atom"].to_numpy(), events["onset_sample"].to_numpy()
+    if odd or (atoms > 127).any() or (onsets < 0).any():
         raise InvalidParameterError(
-            f"extension={extension!r} must consist of letters, e.g. 'atr'."
+            "WFDB names consist of letters, digits, - and _, and annotations hold atoms up to 127 "
+            f"and onsets from 0 on. Rename or leave out the others {odd[:1]}."
         )
-    checked = _checked(events)
-    _check_wfdb(checked, symbol)
     root = Path(folder).expanduser()
     root.mkdir(parents=True, exist_ok=True)
     written = []
-    for subject, rows in _by_subject(checked):
+    for subject, rows in _by_subject(events):
         with hushed():
             wfdb.wrann(
                 subject,
@@ -224,7 +221,7 @@ def events_to_annotations(
     Parameters
     ----------
     events : DataFrame
-        ``model.events_``, or a frame like it.
+        Such as ``model.events_``.
     duration : float
         Length of an event in seconds, ``model.atom_length_ / model.sfreq_``.
     subjects : list, optional
@@ -244,10 +241,10 @@ def events_to_annotations(
     ([1.2], ['atom0'])
     """
     mne = require("mne", "Making MNE annotations", "interop")
-    _check_duration(duration)
+    _check(events, duration)
     found = {str(subject): mne.Annotations([], [], []) for subject in subjects or ()}
     has_extras = "extras" in signature(mne.Annotations).parameters
-    for subject, rows in _by_subject(_checked(events)):
+    for subject, rows in _by_subject(events):
         amplitudes = [{"amplitude": float(amplitude)} for amplitude in rows["amplitude"]]
         found[subject] = mne.Annotations(
             onset=rows["onset_seconds"].to_numpy(float),
@@ -264,68 +261,25 @@ def _by_subject(events: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
         yield str(subject), rows.sort_values(["onset_sample", "atom"])
 
 
-def _checked(events: pd.DataFrame) -> pd.DataFrame:
-    """Return the events; raise where a column is missing."""
+def _check(events: pd.DataFrame, duration: float = 0.0) -> None:
+    """Raise where a column is missing or a duration is not a number of seconds."""
     missing = [name for name in COLUMNS if name not in events.columns]
     if missing:
         raise InvalidParameterError(
             f"The events have no column {missing[0]!r}, only "
             f"{', '.join(map(str, events.columns))}. Pass `model.events_`, or a frame like it."
         )
-    return events
-
-
-def _check_duration(duration: float) -> None:
-    """Raise where a duration is not a number of seconds."""
-    if not (np.isfinite(duration) and duration >= 0):
+    if not 0 <= duration < np.inf:
         raise InvalidParameterError(
             f"duration={duration} must be a number of seconds. Pass "
             "`model.atom_length_ / model.sfreq_`."
         )
 
 
-def _check_wfdb(events: pd.DataFrame, symbol: str) -> None:
-    """Raise before writing where the format cannot hold the events."""
-    names = events["subject"].astype(str).unique()
-    odd = [name for name in names if not re.fullmatch(r"[-\w]+", name, re.ASCII)]
-    if odd:
-        raise InvalidParameterError(
-            f"WFDB records are named with letters, digits, - and _, unlike {odd[0]!r}. Rename "
-            "the subjects of the events."
-        )
-    atoms, onsets = events["atom"].to_numpy(), events["onset_sample"].to_numpy()
-    if (atoms > 127).any() or (onsets < 0).any():
-        raise InvalidParameterError(
-            "WFDB annotations hold atoms up to 127 and onsets from 0 on. Leave the others out."
-        )
-    if symbol == '"' and (onsets == 0).any():
-        raise InvalidParameterError(
-            "WFDB readers take comments (symbol='\"') at sample 0 for definitions and drop them. "
-            "Pass another symbol, e.g. '('."
-        )
-
-
-def _bids_ids(subjects: Iterable[str]) -> dict[str, str]:
-    ids = {subject: _bids_label(subject.removeprefix("sub-"), "subject") for subject in subjects}
-    taken: dict[str, str] = {}
-    for subject, label in ids.items():
-        if label in taken:
-            raise InvalidParameterError(
-                f"Subjects {taken[label]!r} and {subject!r} would both be sub-{label}, since BIDS "
-                "allows letters and digits only. Rename one of them."
-            )
-        taken[label] = subject
-    return ids
-
-
-def _bids_label(text: str, what: str) -> str:
+def _bids_label(text: str) -> str:
     label = re.sub("[^0-9A-Za-z]", "", text)
     if not label:
         raise InvalidParameterError(
-            f"{what}={text!r} has no letter or digit, which is all that BIDS allows in names."
+            f"{text!r} has no letter or digit, which is all that BIDS allows in names."
         )
     return label
-
-
-def _write(path: Path, text: str) -> None:
-    replace_file(path.expanduser(), text.encode("utf-8"))

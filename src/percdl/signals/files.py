@@ -31,13 +31,9 @@ except ImportError:  # Windows
 # Access modes: as the umask allows, or for this account only.
 COMMON, PRIVATE = 0o666, 0o600
 ENDING = ".percdl-part"
-# Number of characters of a long file name that the name of its unfinished file keeps.
-_LETTERS = 40
 # Errors of file systems that cannot flush, e.g. on a network: writing goes on. A full or broken
 # disk gives other errors.
 _NO_FLUSH = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
-# The same for folders, which may also be closed to this account.
-_NO_FLUSH_OF_FOLDERS = _NO_FLUSH | {errno.EBADF, errno.EACCES, errno.EPERM}
 
 
 def replace_file(path: Path, payload: bytes, mode: int = COMMON) -> None:
@@ -55,16 +51,18 @@ def replacing(
     A killed process leaves ``.NAME...percdl-part``. The next write to that folder from this
     machine deletes it if ``tidy`` is set; to write many files to one folder, call `sweep_parts`
     once instead. Without ``flush``, a power failure may lose the file. ``mode`` is the access
-    mode, reduced by the umask. System errors name ``path``, unless they are about a file that the
-    caller reads in the block.
+    mode, reduced by the umask. Errors about the unfinished file name ``path``.
     """
     if not path.parent.is_dir():
         raise FileNotFoundError(f"There is no folder {path.parent} to write {path.name} to.")
+    if tidy:
+        sweep_parts(path.parent)
     try:
-        if tidy:
-            sweep_parts(path.parent)
         # `tempfile` makes files that other accounts cannot read, even after renaming.
-        part, held = make_held(lambda: part_of(path), lambda new: _create(new, mode))
+        part, held = make_held(
+            lambda: part_of(path),
+            lambda new: os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)),
+        )
         try:
             with open(part, "wb") as file:
                 yield file
@@ -79,9 +77,7 @@ def replacing(
         if flush:
             flush_entries(path.parent)
     except OSError as error:
-        named = None if error.filename is None else Path(str(error.filename))
-        own = (None, path, path.parent)
-        if error.errno is not None and (named in own or str(named).endswith(ENDING)):
+        if error.filename is None or str(error.filename).endswith(ENDING):
             error.filename, error.filename2 = os.fspath(path), None
         raise
 
@@ -104,20 +100,25 @@ def make_private_folder(folder: Path) -> None:
 def flush_file(file: BinaryIO) -> None:
     """Flush a file to disk."""
     file.flush()
-    with _tolerating(_NO_FLUSH):
-        os.fsync(file.fileno())
+    _flush(file.fileno())
 
 
 def flush_entries(folder: Path) -> None:
     """Flush the names in a folder to disk."""
-    if os.name == "nt":
-        return  # folders cannot be opened there
-    with _tolerating(_NO_FLUSH_OF_FOLDERS):
+    with suppress(PermissionError):  # a folder closed to this account, or on Windows
         descriptor = os.open(folder, os.O_RDONLY)
         try:
-            os.fsync(descriptor)
+            _flush(descriptor)
         finally:
             os.close(descriptor)
+
+
+def _flush(descriptor: int) -> None:
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _NO_FLUSH:
+            raise
 
 
 def machine() -> str:
@@ -131,8 +132,8 @@ def unique() -> str:
 
 
 def part_of(path: Path) -> Path:
-    """Return a new name next to a file, for its unfinished content."""
-    return path.with_name(f".{path.name[:_LETTERS]}.{unique()}{ENDING}")
+    """Return a new name next to a file, for its unfinished content; long names are cut."""
+    return path.with_name(f".{path.name[:40]}.{unique()}{ENDING}")
 
 
 def sweep_parts(folder: Path) -> None:
@@ -150,12 +151,11 @@ def hold(path: Path) -> int | None:
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    except OSError as error:
         os.close(descriptor)
-        raise
-    except OSError:  # a disk without locks
-        os.close(descriptor)
-        return None
+        if isinstance(error, BlockingIOError):
+            raise
+        return None  # a disk without locks
     return descriptor
 
 
@@ -209,16 +209,3 @@ def scratch_folder(parent: Path, name: str) -> Iterator[Path]:
     finally:
         shutil.rmtree(path, ignore_errors=True)
         release(held)
-
-
-@contextmanager
-def _tolerating(errors: set[int]) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in errors:
-            raise
-
-
-def _create(path: Path, mode: int) -> None:
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))

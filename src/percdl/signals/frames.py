@@ -2,8 +2,10 @@
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
 from typing import Any, SupportsFloat
 
 import numpy as np
@@ -12,18 +14,11 @@ from jaxtyping import Float, Int
 
 from percdl.exceptions import (
     ClockColumnWarning,
+    ClockUnitWarning,
     InvalidParameterError,
     InvalidRecordingError,
     PerCDLError,
     UnreadableFileError,
-)
-from percdl.signals.clock import (
-    first_gap,
-    has_drifted,
-    is_thousandfold,
-    mean_rate,
-    steps_of,
-    warn_of_slow_clock,
 )
 from percdl.signals.recording import Recording, abbreviate, as_label, as_names, as_rate
 
@@ -31,6 +26,12 @@ from percdl.signals.recording import Recording, abbreviate, as_label, as_names, 
 Channels = str | Iterable[str] | Mapping[str, str] | None
 Rows = Int[np.ndarray, " n_times"]
 Seconds = Float[np.ndarray, " n_times"]
+# Without a known rate, steps may differ from their median by this fraction: far above the
+# rounding of floats, far below a lost sample.
+UNIFORM = 1e-3
+# With a known rate, times may be rounded: a step may be off by this fraction of a period, and the
+# whole recording by this fraction of its duration.
+ROUNDED, DRIFT = 0.5, 0.01
 # Cells that stand for a missing number.
 MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None")
 # Columns with these names that increase by equal steps are clocks or counters, not signals.
@@ -47,7 +48,7 @@ class Table:
     name: str
     frame: pd.DataFrame  # text columns where the file is text
     unit: str = "row"  # or "line"
-    places: Sequence[Any] | np.ndarray | pd.Index | None = None  # line or label of each row
+    places: Sequence[Any] | pd.Index | None = None  # line or label of each row
     decimal: str = "."
     error: type[PerCDLError] = UnreadableFileError
 
@@ -70,48 +71,25 @@ class Table:
             )
         return pd.Series(found)
 
-    def labels(self, name: str) -> pd.Series:
-        """Return a column of labels or times; its cells must be single values."""
-        column = self.column(name)
-        try:
-            column.unique()
-        except TypeError as error:
-            raise self.error(
-                f"{self.name}: column {name!r} holds collections ({error}). Each cell must hold "
-                "one value."
-            ) from error
-        return column
-
     def numbers(self, name: str) -> Float[np.ndarray, " n_rows"]:
         """Return a column of real numbers; empty cells are NaN."""
         column = self.column(name)
         if column.dtype.kind in "biuf":
             single = column.dtype == np.float32
             numbers = column.to_numpy(np.float32 if single else np.float64, na_value=np.nan)
+            missing = np.isnan(numbers)
         else:
-            numbers = self._parse(column, name)
-        infinite = np.flatnonzero(np.isinf(numbers))
-        if infinite.size:
-            raise self._bad_cell(name, int(infinite[0]), "is infinite")
-        return numbers
-
-    def _parse(self, column: pd.Series, name: str) -> Float[np.ndarray, " n_rows"]:
-        texts = column.astype(object)
-        blank = texts.isna() | texts.map(lambda cell: isinstance(cell, str) and _is_missing(cell))
-        points = texts.where(~blank, None)
-        if self.decimal != ".":
-            points = points.str.replace(self.decimal, ".", regex=False)
-        if column.dtype.kind == "c":
-            numbers = np.full(len(column), np.nan)
-        else:
-            parsed = pd.Series(pd.to_numeric(points, errors="coerce"))
+            cells = column.astype("string").str.strip()
+            missing = (cells.isna() | cells.isin(MISSING)).to_numpy(bool)
+            cells = cells.str.replace(self.decimal, ".", regex=False)
+            parsed = pd.Series(pd.to_numeric(cells, errors="coerce"))
             numbers = parsed.to_numpy(np.float64, na_value=np.nan)
-        wrong = np.flatnonzero(np.isnan(numbers) & ~blank.to_numpy(bool))
+        wrong = np.flatnonzero(~np.isfinite(numbers) & ~missing)
         if wrong.size:
-            raise self._bad_cell(name, int(wrong[0]), "is not a number")
+            raise self._bad_cell(name, int(wrong[0]), bool(np.isinf(numbers[wrong[0]])))
         return numbers
 
-    def _bad_cell(self, name: str, row: int, problem: str) -> PerCDLError:
+    def _bad_cell(self, name: str, row: int, is_infinite: bool) -> PerCDLError:
         cell = str(self.frame[name].iloc[row])
         between = next((mark for mark in ";\t|" if mark in cell), None)
         if between is not None:
@@ -120,6 +98,7 @@ class Table:
             hint = "If commas are decimal signs, pass decimal=','."
         else:
             hint = "Correct it, or leave the cell empty if the sample is missing."
+        problem = "is infinite" if is_infinite else "is not a number"
         return self.fail(row, f"{cell!r} in column {name!r} {problem}. {hint}")
 
 
@@ -132,28 +111,17 @@ class Columns:
     group: str | None = None
     time: str | None = None
     sfreq: float | None = None  # read from the time column if None
-    units: str | tuple[str, ...] | None = None
+    units: str | Iterable[str] | None = None
     is_sorted: bool = True  # rows must be in order of time; otherwise they are sorted
 
-    @classmethod
-    def of(
-        cls,
-        channels: Channels,
-        *,
-        sfreq: SupportsFloat | None,
-        time: str | None,
-        units: str | Iterable[str] | None,
-        **labels: Any,
-    ) -> "Columns":
-        """Check the arguments of a reader of tables."""
-        if sfreq is None and time is None:
+    def __post_init__(self) -> None:
+        if self.sfreq is not None:
+            as_rate(self.sfreq, "The table")
+        elif self.time is None:
             raise InvalidParameterError(
                 "The sampling rate is unknown. Pass sfreq=, in samples per second, or time=, the "
                 "name of a column of times."
             )
-        rate = None if sfreq is None else as_rate(sfreq, "The table")
-        scales = units if units is None or isinstance(units, str) else tuple(units)
-        return cls(channel_map(channels), time=time, sfreq=rate, units=scales, **labels)
 
     @property
     def labels(self) -> list[str]:
@@ -183,11 +151,7 @@ class Columns:
 
 
 def channel_map(channels: Channels) -> dict[str, str] | None:
-    """Return column -> channel; None if all columns are channels.
-
-    >>> channel_map(["RRX", "RRY"])
-    {'RRX': 'RRX', 'RRY': 'RRY'}
-    """
+    """Return column -> channel; None if all columns are channels."""
     if channels is None:
         return None
     if isinstance(channels, Mapping):
@@ -204,11 +168,31 @@ def missing_column(place: str, name: str, columns: Iterable[object], what: str =
     return f"{place}: no {what} {name!r}, only {named}. {hint}"
 
 
+def pick_signals(
+    path: Path, labels: list[str], rates: list[float], channels: dict[str, str] | None
+) -> tuple[list[int], list[str]]:
+    """Return positions and channel names of the chosen signals of a file, all at one rate."""
+    for label in channels or ():
+        if label not in labels:
+            raise UnreadableFileError(missing_column(str(path), label, labels, "signal"))
+        if labels.count(label) > 1:
+            raise UnreadableFileError(
+                f"{path}: several signals are called {label!r}. Rename them in the file."
+            )
+    wanted = range(len(labels)) if channels is None else [labels.index(name) for name in channels]
+    if len({rates[i] for i in wanted}) != 1:
+        listed = abbreviate((f"{labels[i]} {rates[i]:g} Hz" for i in wanted), shown=20)
+        raise UnreadableFileError(
+            f"{path} must have signals of one sampling rate, but has {listed or 'no signal'}. "
+            "Choose signals of one rate with channels=[...]."
+        )
+    return list(wanted), labels if channels is None else list(channels.values())
+
+
 def recordings_from_frame(
     frame: pd.DataFrame,
-    *,
     channels: str | Iterable[str],
-    subject: str = "subject",
+    subject: str,
     time: str | None = None,
     sfreq: SupportsFloat | None = None,
     group: str | None = None,
@@ -217,11 +201,10 @@ def recordings_from_frame(
     """Return one `Recording` per subject of a long frame; see `Cohort.from_frame`."""
     if sfreq is None and time is None:
         sfreq = 1.0
-    columns = Columns.of(
-        channels, sfreq=sfreq, time=time, units=units, subject=subject, group=group
-    )
+    rate = None if sfreq is None else as_rate(sfreq, "The frame")
+    columns = Columns(channel_map(channels), subject, group, time, rate, units, is_sorted=False)
     table = Table("The frame", frame, "row", frame.index, error=InvalidRecordingError)
-    return list(recordings_in(table, replace(columns, is_sorted=False), ""))
+    return list(recordings_in(table, columns, ""))
 
 
 def recordings_in(table: Table, columns: Columns, subject: str) -> Iterator[Recording]:
@@ -245,10 +228,6 @@ def recordings_in(table: Table, columns: Columns, subject: str) -> Iterator[Reco
         )
 
 
-def _is_missing(cell: str) -> bool:
-    return cell.strip() in MISSING
-
-
 def _is_clock(table: Table, name: str) -> bool:
     """Whether a column has the name of a clock or counter and increases by equal steps."""
     if name.strip().lower() not in _CLOCK_NAMES:
@@ -264,7 +243,7 @@ def _rows_of(table: Table, columns: Columns, subject: str) -> Iterator[tuple[str
     if columns.subject is None:
         yield subject, np.arange(len(table.frame))
         return
-    ids = table.labels(columns.subject).reset_index(drop=True)
+    ids = table.column(columns.subject).reset_index(drop=True)
     unnamed = np.flatnonzero(ids.isna())
     if unnamed.size:
         raise table.fail(
@@ -279,19 +258,18 @@ def _rows_of(table: Table, columns: Columns, subject: str) -> Iterator[tuple[str
 def _group(table: Table, column: str | None, rows: Rows) -> str | None:
     if column is None:
         return None
-    values = table.labels(column).iloc[rows]
-    given = values.dropna()
-    if given.empty:
+    values = table.column(column).iloc[rows]
+    given = values.dropna().unique()
+    if len(given) == 0:
         return None
-    other = np.flatnonzero((values != given.iloc[0]) & values.notna())
-    if other.size:
-        at = int(other[0])
+    if len(given) > 1:
+        other = int(rows[int((values == given[1]).argmax())])
         raise table.fail(
-            int(rows[at]),
-            f"column {column!r} is {values.iloc[at]!r}, but {given.iloc[0]!r} before. A recording "
-            "has one group.",
+            other,
+            f"column {column!r} is {given[1]!r}, but {given[0]!r} before. A recording has one "
+            "group.",
         )
-    return as_label(given.iloc[0], "group", table.name)
+    return as_label(given[0], "group", table.name)
 
 
 def _ordered(table: Table, columns: Columns, rows: Rows) -> tuple[Rows, float]:
@@ -299,7 +277,9 @@ def _ordered(table: Table, columns: Columns, rows: Rows) -> tuple[Rows, float]:
     if columns.time is None:
         return rows, float(columns.sfreq or 0)
     times = _times(table, columns.time, rows)
-    seconds = _seconds(times)
+    has_unit = times.dtype.kind in "mM"  # dates and durations
+    elapsed = times - times.iloc[0] if times.dtype.kind == "M" else times
+    seconds = (elapsed.dt.total_seconds() if has_unit else elapsed).to_numpy(np.float64)
     if not columns.is_sorted:
         order = np.argsort(seconds, kind="stable")
         rows, seconds = rows[order], seconds[order]
@@ -309,76 +289,90 @@ def _ordered(table: Table, columns: Columns, rows: Rows) -> tuple[Rows, float]:
     if gap is not None:
         raise _gap_error(table, columns, rows, gap, seconds)
     if columns.sfreq is None:
-        rate = mean_rate(seconds)
-        if times.dtype.kind not in "mM":  # dates and durations have a unit
-            warn_of_slow_clock(columns.time, rate)
+        # Seven digits, so that rounded times do not give subjects different rates.
+        rate = float(f"{(len(seconds) - 1) / (seconds[-1] - seconds[0]):.7g}")
+        if rate < 1 and not has_unit:
+            warnings.warn(
+                f"Column {columns.time!r} gives {rate:g} samples per second, as times are read as "
+                "seconds. If they are milliseconds, divide them by 1000, or leave the column out "
+                f"and pass sfreq={1000 * rate:g}.",
+                ClockUnitWarning,
+                stacklevel=2,
+            )
         return rows, rate
-    if has_drifted(seconds, columns.sfreq):
+    n_periods, span = len(seconds) - 1, seconds[-1] - seconds[0]
+    if abs(span * columns.sfreq - n_periods) > max(1.0, DRIFT * n_periods):
         raise table.fail(
             int(rows[-1]),
-            f"{len(rows)} samples span {seconds[-1] - seconds[0]:g} s in column "
-            f"{columns.time!r}, which is {mean_rate(seconds):g} Hz, but sfreq={columns.sfreq:g}. "
-            "Correct sfreq, or leave time= out.",
+            f"{len(rows)} samples span {span:g} s in column {columns.time!r}, which is "
+            f"{n_periods / span:g} Hz, but sfreq={columns.sfreq:g}. Correct sfreq, or leave time= "
+            "out.",
         )
     return rows, columns.sfreq
 
 
-@np.errstate(over="ignore", invalid="ignore")
+def first_gap(seconds: Seconds, sfreq: float | None = None) -> int | None:
+    """Return the position before the first step that is not one sampling period.
+
+    >>> first_gap(np.array([0.0, 0.01, 0.02, 0.05]), sfreq=100)
+    2
+    """
+    steps = np.diff(seconds)
+    if steps.size == 0:
+        return None
+    period = float(np.median(steps)) if sfreq is None else 1 / sfreq
+    tolerance = UNIFORM if sfreq is None else ROUNDED
+    uniform = (np.abs(steps - period) <= tolerance * period) & (period > 0)
+    return None if uniform.all() else int(uniform.argmin())
+
+
+def is_thousandfold(fast: float, slow: float) -> bool:
+    """Whether one rate is about 1000 times the other, as if milliseconds were read as seconds."""
+    return 500 * slow <= fast <= 2000 * slow
+
+
 def _gap_error(
     table: Table, columns: Columns, rows: Rows, gap: int, seconds: Seconds
 ) -> PerCDLError:
     """Return the error for a wrong step of the clock, with the two times around it."""
     around = table.column(str(columns.time)).iloc[rows[gap : gap + 2]]
     before, after = (str(value) for value in around)
-    if columns.sfreq is None:
-        usual = f"{np.median(np.diff(seconds)):g} s elsewhere"
-        otherwise = "pass sfreq= if times are rounded"
-    else:
+    period = float(np.median(np.diff(seconds)))
+    usual, otherwise = f"{period:g} s elsewhere", "pass sfreq= if times are rounded"
+    if columns.sfreq is not None:
         usual = f"{1 / columns.sfreq:g} s at sfreq={columns.sfreq:g}"
         otherwise = "leave time= out to take the rows in their order"
+    step = seconds[gap + 1] - seconds[gap]
+    kind = "goes back" if step < 0 else "stands still" if step == 0 else "leaps"
     advice = (
         f"Insert rows of NaN where samples were lost, cut the recording there, or {otherwise}."
     )
-    step = seconds[gap + 1] - seconds[gap]
-    kind = "goes back" if step < 0 else "stands still" if step == 0 else "leaps"
-    return table.fail(
-        int(rows[gap + 1]),
-        f"the clock {kind} from {before} to {after} (column {columns.time!r}), a step of {step:g} "
-        f"s against {usual}. " + (_other_cause(table, columns, rows, gap, seconds) or advice),
-    )
-
-
-def _other_cause(
-    table: Table, columns: Columns, rows: Rows, gap: int, seconds: Seconds
-) -> str | None:
-    """Return advice where the gap has a likely cause other than lost samples."""
-    period = float(np.median(steps_of(seconds)))
     if columns.sfreq is not None and period > 0 and is_thousandfold(columns.sfreq, 1 / period):
-        return (
+        advice = (
             "Times are read as seconds; if these are milliseconds, divide them by 1000, or leave "
             "time= out."
         )
-    if columns.subject is None:
-        several = (
-            "If the table holds several subjects, pass subject='...', the column of their ids; "
-            "otherwise sort the rows, or cut the recording there."
+    elif step < 0:
+        advice = (
+            "If the table holds several recordings, pass subject='...', a column with an id for "
+            "each; otherwise sort the rows, or cut the recording there."
         )
-        return several if seconds[gap + 1] < seconds[gap] else None
-    apart = np.diff(rows)
-    if columns.is_sorted and apart[gap] > np.median(apart):
-        label = str(table.column(columns.subject).iloc[rows[gap]])
-        return (
-            f"Subject {label!r} comes in blocks: one ends at {table.place(int(rows[gap]))}, the "
-            f"next begins at {table.place(int(rows[gap + 1]))}. If they are separate recordings, "
-            "give them separate ids; otherwise insert rows of NaN for the time between."
-        )
-    return None
+    return table.fail(
+        int(rows[gap + 1]),
+        f"the clock {kind} from {before} to {after} (column {columns.time!r}), a step of {step:g} "
+        f"s against {usual}. {advice}",
+    )
 
 
 def _times(table: Table, column: str, rows: Rows) -> pd.Series:
-    """Return a column of times: numbers, durations or dates."""
-    cells = table.labels(column).iloc[rows]
-    times = _as_times(cells, table.decimal)
+    """Return a column of times: numbers, durations or dates, as the first cell says."""
+    cells = times = table.column(column).iloc[rows]
+    if cells.dtype.kind not in "iufmM":
+        texts = cells.astype("str").str.replace(table.decimal, ".", regex=False)
+        kinds = (pd.to_numeric, pd.to_timedelta, partial(pd.to_datetime, format="ISO8601"))
+        first: Any = texts.iloc[:1]
+        known = [read for read in kinds if pd.Series(read(first, errors="coerce")).notna().all()]
+        times = pd.Series((known or kinds)[0](texts, errors="coerce"))
     unknown = np.flatnonzero(times.isna())
     if unknown.size:
         at = int(unknown[0])
@@ -390,26 +384,3 @@ def _times(table: Table, column: str, rows: Rows) -> pd.Series:
             "2024-03-04T10:00:00, or durations such as 00:00:01.25, the same in all rows.",
         )
     return times
-
-
-def _seconds(times: pd.Series) -> Seconds:
-    if times.dtype.kind == "M":
-        times = times - times.iloc[0]
-    if times.dtype.kind == "m":
-        return times.dt.total_seconds().to_numpy(np.float64)
-    return times.to_numpy(np.float64)
-
-
-def _as_times(cells: pd.Series, decimal: str) -> pd.Series:
-    """Parse a column of times in the format of its first cell; other cells become missing."""
-    if cells.dtype.kind in "iufmM":
-        return cells
-    texts = cells.astype("str")
-    if decimal != ".":
-        texts = texts.str.replace(decimal, ".", regex=False)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # deprecated units
-        for read in (pd.to_numeric, pd.to_timedelta):
-            if pd.Series(read(texts.iloc[:1], errors="coerce")).notna().all():
-                return pd.Series(read(texts, errors="coerce"))
-        return pd.Series(pd.to_datetime(texts, errors="coerce", format="ISO8601"))

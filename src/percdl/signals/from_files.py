@@ -2,11 +2,10 @@
 
 import glob
 import warnings
-from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,7 +16,7 @@ from percdl.exceptions import InvalidParameterError, InvalidRecordingError, Unre
 from percdl.signals import edf, npz, wfdb
 from percdl.signals.frames import Channels, Columns, channel_map, recordings_in
 from percdl.signals.metadata import Metadata
-from percdl.signals.recording import Recording, abbreviate
+from percdl.signals.recording import Recording, Recordings
 from percdl.signals.tables import (
     PARQUET_SUFFIXES,
     TEXT_SUFFIXES,
@@ -30,9 +29,8 @@ from percdl.signals.tables import (
 Paths = str | PathLike[str] | Iterable[str | PathLike[str]]
 MetadataSource = str | PathLike[str] | pd.DataFrame | None
 SubjectOf = Callable[[Path], str]
-# From a path and a subject id to recordings.
-Reader = Callable[[Path, str], Iterable[Recording]]
-# Run-time type checkers know typing.Self in decorated classes only.
+# From ``path`` and ``subject`` to recordings.
+Reader = Callable[..., Iterable[Recording]]
 C = TypeVar("C", bound="FromFiles")
 FORMATS = {
     "csv": TEXT_SUFFIXES,
@@ -45,7 +43,7 @@ FORMATS = {
 PARTICIPANTS = "participants.tsv"
 
 
-class FromFiles(ABC):
+class FromFiles(Recordings):
     """Read recordings: all of them, or an error that names the file and the line or record.
 
     Common arguments:
@@ -57,12 +55,6 @@ class FromFiles(ABC):
       (by default ``group``, if it exists). Its subjects must be those of the files.
     - ``channels`` lists columns or signals to read, or maps them to channel names.
     """
-
-    @abstractmethod
-    def __init__(self, recordings: Iterable[Recording]) -> None: ...
-
-    @abstractmethod
-    def __iter__(self) -> Iterator[Recording]: ...
 
     @classmethod
     def from_csv(
@@ -84,51 +76,42 @@ class FromFiles(ABC):
         skip_lines: int = 0,
         header: bool = True,
     ) -> C:
-        r"""Read text tables, one row per sample.
+        """Read text tables, one row per sample.
 
         Empty cells, NaN, NA and null are missing samples. Rows of unequal length, text among
         numbers, blank lines and gaps of the clock raise an error.
 
         Parameters
         ----------
-        paths : path, pattern, folder or list of these
+        paths, metadata, metadata_subject, subject_of
+            See `FromFiles`.
         channels : list of str, or dict column -> channel, optional
             By default all columns not named elsewhere, except clocks and counters: columns with
             a name such as ``time`` or ``index`` that increase by equal steps.
-        sfreq : float, optional
-            Samples per second.
-        time : str, optional
-            Column of times: seconds, durations (00:00:01.25) or dates (ISO 8601). Without
-            ``sfreq`` the rate is read from it, and steps must agree within 0.1 %. With
-            ``sfreq`` times may be rounded: steps within half a period, the whole within 1 %.
-        subject : str, optional
-            Column of the subject ids, if a file holds several subjects; otherwise one file is
-            one recording.
-        group : str, optional
-            Column of the groups, in ``metadata`` if given, else in the table.
+        sfreq, time : float, str, optional
+            Samples per second, or the column of times: seconds, durations (00:00:01.25) or dates
+            (ISO 8601), with equal steps within 0.1 %. With both, times may be rounded: steps
+            within half a period, the whole within 1 %.
+        subject, group : str, optional
+            Columns of subject ids and groups, in files of several subjects. Groups are read from
+            ``metadata``, if given.
         units : str or list of str, optional
             See `Recording`.
-        metadata, metadata_subject, subject_of
-            See `FromFiles`.
-        delimiter : str, optional
-            By default a comma, or a tab in .tsv and .tab files. Never guessed.
-        decimal, encoding : str
-            ``utf-8-sig`` reads UTF-8 with or without byte-order mark.
-        skip_lines : int
-            Lines before the header.
-        header : bool
-            Whether there is a header; columns are ``"0"``, ``"1"``, ... otherwise.
+        delimiter, decimal, encoding : str, optional
+            The delimiter is a comma by default, or a tab in .tsv and .tab files. ``utf-8-sig``
+            reads UTF-8 with or without byte-order mark.
+        skip_lines, header : int, bool
+            Lines before the header, and whether there is one; columns are ``"0"``, ``"1"``, ...
+            without it.
         """
-        columns = Columns.of(
-            channels, sfreq=sfreq, time=time, units=units, subject=subject,
-            group=group if metadata is None else None,
-        )  # fmt: skip
+        own = group if metadata is None else None
+        columns = Columns(channel_map(channels), subject, own, time, sfreq, units)
 
-        def read(path: Path, label: str) -> Iterable[Recording]:
+        def read(path: Path, subject: str) -> Iterable[Recording]:
             sign = usual_delimiter(path) if delimiter is None else delimiter
             written = TextFormat(sign, decimal, encoding, skip_lines, header)
             table = read_text_table(path, written, columns.needed, texts=columns.labels)
-            return recordings_in(table, columns, label)
+            return recordings_in(table, columns, subject)
 
         people = {"group": group, "metadata": metadata, "metadata_subject": metadata_subject}
         return cls(read_all(find_files(paths, TEXT_SUFFIXES), read, subject_of, **people))
@@ -146,13 +129,11 @@ class FromFiles(ABC):
         **people: Any,
     ) -> C:
         """Read Parquet tables, one row per sample; arguments as in `from_csv`."""
-        group = people.get("group") if people.get("metadata") is None else None
-        columns = Columns.of(
-            channels, sfreq=sfreq, time=time, units=units, subject=subject, group=group
-        )
+        own = people.get("group") if people.get("metadata") is None else None
+        columns = Columns(channel_map(channels), subject, own, time, sfreq, units)
 
-        def read(path: Path, label: str) -> Iterable[Recording]:
-            return recordings_in(read_parquet_table(path, columns.needed), columns, label)
+        def read(path: Path, subject: str) -> Iterable[Recording]:
+            return recordings_in(read_parquet_table(path, columns.needed), columns, subject)
 
         return cls(read_all(find_files(paths, PARQUET_SUFFIXES), read, **people))
 
@@ -169,23 +150,13 @@ class FromFiles(ABC):
     ) -> C:
         """Read NPZ archives: cohorts written by `Cohort.to_npz`, or one recording per file.
 
-        Parameters
-        ----------
-        paths : path, pattern, folder or list of these
-        values : str, default="values"
-            Entry of the samples, (n_times, n_channels) or (n_times,), in archives of one
-            recording.
-        sfreq, channels, units : optional
-            As in `Recording`; by default the entries of these names.
-        **people
-            ``group``, ``metadata``, ``metadata_subject`` and ``subject_of``, see `FromFiles`.
-            Archives of cohorts hold their own subjects and groups.
+        ``values`` names the entry of the samples, (n_times, n_channels) or (n_times,), of
+        archives with one recording; ``sfreq``, ``channels`` and ``units`` replace the entries of
+        these names. Other arguments: see `FromFiles`.
         """
-        entries = npz.Entries(values, sfreq, _listed(channels), _listed(units))
-
-        def read(path: Path, label: str) -> Iterable[Recording]:
-            return npz.read_npz(path, entries, label)
-
+        labels = {"sfreq": sfreq, "channels": channels, "units": units}
+        given = {name: value for name, value in labels.items() if value is not None}
+        read = partial(npz.read_npz, entry=values, given=given)
         return cls(read_all(find_files(paths, npz.SUFFIXES), read, **people))
 
     def to_npz(self, path: str | PathLike[str]) -> None:
@@ -200,11 +171,7 @@ class FromFiles(ABC):
         ``channels``. Interrupted recordings (EDF+D) are refused. Needs edfio
         (``pip install 'percdl[data]'``). Other arguments: see `FromFiles`.
         """
-        wanted = channel_map(channels)
-
-        def read(path: Path, label: str) -> Iterable[Recording]:
-            return edf.read_edf(path, wanted, label)
-
+        read = partial(edf.read_edf, channels=channel_map(channels))
         return cls(read_all(find_files(paths, edf.SUFFIXES), read, **people))
 
     @classmethod
@@ -216,11 +183,7 @@ class FromFiles(ABC):
         ``channels``. Needs wfdb (``pip install 'percdl[data]'``). Other arguments: see
         `FromFiles`.
         """
-        wanted = channel_map(channels)
-
-        def read(path: Path, label: str) -> Iterable[Recording]:
-            return wfdb.read_wfdb(path, wanted, label)
-
+        read = partial(wfdb.read_wfdb, channels=channel_map(channels))
         return cls(read_all(find_files(paths, wfdb.SUFFIXES), read, **people))
 
     @classmethod
@@ -234,15 +197,9 @@ class FromFiles(ABC):
     ) -> C:
         """Read all recordings in a folder and its subfolders.
 
-        Parameters
-        ----------
-        folder_path : path
-        format : {"csv", "parquet", "npz", "edf", "wfdb"}, optional
-            By default the format of the file endings, if there is only one.
-        metadata : path or DataFrame, optional
-            See `FromFiles`; by default ``participants.tsv`` (BIDS), if it exists.
-        **options
-            Passed to the reader of the format, e.g. ``sfreq=`` for CSV files.
+        The ``format`` ("csv", "parquet", "npz", "edf" or "wfdb") is that of the file endings by
+        default, and the ``metadata`` ``participants.tsv`` (BIDS), if it exists. Other options are
+        passed to the reader of the format, e.g. ``sfreq=`` for CSV files.
         """
         table = participants_table(folder_path) if metadata is None else metadata
         chosen, files = find_recordings(folder_path, format, table)
@@ -252,12 +209,7 @@ class FromFiles(ABC):
 def find_files(paths: Paths, suffixes: tuple[str, ...]) -> list[Path]:
     """Return the files of a path, a pattern, a folder or a list of these, sorted by name.
 
-    Parameters
-    ----------
-    paths : path, pattern such as ``"walks/*.csv"``, folder, or list of these
-        ``**`` in a pattern matches subfolders.
-    suffixes : tuple of str
-        File endings to read in a folder.
+    ``**`` in a pattern matches subfolders; in a folder, files with these suffixes are read.
     """
     wanted = [paths] if isinstance(paths, str | PathLike) else list(paths)
     if not wanted:
@@ -274,9 +226,13 @@ def find_recordings(
         raise FileNotFoundError(f"There is no folder {str(folder)!r} (seen from {Path.cwd()}).")
     if format is not None and format not in FORMATS:
         raise InvalidParameterError(f"format={format!r} must be one of {', '.join(FORMATS)}.")
-    files = [file for file in sorted(root.rglob("*")) if not _is_same(file, metadata)]
+    table = Path(metadata).expanduser() if isinstance(metadata, str | PathLike) else root
     found = {
-        name: [file for file in files if _has_suffix(file, suffixes)]
+        name: [
+            file
+            for file in sorted(root.rglob("*"))
+            if _has_suffix(file, suffixes) and not (table.is_file() and file.samefile(table))
+        ]
         for name, suffixes in FORMATS.items()
         if format in (None, name)
     }
@@ -310,18 +266,21 @@ def read_all(
 ) -> list[Recording]:
     """Read every file; add the groups of the metadata."""
     found: dict[str, tuple[Path, Recording]] = {}
-    listed = list(files)
     with _each_warning_once():
-        for path in listed:
-            subject = path.stem if subject_of is None else str(subject_of(path))
+        for path in files:
+            own = path.stem if subject_of is None else str(subject_of(path))
             try:
-                for recording in read(path, subject):
-                    _check_new(found, path, recording)
-                    found[str(recording.subject)] = path, recording
+                for recording in read(path, subject=own):
+                    subject = str(recording.subject)
+                    if subject in found:
+                        raise InvalidRecordingError(
+                            f"subject {subject!r} was read before, from {found[subject][0]}. A "
+                            "Cohort has one recording per id; give each trial an id with "
+                            "subject_of=, a function of the path."
+                        )
+                    found[subject] = path, recording
             except InvalidRecordingError as error:
-                raise UnreadableFileError(f"{path}: {error}{_stray(path, listed)}") from error
-            except UnreadableFileError as error:
-                raise UnreadableFileError(f"{error}{_stray(path, listed)}") from error
+                raise UnreadableFileError(f"{path}: {error}") from error
     recordings = [recording for _, recording in found.values()]
     if metadata is None:
         return recordings
@@ -339,40 +298,6 @@ def _each_warning_once() -> Iterator[None]:
         yield
     for warning in {str(one.message): one for one in caught}.values():
         warnings.warn(str(warning.message), warning.category, stacklevel=5)
-
-
-def _stray(path: Path, files: list[Path]) -> str:
-    """Return advice if a file may not be a recording, because most others end differently."""
-    endings = Counter(file.suffix.lower() for file in files)
-    own = path.suffix.lower()
-    usual = max(endings, key=lambda ending: (endings[ending], ending != own))
-    if usual == own:
-        return ""
-    return (
-        f" {own} files are read as recordings. If {path.name} is not one, pass a pattern without "
-        f"it, such as {str(path.parent / f'*{usual}')!r}."
-    )
-
-
-def _check_new(found: dict[str, tuple[Path, Recording]], path: Path, recording: Recording) -> None:
-    """Raise where a subject was read before, or channels or units differ from earlier files."""
-    subject = str(recording.subject)
-    if subject in found:
-        raise UnreadableFileError(
-            f"{path}: subject {subject!r} was read before, from {found[subject][0]}. A Cohort has "
-            "one recording per id; give each trial an id with subject_of=, a function of the path."
-        )
-    first_path, first = next(iter(found.values()), (path, recording))
-    for what, mine, theirs in (
-        ("channels", first.channels, recording.channels),
-        ("units", first.units, recording.units),
-    ):
-        if mine != theirs:
-            raise UnreadableFileError(
-                f"{path}: the {what} are {abbreviate(map(repr, theirs), shown=20)}, but those of "
-                f"{first_path} are {abbreviate(map(repr, mine), shown=20)}. All recordings need "
-                "the same; choose them with channels=."
-            )
 
 
 def _expand(path: Path, suffixes: tuple[str, ...]) -> list[Path]:
@@ -395,14 +320,3 @@ def _expand(path: Path, suffixes: tuple[str, ...]) -> list[Path]:
 def _has_suffix(file: Path, suffixes: tuple[str, ...]) -> bool:
     """Whether a visible file has one of these endings, in lower or upper case."""
     return file.is_file() and file.suffix.lower() in suffixes and not file.name.startswith(".")
-
-
-def _is_same(file: Path, metadata: object) -> bool:
-    if not isinstance(metadata, str | PathLike):
-        return False
-    table = Path(metadata).expanduser()
-    return table.is_file() and file.samefile(table)
-
-
-def _listed(names: str | Iterable[str] | None) -> str | list[str] | None:
-    return names if names is None or isinstance(names, str) else list(names)

@@ -3,13 +3,13 @@
 Imported on first use, since pydantic is not needed to import the package.
 """
 
-import json
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from percdl.exceptions import UnreadableFileError
+from percdl.signals.contents import read_json
 
 H = TypeVar("H", bound="Header")
 Positive = Annotated[int, Field(ge=1)]
@@ -36,7 +36,7 @@ class RecordingLabels(Header):
 class CohortHeader(Header):
     """The header of an NPZ archive written by `Cohort.to_npz`."""
 
-    layout: Positive = Field(alias="schema")
+    layout: Literal[1] = Field(alias="schema")
     recordings: list[RecordingLabels]
 
 
@@ -61,22 +61,11 @@ class RecordingTable(Header):
     flat: list[bool]
     checksum: list[Checksum] | None = None  # from layout 2 on
 
-    @model_validator(mode="after")
-    def _check(self) -> "RecordingTable":
-        columns = [column for _, column in self if column is not None]
-        if len({len(column) for column in columns}) > 1:
-            raise ValueError("columns have different lengths")
-        if len(set(self.subject)) != len(self.subject):
-            raise ValueError("a subject is listed twice")
-        if any(power < 0 for power in self.power):
-            raise ValueError("a power is negative")
-        return self
-
 
 class ShardIndex(Header):
     """The index of a folder of shards written by `write_shards`."""
 
-    layout: Positive = Field(alias="schema")
+    layout: Literal[1, 2] = Field(alias="schema")
     channels: list[str] = Field(min_length=1)
     units: list[str]
     sfreq: float = Field(gt=0, allow_inf_nan=False)
@@ -87,35 +76,22 @@ class ShardIndex(Header):
 
     @model_validator(mode="after")
     def _check(self) -> "ShardIndex":
-        if sum(shard.count for shard in self.shards) != len(self.recordings.subject):
+        columns = [column for _, column in self.recordings if column is not None]
+        if {len(column) for column in columns} != {sum(shard.count for shard in self.shards)}:
             raise ValueError("shards and recordings do not match")
-        if len({shard.file for shard in self.shards}) != len(self.shards):
-            raise ValueError("a shard is listed twice")
-        n_channels = len(self.channels)
-        if len(self.units) != n_channels or not set(self.recordings.masks) <= {0, 1, n_channels}:
-            raise ValueError("units or masks do not match the channels")
         return self
 
 
-def parse_json(text: str) -> Any:
-    """Parse JSON; raise `ValueError` for any damage."""
+def read_header(model: type[H], text: str, path: Path) -> H:
+    """Parse a header; the error names the file and the field."""
     try:
-        return json.loads(text)
-    except RecursionError as error:
-        raise ValueError("its JSON is nested too deeply") from error
-
-
-def validate(model: type[H], content: Any, newest: int, path: Path) -> H:
-    """Return the header; raise `ValueError` where it does not match its schema."""
-    layout = content.get("schema") if isinstance(content, dict) else None
-    if isinstance(layout, int) and layout > newest:
+        return model.model_validate(read_json(text))
+    except ValueError as error:
+        reason = str(error)
+        if isinstance(error, ValidationError):
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
         raise UnreadableFileError(
-            f"{path} was written by a newer version of PerCDL (layout {layout}, known up to "
-            f"{newest}). Update percdl."
-        )
-    try:
-        return model.model_validate(content)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise ValueError(f"{place}: {first['msg']}" if place else first["msg"]) from error
+            f"{path} is damaged, or was written by a newer version of PerCDL ({reason}). Write "
+            "the cohort again, or update percdl."
+        ) from error

@@ -1,7 +1,6 @@
-"""What a fit asks of all recordings before it looks at any of them closely."""
+"""Power, missing samples and constant channels of all recordings, measured in one pass."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
@@ -9,16 +8,16 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from percdl.signals.recording import Recording
+from percdl.signals.recording import Recordings
 
-# Samples that are looked at together, about: they stay in a processor's cache.
+# Number of samples that are measured together, so that they stay in the cache of a processor.
 BATCH_SAMPLES = 2**18
 
 
 class Measures(NamedTuple):
     """Sums over the observed samples of every recording and channel.
 
-    ``low`` and ``high`` are the extremes, not finite where nothing was observed. Recordings are
+    ``low`` and ``high`` are the extremes, not finite without observed samples. Recordings are
     ``uneven`` where some channels miss a sample that others have.
     """
 
@@ -32,13 +31,13 @@ class Measures(NamedTuple):
 
     @property
     def power(self) -> Float[np.ndarray, " S"]:
-        """Mean square of each recording; NaN without samples, infinite beyond all numbers."""
+        """Mean square of each recording; NaN without samples, infinite on overflow."""
         with np.errstate(invalid="ignore"):
             return self.square.sum(1) / self.count.sum(1)
 
     @property
     def masks(self) -> Int[np.ndarray, " S"]:
-        """How many masks each recording needs: none (0), one for all channels, one for each."""
+        """Number of masks each recording needs: 0, one for all channels, or one per channel."""
         has_missing = (self.count < self.length[:, None]).any(1)
         return np.where(self.uneven, self.count.shape[1], has_missing)
 
@@ -49,40 +48,12 @@ class Measures(NamedTuple):
 
     @property
     def is_constant(self) -> Bool[np.ndarray, "S P"]:
-        """Whether a channel has one value throughout, or none."""
+        """Whether a channel has at most one value."""
         return ~(self.low < self.high)
 
-    def is_offset(self, most: float) -> Bool[np.ndarray, " S"]:
-        """Whether some mean is more than ``most`` times the largest standard deviation."""
-        with np.errstate(invalid="ignore", over="ignore"):
-            # Only channels whose own mean is that large, or not a number, are looked at closely.
-            ordinary = self.total**2 * (1 + most**2) <= most**2 * self.count * self.square
-            if ordinary.all():
-                return np.zeros(len(self.length), bool)
-            mean = self.total / self.count
-            variance = np.maximum(self.square / self.count - mean**2, 0)
-        largest = np.sqrt(np.nan_to_num(variance).max(1))
-        return np.abs(np.nan_to_num(mean)).max(1) > most * largest
 
-
-class Measured(ABC):
-    """Power, missing samples and flat channels of recordings in memory, measured once.
-
-    A cohort on disk has written the same down, see `percdl.signals.shards`.
-    """
-
-    @abstractmethod
-    def __iter__(self) -> Iterator[Recording]: ...
-
-    @property
-    @abstractmethod
-    def subjects(self) -> tuple[str, ...]:
-        """Subject ids, in order."""
-
-    @property
-    @abstractmethod
-    def stacked(self) -> np.ndarray | None:
-        """All values as one array, if they are."""
+class Measured(Recordings):
+    """Measures of recordings in memory; shards hold theirs in the index (`ShardedCohort`)."""
 
     @cached_property
     def arrays(self) -> list[np.ndarray]:
@@ -92,15 +63,11 @@ class Measured(ABC):
     @cached_property
     def measures(self) -> Measures:
         """Sums over the samples of each recording."""
-        if self.stacked is not None:
-            return measure_stacked(self.stacked)
         return measure(self.arrays)
 
     @property
     def dtype(self) -> str:
         """The type of the samples of all recordings, the wider one where they differ."""
-        if self.stacked is not None:
-            return self.stacked.dtype.name
         return np.result_type(*{array.dtype for array in self.arrays}).name
 
     @property
@@ -119,27 +86,31 @@ class Measured(ABC):
 
     @property
     def n_masks(self) -> int:
-        """How many masks are needed: none (0), one for all channels, or one for each."""
+        """Number of masks needed: 0, one for all channels, or one per channel."""
         return int(self.measures.masks.max())
 
     @property
     def empty(self) -> tuple[str, ...]:
-        """Subjects whose samples are all missing."""
+        """Subjects without an observed sample."""
         return self._name(self.measures.is_empty)
 
     @property
     def constant(self) -> Bool[np.ndarray, "S P"]:
-        """Whether each channel of each recording has one value throughout; False without any."""
+        """Whether each channel of each recording has exactly one value."""
         return self.measures.low == self.measures.high
 
     @property
     def flat(self) -> tuple[str, ...]:
-        """Subjects whose channels are all constant."""
+        """Subjects with constant channels only."""
         return self._name(np.asarray(self.measures.is_constant.all(1)))
 
     def offset(self, most: float) -> tuple[str, ...]:
-        """Subjects whose mean is more than ``most`` times their standard deviation."""
-        return self._name(self.measures.is_offset(most))
+        """Subjects with a mean of more than ``most`` times their largest standard deviation."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            mean = self.measures.total / self.measures.count
+            variance = np.maximum(self.measures.square / self.measures.count - mean**2, 0)
+        largest = np.sqrt(np.nan_to_num(variance).max(1))
+        return self._name(np.abs(np.nan_to_num(mean)).max(1) > most * largest)
 
     def _name(self, which: Bool[np.ndarray, " S"]) -> tuple[str, ...]:
         return tuple(self.subjects[i] for i in np.flatnonzero(which))
@@ -157,21 +128,10 @@ def measure(values: Sequence[np.ndarray]) -> Measures:
     return Measures(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-def measure_stacked(stacked: np.ndarray) -> Measures:
-    """Measure recordings of one length, array (S, N, P), without a copy."""
-    n_times, n_channels = stacked.shape[1:]
-    size = max(1, BATCH_SAMPLES // (n_times * n_channels))
-    starts = range(0, len(stacked), size)
-    batches = (stacked[start : start + size] for start in starts)
-    parts = [_measure(x.reshape(-1, n_channels), np.full(len(x), n_times)) for x in batches]
-    return Measures(*map(np.concatenate, zip(*parts, strict=True)))
-
-
 def _measure(samples: Float[np.ndarray, "n P"], lengths: Int[np.ndarray, " S"]) -> Measures:
     """Measure recordings that are joined end to end."""
     starts = np.cumsum(lengths) - lengths
-    n_channels = samples.shape[1]
-    count = np.repeat(lengths[:, None], n_channels, axis=1)
+    count = np.repeat(lengths[:, None], samples.shape[1], axis=1)
     uneven = np.zeros(len(lengths), bool)
     low, high = (f.reduceat(samples, starts, axis=0) for f in (np.fmin, np.fmax))
     with np.errstate(over="ignore", invalid="ignore"):

@@ -8,7 +8,7 @@ import numpy as np
 from percdl.exceptions import InvalidParameterError
 from percdl.signals.containers import in_words, refusal
 from percdl.signals.extras import require
-from percdl.signals.recording import Label, Recording, as_names
+from percdl.signals.recording import Label, Recording, as_names, entries
 
 Units = str | dict[str, str] | None
 
@@ -40,11 +40,19 @@ def recordings_from_mne(
         isinstance(item, kinds) for item in containers
     ):
         raise refusal(data, "from_mne", NEEDED)
-    labels = _one_each("subjects", subjects, containers) or _own_ids(containers)
-    given = _one_each("groups", groups, containers)
+    n_items = len(containers)
+    ids = [(container.info["subject_info"] or {}).get("his_id") for container in containers]
+    labels: Iterable[Any] = map(str, ids) if all(ids) else range(n_items)
+    if subjects is not None:
+        labels = entries("subjects", as_names(subjects), n_items)
+    given = None if groups is None else entries("groups", as_names(groups), n_items)
     recordings = []
     for position, (container, label) in enumerate(zip(containers, labels, strict=True)):
-        part = _pick(mne, container, picks)
+        # The chosen channels, without samples.
+        empty = np.zeros((len(container.ch_names), 1))
+        part = mne.EvokedArray(empty, container.info, verbose="ERROR")
+        if picks is not None:
+            part.pick(picks, verbose="ERROR")
         options = {"picks": part.ch_names, "units": units}
         for subject, condition, values in _signals(mne, container, label, options, bad_as_nan):
             recordings.append(
@@ -65,16 +73,14 @@ def raws_from_recordings(
 ) -> list[Any]:
     """Return one RawArray per recording; see `Cohort.to_mne`."""
     mne = require("mne", "Making MNE containers", "interop")
-    types = as_names(ch_types)
     n_channels = recordings[0].n_channels
-    if isinstance(ch_types, str):
-        types *= n_channels
+    types = [ch_types] * n_channels if isinstance(ch_types, str) else list(ch_types)
     if len(types) != n_channels:
         raise InvalidParameterError(
-            f"ch_types={list(types)} gives {len(types)} type(s) for {n_channels} channel(s). "
+            f"ch_types={types} gives {len(types)} type(s) for {n_channels} channel(s). "
             "Give one per channel, or one for all."
         )
-    return [_raw(mne, recording, list(types)) for recording in recordings]
+    return [_raw(mne, recording, types) for recording in recordings]
 
 
 def _raw(mne: Any, recording: Recording, types: list[str]) -> Any:
@@ -106,12 +112,6 @@ def _factor(name: str, unit: str, kind: str, si: str) -> float:
     return known[unit]
 
 
-def _pick(mne: Any, container: Any, picks: Any) -> Any:
-    """Return the chosen channels of a container, without its samples."""
-    part = mne.EvokedArray(np.zeros((len(container.ch_names), 1)), container.info, verbose="ERROR")
-    return part if picks is None else part.pick(picks, verbose="ERROR")
-
-
 def _units(part: Any, asked: Units) -> list[str]:
     """Return the unit of each channel: MNE's own, or the one asked for."""
     units = []
@@ -136,36 +136,13 @@ def _signals(
             "bad_as_nan=True reads the annotations of a Raw, but got "
             f"{in_words(container)}. Leave it out: MNE drops bad epochs by itself."
         )
-    if isinstance(container, mne.BaseEpochs):
-        yield from _epochs(container, label, options)
-    else:
+    if not isinstance(container, mne.BaseEpochs):
         yield label, None, container.get_data(**options)
-
-
-def _epochs(
-    epochs: Any, label: Label, options: dict[str, Any]
-) -> Iterator[tuple[Label, str | None, np.ndarray]]:
-    if not epochs.preload:  # bad epochs are known only after reading
-        epochs = epochs.copy().drop_bad(verbose="ERROR")
-    names = {code: name for name, code in epochs.event_id.items()}
-    samples = epochs.get_data(**options, verbose="ERROR")
-    for number, code, values in zip(epochs.selection, epochs.events[:, 2], samples, strict=True):
+        return
+    if not container.preload:  # bad epochs are known only after reading
+        container = container.copy().drop_bad(verbose="ERROR")
+    names = {code: name for name, code in container.event_id.items()}
+    samples = container.get_data(**options, verbose="ERROR")
+    codes = container.events[:, 2]
+    for number, code, values in zip(container.selection, codes, samples, strict=True):
         yield f"{label}-{number}", names[code], values
-
-
-def _own_ids(containers: Sequence[Any]) -> list[Label]:
-    """Return the ids in the containers, or their positions if one has no id."""
-    ids = [(container.info["subject_info"] or {}).get("his_id") for container in containers]
-    return [str(name) for name in ids] if all(ids) else list(range(len(containers)))
-
-
-def _one_each(name: str, values: Iterable[Any] | None, containers: Sequence[Any]) -> Any:
-    if values is None:
-        return None
-    entries = [values] if isinstance(values, str) else list(values)
-    if len(entries) != len(containers):
-        raise InvalidParameterError(
-            f"{name} has {len(entries)} entries, but data has {len(containers)} item(s). "
-            "Pass one entry for each, in the same order."
-        )
-    return entries

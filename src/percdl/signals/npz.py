@@ -4,7 +4,6 @@ import io
 import json
 import zipfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -20,34 +19,45 @@ SUFFIXES = (".npz",)
 # Name of the entry that describes a cohort.
 HEADER = "percdl"
 LAYOUT = 1
+_LABELS = ("sfreq", "channels", "units", "subject", "group", "processing")
 
 
-@dataclass(frozen=True)
-class Entries:
-    """Where an archive of one recording holds what; given values replace entries."""
+def read_npz(path: Path, entry: str, given: dict[str, Any], subject: str) -> Iterator[Recording]:
+    """Yield the recordings of an archive; see `Cohort.from_npz`.
 
-    values: str = "values"  # name of the entry of the samples
-    sfreq: float | None = None
-    channels: Any = None
-    units: Any = None
-
-
-def read_npz(path: Path, entries: Entries, subject: str) -> Iterator[Recording]:
-    """Yield the recordings of an archive; see `Cohort.from_npz`."""
+    ``entry`` names the samples in an archive of one recording, ``given`` are labels that replace
+    those of the archive.
+    """
     arrays = load_arrays(path)
     if HEADER in arrays:
-        yield from _cohort(path, arrays)
-    else:
-        yield _single(path, arrays, entries, subject)
+        from percdl.signals.headers import CohortHeader, read_header
+
+        header = read_header(CohortHeader, str(arrays[HEADER]), path)
+        for position, labels in enumerate(header.recordings):
+            yield Recording(_entry(path, arrays, f"recording_{position}"), **dict(labels))
+        return
+    values = _entry(path, arrays, entry, "Name the entry of the samples: values='...'.")
+    stored: dict[str, Any] = {
+        name: arrays[name].astype(str).ravel().tolist()
+        for name in ("channels", "units", "processing")
+        if name in arrays
+    }
+    if "sfreq" not in given:
+        rate = _entry(path, arrays, "sfreq", "Or pass sfreq=, in samples per second.")
+        if rate.size != 1 or rate.dtype.kind not in "iuf":
+            raise UnreadableFileError(
+                f"{path}, entry 'sfreq' holds {rate!r}. One number is needed, or pass sfreq=."
+            )
+        stored["sfreq"] = rate.item()
+    yield Recording(values, subject=subject, **(stored | given))
 
 
 def write_npz(recordings: Sequence[Recording], path: str | PathLike[str]) -> None:
     """Write recordings so that `Cohort.from_npz` returns them unchanged; nothing is pickled."""
-    names = ("sfreq", "channels", "units", "subject", "group", "processing")
-    described = [{name: getattr(recording, name) for name in names} for recording in recordings]
+    described = [{name: getattr(recording, name) for name in _LABELS} for recording in recordings]
     header = json.dumps({"schema": LAYOUT, "recordings": described})
     arrays: dict[str, Any] = {HEADER: np.array(header)}
-    arrays |= {_entry_name(i): recording.values for i, recording in enumerate(recordings)}
+    arrays |= {f"recording_{i}": recording.values for i, recording in enumerate(recordings)}
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)
     replace_file(Path(path).expanduser(), buffer.getvalue())
@@ -56,12 +66,6 @@ def write_npz(recordings: Sequence[Recording], path: str | PathLike[str]) -> Non
 def load_arrays(path: Path) -> dict[str, np.ndarray]:
     """Return all arrays of an archive; the error names the damaged entry."""
     entry, arrays = None, {}
-    with open(path, "rb") as file:
-        if file.read(len(npy.MAGIC_PREFIX)) == npy.MAGIC_PREFIX:
-            raise UnreadableFileError(
-                f"{path} holds one array without a name. Write it with "
-                "numpy.savez(path, values=...)."
-            )
     try:
         with zipfile.ZipFile(path) as archive:
             for info in archive.infolist():
@@ -73,68 +77,15 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
         where = "" if entry is None else f", entry {entry!r}"
         raise UnreadableFileError(
             f"{path}{where} is not a whole NPZ archive of plain arrays: {error}. "
-            "Write it again, with numpy.savez and without objects."
+            "Write it again, with numpy.savez(path, values=...) and without objects."
         ) from error
     return arrays
-
-
-def _single(
-    path: Path, arrays: dict[str, np.ndarray], entries: Entries, subject: str
-) -> Recording:
-    values = _entry(path, arrays, entries.values)
-    sfreq = entries.sfreq
-    if sfreq is None:
-        stored = _entry(path, arrays, "sfreq", "Or pass sfreq=, in samples per second.")
-        if stored.size != 1 or stored.dtype.kind not in "iuf":
-            raise UnreadableFileError(
-                f"{path}, entry 'sfreq' holds {stored!r}. One number is needed, or pass sfreq=."
-            )
-        sfreq = float(stored.reshape(()))
-    labels: dict[str, Any] = {
-        name: _texts(path, name, arrays[name])
-        for name in ("channels", "units", "processing")
-        if name in arrays
-    }
-    given = {"channels": entries.channels, "units": entries.units}
-    labels |= {name: value for name, value in given.items() if value is not None}
-    return Recording(values, sfreq=sfreq, subject=subject, **labels)
-
-
-def _texts(path: Path, name: str, entry: np.ndarray) -> list[str]:
-    """Return an entry as texts; numbers are converted."""
-    try:
-        return entry.astype(str).ravel().tolist()
-    except (ValueError, TypeError) as error:
-        raise UnreadableFileError(
-            f"{path}, entry {name!r} holds {entry.dtype}, where texts are needed."
-        ) from error
-
-
-def _cohort(path: Path, arrays: dict[str, np.ndarray]) -> Iterator[Recording]:
-    from percdl.signals.headers import CohortHeader, parse_json, validate
-
-    try:
-        header = validate(CohortHeader, parse_json(str(arrays[HEADER])), LAYOUT, path)
-    except UnreadableFileError:
-        raise
-    except ValueError as error:
-        raise UnreadableFileError(
-            f"{path}, entry {HEADER!r} does not describe a cohort ({error}). Write the archive "
-            "again with Cohort.to_npz."
-        ) from error
-    for position, labels in enumerate(header.recordings):
-        yield Recording(_entry(path, arrays, _entry_name(position)), **dict(labels))
-
-
-def _entry_name(position: int) -> str:
-    return f"recording_{position}"
 
 
 def _entry(path: Path, arrays: dict[str, np.ndarray], name: str, advice: str = "") -> np.ndarray:
     if name not in arrays:
         known = ", ".join(map(repr, arrays)) or "none"
         raise UnreadableFileError(
-            f"{path} has no entry {name!r}; its entries are {known}. "
-            + (advice or "Name the entry of the samples: values='...'.")
+            f"{path} has no entry {name!r}; its entries are {known}. {advice}".rstrip()
         )
     return arrays[name]

@@ -1,20 +1,18 @@
 """Resampling, filtering and scaling of cohorts; every step is recorded in the recordings."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Bool, Float
 
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError
-from percdl.signals.recording import Recording
+from percdl.signals.recording import Recording, Recordings, as_rate
 
-# Run-time type checkers know typing.Self in decorated classes only.
 C = TypeVar("C", bound="Preprocessing")
-Per = Literal["channel", "recording"]
 _RESAMPLED = "resampled from "
 _ZSCORED = {
     "channel": "z-scored per channel",
@@ -26,36 +24,16 @@ _REACH = 10
 _LARGEST_FACTOR = 10_000
 
 
-class Preprocessing(ABC):
+class Preprocessing(Recordings):
     """Steps that change the samples of a cohort; each returns a new cohort."""
-
-    @abstractmethod
-    def __init__(self, recordings: Iterable[Recording]) -> None: ...
-
-    @abstractmethod
-    def __iter__(self) -> Iterator[Recording]: ...
 
     @property
     def processing(self) -> tuple[str, ...]:
         """Processing steps of the recordings, in order.
 
-        Recordings differ in resampling only, so the resamplings between two other steps are
-        listed one after the other.
+        Recordings differ in resampling only; the steps are those of the recording with most.
         """
-        recordings = tuple(self)
-        lasting = lasting_steps(recordings[0].processing)
-        between: list[dict[str, None]] = [{} for _ in range(len(lasting) + 1)]
-        for recording in recordings:
-            place = 0
-            for step in recording.processing:
-                if step.startswith(_RESAMPLED):
-                    between[place][step] = None
-                else:
-                    place += 1
-        steps = list(between[0])
-        for step, resamplings in zip(lasting, between[1:], strict=True):
-            steps += [step, *resamplings]
-        return tuple(steps)
+        return max((recording.processing for recording in self), key=len)
 
     def resample(self: C, sfreq: float) -> C:
         """Resample all recordings to one rate, with a low-pass filter against aliasing.
@@ -65,11 +43,6 @@ class Preprocessing(ABC):
         new sample is missing if its filter touches a missing one (ten samples of the slower
         rate to each side).
 
-        Parameters
-        ----------
-        sfreq : float
-            Samples per second.
-
         Examples
         --------
         >>> from percdl import Cohort
@@ -78,32 +51,24 @@ class Preprocessing(ABC):
         Cohort(1 recording, 1 channel (ch0), 100 Hz, 4 samples,
             processed: resampled from 200 to 100 Hz)
         """
-        return type(self)(_resample(recording, float(sfreq)) for recording in self)
+        rate = as_rate(sfreq, "resample")
+        return type(self)(_resample(recording, rate) for recording in self)
 
     def bandpass(self: C, low: float | None, high: float | None, *, order: int = 4) -> C:
         """Keep the frequencies between two edges, without delay.
 
         A Butterworth filter run forwards and backwards (`scipy.signal.sosfiltfilt`): the gain
         at an edge is 1/2 (-6 dB), and the phase is zero. Every run of observed samples is
-        filtered separately; missing samples stay missing.
-
-        Parameters
-        ----------
-        low, high : float or None
-            The edges in Hz; None leaves that side open.
-        order : int, default=4
-            Order of the filter that is run twice.
+        filtered separately; missing samples stay missing. Edges are in Hz, None leaves a side
+        open; ``order`` is that of the filter that is run twice.
         """
         return type(self)(_bandpass(recording, low, high, order) for recording in self)
 
     def zscore(self: C, per: str = "channel") -> C:
         """Scale each recording to mean zero and unit standard deviation, ignoring missing samples.
 
-        Parameters
-        ----------
-        per : {"channel", "recording"}, default="channel"
-            Scale each channel by its own standard deviation; or center each channel and
-            divide all by one number, which keeps the proportions between channels.
+        ``per="channel"`` scales each channel by its own standard deviation. ``per="recording"``
+        centers each channel and divides all by one number, which keeps their proportions.
         """
         return type(self)(_zscore(recording, per) for recording in self)
 
@@ -115,15 +80,8 @@ class Preprocessing(ABC):
     ) -> C:
         """Change the samples by a function of your own, recorded under a name.
 
-        Parameters
-        ----------
-        function : callable
-            Takes the values (n_times, n_channels) of a recording and returns an array of the
-            same shape.
-        step : str
-            Description of the step, e.g. ``"rectified"``.
-        units : str or list of str, optional
-            Units of the new values; empty by default, since a function may change them.
+        It takes the values (n_times, n_channels) of a recording and returns an array of the same
+        shape. ``step`` describes it, e.g. ``"rectified"``; ``units`` are those of the new values.
         """
         return type(self)(_apply(recording, function, step, units) for recording in self)
 
@@ -136,35 +94,12 @@ def lasting_steps(steps: Iterable[str]) -> tuple[str, ...]:
     return tuple(step for step in steps if not step.startswith(_RESAMPLED))
 
 
-def check_same_processing(recordings: Sequence[Recording]) -> None:
-    """Raise where recordings were processed differently; the error names two subjects."""
-    first = recordings[0]
-    for other in recordings[1:]:
-        if other.processing == first.processing:
-            continue
-        if lasting_steps(other.processing) != lasting_steps(first.processing):
-            raise InvalidRecordingError(
-                f"Subject {first.subject!r} was {in_words(first.processing)} and subject "
-                f"{other.subject!r} was {in_words(other.processing)}. All recordings of a Cohort "
-                "need the same processing; join them first, then process the Cohort."
-            )
-
-
 def in_words(steps: Sequence[str]) -> str:
-    """Return the steps as the end of a sentence.
-
-    >>> in_words(["z-scored per channel"])
-    'processed (z-scored per channel)'
-    """
+    """Return the steps as the end of a sentence."""
     return f"processed ({'; '.join(steps)})" if steps else "not processed"
 
 
 def _resample(recording: Recording, sfreq: float) -> Recording:
-    if not (np.isfinite(sfreq) and sfreq > 0):
-        raise InvalidParameterError(
-            f"`resample(sfreq={sfreq})` must be a number of samples per second, positive and "
-            "finite."
-        )
     if sfreq == recording.sfreq:
         return recording
     ratio = _ratio(recording, sfreq)
@@ -231,39 +166,29 @@ def _bandpass(
 ) -> Recording:
     from scipy.signal import butter
 
-    _check_band(recording, low, high, order)
+    nyquist = recording.sfreq / 2
+    lower, upper = 0.0 if low is None else low, nyquist if high is None else high
+    given = [edge for edge in (low, high) if edge is not None]
+    if order < 1 or not given or not lower < upper or any(not 0 < f < nyquist for f in given):
+        raise InvalidParameterError(
+            f"`bandpass(low={low}, high={high}, order={order})` must satisfy 0 < low < high < "
+            f"{nyquist:g} Hz, half the sampling rate of subject {recording.subject!r}, and "
+            "order >= 1. Pass low=None or high=None for a filter with one edge."
+        )
     kind = "highpass" if high is None else "lowpass" if low is None else "bandpass"
-    edges = [edge for edge in (low, high) if edge is not None]
-    band = edges if len(edges) > 1 else edges[0]
+    band = given if len(given) > 1 else given[0]
     sections: Any = butter(order, band, kind, fs=recording.sfreq, output="sos")
     filtered = [
         _filter_runs(channel, sections, recording, name)
         for channel, name in zip(recording.values.T, recording.channels, strict=True)
     ]
-    hertz = " to ".join(f"{edge:g}" for edge in edges)
+    hertz = " to ".join(f"{edge:g}" for edge in given)
     step = f"{kind.replace('pass', '-pass')} {hertz} Hz, Butterworth order {order}, zero phase"
     return replace(
         recording,
         values=np.column_stack(filtered).astype(recording.values.dtype),
         processing=(*recording.processing, step),
     )
-
-
-def _check_band(recording: Recording, low: float | None, high: float | None, order: int) -> None:
-    call = f"`bandpass(low={low}, high={high})`"
-    if low is None and high is None:
-        raise InvalidParameterError(f"{call} has no band. Give `low`, `high` or both, in Hz.")
-    if order < 1:
-        raise InvalidParameterError(f"`bandpass(order={order})` must be at least 1.")
-    nyquist = recording.sfreq / 2
-    lower, upper = low or 0.0, nyquist if high is None else high
-    ordered = 0 <= lower < upper and (low is None or low > 0)
-    if not ordered or (high is not None and high >= nyquist) or lower >= nyquist:
-        raise InvalidParameterError(
-            f"{call} must satisfy 0 < low < high < {nyquist:g} Hz, half the sampling rate of "
-            f"subject {recording.subject!r}. Pass low=None or high=None for a filter with one "
-            "edge."
-        )
 
 
 def _filter_runs(
@@ -277,7 +202,9 @@ def _filter_runs(
 
     filtered = np.full(len(channel), np.nan)
     padding = 3 * (2 * len(sections) + 1)
-    for start, stop in _observed_runs(channel):
+    observed = np.concatenate([[False], ~np.isnan(channel), [False]])
+    runs = np.flatnonzero(observed[1:] != observed[:-1]).reshape(-1, 2)
+    for start, stop in runs:
         if stop - start <= padding:
             raise InvalidRecordingError(
                 f"Subject {recording.subject!r}: channel {name!r} has {stop - start} sample(s) in "
@@ -289,31 +216,28 @@ def _filter_runs(
     return filtered
 
 
-def _observed_runs(channel: Float[np.ndarray, " n_times"]) -> np.ndarray:
-    """Return the (start, stop) of each run of observed samples.
-
-    >>> _observed_runs(np.array([np.nan, 1.0, 2.0, np.nan, 3.0])).tolist()
-    [[1, 3], [4, 5]]
-    """
-    observed = np.concatenate([[False], ~np.isnan(channel), [False]])
-    return np.flatnonzero(observed[1:] != observed[:-1]).reshape(-1, 2)
-
-
 def _zscore(recording: Recording, per: str) -> Recording:
-    if per not in get_args(Per):
+    if per not in _ZSCORED:
         raise InvalidParameterError(
-            f"`zscore(per={per!r})` must be one of {', '.join(map(repr, get_args(Per)))}."
+            f"`zscore(per={per!r})` must be one of {', '.join(map(repr, _ZSCORED))}."
         )
-    for name, observed in zip(recording.channels, recording.mask.T, strict=True):
-        if not observed.any():
-            raise InvalidRecordingError(
-                f"Subject {recording.subject!r}: every sample of channel {name!r} is missing "
-                "(NaN), so it has no z-score. Drop the channel or the subject."
-            )
     values = recording.values.astype(np.float64)
-    centered = values - np.nanmean(values, axis=0)
-    power = np.nanmean(centered**2, axis=0)
-    _check_not_flat(recording, np.sqrt(power), per)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a channel without samples
+        centered = values - np.nanmean(values, axis=0)
+        power = np.nanmean(centered**2, axis=0)
+        largest = np.nanmax(np.abs(values), axis=0)
+    precision = 8 * np.finfo(recording.values.dtype).eps
+    varies = np.sqrt(power) > precision * largest
+    absent = np.isnan(power)
+    if absent.any() or not (varies.all() if per == "channel" else varies.any()):
+        wrong = absent if absent.any() else ~varies
+        raise InvalidRecordingError(
+            f"Subject {recording.subject!r}: channel {recording.channels[int(wrong.argmax())]!r} "
+            f"is {'missing (NaN)' if absent.any() else 'constant'}, so it has no z-score. Check "
+            "the sensor, drop the channel or the subject, or use `per='recording'` for constant "
+            "channels among others."
+        )
     scale = np.sqrt(power if per == "channel" else np.nanmean(centered**2))
     return replace(
         recording,
@@ -321,18 +245,6 @@ def _zscore(recording: Recording, per: str) -> Recording:
         units="SD",
         processing=(*recording.processing, _ZSCORED[per]),
     )
-
-
-def _check_not_flat(recording: Recording, spread: Float[np.ndarray, " P"], per: str) -> None:
-    precision = 8 * np.finfo(recording.values.dtype).eps
-    flat = spread <= precision * np.nanmax(np.abs(recording.values), axis=0)
-    if flat.any() if per == "channel" else flat.all():
-        first = recording.channels[int(flat.argmax())]
-        raise InvalidRecordingError(
-            f"Subject {recording.subject!r}: channel {first!r} is constant, so it has no z-score. "
-            "Check the sensor, drop the channel or the subject"
-            + (", or use `per='recording'`." if not flat.all() else ".")
-        )
 
 
 def _apply(

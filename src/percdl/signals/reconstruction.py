@@ -1,7 +1,6 @@
 """Reconstructions of recordings from events and atoms, their error, and matched onsets."""
 
 from collections.abc import Iterable
-from itertools import zip_longest
 
 import numpy as np
 import pandas as pd
@@ -37,20 +36,19 @@ def normalized_reconstruction_error(
 ) -> float:
     """Return ``sum |x - x_hat|^2 / sum |x|^2`` over all recordings (decision 12).
 
-    Missing samples are ignored. 0 is perfect; a reconstruction of zeros gives 1. Both arguments
-    may be generators, so that neither has to fit in memory. Cost O(S N P).
+    Missing samples are ignored. Both arguments may be generators, so that neither has to fit in
+    memory. Cost O(S N P).
 
     Parameters
     ----------
-    recordings : Cohort or list of Recording
-        The recordings x.
-    reconstructions : list of arrays (n_times, n_channels)
-        One x_hat for each of them, such as ``model.reconstruct(cohort)``.
+    recordings, reconstructions
+        The recordings x, and one array x_hat (n_times, n_channels) for each of them, such as
+        ``model.reconstruct(cohort)``.
 
     Returns
     -------
     float
-        The unexplained share of the energy.
+        The unexplained share of the energy: 0 is perfect, zeros give 1.
 
     Examples
     --------
@@ -59,12 +57,11 @@ def normalized_reconstruction_error(
     0.64
     """
     missed = energy = 0.0
-    for record, rebuilt in zip_longest(recordings, reconstructions):
-        shapes = [np.shape(x.values if isinstance(x, Recording) else x) for x in (record, rebuilt)]
-        if record is None or rebuilt is None or shapes[0] != shapes[1]:
+    for record, rebuilt in zip(recordings, reconstructions, strict=True):
+        if record.values.shape != np.shape(rebuilt):
             raise InvalidParameterError(
-                f"A recording has shape {shapes[0] or 'none'}, its reconstruction "
-                f"{shapes[1] or 'none'}. Pass one (n_times, n_channels) array for each recording."
+                f"A recording has shape {record.values.shape}, its reconstruction "
+                f"{np.shape(rebuilt)}. Pass one (n_times, n_channels) array for each recording."
             )
         missed += np.nansum((record.values - np.asarray(rebuilt)) ** 2)
         energy += np.nansum(np.square(record.values, dtype=float))

@@ -1,9 +1,10 @@
 """One subject's signal with its labels, and the recordings that plain arrays hold."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, SupportsFloat, final
+from typing import Any, SupportsFloat, TypeVar, final
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -14,7 +15,9 @@ from percdl.exceptions import InvalidParameterError, InvalidRecordingError
 Label = str | int | np.integer
 # Run-time type checkers do not see that ArrayLike covers tuples.
 Arrays = ArrayLike | Sequence[Any]
-_LAYOUTS = (
+# Run-time type checkers know typing.Self in decorated classes only.
+C = TypeVar("C", bound="Recordings")
+LAYOUTS = (
     "a list of (n_times, n_channels) arrays, a 3-D array (n_subjects, n_times, n_channels) "
     "or a 2-D array (n_subjects, n_times)"
 )
@@ -30,8 +33,9 @@ class Recording:
     Parameters
     ----------
     values : array of shape (n_times, n_channels) or (n_times,)
-        The samples, time first. NaN marks a missing sample; infinities are refused.
-        float32 and float64 are kept without a copy, other real types become floats.
+        The samples, time first; kept as a read-only view (n_times, n_channels). NaN marks a
+        missing sample; infinities are refused. float32 and float64 are not copied, other real
+        types become floats.
     sfreq : float, default=1.0
         Samples per second.
     channels : list of str, optional
@@ -45,15 +49,6 @@ class Recording:
     processing : list of str, optional
         Processing steps applied to the samples, in order. `Cohort.resample`, `Cohort.bandpass`
         and `Cohort.zscore` add theirs.
-
-    Attributes
-    ----------
-    values : ndarray of shape (n_times, n_channels)
-        A read-only view of the samples.
-    channels, units : tuple of str
-        One entry per channel.
-    processing : tuple of str
-        One entry per step, the first step first.
 
     Examples
     --------
@@ -82,15 +77,19 @@ class Recording:
     ) -> None:
         who = "A recording without subject" if subject is None else f"Subject {str(subject)!r}"
         array = _as_values(values, who)
+        n_channels = array.shape[1]
+        names = [f"ch{index}" for index in range(n_channels)] if channels is None else channels
+        is_one = units is None or isinstance(units, str)
+        scales: Any = [units or ""] * n_channels if is_one else units
         self.__setstate__(
             {
                 "values": array,
                 "sfreq": as_rate(sfreq, who),
-                "channels": _channel_names(channels, array.shape, who),
-                "units": _channel_units(units, array.shape[1], who),
+                "channels": _per_channel("channels", names, array.shape, who),
+                "units": _per_channel("units", scales, array.shape, who),
                 "subject": None if subject is None else as_label(subject, "subject", who),
                 "group": None if group is None else as_label(group, "group", who),
-                "processing": _as_texts(as_names(processing, "processing"), "processing", who),
+                "processing": _as_texts(processing, "processing", who),
             }
         )
 
@@ -129,22 +128,14 @@ class Recording:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Recording):
             return NotImplemented
-        return self._labels() == other._labels() and np.array_equal(
-            self.values, other.values, equal_nan=True
+        labels = [field.name for field in fields(self) if field.name != "values"]
+        return all(getattr(self, name) == getattr(other, name) for name in labels) and (
+            np.array_equal(self.values, other.values, equal_nan=True)
         )
-
-    def _labels(self) -> tuple[object, ...]:
-        return (
-            self.sfreq, self.channels, self.units, self.subject, self.group, self.processing
-        )  # fmt: skip
 
     def __repr__(self) -> str:
         parts = [] if self.subject is None else [f"subject={self.subject!r}"]
-        plural = "" if self.n_channels == 1 else "s"
-        parts.append(
-            f"{self.n_times} samples x {self.n_channels} channel{plural} "
-            f"({abbreviate(self.channels)})"
-        )
+        parts.append(f"{self.n_times} samples x {channels_in_words(self.channels)}")
         parts += [f"{self.sfreq:g} Hz", f"{self.duration:g} s"]
         if self.group is not None:
             parts.append(f"group={self.group!r}")
@@ -155,29 +146,48 @@ class Recording:
         return f"Recording({', '.join(parts)})"
 
 
+class Recordings(ABC):
+    """Recordings in order: the base of the classes that make up a `Cohort`."""
+
+    # The 3-D array (n_subjects, n_times, n_channels) that holds all values, if there is one.
+    stacked: np.ndarray | None = None
+
+    @abstractmethod
+    def __init__(self, recordings: Iterable[Recording]) -> None: ...
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[Recording]: ...
+
+    @classmethod
+    @abstractmethod
+    def from_arrays(cls: type[C], arrays: Arrays, **labels: Any) -> C:
+        """Build a cohort from arrays, time before channels."""
+
+    @cached_property
+    def subjects(self) -> tuple[str, ...]:
+        """Subject ids, in order."""
+        return tuple(str(recording.subject) for recording in self)
+
+
 def recordings_from_arrays(
-    arrays: Arrays,
-    *,
-    sfreq: Arrays = 1.0,
-    subjects: Iterable[Label] | None = None,
-    groups: Iterable[Label | None] | None = None,
-    channels: str | Iterable[str] | None = None,
-    units: str | Iterable[str] | None = None,
+    arrays: Arrays, sfreq: Any, subjects: Any, groups: Any, channels: Any, units: Any
 ) -> list[Recording]:
     """Return one `Recording` per subject; see `Cohort.from_arrays`."""
     signals = _one_per_subject(arrays)
-    n_subjects = len(signals)
-    labels = range(n_subjects) if subjects is None else _entries("subjects", subjects, n_subjects)
-    group_of = [None] * n_subjects if groups is None else _entries("groups", groups, n_subjects)
-    rates: list[Any] = (
-        [sfreq] * n_subjects if _is_single(sfreq) else _entries("sfreq", sfreq, n_subjects)
+    n = len(signals)
+    each = zip(
+        signals,
+        [sfreq] * n if _is_single(sfreq) else entries("sfreq", sfreq, n),
+        range(n) if subjects is None else entries("subjects", subjects, n),
+        [None] * n if groups is None else entries("groups", groups, n),
+        strict=True,
     )
     # The first subject would exhaust a generator of names.
-    names = channels if channels is None or isinstance(channels, str) else as_names(channels)
+    names = None if channels is None else as_names(channels)
     scales = units if units is None or isinstance(units, str) else as_names(units, "units")
     return [
         Recording(x, sfreq=rate, channels=names, units=scales, subject=subject, group=group)
-        for x, rate, subject, group in zip(signals, rates, labels, group_of, strict=True)
+        for x, rate, subject, group in each
     ]
 
 
@@ -190,6 +200,11 @@ def abbreviate(names: Iterable[object], shown: int = 4) -> str:
     names = [str(name) for name in names]
     rest = len(names) - shown
     return ", ".join(names[:shown]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def channels_in_words(channels: Sequence[str]) -> str:
+    """Return number and names of channels, e.g. ``2 channels (x, y)``."""
+    return f"{len(channels)} channel{'s'[: len(channels) != 1]} ({abbreviate(channels)})"
 
 
 def qualified_name(value: object) -> str:
@@ -226,11 +241,10 @@ def as_names(names: str | Iterable[Any], what: str = "channels") -> tuple[Any, .
 def as_rate(sfreq: SupportsFloat, who: str) -> float:
     """Return a sampling rate as a positive, finite float."""
     try:
-        is_one = np.ndim(sfreq) == 0 and not np.ma.is_masked(sfreq)  # pyright: ignore
-        rate = float(sfreq) if is_one else np.nan
-    except (TypeError, ValueError, OverflowError):  # not a number, or a huge integer
+        rate = float(sfreq)
+    except (TypeError, ValueError, OverflowError):
         rate = np.nan
-    if not (np.isfinite(rate) and rate > 0):
+    if not 0 < rate < np.inf:
         raise InvalidRecordingError(
             f"{who}: sfreq={sfreq!r} is not a sampling rate. "
             "Pass the number of samples per second, positive and finite."
@@ -238,23 +252,30 @@ def as_rate(sfreq: SupportsFloat, who: str) -> float:
     return rate
 
 
+def entries(name: str, values: Any, n_recordings: int) -> list[Any]:
+    """Return an argument that has one entry per recording as a list."""
+    found = [] if isinstance(values, str) else list(as_names(values, name))
+    if len(found) != n_recordings:
+        count = "is one string" if isinstance(values, str) else f"has {len(found)} entries"
+        raise InvalidParameterError(
+            f"{name} {count}, but there are {n_recordings} recording(s). Pass a list with one "
+            "entry per recording, in the same order."
+        )
+    return found
+
+
 def _one_per_subject(arrays: Arrays) -> list[Any]:
     """Split the input along its subject axis."""
-    if isinstance(arrays, list | tuple):
-        if arrays and all(map(_is_single, arrays)):
-            raise InvalidRecordingError(
-                f"Got a list of {len(arrays)} single values where {_LAYOUTS} is needed. "
-                "Reshape your data: pass [x] if x is one univariate recording."
-            )
+    if isinstance(arrays, list | tuple) and not (arrays and all(map(_is_single, arrays))):
         return list(arrays)
     # asanyarray keeps masked arrays; their mask means "missing".
     array = np.asanyarray(arrays)
-    if array.ndim == 1 and array.dtype == object and array.size:
-        return _one_per_subject(list(array))
+    if array.ndim == 1 and array.size and not _is_single(array[0]):  # recordings as objects
+        return list(array)
     if array.ndim not in (2, 3):
         raise InvalidRecordingError(
-            f"Got an array of {array.ndim} dimension(s) (shape {array.shape}) where {_LAYOUTS} "
-            "is needed. Reshape your data: pass x[None, :] if x is one univariate recording."
+            f"Got {array.ndim} dimension(s) (shape {array.shape}) where {LAYOUTS} is needed. "
+            "Reshape your data: pass [x] if x is one univariate recording."
         )
     if 0 in array.shape[1:]:
         # scikit-learn's estimator checks look for this wording.
@@ -265,37 +286,41 @@ def _one_per_subject(arrays: Arrays) -> list[Any]:
     return list(array)
 
 
-def _entries(name: str, values: Any, n_subjects: int) -> list[Any]:
-    """Return an argument that has one entry per subject as a list."""
-    if isinstance(values, str):
-        raise InvalidParameterError(
-            f"{name}={values!r} is one string, but {n_subjects} recording(s) need one entry each. "
-            f"Pass a list, e.g. {name}=[{values!r}, ...]."
-        )
-    entries = list(as_names(values, name))
-    if len(entries) != n_subjects:
-        raise InvalidParameterError(
-            f"{name} has {len(entries)} entries, but there are {n_subjects} recording(s). "
-            "Pass one entry per recording, in the same order."
-        )
-    return entries
-
-
 def _is_single(value: object) -> bool:
     """Whether a value is a scalar or text."""
-    try:
-        return np.ndim(value) == 0  # pyright: ignore[reportArgumentType]
-    except ValueError:  # rows of unequal lengths
-        return False
+    return np.isscalar(value) or getattr(value, "ndim", None) == 0
 
 
 def _as_values(values: Arrays, who: str) -> Float[np.ndarray, "n_times n_channels"]:
-    array = _as_float(values, who)
+    """Return samples as floats (n_times, n_channels)."""
+    try:
+        array = np.asarray(values)
+    except ValueError as error:  # rows of unequal lengths
+        raise InvalidRecordingError(
+            f"{who}: values is not an array: {error} Pass n_times rows of n_channels numbers each."
+        ) from error
+    if array.dtype.kind not in "biuf":
+        # scikit-learn's estimator checks look for the first words.
+        advice = (
+            "Complex data not supported: pass real and imaginary parts as two channels."
+            if array.dtype.kind == "c"
+            else "Convert with `.astype(float)` and mark missing samples with NaN."
+        )
+        raise InvalidRecordingError(
+            f"{who}: values has dtype {array.dtype}, but real numbers are needed. {advice}"
+        )
+    single = array.dtype.kind == "f" and array.dtype.itemsize <= 4
+    array = array.astype(np.float32 if single else np.float64, copy=False)
     if isinstance(values, np.ma.MaskedArray):
         array = np.where(np.ma.getmaskarray(values), np.nan, array)
     if array.ndim == 1:
         array = array[:, np.newaxis]
-    _check_shape(array.shape, who)
+    if array.ndim != 2 or 0 in array.shape:
+        raise InvalidRecordingError(
+            f"{who}: values has {array.ndim} dimension(s) (shape {array.shape}). One recording is "
+            "(n_times, n_channels) or (n_times,), with at least one sample and one channel. For "
+            "several subjects use Cohort.from_arrays."
+        )
     infinite = np.isinf(array)
     if infinite.any():
         sample, channel = np.argwhere(infinite)[0]
@@ -306,83 +331,28 @@ def _as_values(values: Arrays, who: str) -> Float[np.ndarray, "n_times n_channel
     return array
 
 
-def _as_float(values: Arrays, who: str) -> np.ndarray:
-    try:
-        array = np.asarray(values)
-    except ValueError as error:  # rows of unequal lengths
-        raise InvalidRecordingError(
-            f"{who}: values is not an array: {error} Pass n_times rows of n_channels numbers each."
-        ) from error
-    if array.dtype.kind == "c":
-        raise InvalidRecordingError(
-            f"{who}: values is complex ({array.dtype}). Complex data not supported: "
-            "pass real and imaginary parts as two channels."
-        )
-    if array.dtype.kind not in "biuf":
-        raise InvalidRecordingError(
-            f"{who}: values has dtype {array.dtype}, but real numbers are needed. "
-            "Convert with `.astype(float)` and mark missing samples with NaN."
-        )
-    single = array.dtype.kind == "f" and array.dtype.itemsize <= 4
-    with np.errstate(over="ignore"):  # an extended float may overflow; it is then refused
-        return array.astype(np.float32 if single else np.float64, copy=False)
-
-
-def _check_shape(shape: tuple[int, ...], who: str) -> None:
-    if len(shape) != 2:
-        raise InvalidRecordingError(
-            f"{who}: values has {len(shape)} dimension(s) (shape {shape}), but one subject is "
-            "(n_times, n_channels) or (n_times,). For several subjects use Cohort.from_arrays."
-        )
-    if 0 in shape:
-        missing = "samples" if shape[0] == 0 else "channels"
-        raise InvalidRecordingError(
-            f"{who}: values has no {missing} (shape {shape}, read as n_times x n_channels). "
-            "At least one sample and one channel are needed; leave that subject out."
-        )
-
-
-def _channel_names(
-    channels: str | Iterable[str] | None, shape: tuple[int, ...], who: str
+def _per_channel(
+    what: str, values: str | Iterable[str], shape: tuple[int, ...], who: str
 ) -> tuple[str, ...]:
-    """Return one distinct name per column of an array of this shape."""
-    n_times, n_channels = shape
-    if channels is None:
-        return tuple(f"ch{index}" for index in range(n_channels))
-    names = as_names(channels)
-    if len(names) != n_channels:
-        advice = "Pass values.T." if len(names) == n_times else "Give one name per column."
+    """Return one text per channel of an array of this shape."""
+    texts = _as_texts(values, what, who)
+    if len(texts) != shape[1]:
+        advice = "Pass values.T." if len(texts) == shape[0] else "Give one per channel."
         raise InvalidRecordingError(
-            f"{who}: channels={list(names)} names {len(names)} channel(s), but values has "
-            f"{n_channels} column(s) (shape {shape}, read as n_times x n_channels). {advice}"
+            f"{who}: {what}={list(texts)} has {len(texts)} entries, but values has {shape[1]} "
+            f"channel(s) (shape {shape}, read as n_times x n_channels). {advice}"
         )
-    if len(set(_as_texts(names, "channels", who))) != len(names):
+    if what == "channels" and len(set(texts)) != len(texts):
         raise InvalidRecordingError(
-            f"{who}: channels={list(names)} repeats a name. Give each channel its own name."
+            f"{who}: channels={list(texts)} repeats a name. Give each channel its own name."
         )
-    return tuple(str(name) for name in names)
+    return texts
 
 
-def _channel_units(
-    units: str | Iterable[str] | None, n_channels: int, who: str
-) -> tuple[str, ...]:
-    """Return one unit per channel; a string is the unit of every channel."""
-    if units is None or isinstance(units, str):
-        return (str(units or ""),) * n_channels
-    named = as_names(units, "units")
-    if len(named) != n_channels:
+def _as_texts(names: str | Iterable[Any], what: str, who: str) -> tuple[str, ...]:
+    found = as_names(names, what)
+    if not all(isinstance(name, str) for name in found):
         raise InvalidRecordingError(
-            f"{who}: units={list(named)} gives {len(named)} unit(s) for {n_channels} channel(s). "
-            "Give one per channel, or one string for all."
+            f"{who}: {what}={list(found)} must be a list of strings. Convert the entries to text."
         )
-    return _as_texts(named, "units", who)
-
-
-def _as_texts(names: tuple[Any, ...], what: str, who: str) -> tuple[str, ...]:
-    for name in names:
-        if not isinstance(name, str):
-            raise InvalidRecordingError(
-                f"{who}: {what}={list(names)} contains {name!r}, which is not text. "
-                "Pass a list of strings."
-            )
-    return tuple(str(name) for name in names)
+    return tuple(str(name) for name in found)

@@ -10,6 +10,7 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final, overload
@@ -19,11 +20,11 @@ from jaxtyping import Float, Int
 from numpy.lib import format as npy
 
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError, UnreadableFileError
-from percdl.signals.cohort import Cohort, positions, repeated_subjects, unknown_subject
+from percdl.signals.cohort import Cohort, find_subject, repeated_subjects
 from percdl.signals.files import replace_file, replacing, sweep_parts
 from percdl.signals.measured import measure
 from percdl.signals.npz import load_arrays
-from percdl.signals.recording import Recording, abbreviate
+from percdl.signals.recording import Recording, channels_in_words
 
 if TYPE_CHECKING:
     from percdl.signals.headers import ShardIndex
@@ -48,27 +49,18 @@ class Shard:
     checksums: tuple[int, ...] | None  # of each recording; None in folders of PerCDL 0.1
     shared: dict[str, Any]  # channels, units, sfreq and processing of the cohort
 
-    @property
-    def count(self) -> int:
-        """Number of recordings."""
-        return len(self.subjects)
-
     def check(self) -> None:
         """Raise where the file is missing, cut short or has another shape."""
-        if not self.path.is_file():
-            raise self._error("is missing")
-        size = self.path.stat().st_size
+        size = self.path.stat().st_size if self.path.is_file() else None
         if size != self.n_bytes:
-            raise self._error(
-                f"has {size} bytes, not {self.n_bytes}: it was cut short or replaced"
-            )
+            found = "is missing" if size is None else f"has {size} bytes, not {self.n_bytes}"
+            raise self._error(found)
         if self.path.suffix == ".npy":
             self._open()
 
     def read(self) -> list[Recording]:
         """Return all recordings; raise where a checksum does not match."""
-        values = np.array(self._open())
-        parts = np.split(values, np.cumsum(self.lengths)[:-1])
+        parts = np.split(np.array(self._open()), np.cumsum(self.lengths)[:-1])
         return [self._recording(i, part) for i, part in enumerate(parts)]
 
     def read_one(self, position: int) -> Recording:
@@ -80,8 +72,6 @@ class Shard:
     def _open(self) -> np.ndarray:
         """Return all samples, memory-mapped."""
         try:
-            if not self.path.is_file():  # opening a pipe would wait forever
-                raise FileNotFoundError("there is no such file")
             if self.path.suffix == ".npz":
                 values = load_arrays(self.path)["values"]
             else:
@@ -89,23 +79,17 @@ class Shard:
         except Exception as error:  # NumPy raises many types for damaged headers
             raise self._error(f"is damaged ({error})") from error
         needed = (sum(self.lengths), len(self.shared["channels"]))
-        if values.dtype.name not in ("float32", "float64") or values.shape != needed:
+        if values.dtype.kind != "f" or values.shape != needed:
             raise self._error(
                 f"holds {values.dtype.name} of shape {values.shape}, not floats of shape {needed}"
             )
         return values
 
     def _recording(self, position: int, values: np.ndarray) -> Recording:
-        known = None if self.checksums is None else self.checksums[position]
-        if known is not None and known != _checksum(values):
-            raise self._error(
-                f"is damaged: the checksum of subject {self.subjects[position]!r} differs"
-            )
-        try:
-            subject, group = self.subjects[position], self.groups[position]
-            return Recording(values, subject=subject, group=group, **self.shared)
-        except InvalidRecordingError as error:
-            raise self._error(f"is damaged ({error})") from error
+        subject, group = self.subjects[position], self.groups[position]
+        if self.checksums is not None and self.checksums[position] != _checksum(values):
+            raise self._error(f"is damaged: the checksum of subject {subject!r} differs")
+        return Recording(values, subject=subject, group=group, **self.shared)
 
     def _error(self, problem: str) -> UnreadableFileError:
         return UnreadableFileError(
@@ -125,22 +109,12 @@ class ShardedCohort(Sequence):
     Parameters
     ----------
     folder : path
-        The folder.
-    index : ShardIndex
-        Its index; use `ShardedCohort.open`.
-    fingerprint : str
-        SHA-256 of the index.
+        Folders of PerCDL 0.1 are read too, more slowly for single recordings.
 
     Attributes
     ----------
-    folder : Path
-    shards : tuple of Shard
-    subjects, groups, channels, units, processing : tuple of str
-    sfreq : float
-    lengths, power : arrays (S,)
-        Number of samples of each recording, and their mean square.
-    n_masks : int
-        See `Measured`, also for ``empty`` and ``flat``.
+    subjects, groups, channels, units, processing, sfreq, lengths, power, n_masks, empty, flat
+        As in `Cohort`.
     fingerprint : str
         SHA-256 of the index, which holds the checksums of all samples.
 
@@ -149,8 +123,7 @@ class ShardedCohort(Sequence):
     >>> import tempfile
     >>> from percdl import write_shards
     >>> folder = tempfile.mkdtemp()
-    >>> walks = Cohort.from_arrays(np.random.default_rng(0).normal(size=(5, 40)), sfreq=100)
-    >>> _ = write_shards(walks, folder, recordings_per_shard=2)
+    >>> _ = write_shards(Cohort.from_arrays(np.ones((5, 40))), folder, recordings_per_shard=2)
     >>> ShardedCohort.open(folder)["3"].n_times
     40
     """
@@ -158,9 +131,25 @@ class ShardedCohort(Sequence):
     # Recordings on disk are never one array, see `Cohort.stacked`.
     stacked = None
 
-    def __init__(self, folder: Path, index: "ShardIndex", fingerprint: str) -> None:
+    def __init__(self, folder: str | PathLike[str]) -> None:
+        from percdl.signals.headers import ShardIndex, read_header
+
+        self.folder = Path(folder).expanduser().resolve()
+        path = self.folder / INDEX
+        if not path.is_file():
+            raise UnreadableFileError(
+                f"{self.folder} has no {INDEX}: it is not a cohort on disk, or writing was not "
+                "finished. Write it with `percdl.write_shards`."
+            )
+        text = path.read_text(encoding="utf-8", errors="replace")
+        index = read_header(ShardIndex, text, path)
+        self.fingerprint = digest_of(json.loads(text))
+        if index.checksum not in (None, self.fingerprint):
+            raise UnreadableFileError(
+                f"{path} is damaged: its checksum does not match its content. Write the cohort "
+                "again."
+            )
         table = index.recordings
-        self.folder, self.fingerprint = folder, fingerprint
         self.channels, self.units = tuple(index.channels), tuple(index.units)
         self.processing, self.sfreq = tuple(index.processing), index.sfreq
         self.subjects: tuple[str, ...] = tuple(table.subject)
@@ -168,63 +157,29 @@ class ShardedCohort(Sequence):
         self.lengths: Int[np.ndarray, " S"] = np.array(table.length, int)
         self.power: Float[np.ndarray, " S"] = np.array(table.power, float)
         self.n_masks = max(table.masks)
-        self.empty = tuple(s for s, yes in zip(self.subjects, table.empty, strict=True) if yes)
-        self.flat = tuple(s for s, yes in zip(self.subjects, table.flat, strict=True) if yes)
-        self.shards = tuple(self._list_shards(index))
+        self.empty = tuple(compress(self.subjects, table.empty))
+        self.flat = tuple(compress(self.subjects, table.flat))
         self._position_of = {subject: i for i, subject in enumerate(self.subjects)}
-
-    def _list_shards(self, index: "ShardIndex") -> Iterator[Shard]:
-        first, checksums = 0, index.recordings.checksum
-        shared = {name: getattr(self, name) for name in SHARED}
-        for entry in index.shards:
-            own = slice(first, first + entry.count)
-            yield Shard(
-                self.folder / entry.file,
-                entry.bytes,
-                first,
-                self.subjects[own],
-                self.groups[own],
-                tuple(index.recordings.length[own]),
-                None if checksums is None else tuple(checksums[own]),
-                shared,
-            )
-            first += entry.count
+        self.shards = tuple(self._list_shards(index))
+        self.check()
 
     @classmethod
     def open(cls, folder: str | PathLike[str]) -> "ShardedCohort":
-        """Open a folder written by `write_shards` and check that all shards exist.
+        """Open a folder written by `write_shards` and check that all shards exist."""
+        return cls(folder)
 
-        Folders of PerCDL 0.1 are read too, more slowly for single recordings.
-        """
-        from percdl.signals.headers import ShardIndex, parse_json, validate
-
-        folder = Path(folder).expanduser().resolve()
-        path = folder / INDEX
-        if not path.is_file():
-            raise UnreadableFileError(
-                f"{folder} has no {INDEX}: it is not a cohort on disk, or writing was not "
-                "finished. Write it with `percdl.write_shards`."
-            )
-        try:
-            content = parse_json(path.read_text(encoding="utf-8"))
-            index = validate(ShardIndex, content, LAYOUT, path)
-            if index.checksum not in (None, fingerprint := digest_of(content)):
-                raise ValueError("its checksum does not match its content")
-        except UnreadableFileError:
-            raise
-        except ValueError as error:
-            raise UnreadableFileError(
-                f"{path} is damaged ({error}). Write the cohort again."
-            ) from error
-        cohort = cls(folder, index, fingerprint)
-        cohort.check()
-        return cohort
+    def _list_shards(self, index: "ShardIndex") -> Iterator[Shard]:
+        first, table = 0, index.recordings
+        shared = {name: getattr(self, name) for name in SHARED}
+        for entry in index.shards:
+            own = slice(first, first + entry.count)
+            columns = (table.subject, table.group, table.length, table.checksum)
+            parts: Any = (None if column is None else tuple(column[own]) for column in columns)
+            yield Shard(self.folder / entry.file, entry.bytes, first, *parts, shared=shared)
+            first += entry.count
 
     def check(self) -> None:
-        """Raise where a shard is missing, cut short or has another shape.
-
-        Checksums are compared when samples are read.
-        """
+        """Raise where a shard is missing or damaged; checksums are compared on reading."""
         for shard in self.shards:
             shard.check()
 
@@ -247,14 +202,9 @@ class ShardedCohort(Sequence):
     def __getitem__(self, index: Any) -> Any:
         """Return one recording (position or subject id) or a cohort (slice, positions, mask)."""
         if isinstance(index, str):
-            if index not in self._position_of:
-                raise KeyError(unknown_subject(index, self.subjects))
-            return self._read(self._position_of[index])
-        if isinstance(index, int | np.integer):
-            return self._read(int(positions([index], len(self))[0]))
-        if isinstance(index, slice):
-            index = list(range(len(self))[index])
-        return Cohort(self._read(int(i)) for i in positions(index, len(self)))
+            index = find_subject(index, self._position_of)
+        found = np.arange(len(self))[index].tolist()
+        return self._read(found) if isinstance(found, int) else Cohort(map(self._read, found))
 
     def _read(self, position: int) -> Recording:
         firsts = [shard.first for shard in self.shards]
@@ -262,12 +212,11 @@ class ShardedCohort(Sequence):
         return shard.read_one(position - shard.first)
 
     def __repr__(self) -> str:
-        sizes = np.unique(self.lengths)
-        n_shards, plural = len(self.shards), "" if self.n_channels == 1 else "s"
+        sizes, n_shards = np.unique(self.lengths), len(self.shards)
         parts = [
             f"{len(self)} recording{'' if len(self) == 1 else 's'} in {n_shards} "
             f"shard{'' if n_shards == 1 else 's'}",
-            f"{self.n_channels} channel{plural} ({abbreviate(self.channels)})",
+            channels_in_words(self.channels),
             f"{self.sfreq:g} Hz",
             f"{sizes[0]} samples" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} samples",
         ]
@@ -299,10 +248,8 @@ def write_shards(
         They share channels, units, sampling rate and processing.
     folder : path
         Created if needed; must not hold a cohort.
-    recordings_per_shard : int, default=1024
-        Maximum number of recordings in a shard.
-    megabytes_per_shard : float, default=64
-        Maximum size of a shard, unless it holds a single recording.
+    recordings_per_shard, megabytes_per_shard : int, float
+        Largest number of recordings in a shard, and its largest size, unless it holds one.
 
     Returns
     -------
@@ -311,15 +258,10 @@ def write_shards(
     Examples
     --------
     >>> import tempfile
-    >>> walks = Cohort.from_arrays(np.random.default_rng(0).normal(size=(5, 40)), sfreq=100)
+    >>> walks = Cohort.from_arrays(np.ones((5, 40)), sfreq=100)
     >>> write_shards(walks, tempfile.mkdtemp(), recordings_per_shard=2)
     ShardedCohort(5 recordings in 3 shards, 1 channel (ch0), 100 Hz, 40 samples)
     """
-    if recordings_per_shard < 1 or not megabytes_per_shard > 0:
-        raise InvalidParameterError(
-            f"`recordings_per_shard={recordings_per_shard}` must be at least 1, and "
-            f"`megabytes_per_shard={megabytes_per_shard}` above 0."
-        )
     folder = Path(folder).expanduser()
     folder.mkdir(parents=True, exist_ok=True)
     if (folder / INDEX).exists():
@@ -333,7 +275,9 @@ def write_shards(
     batches = _batches(recordings, recordings_per_shard, megabytes_per_shard * 2**20)
     for index, batch in enumerate(batches):
         shared = _agree(shared, batch)
-        _refuse_repeated(seen, batch)
+        if repeated := sorted({str(recording.subject) for recording in batch} & seen):
+            raise repeated_subjects(repeated)
+        seen |= {str(recording.subject) for recording in batch}
         path = folder / f"shard-{index:06d}.npy"
         for name, column in _write_shard(path, batch).items():
             table.setdefault(name, []).extend(column)
@@ -356,7 +300,7 @@ def _batches(
     """Yield the recordings of each shard."""
     batch, size = [], 0
     for recording in recordings:
-        if batch and (len(batch) == most or size + recording.values.nbytes > most_bytes):
+        if batch and (len(batch) >= most or size + recording.values.nbytes > most_bytes):
             yield batch
             batch, size = [], 0
         batch.append(recording)
@@ -369,21 +313,13 @@ def _agree(shared: dict[str, Any] | None, batch: list[Recording]) -> dict[str, A
     """Return the attributes that all recordings share; raise where those of a batch differ."""
     cohort = Cohort(batch)
     own = {name: getattr(cohort, name) for name in SHARED}
-    for name, before in (shared or {}).items():
-        if own[name] != before:
-            raise InvalidRecordingError(
-                f"Recordings from subject {batch[0].subject!r} on have {name} {own[name]!r}, "
-                f"earlier ones {before!r}. All recordings of a cohort share them."
-            )
+    if shared not in (None, own):
+        name = next(name for name in SHARED if own[name] != (shared or {})[name])
+        raise InvalidRecordingError(
+            f"Recordings from subject {batch[0].subject!r} on have {name} {own[name]!r}, unlike "
+            "earlier ones. All recordings of a cohort share them."
+        )
     return own
-
-
-def _refuse_repeated(seen: set[str | None], batch: list[Recording]) -> None:
-    """Raise where a subject was written before; add these subjects to ``seen``."""
-    own = {recording.subject for recording in batch}
-    if repeated := sorted(str(subject) for subject in seen & own):
-        raise repeated_subjects(repeated)
-    seen |= own
 
 
 def _write_shard(path: Path, batch: list[Recording]) -> dict[str, list[Any]]:

@@ -2,13 +2,11 @@
 
 import csv
 import io
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
-from jaxtyping import Int
 
 from percdl.exceptions import InvalidParameterError, UnreadableFileError
 from percdl.signals.extras import require
@@ -17,11 +15,9 @@ from percdl.signals.recording import abbreviate
 
 TEXT_SUFFIXES = (".csv", ".tsv", ".tab", ".txt")
 PARQUET_SUFFIXES = (".parquet", ".pq")
-_DELIMITERS = (",", ";", "\t", "|", " ")
+_DELIMITERS = (",", ";", "\t", "|")
 # Number of lines in which a header is searched for the advice in an error.
 _PREAMBLE = 50
-# First bytes of zip archives (including .xlsx) and of old .xls files.
-_SPREADSHEETS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
 
 
 @dataclass(frozen=True)
@@ -35,19 +31,15 @@ class TextFormat:
     header: bool = True  # without a header, columns are "0", "1", ...
 
     def __post_init__(self) -> None:
-        sign = self.delimiter
-        if len(sign) != 1 or not sign.isascii() or sign in '\r\n"':
+        for name, sign in (("delimiter", self.delimiter), ("decimal", self.decimal)):
+            if len(sign) != 1 or not sign.isascii() or sign in '\r\n"':
+                raise InvalidParameterError(
+                    f"{name}={sign!r} must be one ASCII character, e.g. ';'."
+                )
+        if self.delimiter == self.decimal:
             raise InvalidParameterError(
-                f"delimiter={sign!r} must be one ASCII character, e.g. ';'."
+                f"delimiter and decimal are both {self.decimal!r}. Pass another delimiter."
             )
-        if len(self.decimal) != 1 or not self.decimal.isprintable():
-            raise InvalidParameterError(f"decimal={self.decimal!r} must be one character, as ','.")
-        if sign == self.decimal:
-            raise InvalidParameterError(
-                f"delimiter and decimal are both {sign!r}. Pass another delimiter."
-            )
-        if self.skip_lines < 0:
-            raise InvalidParameterError(f"skip_lines={self.skip_lines} must be 0 or more.")
 
 
 def usual_delimiter(path: Path) -> str:
@@ -66,16 +58,26 @@ def read_text_table(
     Columns not in ``texts`` are read as numbers; all columns are text if ``texts`` is None. If a
     column of numbers holds text, all are read as text, and `Table.numbers` names the cell.
     """
-    lines = _read_lines(path, text_format)
-    names, first = _read_header(path, lines, text_format)
-    missing = [name for name in needed if name not in names]
-    if missing:
-        raise UnreadableFileError(_header_advice(path, lines, names, text_format, needed))
+    lines, skipped = _read_lines(path, text_format), text_format.skip_lines
+    names = _cells(path, lines, skipped, text_format.delimiter)
+    if not text_format.header:
+        names = [str(index) for index in range(len(names))]
+    elif twice := sorted({name for name in names if name and names.count(name) > 1}):
+        raise UnreadableFileError(
+            f"{path}, line {skipped + 1}: several columns are named "
+            f"{abbreviate(map(repr, twice))}. Give them different names."
+        )
+    if missing := [name for name in needed if name not in names]:
+        place, split = f"{path}, line {skipped + 1}", text_format.delimiter
+        raise UnreadableFileError(
+            missing_column(place, missing[0], names) + _header_advice(lines, split, needed)
+        )
+    first = skipped + text_format.header
     if len(lines) <= first:
         raise UnreadableFileError(
             f"{path} has a header but no row. One line per sample is needed."
         )
-    places = _check_rows(path, lines, first, len(names), text_format)
+    _check_rows(path, lines, first, len(names), text_format.delimiter)
     kept = [index for index, name in enumerate(names) if not needed or name in needed]
     numbers = [i for i in kept if texts is not None and names[i] not in texts]
     text = "\n".join(lines[first:])
@@ -84,6 +86,7 @@ def read_text_table(
     except ValueError:
         frame = _parse(text, text_format, len(names), kept, [])
     frame.columns = pd.Index([names[index] for index in kept])
+    places = range(first + 1, len(lines) + 1)
     return Table(str(path), frame, "line", places, text_format.decimal)
 
 
@@ -92,7 +95,7 @@ def find_delimiter(path: Path, names: Collection[str]) -> str:
     usual = usual_delimiter(path)
     with path.open(encoding="utf-8-sig", errors="replace") as file:
         header = file.readline()
-    found = (mark for mark in (usual, *_DELIMITERS) if set(names) & set(_split(header, mark)))
+    found = (mark for mark in (usual, *_DELIMITERS) if set(names) & _names_in(header, mark))
     return next(found, usual)
 
 
@@ -100,13 +103,9 @@ def read_parquet_table(path: Path, needed: Collection[str] = ()) -> Table:
     """Read columns of a Parquet file; all columns if none is named."""
     parquet = require("pyarrow.parquet", "Reading Parquet files")
     try:
-        known = parquet.read_schema(path).names
-        for name in needed:
-            if name not in known:
-                raise UnreadableFileError(missing_column(str(path), name, known))
-        frame = pd.read_parquet(path, engine="pyarrow", columns=list(needed) or None)
-    except UnreadableFileError:
-        raise
+        known = set(needed) <= set(parquet.read_schema(path).names)
+        columns = list(needed) if needed and known else None
+        frame = pd.read_parquet(path, engine="pyarrow", columns=columns)
     except Exception as error:  # damaged metadata of pandas can raise any error
         raise UnreadableFileError(
             f"{path} is not a whole Parquet file: {error}. Write it again."
@@ -120,128 +119,78 @@ def read_parquet_table(path: Path, needed: Collection[str] = ()) -> Table:
 
 def _read_lines(path: Path, text_format: TextFormat) -> list[str]:
     """Return the lines of a file without blank lines at the end."""
-    lines = _decode(path, text_format.encoding).split("\n")
+    try:
+        text = path.read_text(encoding=text_format.encoding)
+        before = text.partition("\0")[0] if "\0" in text else None
+    except UnicodeDecodeError as error:
+        text, before = "", error.object[: error.start].decode("latin-1")
+    except LookupError as error:
+        raise InvalidParameterError(
+            f"encoding={text_format.encoding!r} is unknown. Try 'utf-8'."
+        ) from error
+    if before is not None:
+        line = before.count("\n") + 1
+        raise UnreadableFileError(
+            f"{path}, line {line} is not {text_format.encoding} text. Pass the encoding of the "
+            "file, e.g. encoding='latin-1' or 'utf-16'; save spreadsheets as CSV."
+        )
+    lines = text.split("\n")
     while lines and not lines[-1].strip():
         lines.pop()
     skipped = text_format.skip_lines
     if len(lines) <= skipped:
-        after = f" after the first {skipped} lines" if lines else ""
+        after = f" after the first {skipped} lines" if skipped else ""
         raise UnreadableFileError(
             f"{path} is empty{after}. A header line and one line per sample are needed."
         )
     return lines
 
 
-def _decode(path: Path, encoding: str) -> str:
-    raw = path.read_bytes()
-    if raw.startswith(_SPREADSHEETS):
-        raise UnreadableFileError(
-            f"{path} is an Excel or zip file. Save it as CSV from the spreadsheet program, or "
-            "unpack it."
-        )
+def _cells(path: Path, lines: list[str], at: int, delimiter: str) -> list[str]:
+    """Return the cells of a line."""
+    reader = csv.reader([lines[at]], delimiter=delimiter, skipinitialspace=True, strict=True)
     try:
-        text = raw.decode(encoding)
-    except UnicodeDecodeError as error:
-        line = raw[: error.start].count(b"\n") + 1
-        utf_16 = raw.startswith((b"\xff\xfe", b"\xfe\xff"))
+        return [cell.strip() for cell in next(reader, [])]
+    except csv.Error as error:
         raise UnreadableFileError(
-            f"{path}, line {line}: byte {raw[error.start]:#04x} is not {encoding} text. Pass the "
-            f"encoding of the file, e.g. encoding={'utf-16' if utf_16 else 'latin-1'!r}."
+            f"{path}, line {at + 1}: {error}. Close every quotation mark in its line, right "
+            "before the next delimiter."
         ) from error
-    except (LookupError, ValueError) as error:
-        raise InvalidParameterError(f"encoding={encoding!r} is unknown. Try 'utf-8'.") from error
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    if "\x00" in text:
-        line = text[: text.index("\x00")].count("\n") + 1
-        raise UnreadableFileError(
-            f"{path}, line {line} holds a NUL character: the file is not text, or has another "
-            "encoding, e.g. encoding='utf-16'."
-        )
-    return text
 
 
-def _read_header(path: Path, lines: list[str], text_format: TextFormat) -> tuple[list[str], int]:
-    """Return the names of the columns, and the number of lines before the first row."""
-    skipped = text_format.skip_lines
-    records = _records(path, lines, skipped, text_format.delimiter)
-    _, cells = next(records)
-    if not text_format.header:
-        return [str(index) for index in range(len(cells))], skipped
-    names = [cell.strip() for cell in cells]
-    twice = sorted({name for name in names if name and names.count(name) > 1})
-    if twice:
-        raise UnreadableFileError(
-            f"{path}, line {skipped + 1}: several columns are named "
-            f"{abbreviate(map(repr, twice))}. Give them different names."
-        )
-    return names, next(records, (len(lines) + 1, []))[0] - 1
+def _header_advice(lines: list[str], delimiter: str, needed: Collection[str]) -> str:
+    """Return options that would find the columns, if there are some."""
+    for mark in (delimiter, *_DELIMITERS):
+        for before, line in enumerate(lines[:_PREAMBLE]):
+            if set(needed) <= _names_in(line, mark):
+                return (
+                    f" Line {before + 1} has the columns wanted: pass skip_lines={before} and "
+                    f"delimiter={mark!r}."
+                )
+    return ""
 
 
-def _header_advice(
-    path: Path,
-    lines: list[str],
-    names: list[str],
-    text_format: TextFormat,
-    needed: Collection[str],
-) -> str:
-    """Return the message for missing columns, with options that would find them."""
-    skipped, own = text_format.skip_lines, text_format.delimiter
-    place = f"{path}, line {skipped + 1}"
-    missing = next(name for name in needed if name not in names)
-    candidates = lines[:_PREAMBLE] if text_format.header else []
-    order = [own, *(mark for mark in _DELIMITERS if mark != own)]
-    for mark in order:
-        for before, line in enumerate(candidates):
-            # Any sentence, split at blanks, may hold a column name.
-            if (mark == " " and before != skipped) or not set(needed) <= set(_split(line, mark)):
-                continue
-            options = [] if before == skipped else [f"skip_lines={before}"]
-            options += [] if mark == own else [f"delimiter={mark!r}"]
-            return (
-                f"{place}: no column {missing!r} when cells are split at {own!r}, but line "
-                f"{before + 1} has the columns wanted. Pass {' and '.join(options)}."
-            )
-    return missing_column(place, missing, names)
+def _names_in(line: str, delimiter: str) -> set[str]:
+    return {cell.strip(' "\n') for cell in line.split(delimiter)}
 
 
-def _check_rows(
-    path: Path, lines: list[str], first: int, expected: int, text_format: TextFormat
-) -> Int[np.ndarray, " n_rows"]:
-    """Return the line of each row; raise where a row has too many or too few cells.
+def _check_rows(path: Path, lines: list[str], first: int, expected: int, delimiter: str) -> None:
+    """Raise where a row has too many or too few cells.
 
     pandas fills short rows silently and cannot tell lost cells from empty ones.
     """
-    delimiter = text_format.delimiter
-    if any('"' in line for line in lines[first:]):
-        counts = [(n, len(cells)) for n, cells in _records(path, lines, first, delimiter)]
-    else:
-        counts = [
-            (n, line.count(delimiter) + 1 if line.strip(" ") else 0)
-            for n, line in enumerate(lines[first:], first + 1)
-        ]
-    places, n_cells = np.array(counts).T
-    wrong = np.flatnonzero(n_cells != expected)
-    if wrong.size:
-        line, found = int(places[wrong[0]]), int(n_cells[wrong[0]])
-        raise UnreadableFileError(_row_advice(path, line, found, expected, text_format))
-    return places
-
-
-def _row_advice(
-    path: Path, line: int, n_cells: int, expected: int, text_format: TextFormat
-) -> str:
-    if n_cells == 0:
-        return (
-            f"{path}, line {line} is blank. Delete the line if there was no sample, or write NaN "
-            "if it is missing."
-        )
-    named = "the header names" if text_format.header else "the first line has"
-    hint = "Complete or shorten the row."
-    if text_format.delimiter == "," and n_cells > expected:
-        hint += " If commas are decimal signs, pass decimal=',' and the delimiter."
-    if text_format.header and n_cells > expected:
-        hint += " If lines come before the header, pass skip_lines=."
-    return f"{path}, line {line} has {n_cells} cell(s), but {named} {expected} column(s). {hint}"
+    for at in range(first, len(lines)):
+        line = lines[at]
+        found = line.count(delimiter) + 1 if line.strip(" ") else 0
+        if '"' in line:
+            found = len(_cells(path, lines, at, delimiter))
+        if found != expected:
+            what = f"has {found} cell(s), but the first has {expected}" if found else "is blank"
+            raise UnreadableFileError(
+                f"{path}, line {at + 1} {what}. Complete, shorten or delete the row; write NaN "
+                "for a missing sample. If commas are decimal signs, pass decimal=',' and the "
+                "delimiter; if lines come before the header, pass skip_lines=."
+            )
 
 
 def _parse(
@@ -262,27 +211,3 @@ def _parse(
         skipinitialspace=True,
         skip_blank_lines=False,
     )
-
-
-def _records(
-    path: Path, lines: list[str], start: int, delimiter: str
-) -> Iterator[tuple[int, list[str]]]:
-    """Yield the first line and the cells of each record; quoted cells may span several lines."""
-    source = (f"{line}\n" for line in lines[start:])
-    reader = csv.reader(source, delimiter=delimiter, skipinitialspace=True, strict=True)
-    line = start + 1
-    try:
-        for cells in reader:
-            yield line, cells
-            line = start + reader.line_num + 1
-    except csv.Error as error:
-        raise UnreadableFileError(
-            f"{path}, line {line}: {error}. Close every quotation mark, right before the next "
-            "delimiter."
-        ) from error
-
-
-def _split(line: str, delimiter: str) -> list[str]:
-    """Return the cells of a line, stripped."""
-    cells = next(csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])
-    return [cell.strip() for cell in cells]
