@@ -60,9 +60,9 @@ def test_nothing_found_is_zero():
 
 
 def test_frames_are_checked():
-    with pytest.raises(InvalidParameterError, match="`events` has no column onset_sample"):
+    with pytest.raises(InvalidParameterError, match="`events` has 0 row"):
         onset_accuracy(events([]).drop(columns="onset_sample"), events([(0, 1)]))
-    with pytest.raises(InvalidParameterError, match="no activation"):
+    with pytest.raises(InvalidParameterError, match="`truth` has 0 row"):
         onset_accuracy(events([(0, 1)]), events([]))
 
 

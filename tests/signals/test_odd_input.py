@@ -131,7 +131,7 @@ def test_damaged_notes_of_pandas_are_refused(tmp_path, notes):
     parquet = pytest.importorskip("pyarrow.parquet")
     table = arrow.table({"x": [1.0]}).replace_schema_metadata({"pandas": notes})
     parquet.write_table(table, tmp_path / "a.parquet")
-    with pytest.raises(UnreadableFileError, match="not a whole Parquet file"):
+    with pytest.raises(UnreadableFileError, match="cannot be read"):
         Cohort.from_parquet(tmp_path / "a.parquet", sfreq=1)
 
 
@@ -140,7 +140,7 @@ def test_columns_of_one_name_are_refused(tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
     table = arrow.Table.from_arrays([arrow.array([1.0]), arrow.array([2.0])], names=["x", "x"])
     parquet.write_table(table, tmp_path / "a.parquet")
-    with pytest.raises(UnreadableFileError, match=r"several columns|whole Parquet"):
+    with pytest.raises(UnreadableFileError, match=r"several columns|cannot be read"):
         Cohort.from_parquet(tmp_path / "a.parquet", sfreq=1)
 
 
@@ -151,7 +151,7 @@ def test_an_edf_signal_without_calibration_is_refused(tmp_path):
     minimum, maximum = slice(256 + 104, 256 + 112), slice(256 + 112, 256 + 120)
     content[minimum] = content[maximum]
     (tmp_path / "a.edf").write_bytes(content)
-    with pytest.raises(UnreadableFileError, match="cannot be read in physical units"):
+    with pytest.raises(UnreadableFileError, match="cannot be read"):
         Cohort.from_edf(tmp_path / "a.edf")
 
 
@@ -226,7 +226,7 @@ def test_a_header_that_numpy_stumbles_over_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("first_line", "words"),
     [
-        ("a/b 1 100 10", "a segment of the record cannot be read"),
+        ("a/b 1 100 10", r"a\.hea"),
         ("a 1\u00b3 100 10", r"the first line announces 1 signal\(s\), but 0 are described"),
     ],
 )

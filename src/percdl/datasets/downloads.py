@@ -26,27 +26,15 @@ Finder = Callable[[Path], Path | None]
 
 @dataclass(frozen=True)
 class Source:
-    """Where a dataset comes from, and on what terms.
-
-    Attributes
-    ----------
-    name, size, licence, citation : str
-        Shown to the user before a download.
-    archive : str
-        Name of the ZIP file.
-    urls : tuple of str
-        The official addresses of that file, tried in turn.
-    manifest_url : str, optional
-        Address of a list of the SHA-256 sum and the name of each file in the archive.
-    """
+    """Where a dataset comes from, and on what terms; shown to the user before a download."""
 
     name: str
     size: str
     licence: str
     citation: str
-    archive: str
-    urls: tuple[str, ...]
-    manifest_url: str | None = None
+    archive: str  # name of the ZIP file
+    urls: tuple[str, ...]  # official addresses of that file, tried in turn
+    manifest_url: str | None = None  # list of the SHA-256 sum and the name of each file in it
 
 
 def cache_folder() -> Path:
@@ -69,18 +57,19 @@ def find_dataset(
 ) -> Path:
     """Return the folder of a dataset: named, in ``PERCDL_DATA``, shared, cached, or fetched now.
 
-    Parameters
-    ----------
-    name : str
-        The subfolder of the dataset.
-    find : function of a folder
-        Tells whether a folder holds the dataset, and where exactly.
-    data_home : path, optional
-        Looked at alone, when given: the dataset's own folder, or the one above it.
-    source : Source, optional
-        Where to download it from; without it a missing dataset is an error.
+    ``find`` returns the folder of the files, given one that may hold them. ``data_home`` is the
+    only place searched, if given. Without a ``source``, a missing dataset is an error.
     """
-    homes = [_existing(data_home, "data_home")] if data_home else _usual_homes()
+    named = data_home or os.environ.get(ENVIRONMENT_VARIABLE)
+    homes = [] if named is None else [Path(named).expanduser()]
+    if homes and not homes[0].is_dir():
+        # A misspelled folder must not start a download of gigabytes.
+        raise DatasetError(
+            f"{'data_home' if data_home else ENVIRONMENT_VARIABLE}={str(named)!r} is not a "
+            "folder. Correct it; to download into a new folder, make it first."
+        )
+    if not data_home:
+        homes += [home for home in (shared_folder(), cache_folder()) if home is not None]
     for home in homes:
         for folder in (home, home / name):
             if (found := find(folder)) is not None:
@@ -102,24 +91,6 @@ def find_dataset(
     return found
 
 
-def _usual_homes() -> list[Path]:
-    named = os.environ.get(ENVIRONMENT_VARIABLE)
-    homes = [_existing(named, ENVIRONMENT_VARIABLE)] if named else []
-    beside = shared_folder()
-    return [*homes, *([beside] if beside else []), cache_folder()]
-
-
-def _existing(folder: str | os.PathLike[str], source: str) -> Path:
-    path = Path(folder).expanduser()
-    if not path.is_dir():
-        # A misspelled folder must not start a download of gigabytes.
-        raise DatasetError(
-            f"{source}={str(path)!r} is not a folder. Correct it; to download into a new "
-            "folder, make it first."
-        )
-    return path
-
-
 def fetch(source: Source, folder: Path) -> None:
     """Download a dataset and unpack it into a folder, completely or not at all.
 
@@ -137,10 +108,18 @@ def fetch(source: Source, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     archive = _retrieve_archive(pooch, source, folder)
     with tempfile.TemporaryDirectory(dir=folder) as temporary:
-        unpacked = _unpack(archive, Path(temporary) / "files")
+        unpacked = Path(temporary) / "files"
+        try:
+            with zipfile.ZipFile(archive) as stored:
+                stored.extractall(unpacked)
+        except (zipfile.BadZipFile, EOFError, zlib.error) as error:
+            raise _discard(archive, f"it is damaged ({error})") from error
         if source.manifest_url:
             manifest = _retrieve(pooch, source.manifest_url, None, Path(temporary) / "manifest")
-            if difference := _find_difference(pooch, manifest, _root(unpacked)):
+            # Names in the manifest start from the only folder, if there is one.
+            items = list(unpacked.iterdir())
+            root = items[0] if len(items) == 1 and items[0].is_dir() else unpacked
+            if difference := _find_difference(pooch, manifest, root):
                 raise _discard(archive, difference)
         for item in unpacked.iterdir():
             item.replace(folder / item.name)
@@ -148,7 +127,7 @@ def fetch(source: Source, folder: Path) -> None:
 
 
 def _retrieve_archive(pooch: Any, source: Source, folder: Path) -> Path:
-    note = _note(folder / source.archive)
+    note = folder / f"{source.archive}.sha256"
     known = note.read_text(encoding="ascii").strip() if note.is_file() else None
     failures = []
     for url in source.urls:
@@ -182,31 +161,11 @@ def _retrieve(pooch: Any, url: str, known_hash: str | None, path: Path) -> Path:
     return Path(files.fetch(path.name, downloader=downloader))
 
 
-def _note(archive: Path) -> Path:
-    """Return the file with the checksum of an archive."""
-    return archive.with_name(f"{archive.name}.sha256")
-
-
-def _unpack(archive: Path, target: Path) -> Path:
-    try:
-        with zipfile.ZipFile(archive) as stored:
-            stored.extractall(target)
-    except (zipfile.BadZipFile, EOFError, zlib.error) as error:
-        raise _discard(archive, f"it is damaged ({error})") from error
-    return target
-
-
 def _discard(archive: Path, reason: str) -> DatasetError:
-    """Delete a wrong archive and return the error to raise."""
+    """Delete a wrong archive and its checksum, and return the error to raise."""
     archive.unlink()
-    _note(archive).unlink()
+    archive.with_name(f"{archive.name}.sha256").unlink()
     return DatasetError(f"{archive.name} was downloaded, but {reason}. It was deleted; try again.")
-
-
-def _root(unpacked: Path) -> Path:
-    """Return the folder that the manifest's names start from: the only one, or this one."""
-    items = list(unpacked.iterdir())
-    return items[0] if len(items) == 1 and items[0].is_dir() else unpacked
 
 
 def _find_difference(pooch: Any, manifest: Path, root: Path) -> str | None:

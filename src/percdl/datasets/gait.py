@@ -103,18 +103,16 @@ def load_gait(
         Folder that holds ``GaitData/<code>.csv`` and ``.json``, the ``GaitData`` folder itself,
         or the one above (with ``gait/`` in it). By default ``PERCDL_DATA``, then
         ``shared/data`` beside a checkout of the repository, then the user's cache. A part of
-        the set will do: what is found is loaded.
+        the set is enough.
     channels : list of str, default=("RRY",)
         Columns to read: foot (L or R), acceleration (A, in g) or angular velocity (R, in
         deg/s), axis (V, X, Y or Z). The paper's is RRY: right foot, sagittal plane.
-    trials : list of str, optional
-        Codes of the trials wanted, in that order. By default all trials, sorted by code.
-    subjects : list of int, optional
-        Participants whose trials are wanted.
+    trials, subjects : list, optional
+        Codes of the trials wanted, in that order, and numbers of the participants; all trials,
+        sorted by code, by default.
     download : bool, default=True
-        Fetch the dataset (200 MB) from the addresses its authors give when it is in none of
-        the folders, into ``data_home`` or the user's cache. They publish no checksum: the one
-        of the first download is noted down, and later ones must agree with it.
+        Download the dataset (200 MB), into ``data_home`` or the user's cache, if no folder holds
+        it. The authors publish no checksum: later downloads must agree with the first.
 
     Returns
     -------
@@ -123,7 +121,7 @@ def load_gait(
 
     Examples
     --------
-    All trials of a participant, ``load_gait(subjects=[10])``; here a folder with one short trial:
+    A folder with one short trial:
 
     >>> import tempfile
     >>> about = {"PathologyGroup": "Healthy", "LeftFootActivity": []}
@@ -134,7 +132,12 @@ def load_gait(
     ...     load_gait(folder, subjects=[10]).cycles
     {'10-5': array([1])}
     """
-    names = _known_channels(channels)
+    names = as_names(channels)
+    if unknown := set(names) - set(CHANNELS):
+        raise InvalidParameterError(
+            f"`load_gait(channels=...)` asks for {min(unknown)!r}. Channels: "
+            f"{', '.join(CHANNELS)}."
+        )
     folder = find_gait(data_home, download=download)
     about = {code: _read_metadata(folder, code) for code in _wanted(folder, trials, subjects)}
     cohort = Cohort(
@@ -148,11 +151,11 @@ def load_gait(
         )
         for code, record in about.items()
     )
-    return GaitData(
-        cohort,
-        _tabulate(about),
-        {code: _swings(record) for code, record in about.items()},
-    )
+    swings: dict[str, Swings] = {
+        code: {foot: np.array(record[key], int).reshape(-1, 2) for foot, key in ACTIVITY.items()}
+        for code, record in about.items()
+    }
+    return GaitData(cohort, _tabulate(about), swings)
 
 
 def find_gait(data_home: str | os.PathLike[str] | None = None, *, download: bool = False) -> Path:
@@ -176,45 +179,29 @@ def find_gait(data_home: str | os.PathLike[str] | None = None, *, download: bool
     ...     find_gait(folder) == Path(folder)
     True
     """
-    return find_dataset("gait", _find, data_home, SOURCE if download else None)
 
+    def find(folder: Path) -> Path | None:
+        places = (place for place in (folder / "GaitData", folder) if any(place.glob("*-*.json")))
+        return next(places, None)
 
-def _find(folder: Path) -> Path | None:
-    for candidate in (folder / "GaitData", folder):
-        if next(candidate.glob("*-*.json"), None):
-            return candidate
-    return None
-
-
-def _known_channels(channels: str | Iterable[str]) -> tuple[str, ...]:
-    names = as_names(channels)
-    for name in names:
-        if name not in CHANNELS:
-            raise InvalidParameterError(
-                f"`load_gait(channels=...)` asks for {name!r}. Channels: {', '.join(CHANNELS)}."
-            )
-    return names
+    return find_dataset("gait", find, data_home, SOURCE if download else None)
 
 
 def _wanted(
     folder: Path, trials: Iterable[str] | None, subjects: Iterable[int] | None
 ) -> list[str]:
-    """Return the codes of the trials asked for; their files are there, in pairs."""
+    """Return the codes of the trials asked for, which have both files."""
     signals, notes = ({p.stem for p in folder.glob(f"*-*.{end}")} for end in ("csv", "json"))
     codes = sorted(signals | notes) if trials is None else list(trials)
     if subjects is not None:
         asked = {str(subject) for subject in subjects}
         codes = [code for code in codes if code.partition("-")[0] in asked]
     for code in codes:
-        if code not in signals | notes:
-            raise InvalidParameterError(
-                f"No trial {code!r} among the {len(signals | notes)} in {folder}. Codes are "
-                f"participant-trial: {abbreviate(sorted(signals))}."
-            )
         if code not in signals & notes:
-            missing = folder / f"{code}.{'json' if code in signals else 'csv'}"
             raise DatasetError(
-                f"{missing} is missing, but its twin is there. Copy or download the dataset again."
+                f"Trial {code!r} has not both files, {code}.csv and {code}.json, in {folder}. "
+                f"Copy or download the dataset again, or choose among the {len(signals & notes)} "
+                f"trials there: {abbreviate(sorted(signals & notes))}."
             )
     if not codes:
         raise InvalidParameterError(
@@ -242,13 +229,6 @@ def _read_metadata(folder: Path, code: str) -> dict[str, Any]:
     if missing:
         raise DatasetError(f"{path} has no entry {', '.join(sorted(missing))}. Download it again.")
     return record
-
-
-def _swings(record: dict[str, Any]) -> dict[Foot, np.ndarray]:
-    return {
-        foot: np.array(record[key], dtype=np.int64).reshape(-1, 2)
-        for foot, key in ACTIVITY.items()
-    }
 
 
 def _tabulate(about: Mapping[str, dict[str, Any]]) -> pd.DataFrame:

@@ -10,22 +10,21 @@ from ast import literal_eval
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Int
 
 from percdl.datasets.downloads import Source, find_dataset
-from percdl.exceptions import DatasetError, InvalidParameterError
+from percdl.exceptions import DatasetError, InvalidParameterError, UnreadableFileError
 from percdl.signals import Cohort
-from percdl.signals.extras import require
+from percdl.signals.frames import reading
 from percdl.signals.recording import abbreviate
-from percdl.signals.wfdb import check_header
+from percdl.signals.wfdb import read_wfdb
 
 SUPERCLASSES = ("NORM", "MI", "STTC", "CD", "HYP")
-FOLDS = range(1, 11)
-# Folders and columns of the official layout, by sampling rate.
+# Columns of the official layout with the names of the records, by sampling rate.
 RATES = {100: "filename_lr", 500: "filename_hr"}
 UNIT = "mV"
 # PhysioNet publishes the checksums of the files, not that of the archive.
@@ -47,7 +46,6 @@ KEYS = ("X", "Y", "classes", "ecg_id", "split", "leads", "fs", "units_per_mV")
 BALANCED = "ptbxl100_balanced_2650.npz"
 # Records of each superclass in the paper's ECG experiments: 2,650 in all.
 N_PER_CLASS = 530
-_FOLD_OF = {"val": 9, "test": 10}
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,13 +87,11 @@ class PTBXL:
     def take(self, rows: Int[np.ndarray, " n"] | Bool[np.ndarray, " S"]) -> PTBXL:
         """Return the records at these positions, or where a mask is True."""
         rows = np.arange(len(self.cohort))[rows]
-        stacked = self.cohort.stacked
-        cohort = self.cohort[rows] if stacked is None else as_leads(
-            stacked[rows], self.cohort.channels, self.cohort.sfreq, self.labels.iloc[rows]
-        )  # fmt: skip
-        return PTBXL(
-            cohort, self.metadata.iloc[rows], self.labels.iloc[rows], self.folds.iloc[rows]
-        )
+        labels, stacked = self.labels.iloc[rows], self.cohort.stacked
+        cohort = self.cohort[rows]
+        if stacked is not None:
+            cohort = as_leads(stacked[rows], cohort.channels, cohort.sfreq, labels)
+        return PTBXL(cohort, self.metadata.iloc[rows], labels, self.folds.iloc[rows])
 
     def single(self) -> PTBXL:
         """Return the records with exactly one superclass."""
@@ -122,10 +118,8 @@ def load_ptbxl(
 
     A record has a superclass when one of its SCP codes is a diagnostic statement of that class
     in ``scp_statements.csv``, whatever the likelihood beside the code: a likelihood of 0 means
-    that none was stated, not that the diagnosis is ruled out. This is how the authors' own
-    example aggregates them. A record can have several superclasses, or none.
-
-    Cost: one read of the two tables, and of the files of each record wanted.
+    that none was stated. This is how the authors' own example aggregates them. A record can have
+    several superclasses, or none. Cost: one read of the tables and of each record wanted.
 
     Parameters
     ----------
@@ -134,17 +128,14 @@ def load_ptbxl(
         one above it (with ``ptbxl/`` in it). By default ``PERCDL_DATA``, then ``shared/data``
         beside a checkout of the repository, then the user's cache.
     sfreq : {100, 500}, default=100
-        Which version of the recordings to read: ``records100`` or ``records500``.
+        Which version of the recordings to read.
     records : list of int, optional
         ecg_id of the records wanted, in that order; all of them by default.
-    superclasses : list of str, optional
-        Keep the records with at least one of these superclasses.
-    folds : list of int, optional
-        Keep the records of these official folds.
+    superclasses, folds : list, optional
+        Keep the records with at least one of these superclasses, in these official folds.
     download : bool, default=True
-        Fetch the dataset (1.8 GB) from PhysioNet when it is in none of the folders, into
-        ``data_home`` or the user's cache. Each file is compared with the SHA-256 sums that
-        PhysioNet publishes; the archive as a whole with that of the first download.
+        Download the dataset (1.8 GB) from PhysioNet, into ``data_home`` or the user's cache, if
+        no folder holds it. Files are compared with the SHA-256 sums that PhysioNet publishes.
 
     Returns
     -------
@@ -156,7 +147,6 @@ def load_ptbxl(
     Not run with the tests of the documentation, since the recordings take 1.8 GB:
 
     >>> ecgs = load_ptbxl(folds=[9, 10])  # doctest: +SKIP
-    >>> ecgs.single().superclass.value_counts()  # doctest: +SKIP
     """
     if sfreq not in RATES:
         raise InvalidParameterError(
@@ -164,11 +154,12 @@ def load_ptbxl(
             "Pass one of them and resample."
         )
     folder = find_ptbxl(data_home, download=download)
-    chosen = read_catalogue(folder).select(records, superclasses, folds)
-    names = pd.Series(chosen.metadata[RATES[sfreq]])
-    values, leads = _read_records(folder, names, sfreq)
-    cohort = as_leads(values, leads, sfreq, chosen.labels)
-    return PTBXL(cohort, chosen.metadata, chosen.labels, chosen.folds)
+    metadata, labels = _read_catalogue(folder)
+    ids = _select(metadata, labels, records, superclasses, folds)
+    metadata, labels = metadata.loc[ids], labels.loc[ids]
+    values, leads = _read_records(folder, pd.Series(metadata[RATES[sfreq]]), sfreq)
+    numbers = pd.Series(metadata["strat_fold"], name="fold", dtype="Int64")
+    return PTBXL(as_leads(values, leads, sfreq, labels), metadata, labels, numbers)
 
 
 def find_ptbxl(
@@ -178,8 +169,6 @@ def find_ptbxl(
     archive: str | None = None,
 ) -> Path:
     """Return the folder of PTB-XL, see `load_ptbxl` for where it is looked for.
-
-    A folder that only holds a file named ``archive`` is accepted too, if that is given.
 
     Parameters
     ----------
@@ -203,7 +192,12 @@ def find_ptbxl(
     """
 
     def find(folder: Path) -> Path | None:
-        return folder if archive and (folder / archive).is_file() else _find(folder)
+        if archive and (folder / archive).is_file():
+            return folder
+        # PhysioNet's archive unpacks into a folder of a long name.
+        candidates = (folder, *sorted(folder.glob("ptb-xl-*")))
+        found = (place for place in candidates if (place / "ptbxl_database.csv").is_file())
+        return next(found, None)
 
     return find_dataset("ptbxl", find, data_home, SOURCE if download else None)
 
@@ -241,90 +235,48 @@ def as_leads(
     )
 
 
-def _find(folder: Path) -> Path | None:
-    # PhysioNet's archive unpacks into a folder of a long name.
-    for candidate in (folder, *sorted(folder.glob("ptb-xl-*"))):
-        if (candidate / "ptbxl_database.csv").is_file():
-            return candidate
-    return None
+def sole_superclass(labels: pd.DataFrame) -> pd.Series:
+    """Return the superclass of records that have exactly one, missing for the others."""
+    alone = labels.sum(axis=1) == 1
+    return labels.idxmax(axis=1).where(alone).rename("superclass")
 
 
 def _read_records(
     folder: Path, names: pd.Series, sfreq: int
 ) -> tuple[Float[np.ndarray, "S N P"], tuple[str, ...]]:
     """Return the values of records (S, N, P) in mV, and the names of their leads."""
-    wfdb = require("wfdb", "Reading PTB-XL")
-    first = _read_record(wfdb, folder / str(names.iloc[0]), f"Record {names.index[0]}")
-    values = np.empty((len(names), first.sig_len, first.n_sig), np.float32)
+    values: Any = None
+    shape, leads = (), ()
     for row, (ecg_id, name) in enumerate(names.items()):
-        record = _read_record(wfdb, folder / str(name), f"Record {ecg_id}")
-        if _shape(record) != (first.sig_len, tuple(first.sig_name), {UNIT}, sfreq):
+        try:
+            with reading(path := folder / f"{name}.hea"):
+                (record,) = read_wfdb(path, None, str(ecg_id))
+        except UnreadableFileError as error:
             raise DatasetError(
-                f"Record {ecg_id} ({name}) has {record.sig_len} samples at {record.fs:g} Hz, "
-                f"leads {', '.join(record.sig_name)} in {', '.join(sorted(set(record.units)))}; "
+                f"Record {ecg_id}: {error} Copy or download it again, or leave that record out "
+                "with `records`."
+            ) from error
+        if values is None:
+            shape, leads = record.values.shape, record.channels
+            values = np.empty((len(names), *shape), np.float32)
+        found = (record.values.shape, record.channels, record.sfreq, {*record.units})
+        if found != (shape, leads, sfreq, {UNIT}):
+            raise DatasetError(
+                f"Record {ecg_id} ({name}) has {record.n_times} samples at {record.sfreq:g} Hz, "
+                f"leads {', '.join(record.channels)} in {', '.join(sorted({*record.units}))}; "
                 f"expected are {sfreq} Hz, {UNIT}, and length and leads of the first record."
             )
-        values[row] = record.p_signal
-    return values, tuple(first.sig_name)
+        values[row] = record.values
+    return values, leads
 
 
-def _shape(record: Any) -> tuple[int, tuple[str, ...], set[str], float]:
-    return record.sig_len, tuple(record.sig_name), set(record.units), record.fs
-
-
-def _read_record(wfdb: Any, path: Path, name: str) -> Any:
-    try:
-        check_header(path.with_suffix(".hea"))
-        return wfdb.rdrecord(str(path))
-    except Exception as error:  # wfdb does not declare what it raises on broken files
-        raise DatasetError(
-            f"{name}: {path.with_suffix('.dat')} cannot be read: {error}. Copy or download it "
-            "again, or leave that record out with `records`."
-        ) from error
-
-
-class Catalogue(NamedTuple):
-    """Metadata, superclasses and folds of records, all indexed by ecg_id."""
-
-    metadata: pd.DataFrame
-    labels: pd.DataFrame
-    folds: pd.Series
-
-    def select(
-        self,
-        records: Iterable[int] | None,
-        superclasses: Iterable[str] | None,
-        folds: Iterable[int] | None,
-    ) -> Catalogue:
-        """Return the selected records, in the order of ``records``; None selects all."""
-        ids = self.labels.index if records is None else self._known(records)
-        labels, numbers = self.labels.loc[ids], self.folds.loc[ids]
-        kept = np.ones(len(ids), bool)
-        if superclasses is not None:
-            wanted = _allowed("superclasses", superclasses, SUPERCLASSES)
-            kept &= labels[wanted].any(axis=1).to_numpy()
-        if folds is not None:
-            kept &= numbers.isin(_allowed("folds", folds, FOLDS)).to_numpy()
-        if not kept.any():
-            raise InvalidParameterError("No record has the requested superclasses and folds.")
-        return Catalogue(self.metadata.loc[ids][kept], labels[kept], numbers[kept])
-
-    def _known(self, records: Iterable[int]) -> list[int]:
-        ids = [int(record) for record in records]
-        absent = [record for record in ids if record not in self.labels.index]
-        if absent:
-            raise InvalidParameterError(
-                f"No record with ecg_id {abbreviate(absent)} among the {len(self.labels)} there: "
-                f"{abbreviate(self.labels.index)}."
-            )
-        return ids
-
-
-def read_catalogue(folder: Path) -> Catalogue:
-    """Read the tables of a folder in the official layout."""
-    metadata = _read_table(folder / "ptbxl_database.csv")
-    statements = _read_table(folder / "scp_statements.csv")
-    metadata = metadata.set_index("ecg_id")
+def _read_catalogue(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the metadata and superclasses of all records, indexed by ecg_id."""
+    for name in ("ptbxl_database.csv", "scp_statements.csv"):
+        if not (folder / name).is_file():
+            raise DatasetError(f"{folder / name} is missing. Copy or download the dataset again.")
+    metadata = pd.read_csv(folder / "ptbxl_database.csv").set_index("ecg_id")
+    statements = pd.read_csv(folder / "scp_statements.csv")
     diagnostic = statements[statements["diagnostic"] == 1]
     class_of = dict(zip(diagnostic.iloc[:, 0], diagnostic["diagnostic_class"], strict=True))
     codes = map(literal_eval, metadata["scp_codes"])
@@ -334,31 +286,36 @@ def read_catalogue(folder: Path) -> Catalogue:
         index=metadata.index,
         columns=list(SUPERCLASSES),
     )
-    folds = pd.Series(metadata["strat_fold"], name="fold", dtype="Int64")
-    return Catalogue(metadata, labels, folds)
+    return metadata, labels
 
 
-def sole_superclass(labels: pd.DataFrame) -> pd.Series:
-    """Return the superclass of records that have exactly one, missing for the others."""
-    alone = labels.sum(axis=1) == 1
-    return labels.idxmax(axis=1).where(alone).rename("superclass")
-
-
-def _read_table(path: Path) -> pd.DataFrame:
-    if not path.is_file():
-        raise DatasetError(f"{path} is missing. Copy or download the dataset again.")
-    return pd.read_csv(path)
-
-
-def _allowed(name: str, values: Iterable, choices: Iterable) -> list:
-    wanted, known = list(values), list(choices)
-    for value in wanted:
-        if value not in known:
+def _select(
+    metadata: pd.DataFrame,
+    labels: pd.DataFrame,
+    records: Iterable[int] | None,
+    superclasses: Iterable[str] | None,
+    folds: Iterable[int] | None,
+) -> list[int]:
+    """Return the ecg_id of the selected records, in the order of ``records``."""
+    known = (("records", records, labels.index), ("superclasses", superclasses, SUPERCLASSES),
+             ("folds", folds, range(1, 11)))  # fmt: skip
+    asked: dict[str, list[Any]] = {}
+    for name, wanted, choices in known:
+        asked[name] = list(choices if wanted is None else wanted)
+        absent = [value for value in asked[name] if value not in choices]
+        if absent:
             raise InvalidParameterError(
-                f"`load_ptbxl({name}=...)` asks for {value!r}. "
-                f"Choose among {', '.join(map(str, known))}."
+                f"`load_ptbxl({name}=...)` asks for {abbreviate(map(repr, absent))}. Choose among "
+                f"{abbreviate(choices, shown=10)}."
             )
-    return wanted
+    kept = metadata["strat_fold"].isin(asked["folds"]).to_numpy()
+    if superclasses is not None:
+        kept &= labels[asked["superclasses"]].any(axis=1).to_numpy()
+    allowed = set(metadata.index[kept])
+    ids = [record for record in asked["records"] if record in allowed]
+    if not ids:
+        raise InvalidParameterError("No record has the requested superclasses and folds.")
+    return ids
 
 
 def load_ptbxl_archive(path: str | os.PathLike[str]) -> PTBXL:
@@ -366,8 +323,7 @@ def load_ptbxl_archive(path: str | os.PathLike[str]) -> PTBXL:
 
     Its keys: ``X`` integers (S, N, P), ``units_per_mV`` of them to a millivolt; ``Y`` multi-hot
     in the order of ``classes``; ``ecg_id``; ``split`` (train, val, test); ``leads``; ``fs``.
-    Folds 1 to 8 are one part, train: they are missing in `PTBXL.folds`. Cost: one read of the
-    file, O(S N P).
+    Folds 1 to 8 are one part, train: they are missing in `PTBXL.folds`. Cost O(S N P).
 
     Parameters
     ----------
@@ -390,14 +346,24 @@ def load_ptbxl_archive(path: str | os.PathLike[str]) -> PTBXL:
     ...     load_ptbxl_archive(f"{folder}/two.npz")
     PTBXL(Cohort(2 recordings, 1 channel (II), 100 Hz, 10 samples, groups NORM: 1, MI: 1))
     """
-    stored = _read(Path(path).expanduser())
+    path = Path(path).expanduser()
+    if not path.is_file():
+        raise DatasetError(f"There is no file {path}.")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            missing = set(KEYS) - {Path(name).stem for name in archive.namelist()}
+            if missing:
+                raise DatasetError(f"{path} has no key {', '.join(sorted(missing))}.")
+            stored = {key: _read_array(archive.read(f"{key}.npy")) for key in KEYS}
+    except (zipfile.BadZipFile, ValueError, pickle.UnpicklingError) as error:
+        raise DatasetError(f"{path} cannot be read: {error}") from error
     index = pd.Index(stored["ecg_id"], name="ecg_id")
     multi_hot = pd.DataFrame(stored["Y"].astype(bool), index, list(stored["classes"].astype(str)))
     labels = multi_hot.reindex(columns=list(SUPERCLASSES))
     split = pd.Series(stored["split"], index, name="split", dtype=str)
     values = stored["X"].astype(np.float32) / np.float32(stored["units_per_mV"])
     cohort = as_leads(values, list(stored["leads"].astype(str)), float(stored["fs"]), labels)
-    folds = split.map(_FOLD_OF).astype("Int64").rename("fold")
+    folds = split.map({"val": 9, "test": 10}).astype("Int64").rename("fold")
     return PTBXL(cohort, pd.DataFrame({"split": split}), labels, folds)
 
 
@@ -416,14 +382,12 @@ def load_ptbxl_balanced(
 
     Parameters
     ----------
-    data_home : path, optional
+    data_home, download
         See `load_ptbxl`.
     n_per_class : int
         Records of each superclass; the paper has 530.
     random_state : int
         Seed of the draw.
-    download : bool
-        See `load_ptbxl`.
 
     Returns
     -------
@@ -432,8 +396,7 @@ def load_ptbxl_balanced(
 
     Examples
     --------
-    Forty records of each class, ``load_ptbxl_balanced(n_per_class=40)``; here of an archive of
-    ten records, two of each:
+    An archive of ten records, two of each class:
 
     >>> import tempfile
     >>> stored = {"X": np.zeros((10, 10, 1), np.int16), "Y": np.eye(5)[[0, 1, 2, 3, 4] * 2]}
@@ -445,27 +408,13 @@ def load_ptbxl_balanced(
     [1, 1, 1, 1, 1]
     """
     folder = find_ptbxl(data_home, download=download, archive=BALANCED)
-    archive = folder / BALANCED
-    if archive.is_file():
-        data = load_ptbxl_archive(archive)
+    if (folder / BALANCED).is_file():
+        data = load_ptbxl_archive(folder / BALANCED)
         whole = data.superclass.value_counts().eq(n_per_class).all()
         return data if whole else data.balanced(n_per_class, random_state)
-    alone = sole_superclass(read_catalogue(folder).labels)
+    alone = sole_superclass(_read_catalogue(folder)[1])
     drawn = draw_balanced(alone, n_per_class, random_state)
     return load_ptbxl(folder, records=alone.index[drawn])
-
-
-def _read(path: Path) -> dict[str, np.ndarray]:
-    if not path.is_file():
-        raise DatasetError(f"There is no file {path}.")
-    try:
-        with zipfile.ZipFile(path) as archive:
-            missing = set(KEYS) - {Path(name).stem for name in archive.namelist()}
-            if missing:
-                raise DatasetError(f"{path} has no key {', '.join(sorted(missing))}.")
-            return {key: _read_array(archive.read(f"{key}.npy")) for key in KEYS}
-    except (zipfile.BadZipFile, ValueError, pickle.UnpicklingError) as error:
-        raise DatasetError(f"{path} cannot be read: {error}") from error
 
 
 def _read_array(stored: bytes) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,15 +23,13 @@ def match_atoms(
 ) -> Int[np.ndarray, " K"]:
     """Return, for each true atom, the index of the learned atom that stands for it.
 
-    The assignment is one-to-one and has the least total distance, see `atom_distance`. Cost
-    O(K^2 L P + K^3), with L^2 in place of L under time warping.
+    The assignment is one-to-one and has the smallest total distance. Cost O(K^2 L P + K^3), with
+    L^2 in place of L for ``"dtw"``.
 
     Parameters
     ----------
-    dictionary, truth : array (K, L, P)
-        Learned atoms, and those to hold them against.
-    metric : {"euclidean", "dtw"}
-        See `atom_distance`.
+    dictionary, truth, metric
+        As in `atom_distance`.
 
     Returns
     -------
@@ -50,17 +48,17 @@ def match_atoms(
 def atom_distance(dictionary: Dictionary, truth: Dictionary, metric: str = "euclidean") -> float:
     """Return the mean distance between unit-norm atoms, after the best assignment.
 
-    The scale of either side plays no part. An atom of NaN, one never found, counts as silence.
-    Cost O(K^2 L P + K^3), with L^2 in place of L under time warping.
+    Scales are ignored. An atom of NaN, one never found, counts as zero. Cost O(K^2 L P + K^3),
+    with L^2 in place of L for ``"dtw"``.
 
     Parameters
     ----------
     dictionary, truth : array (K, L, P)
-        Learned atoms, and those to hold them against.
+        Learned and true atoms.
     metric : {"euclidean", "dtw"}, default="euclidean"
-        "euclidean": 0 for equal shapes, 1 for silence, sqrt(2) for orthogonal ones, 2 at most.
-        "dtw": dynamic time warping, the least Euclidean distance over all monotone alignments
-        of the samples, never more than "euclidean"; by tslearn, of the extra ``reproduce``.
+        "euclidean": 0 for equal shapes, 1 for zeros, sqrt(2) for orthogonal ones, 2 at most.
+        "dtw": dynamic time warping, the smallest Euclidean distance over all monotone alignments
+        of the samples, by tslearn (extra ``reproduce``).
 
     Returns
     -------
@@ -84,14 +82,13 @@ def personal_atom_distance(
 ) -> float:
     """Return the mean over subjects of the distance of their atoms (S, K, L, P) to the true ones.
 
-    Which learned atom stands for which true one is decided for each subject, since atoms learned
-    subject by subject come in any order. See `atom_distance`. Cost O(S K^2 (L P + K)), with L^2 in
-    place of L under time warping.
+    Atoms are assigned for each subject, since atoms learned subject by subject come in any order.
+    Cost O(S K^2 (L P + K)), with L^2 in place of L for ``"dtw"``.
 
     Parameters
     ----------
     personal, truth : array (S, K, L, P)
-        Learned personal atoms, and the true ones.
+        Learned and true personal atoms.
     metric : {"euclidean", "dtw"}
         See `atom_distance`.
 
@@ -118,15 +115,14 @@ def personal_atom_distance(
 def onset_accuracy(events: pd.DataFrame, truth: pd.DataFrame, tolerance: int = 1) -> float:
     """Return the share of true activations found within ``tolerance`` samples.
 
-    Both frames have columns ``subject``, ``atom`` and ``onset_sample``. A detected event
-    stands for one true activation at most. Which learned atom stands for which true one is
-    decided once for the whole cohort, by the assignment that finds most. Cost O(S K^2 n^3) at
-    worst, for n onsets of each subject and atom.
+    A detected event stands for one true activation at most. Atoms are assigned once for the whole
+    cohort, so that most activations are found. Cost O(S K^2 n^3) at worst, for n onsets of each
+    subject and atom.
 
     Parameters
     ----------
     events, truth : DataFrame
-        Detected and true activations.
+        Detected and true activations, with columns ``subject``, ``atom`` and ``onset_sample``.
     tolerance : int
         Largest distance of two onsets that match, in samples.
 
@@ -142,10 +138,14 @@ def onset_accuracy(events: pd.DataFrame, truth: pd.DataFrame, tolerance: int = 1
     >>> onset_accuracy(found, truth)
     0.5
     """
-    _check_events(events, "events")
-    _check_events(truth, "truth")
-    if truth.empty:
-        raise InvalidParameterError("`truth` holds no activation: there is nothing to find.")
+    for name, frame in (("events", events), ("truth", truth)):
+        missing = {"subject", "atom", "onset_sample"} - set(frame.columns)
+        if missing or (name == "truth" and frame.empty):
+            raise InvalidParameterError(
+                f"`{name}` has {len(frame)} row(s) with columns "
+                f"{', '.join(map(str, frame.columns))}. Pass a frame such as `model.events_`, "
+                "with at least one true activation."
+            )
     found, true = _onsets(events), _onsets(truth)
     true_atoms = sorted({atom for _, atom in true})
     atoms = sorted({atom for _, atom in found})
@@ -165,9 +165,7 @@ def _distances(dictionary: np.ndarray, truth: np.ndarray, metric: str) -> np.nda
             "Both must be (K, L, P): as many atoms, of the same length and channels."
         )
     if metric not in METRICS:
-        raise InvalidParameterError(
-            f"metric={metric!r} is not known. Choose among {', '.join(METRICS)}."
-        )
+        raise InvalidParameterError(f"metric={metric!r} must be one of {', '.join(METRICS)}.")
     learned, true = _unit(dictionary), _unit(truth)
     if metric == "dtw":
         return require("tslearn.metrics", "The DTW distance", "reproduce").cdist_dtw(true, learned)
@@ -180,19 +178,7 @@ def _unit(dictionary: np.ndarray) -> np.ndarray:
     return atoms / np.where(norm > 0, norm, 1)
 
 
-def _check_events(frame: pd.DataFrame, name: str) -> None:
-    missing = {"subject", "atom", "onset_sample"} - set(frame.columns)
-    if missing:
-        raise InvalidParameterError(
-            f"`{name}` has no column {', '.join(sorted(missing))}; it has "
-            f"{', '.join(map(str, frame.columns))}. Pass a frame such as `model.events_`."
-        )
-
-
-def _onsets(frame: pd.DataFrame) -> dict[tuple[str, int], np.ndarray]:
-    """Return the sorted onsets of each subject and atom."""
-    onsets = defaultdict(list)
-    columns = frame["subject"], frame["atom"], frame["onset_sample"]
-    for subject, atom, onset in zip(*columns, strict=True):
-        onsets[str(subject), int(atom)].append(onset)
-    return {key: np.sort(values) for key, values in onsets.items()}
+def _onsets(frame: pd.DataFrame) -> dict[Any, np.ndarray]:
+    """Return the onsets of each subject and atom."""
+    groups = frame.groupby([frame["subject"].astype(str), "atom"])["onset_sample"]
+    return {key: onsets.to_numpy() for key, onsets in groups}

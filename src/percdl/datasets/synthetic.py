@@ -5,7 +5,9 @@ JAX is loaded when a cohort is made, not when this module is imported.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,11 +58,9 @@ class SyntheticCohort:
     def gauge_floor(self) -> float:
         """Return the distance to the truth that even perfect parameters would leave.
 
-        ``phi o h`` with warps ``h^-1 o psi_s`` fits as well as ``phi`` with ``psi_s``, for
-        every h. The atom in the gauge where the mean warp is the identity is
-        ``phi o psi_bar``, with psi_bar the mean of the true warps; its distance to phi is
-        due to the draw of the subjects alone, and falls about as 1 / sqrt(S). The same holds
-        of rotations.
+        ``phi o h`` with warps ``h^-1 o psi_s`` fits as well as ``phi`` with ``psi_s``, for every
+        h. Where the mean warp is the identity, the atom is ``phi o psi_bar``, with psi_bar the
+        mean of the true warps; its distance to phi falls about as 1 / sqrt(S).
         """
         from percdl.datasets.warping import center
 
@@ -91,28 +91,23 @@ def make_synthetic(
 
     Parameters
     ----------
-    n_subjects, n_times : int
-        S and N.
-    atom_length, n_repetitions : int
-        L, and the number of activations of each pattern.
+    n_subjects, n_times, atom_length, n_repetitions : int
+        S, N, L, and the number of activations of each pattern.
     depth, width, interpolation
         The warps, see `TimeWarp`. Parameters are uniform in (-1, 1); a row with an l1 norm
         above 0.99 is scaled down to it (decision 5).
-    noise_std : float, default=0.0
-        Standard deviation of white Gaussian noise.
-    snr_db : float, optional
-        The same, as a signal-to-noise ratio in decibels.
-    impulse_rate : float, default=0.0
-        Share of the samples of a hit recording to which an impulse is added.
-    impulse_subjects : float, default=0.25
-        Share of the recordings that are hit.
+    noise_std, snr_db : float
+        Standard deviation of white Gaussian noise, or its signal-to-noise ratio in decibels.
+    impulse_rate, impulse_subjects : float
+        Share of the samples of a hit recording to which an impulse is added, and share of the
+        recordings that are hit.
     impulse_range : (float, float), default=(2.0, 2.5)
-        Least and largest size of the impulses; their signs are random.
+        Smallest and largest size of the impulses; their signs are random.
     sfreq : float, default=100.0
         Samples per second.
     random_state : int, Generator or None
-        Decides everything. The first subjects of a larger cohort are those of a smaller one,
-        and the clean signals do not depend on the noise.
+        The first subjects of a larger cohort are those of a smaller one, and the clean signals
+        do not depend on the noise.
 
     Returns
     -------
@@ -130,21 +125,52 @@ def make_synthetic(
     from percdl.transforms import TimeWarp
 
     noise = Noise(noise_std, snr_db, impulse_rate, impulse_subjects, impulse_range)
-    check_sizes("make_synthetic", n_subjects, n_times, atom_length, n_repetitions)
     transform = TimeWarp(depth, width, interpolation)
+    return _make(
+        transform, common_patterns, partial(draw_warps, 2, depth, width), noise,
+        (n_subjects, n_times, atom_length, n_repetitions), random_state, sfreq=sfreq,
+        channels="signal", units="a.u.",
+    )  # fmt: skip
+
+
+def _make(
+    transform: Any,
+    patterns: Callable[[int], np.ndarray],
+    draw: Callable[..., np.ndarray],
+    noise: Noise,
+    sizes: tuple[int, int, int, int],
+    random_state: int | np.random.Generator | None,
+    **labels: Any,
+) -> SyntheticCohort:
+    """Make a cohort of two warped patterns; ``draw`` draws the parameters of one subject."""
+    n_subjects, n_times, atom_length, n_repetitions = sizes
     transform.validate()
+    needed = 2 * n_repetitions * atom_length
+    if n_subjects < 1 or n_repetitions < 1 or atom_length < 4 or n_times < needed:
+        raise InvalidParameterError(
+            f"n_subjects={n_subjects} and n_repetitions={n_repetitions} must be at least 1, "
+            f"atom_length={atom_length} at least 4, and n_times={n_times} at least {needed}: "
+            f"2 patterns x {n_repetitions} repetitions x {atom_length} samples."
+        )
+    dictionary = patterns(atom_length)
     signal_rng, noise_rng = np.random.default_rng(random_state).spawn(2)
     streams = signal_rng.spawn(n_subjects)
-    dictionary = common_patterns(atom_length)
-    params = np.stack([draw_warps(len(dictionary), depth, width, rng) for rng in streams])
+    params = np.stack([draw(rng=rng) for rng in streams])
     personal, codes, clean = repeat_patterns(
         transform, params, dictionary, n_repetitions, n_times, streams
     )
-    values = corrupt(clean, noise, noise_rng)
-    cohort = Cohort.from_arrays(values, sfreq=sfreq, channels="signal", units="a.u.")
-    return SyntheticCohort(
-        cohort, dictionary, params, personal, list_events(codes, cohort), transform
+    cohort = Cohort.from_arrays(corrupt(clean, noise, noise_rng), **labels)
+    onsets, atoms = (np.concatenate(column) for column in zip(*codes, strict=True))
+    events = pd.DataFrame(
+        {
+            "subject": np.repeat(cohort.subjects, [len(onset) for onset, _ in codes]),
+            "atom": atoms,
+            "onset_sample": onsets,
+            "onset_seconds": onsets / cohort.sfreq,
+            "amplitude": AMPLITUDE,
+        }
     )
+    return SyntheticCohort(cohort, dictionary, params, personal, events, transform)
 
 
 def common_patterns(atom_length: int) -> Float[np.ndarray, "2 L 1"]:
@@ -182,7 +208,7 @@ def repeat_patterns(
     n_times: int,
     streams: list[np.random.Generator],
 ) -> tuple[Float[np.ndarray, "S K L P"], list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
-    """Place everyone's patterns in random order, with random gaps and without overlap.
+    """Place the patterns of each subject in random order, with random gaps and without overlap.
 
     Returns the personal atoms, the onsets and atoms of each subject, and the signals (S, N, P).
     """
@@ -192,26 +218,11 @@ def repeat_patterns(
     personal = personalize(transform, params, dictionary)
     order = np.repeat(np.arange(len(dictionary)), n_repetitions)
     codes = [(_place(order.size, atom_length, n_times, r), r.permutation(order)) for r in streams]
-    clean = [_add_up(*code, atoms, n_times) for code, atoms in zip(codes, personal, strict=True)]
-    return personal, codes, np.stack(clean)
-
-
-def check_sizes(
-    maker: str, n_subjects: int, n_times: int, atom_length: int, n_repetitions: int
-) -> None:
-    """Raise where a cohort of two patterns cannot have these sizes."""
-    least = {"n_subjects": (n_subjects, 1), "atom_length": (atom_length, 4)}
-    for name, (value, minimum) in {**least, "n_repetitions": (n_repetitions, 1)}.items():
-        if value < minimum:
-            raise InvalidParameterError(
-                f"`{maker}({name}={value})` must be an integer of at least {minimum}."
-            )
-    needed = 2 * n_repetitions * atom_length
-    if n_times < needed:
-        raise InvalidParameterError(
-            f"`{maker}(n_times={n_times})` is too short: 2 patterns x {n_repetitions} "
-            f"repetitions x {atom_length} samples need {needed}. Pass n_times={needed} or more."
-        )
+    clean = np.zeros((len(streams), n_times, dictionary.shape[2]))
+    for signal, (onsets, sequence), atoms in zip(clean, codes, personal, strict=True):
+        for onset, k in zip(onsets, sequence, strict=True):
+            signal[onset : onset + atom_length] += AMPLITUDE * atoms[k]
+    return personal, codes, clean
 
 
 def draw_warps(
@@ -235,33 +246,6 @@ def _place(
     return shrunk + (atom_length - 1) * np.arange(n_segments)
 
 
-def _add_up(
-    onsets: Int[np.ndarray, " E"],
-    order: Int[np.ndarray, " E"],
-    atoms: Float[np.ndarray, "K L P"],
-    n_times: int,
-) -> Float[np.ndarray, "N P"]:
-    """Return ``sum_k z_k * phi_k`` for one subject."""
-    signal = np.zeros((n_times, atoms.shape[2]))
-    for onset, k in zip(onsets, order, strict=True):
-        signal[onset : onset + atoms.shape[1]] += AMPLITUDE * atoms[k]
-    return signal
-
-
-def list_events(codes: list[tuple[np.ndarray, np.ndarray]], cohort: Cohort) -> pd.DataFrame:
-    """Return the activations as a frame, subjects in order, onsets increasing."""
-    onsets, atoms = (np.concatenate(column) for column in zip(*codes, strict=True))
-    return pd.DataFrame(
-        {
-            "subject": np.repeat(cohort.subjects, [len(onset) for onset, _ in codes]),
-            "atom": atoms,
-            "onset_sample": onsets,
-            "onset_seconds": onsets / cohort.sfreq,
-            "amplitude": AMPLITUDE,
-        }
-    )
-
-
 def make_handwriting(
     n_subjects: int = 32,
     n_times: int = 500,
@@ -282,13 +266,11 @@ def make_handwriting(
 
     Parameters
     ----------
-    n_subjects, n_times, atom_length, n_repetitions, depth, width, sfreq, random_state
+    n_subjects, n_times, atom_length, n_repetitions, depth, width, noise_std, sfreq, random_state
         As in `make_synthetic`.
     tilt_degrees : float, default=10.0
         Standard deviation of each component of the rotation vector, so that the usual angle
         is about 1.6 times as large.
-    noise_std : float, default=0.0
-        Standard deviation of white Gaussian noise.
 
     Returns
     -------
@@ -301,23 +283,22 @@ def make_handwriting(
     >>> data.cohort
     Cohort(4 recordings, 3 channels (x, y, z), 100 Hz, 500 samples)
     """
+    from scipy.spatial.transform import Rotation as Turn
+
     from percdl.transforms import Compose, Rotation, TimeWarp
 
-    check_sizes("make_handwriting", n_subjects, n_times, atom_length, n_repetitions)
+    def draw(rng: np.random.Generator) -> Float[np.ndarray, "K M"]:
+        """Draw the warps of each letter, and one rotation for both."""
+        warps = draw_warps(2, depth, width, rng)
+        turn = Turn.from_rotvec(np.radians(tilt_degrees) * rng.standard_normal(3)).as_matrix()
+        return np.hstack([warps, np.tile(turn.ravel(), (2, 1))])
+
     transform = Compose(TimeWarp(depth, width), Rotation(allow_reflections=False))
-    transform.validate()
-    signal_rng, noise_rng = np.random.default_rng(random_state).spawn(2)
-    streams = signal_rng.spawn(n_subjects)
-    letters = common_letters(atom_length)
-    params = np.stack([_draw_params(len(letters), depth, width, tilt_degrees, r) for r in streams])
-    personal, codes, clean = repeat_patterns(
-        transform, params, letters, n_repetitions, n_times, streams
-    )
-    values = corrupt(clean, Noise(noise_std), noise_rng)
-    cohort = Cohort.from_arrays(values, sfreq=sfreq, channels=["x", "y", "z"], units="g")
-    return SyntheticCohort(
-        cohort, letters, params, personal, list_events(codes, cohort), transform
-    )
+    return _make(
+        transform, common_letters, draw, Noise(noise_std),
+        (n_subjects, n_times, atom_length, n_repetitions), random_state, sfreq=sfreq,
+        channels=["x", "y", "z"], units="g",
+    )  # fmt: skip
 
 
 def common_letters(atom_length: int) -> Float[np.ndarray, "2 L 3"]:
@@ -345,35 +326,9 @@ def common_letters(atom_length: int) -> Float[np.ndarray, "2 L 3"]:
     return np.stack([np.stack(letter, axis=1) for letter in (loop, zigzag)])
 
 
-def _draw_params(
-    n_atoms: int, depth: int, width: int, tilt_degrees: float, rng: np.random.Generator
-) -> Float[np.ndarray, "K M"]:
-    """Draw the warps of each letter, and one rotation for both, of one subject."""
-    from scipy.spatial.transform import Rotation
-
-    warps = draw_warps(n_atoms, depth, width, rng)
-    turn = Rotation.from_rotvec(np.radians(tilt_degrees) * rng.standard_normal(3)).as_matrix()
-    return np.hstack([warps, np.tile(turn.ravel(), (n_atoms, 1))])
-
-
 @dataclass(frozen=True)
 class Noise:
-    """How recordings are corrupted.
-
-    Attributes
-    ----------
-    std : float
-        Standard deviation of white Gaussian noise.
-    snr_db : float or None
-        The same, given by the ratio of the mean square of each recording to that of its
-        noise, in decibels.
-    impulse_rate : float
-        Share of the samples of a hit recording that receive an impulse.
-    impulse_subjects : float
-        Share of the recordings that are hit, at random.
-    impulse_range : (float, float)
-        Least and largest size of an impulse; its sign is random.
-    """
+    """How recordings are corrupted; see `make_synthetic`."""
 
     std: float = 0.0
     snr_db: float | None = None
@@ -387,18 +342,13 @@ class Noise:
                 f"`noise_std={self.std}` and `snr_db={self.snr_db}` both set the Gaussian noise. "
                 "Pass one of them."
             )
-        if not self.std >= 0:
-            raise InvalidParameterError(f"`noise_std={self.std}` must be 0 or more.")
-        for name in ("impulse_rate", "impulse_subjects"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise InvalidParameterError(
-                    f"`{name}={getattr(self, name)}` is a share and must lie between 0 and 1."
-                )
         low, high = self.impulse_range
-        if not 0 <= low <= high:
+        shares = 0 <= self.impulse_rate <= 1 and 0 <= self.impulse_subjects <= 1
+        if not (self.std >= 0 and shares and 0 <= low <= high):
             raise InvalidParameterError(
-                f"`impulse_range={self.impulse_range}` must be (least, largest) size, "
-                "with 0 <= least <= largest."
+                f"`noise_std={self.std}` must be 0 or more, `impulse_rate={self.impulse_rate}` "
+                f"and `impulse_subjects={self.impulse_subjects}` shares between 0 and 1, and "
+                f"`impulse_range={self.impulse_range}` (smallest, largest) size."
             )
 
 

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
@@ -39,6 +40,22 @@ _CLOCK_NAMES = {
     "", "t", "time", "times", "timestamp", "timestamps", "seconds", "date", "datetime", "index",
     "sample", "samples", "frame", "unnamed: 0",
 }  # fmt: skip
+
+
+@contextmanager
+def reading(name: object, error: type[PerCDLError] = UnreadableFileError) -> Iterator[None]:
+    """Name the file in every error about its content; readers raise many types for damage."""
+    try:
+        yield
+    except PerCDLError as problem:
+        if isinstance(problem, InvalidRecordingError) and error is UnreadableFileError:
+            raise error(f"{name}: {problem}") from problem
+        raise
+    except Exception as problem:
+        raise error(
+            f"{name} cannot be read ({type(problem).__name__}: {problem}). It is damaged, cut "
+            "short or in another format: copy or export it again."
+        ) from problem
 
 
 @dataclass(frozen=True)
@@ -204,7 +221,8 @@ def recordings_from_frame(
     rate = None if sfreq is None else as_rate(sfreq, "The frame")
     columns = Columns(channel_map(channels), subject, group, time, rate, units, is_sorted=False)
     table = Table("The frame", frame, "row", frame.index, error=InvalidRecordingError)
-    return list(recordings_in(table, columns, ""))
+    with reading("The frame", InvalidRecordingError):
+        return list(recordings_in(table, columns, ""))
 
 
 def recordings_in(table: Table, columns: Columns, subject: str) -> Iterator[Recording]:

@@ -14,7 +14,7 @@ import pandas as pd
 
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError, UnreadableFileError
 from percdl.signals import edf, npz, wfdb
-from percdl.signals.frames import Channels, Columns, channel_map, recordings_in
+from percdl.signals.frames import Channels, Columns, channel_map, reading, recordings_in
 from percdl.signals.metadata import Metadata
 from percdl.signals.recording import Recording, Recordings
 from percdl.signals.tables import (
@@ -269,7 +269,7 @@ def read_all(
     with _each_warning_once():
         for path in files:
             own = path.stem if subject_of is None else str(subject_of(path))
-            try:
+            with reading(path):
                 for recording in read(path, subject=own):
                     subject = str(recording.subject)
                     if subject in found:
@@ -279,8 +279,6 @@ def read_all(
                             "subject_of=, a function of the path."
                         )
                     found[subject] = path, recording
-            except InvalidRecordingError as error:
-                raise UnreadableFileError(f"{path}: {error}") from error
     recordings = [recording for _, recording in found.values()]
     if metadata is None:
         return recordings

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from percdl.exceptions import InvalidParameterError, UnreadableFileError
-from percdl.signals.frames import Table
+from percdl.signals.frames import Table, reading
 from percdl.signals.recording import abbreviate, as_label
 from percdl.signals.tables import (
     PARQUET_SUFFIXES,
@@ -83,10 +83,11 @@ class Metadata:
         path = Path(self.source).expanduser()
         if not path.is_file():
             raise FileNotFoundError(f"There is no metadata table {str(self.source)!r}.")
-        if path.suffix.lower() in PARQUET_SUFFIXES:
-            return read_parquet_table(path)
-        ids = _SUBJECT_COLUMNS if self.subject is None else (self.subject,)
-        return read_text_table(path, TextFormat(find_delimiter(path, ids)))
+        with reading(path):
+            if path.suffix.lower() in PARQUET_SUFFIXES:
+                return read_parquet_table(path)
+            ids = _SUBJECT_COLUMNS if self.subject is None else (self.subject,)
+            return read_text_table(path, TextFormat(find_delimiter(path, ids)))
 
     def _subject_column(self, table: Table) -> str:
         names = _SUBJECT_COLUMNS if self.subject is None else (self.subject,)

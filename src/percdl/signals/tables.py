@@ -102,14 +102,9 @@ def find_delimiter(path: Path, names: Collection[str]) -> str:
 def read_parquet_table(path: Path, needed: Collection[str] = ()) -> Table:
     """Read columns of a Parquet file; all columns if none is named."""
     parquet = require("pyarrow.parquet", "Reading Parquet files")
-    try:
-        known = set(needed) <= set(parquet.read_schema(path).names)
-        columns = list(needed) if needed and known else None
-        frame = pd.read_parquet(path, engine="pyarrow", columns=columns)
-    except Exception as error:  # damaged metadata of pandas can raise any error
-        raise UnreadableFileError(
-            f"{path} is not a whole Parquet file: {error}. Write it again."
-        ) from error
+    known = set(needed) <= set(parquet.read_schema(path).names)
+    columns = list(needed) if needed and known else None
+    frame = pd.read_parquet(path, engine="pyarrow", columns=columns)
     if frame.empty:
         raise UnreadableFileError(f"{path} has no row. One row per sample is needed.")
     if not set(needed) <= set(frame.columns):  # pandas stores the index as a column

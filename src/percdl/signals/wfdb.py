@@ -18,15 +18,13 @@ def read_wfdb(path: Path, channels: dict[str, str] | None, subject: str) -> Iter
     """Yield the recording of a WFDB header; see `Cohort.from_wfdb`."""
     wfdb = require("wfdb", "Reading WFDB records")
     in_segments = check_header(path)
-    try:
-        # Segments can only be joined at the frame rate, see `_check_segments`.
-        with hushed():
-            record = wfdb.rdrecord(str(path.absolute().with_suffix("")), smooth_frames=in_segments)
-        signals = list(record.p_signal.T) if in_segments else record.e_p_signal
-        frames = [1] * record.n_sig if in_segments else record.samps_per_frame
-        rates = [record.fs * n for n in frames]
-    except Exception as error:  # wfdb raises many types for damaged records
-        raise _explain(path, error) from error
+    # Segments can only be joined at the frame rate, see `_check_segments`.
+    with hushed():
+        record = wfdb.rdrecord(str(path.absolute().with_suffix("")), smooth_frames=in_segments)
+    signals = list(record.p_signal.T) if in_segments else record.e_p_signal
+    rates = [
+        record.fs * n for n in ([1] * record.n_sig if in_segments else record.samps_per_frame)
+    ]
     # Names of signals are optional in a header.
     names = [name or f"signal{index}" for index, name in enumerate(record.sig_name)]
     wanted, chosen = pick_signals(path, names, rates, channels)
@@ -94,36 +92,10 @@ def _check_inside(path: Path, name: str) -> None:
 def _check_segments(path: Path) -> None:
     """Raise where a segment is missing or has signals of several rates."""
     wfdb = require("wfdb", "Reading WFDB records")
-    try:
-        segments = wfdb.rdheader(str(path.absolute().with_suffix("")), rd_segments=True).segments
-        frames = {n for segment in segments if segment for n in segment.samps_per_frame or [1]}
-    except Exception as error:
-        raise UnreadableFileError(
-            f"{path}: a segment of the record cannot be read: {error}. Copy the record again."
-        ) from error
+    segments = wfdb.rdheader(str(path.absolute().with_suffix("")), rd_segments=True).segments
+    frames = {n for segment in segments if segment for n in segment.samps_per_frame or [1]}
     if frames - {1}:
         raise UnreadableFileError(
             f"{path}: a segment has signals of several sampling rates, which cannot be joined. "
             "Pass the segments as separate files."
         )
-
-
-def _explain(path: Path, error: Exception) -> UnreadableFileError:
-    """Return the error for a record that wfdb cannot read."""
-    wfdb = require("wfdb", "Reading WFDB records")
-    try:
-        header = wfdb.rdheader(str(path.absolute().with_suffix("")))
-        files = [path.parent / name for name in dict.fromkeys(header.file_name or ())]
-    except Exception:
-        return UnreadableFileError(
-            f"{path} is not a WFDB header ({type(error).__name__}: {error}). Copy it again."
-        )
-    found = [
-        f"{file.name} has {file.stat().st_size} bytes" if file.is_file() else f"no {file.name}"
-        for file in files
-    ]
-    return UnreadableFileError(
-        f"{path}: the header announces {header.sig_len} samples of {header.n_sig} signal(s), "
-        f"which cannot be read from its folder ({'; '.join(found)}). A file is missing or was cut "
-        "short; copy the record again."
-    )
