@@ -124,13 +124,16 @@ def test_infinite_values(value):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        (np.arange(110) + 1j, "Subject '1': values is complex.*pass real and imaginary parts"),
+        (
+            np.arange(110) + 1j,
+            "Subject '1': values has dtype complex128.*pass real and imaginary parts",
+        ),
         (np.array(["a"] * 110), "Subject '1': values has dtype <U1, but real numbers"),
         (np.array([1.0, None] * 55), "Subject '1': values has dtype object, but real numbers"),
         (np.arange(110).astype("M8[s]"), "Subject '1': values has dtype datetime64.*numbers"),
         (np.zeros((110, 1, 1)), r"Subject '1': values has 3 dimension\(s\).*n_times, n_channels"),
-        (np.zeros((0, 1)), r"Subject '1': values has no samples"),
-        (np.arange(220.0).reshape(110, 2), r"subject '1' has 2 \('ch0', 'ch1'\)\. All.*same"),
+        (np.zeros((0, 1)), r"Subject '1': values has 2 .*at least one sample"),
+        (np.arange(220.0).reshape(110, 2), r"subject '1' has 'ch0', 'ch1'\. All.*same"),
     ],
     ids=["complex", "text", "object", "dates", "three axes", "no samples", "two channels"],
 )
@@ -142,9 +145,9 @@ def test_record_that_is_no_array_of_numbers(values, message):
 @pytest.mark.parametrize(
     ("X", "message"),
     [
-        (np.arange(110.0), r"array of 1 dimension\(s\) \(shape \(110,\)\).*Reshape"),
-        (np.zeros((2, 3, 4, 5)), r"array of 4 dimension\(s\)"),
-        ([1.0, 2.0, 3.0], "list of 3 single values"),
+        (np.arange(110.0), r"Got 1 dimension\(s\) \(shape \(110,\)\).*Reshape"),
+        (np.zeros((2, 3, 4, 5)), r"Got 4 dimension\(s\)"),
+        ([1.0, 2.0, 3.0], r"Got 1 dimension\(s\) \(shape \(3,\)\)"),
         ("walks.csv", "Got a (builtins.)?str where signals are needed"),
         (None, "Got a .*NoneType where signals are needed"),
     ],

@@ -16,6 +16,7 @@ from jaxtyping import Int
 from percdl.datasets.downloads import Source, find_dataset
 from percdl.exceptions import DatasetError, InvalidParameterError
 from percdl.signals import Cohort, Recording
+from percdl.signals.frames import reading
 from percdl.signals.recording import abbreviate, as_names
 
 Foot = Literal["left", "right"]
@@ -139,23 +140,22 @@ def load_gait(
             f"{', '.join(CHANNELS)}."
         )
     folder = find_gait(data_home, download=download)
-    about = {code: _read_metadata(folder, code) for code in _wanted(folder, trials, subjects)}
-    cohort = Cohort(
-        Recording(
-            _read_values(folder / f"{code}.csv", names),
-            sfreq=SFREQ,
-            channels=names,
-            units=[UNITS[name[1]] for name in names],
-            subject=code,
-            group=record["PathologyGroup"],
-        )
-        for code, record in about.items()
-    )
-    swings: dict[str, Swings] = {
-        code: {foot: np.array(record[key], int).reshape(-1, 2) for foot, key in ACTIVITY.items()}
-        for code, record in about.items()
-    }
-    return GaitData(cohort, _tabulate(about), swings)
+    about: dict[str, dict[str, Any]] = {}
+    recordings, swings = [], {}
+    for code in _wanted(folder, trials, subjects):
+        with reading(folder / f"{code}.json", DatasetError):
+            record = json.loads((folder / f"{code}.json").read_text(encoding="utf-8"))
+            swings[code] = {
+                foot: np.array(record.pop(key), int).reshape(-1, 2)
+                for foot, key in ACTIVITY.items()
+            }
+            group, about[code] = record["PathologyGroup"], record
+        with reading(folder / f"{code}.csv", DatasetError):
+            values = pd.read_csv(folder / f"{code}.csv", usecols=list(names))[list(names)]
+            units = [UNITS[name[1]] for name in names]
+            labels = {"channels": names, "units": units, "subject": code, "group": group}
+            recordings.append(Recording(values.to_numpy(float), sfreq=SFREQ, **labels))
+    return GaitData(Cohort(recordings), _tabulate(about), swings)
 
 
 def find_gait(data_home: str | os.PathLike[str] | None = None, *, download: bool = False) -> Path:
@@ -190,53 +190,23 @@ def find_gait(data_home: str | os.PathLike[str] | None = None, *, download: bool
 def _wanted(
     folder: Path, trials: Iterable[str] | None, subjects: Iterable[int] | None
 ) -> list[str]:
-    """Return the codes of the trials asked for, which have both files."""
-    signals, notes = ({p.stem for p in folder.glob(f"*-*.{end}")} for end in ("csv", "json"))
-    codes = sorted(signals | notes) if trials is None else list(trials)
+    """Return the codes of the trials asked for."""
+    found = {file.stem for end in ("csv", "json") for file in folder.glob(f"*-*.{end}")}
+    codes = sorted(found) if trials is None else list(trials)
     if subjects is not None:
         asked = {str(subject) for subject in subjects}
         codes = [code for code in codes if code.partition("-")[0] in asked]
-    for code in codes:
-        if code not in signals & notes:
-            raise DatasetError(
-                f"Trial {code!r} has not both files, {code}.csv and {code}.json, in {folder}. "
-                f"Copy or download the dataset again, or choose among the {len(signals & notes)} "
-                f"trials there: {abbreviate(sorted(signals & notes))}."
-            )
-    if not codes:
+    if not codes or not set(codes) <= found:
         raise InvalidParameterError(
-            f"`load_gait(trials={trials}, subjects={subjects})` leaves no trial of {folder}."
+            f"`load_gait(trials={trials}, subjects={subjects})` asks for trials "
+            f"{abbreviate(set(codes) - found) or 'none'}. Codes are participant-trial; "
+            f"{folder} holds {len(found)}: {abbreviate(sorted(found))}."
         )
     return codes
 
 
-def _read_values(path: Path, channels: tuple[str, ...]) -> np.ndarray:
-    try:
-        return pd.read_csv(path, usecols=list(channels))[list(channels)].to_numpy(float)
-    except ValueError as error:
-        raise DatasetError(
-            f"{path} is not a table of numbers with columns {', '.join(channels)}: {error}"
-        ) from error
-
-
-def _read_metadata(folder: Path, code: str) -> dict[str, Any]:
-    path = folder / f"{code}.json"
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise DatasetError(f"{path} is not valid JSON: {error}") from error
-    missing = {"PathologyGroup", *ACTIVITY.values()} - set(record)
-    if missing:
-        raise DatasetError(f"{path} has no entry {', '.join(sorted(missing))}. Download it again.")
-    return record
-
-
 def _tabulate(about: Mapping[str, dict[str, Any]]) -> pd.DataFrame:
-    rows = {
-        code: {key: value for key, value in record.items() if key not in ACTIVITY.values()}
-        for code, record in about.items()
-    }
-    frame = pd.DataFrame.from_dict(rows, orient="index").rename_axis("code")
+    frame = pd.DataFrame.from_dict(dict(about), orient="index").rename_axis("code")
     frame = frame.replace(UNKNOWN, None)
     present = [name for name in NUMBERS if name in frame]
     return frame.drop(columns="Code", errors="ignore").assign(

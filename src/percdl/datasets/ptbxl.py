@@ -308,10 +308,10 @@ def _select(
                 f"`load_ptbxl({name}=...)` asks for {abbreviate(map(repr, absent))}. Choose among "
                 f"{abbreviate(choices, shown=10)}."
             )
-    kept = metadata["strat_fold"].isin(asked["folds"]).to_numpy()
+    allowed = set(metadata.index[metadata["strat_fold"].isin(asked["folds"]).to_numpy()])
     if superclasses is not None:
-        kept &= labels[asked["superclasses"]].any(axis=1).to_numpy()
-    allowed = set(metadata.index[kept])
+        has_one = np.asarray(labels[asked["superclasses"]].any(axis=1))
+        allowed &= set(labels.index[has_one])
     ids = [record for record in asked["records"] if record in allowed]
     if not ids:
         raise InvalidParameterError("No record has the requested superclasses and folds.")

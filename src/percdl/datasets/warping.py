@@ -21,11 +21,7 @@ def personalize(
     dictionary: Float[np.ndarray, "K L P"],
 ) -> Float[np.ndarray, "S K L P"]:
     """Return the personal atoms ``f(phi_k, a_sk)`` (Eq. 2), in double precision."""
-    with jax.enable_x64(True):
-        atoms = [
-            np.asarray(_apply(transform, params[:, k], atom)) for k, atom in enumerate(dictionary)
-        ]
-    return np.stack(atoms, axis=1)
+    return np.stack(_of_each_atom(_apply, transform, params, dictionary), axis=1)
 
 
 def center(
@@ -34,11 +30,14 @@ def center(
     dictionary: Float[np.ndarray, "K L P"],
 ) -> Float[np.ndarray, "K L P"]:
     """Return ``phi_k o psi_bar_k``, psi_bar the mean warp, turned by the mean (decision 6)."""
+    return np.stack(_of_each_atom(_center, transform, params, dictionary))
+
+
+def _of_each_atom(program, transform, params, dictionary) -> list[np.ndarray]:
     with jax.enable_x64(True):
-        atoms = [
-            np.asarray(_center(transform, params[:, k], atom)) for k, atom in enumerate(dictionary)
+        return [
+            np.asarray(program(transform, params[:, k], atom)) for k, atom in enumerate(dictionary)
         ]
-    return np.stack(atoms)
 
 
 @partial(jax.jit, static_argnames="transform")

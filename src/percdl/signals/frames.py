@@ -48,7 +48,7 @@ def reading(name: object, error: type[PerCDLError] = UnreadableFileError) -> Ite
     try:
         yield
     except PerCDLError as problem:
-        if isinstance(problem, InvalidRecordingError) and error is UnreadableFileError:
+        if isinstance(problem, InvalidRecordingError) and error is not InvalidRecordingError:
             raise error(f"{name}: {problem}") from problem
         raise
     except Exception as problem:
