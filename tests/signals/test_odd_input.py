@@ -158,7 +158,7 @@ def test_an_edf_signal_without_calibration_is_refused(tmp_path):
 def test_an_archive_may_be_anything_that_is_zipped(tmp_path):
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
         archive.writestr("values.npy", b"\x93NUMPY\x01\x00")
-    with pytest.raises(UnreadableFileError, match="not a whole NPZ archive"):
+    with pytest.raises(UnreadableFileError, match="cannot be read"):
         Cohort.from_npz(tmp_path / "a.npz")
 
 
@@ -168,7 +168,7 @@ def test_an_archive_that_asks_for_more_memory_than_there_is(tmp_path):
     np.lib.format.write_array_header_1_0(header, told)
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
         archive.writestr("values.npy", header.getvalue() + bytes(80))
-    with pytest.raises(UnreadableFileError, match=r"a\.npz, entry 'values'"):
+    with pytest.raises(UnreadableFileError, match=r"a\.npz cannot be read"):
         Cohort.from_npz(tmp_path / "a.npz")
 
 
@@ -203,7 +203,7 @@ def test_entries_cannot_unpack_the_same_bytes_again_and_again(packed, tmp_path):
             twin = copy(archive.filelist[0])
             twin.filename = f"x{i}.npy"
             archive.filelist.append(twin)
-    with pytest.raises(UnreadableFileError, match="not a whole NPZ archive"):
+    with pytest.raises(UnreadableFileError, match="cannot be read"):
         read_packed(tmp_path)
 
 
@@ -219,7 +219,7 @@ def test_a_header_that_numpy_stumbles_over_is_refused(tmp_path):
         header = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
         with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
             archive.writestr("values.npy", header)
-        with pytest.raises(UnreadableFileError, match="not a whole NPZ archive"):
+        with pytest.raises(UnreadableFileError, match="cannot be read"):
             read_packed(tmp_path)
 
 

@@ -61,7 +61,7 @@ def find_dataset(
     only place searched, if given. Without a ``source``, a missing dataset is an error.
     """
     named = data_home or os.environ.get(ENVIRONMENT_VARIABLE)
-    homes = [] if named is None else [Path(named).expanduser()]
+    homes = [Path(named).expanduser()] if named else []
     if homes and not homes[0].is_dir():
         # A misspelled folder must not start a download of gigabytes.
         raise DatasetError(

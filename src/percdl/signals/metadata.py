@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -47,7 +48,7 @@ class Metadata:
             return None
         groups = [table.column(column).iloc[rows[subject]] for subject in subjects]
         return [
-            None if pd.isna(group) or group in _NO_GROUP else as_label(group, "group", table.name)
+            None if _is_missing(group) else as_label(group, "group", table.name)
             for group in groups
         ]
 
@@ -65,7 +66,7 @@ class Metadata:
             table.column(self.group)  # raises if it does not exist
         column, rows = self._subject_column(table), {}
         for row, value in enumerate(table.column(column)):
-            if pd.isna(value):
+            if _is_missing(value):
                 raise table.fail(row, f"column {column!r} is empty. Every row needs a subject.")
             subject = as_label(value, "subject", f"{table.name}, {table.place(row)}")
             if subject in rows:
@@ -99,6 +100,11 @@ class Metadata:
                 "metadata_subject='...'."
             )
         return found[0]
+
+
+def _is_missing(value: Any) -> bool:
+    is_cell = pd.api.types.is_scalar(value)  # not an array
+    return bool(is_cell and (pd.isna(value) or value in _NO_GROUP))
 
 
 def _as_numbers(column: pd.Series) -> pd.Series:
