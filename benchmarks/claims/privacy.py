@@ -21,9 +21,8 @@ from percdl.algorithm.history import History
 from percdl.algorithm.loop import run_percdl
 from percdl.algorithm.settings import Settings
 from percdl.datasets import SyntheticCohort, atom_distance, onset_accuracy
-from percdl.federated.denoise import Denoised
 from percdl.federated.privacy import Privacy
-from percdl.federated.private_rounds import ROWS, PrivateRounds
+from percdl.federated.private_rounds import ROWS, Denoised, PrivateRounds
 from percdl.runtimes.in_process import InProcess
 from percdl.steps.cdu import normalize
 

@@ -19,8 +19,6 @@ from percdl import Cohort, Compose, Huber, L1Coder, Rotation, TimeWarp
 from percdl.exceptions import FederationError
 from percdl.federated.estimator import FederatedPerCDL
 
-SECURE = pytest.mark.parametrize("secure", [False, True], ids=["plain", "masked"])
-
 
 @pytest.fixture(scope="module")
 def cohort():
@@ -32,28 +30,24 @@ def central(cohort):
     return double().fit(cohort)
 
 
-@SECURE
+@pytest.mark.parametrize("secure", [False, True], ids=["plain", "masked"])
 def test_three_sites(cohort, central, secure):
     federation = FederatedPerCDL(double(), secure=secure).fit(split(cohort))
     assert federation.secure_ == secure
     assert_same_as_central(federation, central)
 
 
-@SECURE
-def test_a_dozen_sites_some_with_one_subject(secure):
+def test_a_dozen_sites_some_with_one_subject():
     sizes = [1 + i % 3 for i in range(12)]
     lengths = [97 + 7 * i % 31 for i in range(sum(sizes))]
     cohort = make_cohort(5, lengths)
     sites = split(cohort, [f"site{i:02d}" for i in range(12)], sizes)
-    federation = FederatedPerCDL(
-        double(population_rounds=1, personal_rounds=1), secure=secure
-    ).fit(sites)
+    federation = FederatedPerCDL(double(population_rounds=1, personal_rounds=1)).fit(sites)
     assert len(federation.sites_) == 12
     assert_same_as_central(federation, double(population_rounds=1, personal_rounds=1).fit(cohort))
 
 
-@SECURE
-def test_a_site_where_an_atom_never_occurs(secure):
+def test_a_site_where_an_atom_never_occurs():
     arrays = spaced_recordings(3, LENGTHS)
     rng = np.random.default_rng(0)
     for x in arrays[:1]:  # the first site has one recording, of the first atom only
@@ -63,12 +57,11 @@ def test_a_site_where_an_atom_never_occurs(secure):
     cohort = cohort_of(arrays)
     model = double().fit(cohort)
     assert model.n_activations_[0, 1] == 0
-    federation = FederatedPerCDL(double(), secure=secure).fit(split(cohort))
+    federation = FederatedPerCDL(double()).fit(split(cohort))
     assert_same_as_central(federation, model)
     assert np.isnan(federation.local_models_[NAMES[0]].params_[0, 1]).all()
 
 
-@SECURE
 @pytest.mark.parametrize(
     ("name", "options"),
     [
@@ -83,8 +76,8 @@ def test_a_site_where_an_atom_never_occurs(secure):
     ],
     ids=["PopCDL", "IndCDL", "searches", "overlap", "huber", "subjects", "uncentred", "robust"],
 )
-def test_models_and_options(name, options, secure, cohort):
-    federation = FederatedPerCDL(double(name, **options), secure=secure).fit(split(cohort))
+def test_models_and_options(name, options, cohort):
+    federation = FederatedPerCDL(double(name, **options)).fit(split(cohort))
     assert_same_as_central(federation, double(name, **options).fit(cohort))
 
 

@@ -8,7 +8,6 @@ from federation import LENGTHS, cohort_of
 from percdl import IndCDL, L1Coder, Rotation, TimeWarp
 from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.estimators.start import choose
-from percdl.exceptions import FederationError
 from percdl.federated.consent import describe
 from percdl.federated.layout import UNITS, cover, layout_of
 from percdl.federated.messages import Bounds
@@ -84,12 +83,6 @@ def test_packing_commutes_with_adding():
     layout = layout_of("personal", chosen, 0)
     twice = layout.pack(found["personal"] + found["personal"])
     np.testing.assert_array_equal(twice, 2 * layout.pack(found["personal"]))
-
-
-def test_sums_of_another_shape_are_refused():
-    found = run({}, 1, 0)[2]
-    with pytest.raises(FederationError, match="`moment` has shape"):
-        layout_of("population", toy.settings(realign=False), 0).pack(found["population"])
 
 
 def test_bounds_cover_the_sum_of_all_sites():

@@ -54,7 +54,7 @@ def crash(cohort, folder, n_asked, before, **options):
 
 @pytest.mark.parametrize("secure", [False, True], ids=["plain", "masked"])
 @pytest.mark.parametrize("before", [True, False], ids=["before", "after the sites answered"])
-@pytest.mark.parametrize("n_asked", [2, 3, 5, 7])
+@pytest.mark.parametrize("n_asked", [2, 5])
 def test_the_same_end(cohort, whole, tmp_path, n_asked, before, secure):
     path = crash(cohort, tmp_path, n_asked, before, secure=secure)
     resumed = FederatedPerCDL(double(), secure=secure).fit(
@@ -70,7 +70,8 @@ def test_the_same_end(cohort, whole, tmp_path, n_asked, before, secure):
     assert not resumed.audit_["afresh"].any()
 
 
-def test_the_first_dictionary_is_found_again(cohort, tmp_path):
+def test_the_first_dictionary_is_found_again(cohort, tmp_path, monkeypatch):
+    monkeypatch.setattr("percdl.federated.start.N_DRAWN", 3)
     model = double("PopCDL", init="auto", population_rounds=1, personal_rounds=0)
     path = crash(cohort, tmp_path, 4, True, model=model)
     resumed = FederatedPerCDL(model).fit(split(cohort), folder=tmp_path, resume=path)

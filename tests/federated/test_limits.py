@@ -13,7 +13,7 @@ from percdl.exceptions import FederationError
 from percdl.federated import start
 from percdl.federated.consent import Consent
 from percdl.federated.estimator import FederatedPerCDL, make_sites
-from percdl.federated.local_rounds import agreed_rounds
+from percdl.federated.site import agreed_rounds
 from percdl.federated.store import Store
 
 SUMS = ("first", "population", "personal", "recenter")
@@ -24,7 +24,9 @@ def whole(tmp_path_factory):
     """A site that has taken part in a whole run of plain sums, and all it was asked."""
     wire = FaultyWire(make_sites(split(make_cohort()), tmp_path_factory.mktemp("sites")))
     model = double(population_rounds=1, personal_rounds=1, init="auto", tol=0)
-    FederatedPerCDL(model, secure=False).fit_over(wire, run="run")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(start, "N_DRAWN", 2)
+        FederatedPerCDL(model, secure=False).fit_over(wire, run="run")
     return wire.sites_[2], wire.asked
 
 

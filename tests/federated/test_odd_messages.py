@@ -26,7 +26,9 @@ def talk(tmp_path_factory):
     model = make(
         "PerCDL", dtype="float32", population_rounds=1, personal_rounds=1, init="auto", tol=0
     )
-    FederatedPerCDL(model, secure=False).fit_over(wire, run="run")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("percdl.federated.start.N_DRAWN", 2)
+        FederatedPerCDL(model, secure=False).fit_over(wire, run="run")
     return wire.sites_[2], {request.kind: request for request in wire.asked}
 
 

@@ -11,10 +11,10 @@ from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.history import History
 from percdl.algorithm.loop import run_percdl
 from percdl.exceptions import FederationError, InvalidParameterError
-from percdl.federated.denoise import Denoised
 from percdl.federated.privacy import Privacy
 from percdl.federated.private_rounds import (
     ROWS,
+    Denoised,
     PrivateRounds,
     contributions,
     reach_of,
@@ -50,13 +50,13 @@ def make_private(cohort, settings, privacy, **options):
 
 
 def run_rounds(cohort, settings):
-    """Yield what each subject, by name, adds to a round of the first phase and two others."""
+    """Yield what each subject, by name, adds to a round of each phase."""
     runtime = InProcess(cohort, settings, chunk_rows=ROWS)
     site, broadcast = runtime.site, Broadcast(START)
     order = [
         cohort.subjects[i] for b in site.blocks for c in b.chunks for i in site.chunks[c].subjects
     ]
-    for kind in ("population", "personal", "personal"):
+    for kind in ("population", "personal"):
         getattr(runtime, f"{kind}_round")(broadcast)
         parts = list(contributions(site, START, kind))
         yield {
@@ -68,7 +68,7 @@ def run_rounds(cohort, settings):
 def test_a_contribution_is_the_same_bit_for_bit_whoever_else_is_there():
     settings = make_settings()
     all_rounds = list(run_rounds(make_cohort(), settings))
-    for keep in (slice(1, None), slice(0, 5), slice(3, 4)):
+    for keep in (slice(1, None), slice(3, 4)):
         for everybody, some in zip(
             all_rounds, run_rounds(make_cohort(keep), settings), strict=True
         ):

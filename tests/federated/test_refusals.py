@@ -11,7 +11,7 @@ from percdl.exceptions import FederationError
 from percdl.federated.agreement import Terms, propose
 from percdl.federated.consent import Consent, describe
 from percdl.federated.estimator import FederatedPerCDL, make_sites
-from percdl.federated.local_rounds import check_candidates
+from percdl.federated.site import check_candidates
 from percdl.runtimes.messages import Request
 from percdl.transforms import Identity
 

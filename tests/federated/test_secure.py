@@ -230,12 +230,6 @@ def test_a_site_masks_on_rosters_it_is_on_only():
         release(keys["site-00"], exchanged, *SUM)
 
 
-def test_a_site_masks_for_the_run_of_its_key_only():
-    keys, _ = federation(3)
-    with pytest.raises(FederationError, match=r"key of run run-1, and is asked to .*run run-2"):
-        mask(ONES, keys["site-00"], federation(3, "run-2")[1], 0, 0, b"")
-
-
 def test_fewer_than_three_sites_have_no_secure_sum():
     _, roster = federation(3)
     with pytest.raises(FederationError, match=r"3 sites or more, and there are 2 \(site-00, "):

@@ -40,22 +40,9 @@ _SAME_VERSION = "Coordinator and sites must run the same version of percdl."
 class Agreement(Strict):
     """Terms that a coordinator proposes and that a site accepts or refuses.
 
-    Attributes
-    ----------
-    model : str
-        Name of the estimator.
-    parameters : dict
-        Constructor arguments as JSON data, as in a model file.
-    secure : bool or "auto"
-        Whether sums are masked; "auto": from three sites on.
-    min_sites, min_subjects_per_site : int
-        Smallest number of sites in a sum, and of recordings at a site.
-    version : str
-        Version of percdl.
-    privacy : dict, optional
-        Arguments of `Privacy`, where sums are noisy.
-    arrays : dict of arrays
-        Arguments that are arrays: a first dictionary.
+    ``parameters`` are the constructor arguments of the estimator named ``model``, as in a model
+    file; ``arrays`` holds those that are arrays, such as a first dictionary. With ``secure``
+    "auto", sums are masked from three sites on. ``privacy`` are the arguments of `Privacy`.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -73,8 +60,6 @@ class Agreement(Strict):
     def from_message(cls, facts: Any, arrays: dict[str, np.ndarray]) -> Agreement:
         """Read an agreement from a message or a file; raises for anything else."""
         try:
-            if "arrays" in facts:
-                raise ValueError("arrays: not in the text")
             return parse(cls, facts).model_copy(update={"arrays": arrays})
         except ValueError as error:
             raise FederationError(

@@ -252,9 +252,18 @@ class Coordinator(Rounds):
     def _check_sums(self, roster: list[str], size: int) -> Check:
         """Return the check of a reply with a vector of a size."""
         secure = self.terms.secure
+        dtype = np.dtype(np.uint64 if secure else np.float64)
 
         def check(reply: Reply, content: Any) -> None:
-            check_sums(reply, size, secure)
+            sums = reply.arrays.get("sums")
+            if set(reply.arrays) != {"sums"} or not isinstance(sums, np.ndarray):
+                names = ", ".join(sorted(reply.arrays)) or "nothing"
+                raise ValueError(f"sent {names} where `sums` was needed")
+            if sums.shape != (size,) or sums.dtype != dtype:
+                needed = f"{dtype} of ({size},) was needed"
+                raise ValueError(f"sent {sums.dtype} of shape {sums.shape}, and {needed}")
+            if not secure and not np.isfinite(sums).all():
+                raise ValueError("sent numbers that are not finite")
             if secure and content.backups.keys() != set(roster) - {reply.site}:
                 raise ValueError("sent no backups for the other sites")
 
@@ -310,20 +319,6 @@ def check_no_arrays(reply: Reply, content: Any) -> None:
     """Raise `ValueError` where a reply has arrays."""
     if reply.arrays:
         raise ValueError("sent arrays that were not asked for")
-
-
-def check_sums(reply: Reply, size: int, secure: bool) -> None:
-    """Raise `ValueError` where the arrays of a reply are not sums of a size."""
-    dtype = np.dtype(np.uint64 if secure else np.float64)
-    sums = reply.arrays.get("sums")
-    if set(reply.arrays) != {"sums"} or not isinstance(sums, np.ndarray):
-        names = ", ".join(sorted(reply.arrays)) or "nothing"
-        raise ValueError(f"sent {names} where `sums` was needed")
-    if sums.shape != (size,) or sums.dtype != dtype:
-        needed = f"{dtype} of ({size},) was needed"
-        raise ValueError(f"sent {sums.dtype} of shape {sums.shape}, and {needed}")
-    if not secure and not np.isfinite(sums).all():
-        raise ValueError("sent numbers that are not finite")
 
 
 def ask_all(

@@ -31,10 +31,10 @@ from percdl.federated.agreement import (
 from percdl.federated.checkpoint import FederatedCheckpoint, read_checkpoint, write_checkpoint
 from percdl.federated.consent import Consent
 from percdl.federated.coordinator import Audit, Coordinator, Patience, convene
-from percdl.federated.denoise import Denoised
 from percdl.federated.identities import FEWEST_SITES, Identity
 from percdl.federated.messages import check_name
 from percdl.federated.privacy import Privacy
+from percdl.federated.private_rounds import Denoised
 from percdl.federated.site import FederatedSite
 from percdl.federated.start import first_dictionary
 from percdl.runtimes.messages import InProcessWire, Wire

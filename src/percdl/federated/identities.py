@@ -54,11 +54,7 @@ class Identity:
 
     @classmethod
     def generate(cls, site: str) -> Identity:
-        """Make a new identity in memory.
-
-        >>> Identity.generate("lyon")
-        Identity(site='lyon')
-        """
+        """Make a new identity in memory."""
         check_name("site", site)
         return cls(site, asymmetric("ed25519").Ed25519PrivateKey.generate())
 
@@ -117,7 +113,8 @@ class RunKeys:
 
     def __init__(self, site: str, run: str, key: Any, path: Path | None = None):
         self.site, self.run, self._key = site, run, key
-        self._uses = Claims(None if path is None else path.with_name(f"{path.name}.uses"))
+        # Records a use of the key; returns the content that it was first recorded with.
+        self.claim = Claims(None if path is None else path.with_name(f"{path.name}.uses")).claim
 
     @classmethod
     def generate(cls, site: str, run: str, path: Path | None = None) -> RunKeys:
@@ -157,10 +154,6 @@ class RunKeys:
     def derive(self, occasion: bytes) -> bytes:
         """Return 32 secret bytes for an occasion; only this site can compute them."""
         return expand(self._key.private_bytes_raw(), frame("percdl veil, version 1", occasion))
-
-    def claim(self, use: str, content: str) -> str | None:
-        """Record a use of the key; return the content that it was first recorded with."""
-        return self._uses.claim(use, content)
 
 
 class Claims:

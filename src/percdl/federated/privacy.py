@@ -109,13 +109,7 @@ class Privacy:
 
 
 def count_rounds(settings: Settings) -> Counter[str]:
-    """Return how many rounds of each kind `run_percdl` needs at most.
-
-    >>> from percdl.transforms import TimeWarp
-    >>> rounds = {"population_rounds": 2, "personal_rounds": 4}
-    >>> sorted(count_rounds(Settings(TimeWarp(), 50, 1, 1, 0.1, **rounds)).items())
-    [('personal', 5), ('population', 2), ('recenter', 1)]
-    """
+    """Return how many rounds of each kind `run_percdl` needs at most."""
     n_init, n_perso = settings.schedule
     rounds = Counter(population=max(n_init, 1), personal=n_perso)
     rounds["personal" if n_perso else "population"] += 1  # the closing one
@@ -130,11 +124,7 @@ def count_releases(settings: Settings) -> int:
 
 
 def epsilon_spent(noise_multiplier: float, delta: float, n_releases: int) -> float:
-    """Return the epsilon of a number of noisy sums, by Rényi differential privacy.
-
-    >>> round(epsilon_spent(5.0, 1e-5, 8), 3)
-    2.484
-    """
+    """Return the epsilon of a number of noisy sums, by Rényi differential privacy."""
     if noise_multiplier == 0:
         return math.inf
     accountant = _accountant()
@@ -143,11 +133,7 @@ def epsilon_spent(noise_multiplier: float, delta: float, n_releases: int) -> flo
 
 
 def calibrate(epsilon: float, delta: float, n_releases: int) -> float:
-    """Return the noise multiplier with which a number of noisy sums spend an epsilon.
-
-    >>> round(calibrate(2.0, 1e-5, 8), 2)
-    6.08
-    """
+    """Return the noise multiplier with which a number of noisy sums spend an epsilon."""
     accounting = _accounting()
 
     def event(noise_multiplier: float) -> Any:
@@ -183,12 +169,7 @@ def step_of(deviation: float) -> float:
 
 
 def clip_rows(rows: Float[np.ndarray, "S n"], bound: float) -> Float[np.ndarray, "S n"]:
-    """Return rows scaled down to a norm of at most ``bound``.
-
-    >>> clip_rows(np.array([[3.0, 4.0], [0.3, 0.4]]), 1.0)
-    array([[0.6, 0.8],
-           [0.3, 0.4]])
-    """
+    """Return rows scaled down to a norm of at most ``bound``."""
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     return rows * np.minimum(1, bound / np.maximum(norms, np.finfo(float).tiny))
 

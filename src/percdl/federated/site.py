@@ -3,26 +3,66 @@
 from __future__ import annotations
 
 import json
+import warnings
+from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from percdl.algorithm.exchange import Broadcast
+from percdl.algorithm.loop import run_frozen
+from percdl.algorithm.settings import Settings
 from percdl.exceptions import FederationError, PerCDLError
-from percdl.federated.agreement import Terms
+from percdl.federated import start
+from percdl.federated.agreement import Agreement, Terms, fitted_model, make_end
 from percdl.federated.consent import Conditions, Consent
 from percdl.federated.identities import Identity, RunKeys, check_announcements
-from percdl.federated.local_rounds import LocalRounds, layout_for
-from percdl.federated.messages import InRun, check_name, digest, frame, question_of, read_request
+from percdl.federated.layout import Layout, check_broadcast, layout_of
+from percdl.federated.messages import (
+    are_finite,
+    check_name,
+    digest,
+    frame,
+    question_of,
+    read_request,
+)
+from percdl.federated.privacy import count_releases, count_rounds
+from percdl.federated.private_rounds import ROWS, PrivateRounds
 from percdl.federated.secure_sum import MaskedSum, encode
-from percdl.federated.store import Store
+from percdl.federated.store import Ledger, Store
+from percdl.runtimes.in_process import InProcess
 from percdl.runtimes.messages import Reply, Request, n_bytes
+from percdl.runtimes.protocol import Rounds
 from percdl.signals import Cohort
+from percdl.signals.events import events_to_csv
 
 Content = tuple[dict[str, Any], dict[str, np.ndarray]]
+
+
+class Question(NamedTuple):
+    """A request within a run: its content, the terms of the run, and the files of the site."""
+
+    request: Request
+    content: Any
+    terms: Terms
+    store: Store
+
+    @property
+    def follows(self) -> int | None:
+        """The round that this one continues from."""
+        return getattr(self.content, "follows", None)
+
+    @property
+    def layout(self) -> Layout:
+        """Layout of the answer."""
+        kind, options = self.request.kind, (self.terms.settings, self.terms.n_masks)
+        if kind == "first":
+            return start.trial_layout(len(self.request.arrays["dictionaries"]), *options)
+        return layout_of(kind, *options)
 
 
 @dataclass(frozen=True)
@@ -115,30 +155,28 @@ class FederatedSite:
             )
         terms = Terms.of(agreement, **dict(content.terms))
         self.conditions.check_terms(terms, recordings, store.had_keys)
+        question = Question(request, content, terms, store)
         if kind == "finish":
-            self.rounds.keep_results(terms, request, content, store, self.write_report)
+            self.rounds.keep_results(question, self.write_report)
             store.forget_keys()
             return {}, {}
         self.conditions.check_subjects(agreement)
         self.conditions.check_roster(terms, content.roster)
         if kind == "release":
-            hidden = self._masked_sum(request, content, store, content.question)
+            hidden = self._masked_sum(question, content.question)
             return {"seeds": {self.name: hidden.release(), **hidden.recover(content.lost)}}, {}
-        follows = getattr(content, "follows", None)
-        sums, afresh = self.rounds.sums(terms, request, follows, store)
+        sums, afresh = self.rounds.sums(question)
         if not terms.secure:
             return {"afresh": afresh}, {"sums": sums}
-        encoded = self._encode(sums, terms, request, store)
-        hidden = self._masked_sum(request, content, store, question_of(request))
+        encoded = self._encode(sums, question)
+        hidden = self._masked_sum(question, question_of(request))
         return {"afresh": afresh, "backups": hidden.back_up()}, {"sums": hidden.mask(encoded)}
 
-    def _encode(
-        self, sums: np.ndarray, terms: Terms, request: Request, store: Store
-    ) -> np.ndarray:
-        layout = layout_for(request, terms)
-        scales = layout.scales(terms.bounds, terms.settings)
+    def _encode(self, sums: np.ndarray, question: Question) -> np.ndarray:
+        request, _, terms, store = question
+        scales = question.layout.scales(terms.bounds, terms.settings)
         try:
-            return encode(sums, scales, len(terms.members), layout.locate)
+            return encode(sums, scales, len(terms.members), question.layout.locate)
         except FederationError as error:
             # The message holds a sum of this site alone.
             store.log({"asked": request.kind, "round": request.round, "refused": str(error)})
@@ -146,10 +184,9 @@ class FederatedSite:
                 f"A sum of site {self.name} exceeds its agreed bound; its own log says which."
             ) from error
 
-    def _masked_sum(
-        self, request: Request, content: InRun, store: Store, question: str
-    ) -> MaskedSum:
+    def _masked_sum(self, question: Question, context: str) -> MaskedSum:
         """Return the sum over the roster of a request, after a check of all keys."""
+        request, content, _, store = question
         keys = self._keys(store)
         terms = digest(json.dumps(request.facts["terms"], sort_keys=True).encode())
         if keys.claim(digest(frame("terms", request.run)), terms) != terms:
@@ -158,7 +195,7 @@ class FederatedSite:
                 "it. Start a new run."
             )
         roster = check_announcements(content.announcements, self.registered, request.run, keys)
-        what = request.round, request.attempt, question.encode()
+        what = request.round, request.attempt, context.encode()
         return MaskedSum(keys, roster.only(content.roster), *what)
 
     def _announce(self, store: Store) -> dict[str, str]:
@@ -178,3 +215,154 @@ class FederatedSite:
                 "deleted. Start a new run."
             )
         return RunKeys.generate(self.name, store.run, store.keys)
+
+
+class LocalRounds:
+    """Rounds on the recordings of a site, over ``min_subjects`` or more.
+
+    The state after a round lies on disk. The last one is also kept in memory, for processes that
+    live longer than one request.
+    """
+
+    def __init__(self, cohort: Cohort, min_subjects: int):
+        self.cohort, self.min_subjects = cohort, min_subjects
+        self._last: tuple[tuple[str, int], InProcess] | None = None
+
+    def sums(self, question: Question) -> tuple[np.ndarray, bool]:
+        """Return sums as a vector, and whether the site had no state of the round before.
+
+        Asked again, a site repeats its answer, and its state does not change.
+        """
+        request, _, terms, store = question
+        asked = question_of(request)
+        known = store.read_sums(request.round, asked)
+        if known is not None:
+            return known, False
+        told = read_question(question)
+        n_agreed = agreed_rounds(terms.accepted, terms.settings)[request.kind]
+        store.spend_round(n_agreed, request.kind, request.round, asked)
+        state, afresh = {}, False
+        if isinstance(told, Broadcast):
+            runtime, told, afresh = self._ready(question, told)
+            sums = self._answering(runtime, terms, store).run_round(request.kind, told)
+            vector, state = question.layout.pack(sums), runtime.snapshot()
+            self._last = (store.run, request.round), runtime
+        else:
+            least = max(terms.accepted.min_subjects_per_site, self.min_subjects)
+            options = terms.settings, terms.n_masks, least
+            vector = start.try_dictionaries(self.cohort, *options, told)
+        bad = np.flatnonzero(~np.isfinite(vector))
+        if bad.size:
+            raise FederationError(
+                f"The sum `{question.layout.locate(int(bad[0]))}` is not finite. Nothing is sent. "
+                "Check the recordings of this site."
+            )
+        store.write_round(request.round, asked, vector, state)
+        return vector, afresh
+
+    def keep_results(self, question: Question, write_report: bool) -> None:
+        """Write the site's own model, events and report to its disk."""
+        request, content, terms, store = question
+        dictionary = read_broadcast(request, terms.settings).dictionary
+        runtime = self._state_after(question)
+        if runtime is None:  # the site missed the end and catches up
+            runtime = self._begin(terms)
+            run_frozen(runtime, terms.settings, dictionary)
+        end = make_end(content, dictionary, runtime.results())
+        model = fitted_model(terms, end, self.cohort)
+        model.save(store.folder / "model.percdl")
+        events_to_csv(model.events_, store.folder / "events.csv")
+        if write_report:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                model.report(store.folder / "report.html")
+
+    def _state_after(self, question: Question) -> InProcess | None:
+        """Return a runtime in the state that a question continues from, if it is kept."""
+        if self._last is not None and self._last[0] == (question.store.run, question.follows):
+            return self._last[1]
+        state = question.store.read_state(question.follows)
+        if not state:
+            return None
+        runtime = self._begin(question.terms)
+        runtime.restore(state)
+        return runtime
+
+    def _begin(self, terms: Terms) -> InProcess:
+        """Return a runtime before its first round."""
+        if terms.accepted.privacy is not None:
+            # A unit found from the recordings would let one subject's numbers depend on others.
+            return InProcess(self.cohort, terms.settings, ROWS, terms.n_masks, unit=1.0)
+        return InProcess(self.cohort, terms.settings, terms.settings.chunk_rows, terms.n_masks)
+
+    def _answering(self, runtime: InProcess, terms: Terms, store: Store) -> Rounds:
+        """Return the runtime, or one that returns noisy sums in its place."""
+        privacy = terms.accepted.make_privacy()
+        if privacy is None:
+            return runtime
+        ledger = Ledger(count_releases(terms.settings), store.folder / "released")
+        return PrivateRounds(runtime, privacy, ledger)
+
+    def _ready(self, question: Question, told: Broadcast) -> tuple[InProcess, Broadcast, bool]:
+        """Return a runtime, its broadcast, and whether it lacks the state of earlier rounds.
+
+        Without that state, the codes of the present dictionary replace the missing ones.
+        """
+        kind, kept = question.request.kind, self._state_after(question)
+        runtime = self._begin(question.terms) if kept is None else kept
+        if kept is not None or question.follows is None:
+            return runtime, told, False
+        told = replace(told, move=None, gauge=None, mixing_gauge=None)
+        if kind != "population":
+            runtime.population_round(told)
+        if kind == "recenter":
+            runtime.personal_round(told)
+        return runtime, told, True
+
+
+def agreed_rounds(agreement: Agreement, settings: Settings) -> Counter[str]:
+    """Return how many rounds of each kind a site answers in a run.
+
+    Differential privacy does not cover the search for a first dictionary.
+    """
+    rounds = count_rounds(settings)
+    if agreement.privacy is None:
+        rounds["first"] = start.count_trials(agreement.make_model())
+    return rounds
+
+
+def read_question(question: Question) -> np.ndarray | Broadcast:
+    """Return the dictionaries to try, or the broadcast of a round."""
+    request, settings = question.request, question.terms.settings
+    if request.kind == "first":
+        n_drawn = start.count_drawn(question.terms.accepted.make_model())
+        return check_candidates(request.arrays.get("dictionaries"), settings, n_drawn)
+    if question.follows is None and request.kind != "population":
+        raise FederationError(
+            f"A round of kind {request.kind!r} continues from another one, and `follows` is None. "
+            "The first round of a run is of kind 'population'."
+        )
+    return read_broadcast(request, settings)
+
+
+def check_candidates(
+    dictionaries: np.ndarray | None, settings: Settings, n_drawn: int
+) -> np.ndarray:
+    """Return the dictionaries of a request, at most ``n_drawn``, if they can be tried."""
+    shape = (settings.n_atoms, settings.atom_length, settings.n_channels)
+    if dictionaries is None or dictionaries.ndim != 4 or dictionaries.shape[1:] != shape:
+        raise FederationError(f"Dictionaries to try must be arrays (n, {shape}).")
+    few = 0 < len(dictionaries) <= n_drawn
+    if not few or not are_finite(dictionaries, settings.dtype):
+        raise FederationError(
+            f"Between 1 and {n_drawn} dictionaries of finite numbers can be tried at once."
+        )
+    return dictionaries
+
+
+def read_broadcast(request: Request, settings: Settings) -> Broadcast:
+    """Return the broadcast of a request; raises where arrays have other names or shapes."""
+    try:
+        return check_broadcast(request.arrays, settings)
+    except ValueError as error:
+        raise FederationError(f"The coordinator sent {error}") from error
