@@ -11,8 +11,9 @@ import logging
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -42,7 +43,6 @@ from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, 
 from percdl.exceptions import FederationError
 from percdl.runtimes.flower.processes import (
     Executor,
-    Task,
     alive,
     check_alive,
     check_port_free,
@@ -161,40 +161,32 @@ class Link:
             else:
                 self._control.UnregisterNode(UnregisterNodeRequest(node_id=node.node_id))
         for key, site in wanted.items():
-            if site not in nodes:
-                nodes[site] = self._register(site, key)
+            if site in nodes:
+                continue
+            try:
+                asked = RegisterNodeRequest(public_key=key, name=site)
+                nodes[site] = self._control.RegisterNode(asked).node_id
+            except httpx.HTTPStatusError as error:
+                raise FederationError(
+                    f"the node key of site {site!r} was removed earlier, or is registered under "
+                    "another name. Flower does not accept it again. Let the site make a new one "
+                    f"(percdl federate keys), or move {self._log.with_name(DATABASE)} away, which "
+                    "forgets all registered keys."
+                ) from error
         return nodes
-
-    def _register(self, site: str, key: bytes) -> int:
-        try:
-            asked = RegisterNodeRequest(public_key=key, name=site)
-            return self._control.RegisterNode(asked).node_id
-        except httpx.HTTPStatusError as error:
-            raise FederationError(
-                f"the node key of site {site!r} was removed earlier, or is registered under "
-                "another name. Flower does not accept it again. Let the site make a new one "
-                f"(percdl federate keys), or move {self._log.with_name(DATABASE)} away, which "
-                "forgets all registered keys."
-            ) from error
 
     @contextmanager
     def open_run(self) -> Iterator[Grid]:
         """Start a run and yield its grid; the run ends with the block."""
         run = self._control.StartRun(StartRunRequest(fab=fab_to_proto(make_bundle())))
         with Executor(self._listening.address, self._secret, self._authority) as executor:
-            found: list[str] = []
-
-            def claimed() -> bool:
-                task = executor.claim(TaskType.SERVER_APP)
-                if task is not None and task.run_id == run.run_id:
-                    found.append(task.token)
-                return bool(found)
-
-            if not wait_until(claimed, self.check, _START):
+            claim = partial(executor.claim, TaskType.SERVER_APP, run.run_id)
+            token = wait_until(claim, self.check, _START)
+            if not token:
                 raise FederationError(
                     f"Flower did not start the run in {_START:g} s ({self._log} may say why)."
                 )
-            with self._grid(found[0]) as grid:
+            with self._grid(token) as grid:
                 yield grid
 
     @contextmanager
@@ -284,11 +276,13 @@ class Node:
             raise FederationError(f"the SuperNode did not start in {_START:g} s ({self._log}).")
         while not done():
             self._check()
-            task = self._claim()
-            if task is None:
+            token = None
+            with suppress(httpx.TransportError):  # it ends or is busy; the next look shows which
+                token = self._executor.claim(TaskType.CLIENT_APP)
+            if token is None:
                 time.sleep(_LOOK)
             else:
-                self._work(task, app)
+                self._work(token, app)
 
     def _check(self) -> None:
         check_alive(self._child, self._log)
@@ -300,15 +294,9 @@ class Node:
             return False
         return True
 
-    def _claim(self) -> Task | None:
-        try:
-            return self._executor.claim(TaskType.CLIENT_APP)
-        except httpx.TransportError:  # it ends or is busy; the next look shows which
-            return None
-
-    def _work(self, task: Task, app: ClientApp) -> None:
+    def _work(self, token: str, app: ClientApp) -> None:
         """Answer one message; the bundle of the run is ignored."""
-        client = self._executor.at_work(task)
+        client = self._executor.at_work(token)
         try:
             with alive(client):
                 message, context, _, _ = pull_task_input(client)

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import TypeVar
 
 import httpx
 from flwr.proto.runtime_pb2 import AcquireTaskRequest, SendTaskHeartbeatRequest
@@ -39,6 +39,7 @@ _SILENT = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}
 # Seconds that a program has to end after it was asked to.
 _GRACE = 8.0
 _COLORS = re.compile(r"\x1b\[\d*m")
+T = TypeVar("T")
 _CLAIM = "/flwr.proto.Runtime/AcquireTask"
 
 
@@ -108,15 +109,16 @@ def check_alive(child: subprocess.Popen[bytes], log: Path) -> None:
         )
 
 
-def wait_until(ready: Callable[[], bool], check: Callable[[], None], patience: float) -> bool:
-    """Wait until ``ready`` for at most ``patience`` seconds; ``check`` may raise meanwhile."""
+def wait_until(ready: Callable[[], T], check: Callable[[], None], patience: float) -> T:
+    """Return the result of ``ready`` when it is true, or after ``patience`` seconds.
+
+    ``check`` may raise meanwhile.
+    """
     end = time.monotonic() + patience
-    while not ready():
+    while not (found := ready()) and time.monotonic() <= end:
         check()
-        if time.monotonic() > end:
-            return False
         time.sleep(0.2)
-    return True
+    return found
 
 
 def _last_words(log: Path) -> str:
@@ -151,13 +153,6 @@ def logging_to(path: Path) -> Iterator[None]:
         flower.handlers[:], flower.propagate = before[1], before[2]
 
 
-class Task(NamedTuple):
-    """A claimed task: its run, and the token that proves the claim."""
-
-    run_id: int
-    token: str
-
-
 class Executor:
     """Client that claims tasks of a SuperLink or SuperNode; a context manager.
 
@@ -177,16 +172,15 @@ class Executor:
     def __exit__(self, *error: object) -> None:
         self._client.close()
 
-    def claim(self, kind: TaskType) -> Task | None:
-        """Claim a task of a kind, if there is one."""
+    def claim(self, kind: TaskType, run: int | None = None) -> str | None:
+        """Claim a task of a kind, of any run by default; return the token that proves it."""
         found = self._client.AcquireTask(AcquireTaskRequest(supported_task_types=[kind]))
-        if not (found.HasField("task") and found.token):
-            return None
-        return Task(found.task.run_id, found.token)
+        ours = found.HasField("task") and run in (None, found.task.run_id)
+        return found.token if ours and found.token else None
 
-    def at_work(self, task: Task) -> RuntimeHttpClient:
-        """Return the connection for work on a task."""
-        return self._connect(RuntimeTokenHttpInterceptor(task.token))
+    def at_work(self, token: str) -> RuntimeHttpClient:
+        """Return the connection for work on a claimed task."""
+        return self._connect(RuntimeTokenHttpInterceptor(token))
 
     def _connect(
         self, interceptor: SuperExecAuthHttpInterceptor | RuntimeTokenHttpInterceptor
