@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 SCRIPTS = ("data", "charts", "overview", "table", "signal", "subject", "groups", "main")
 # Packages whose versions influence the numbers.
 PACKAGES = ("jax", "numpy", "scipy", "scikit-learn", "mne")
+UNITS = ((86400, "days"), (3600, "hours"), (60, "minutes"))
 # Names listed in a warning.
 N_NAMED = 6
 # A phase is fast or slow beyond this ratio to the speed of the population. Set by hand.
@@ -68,10 +69,7 @@ def write_report(
 ) -> Path:
     """Write one HTML file that shows a fitted model, its people and their groups.
 
-    It opens offline in any browser from 2023 on and shows: the common atom; a table of people to
-    search and sort; for the selected person the recording with its cycles, the personal atom, the
-    warp, the deviation from the reference, and the events as CSV; groups and where they differ;
-    settings.
+    It opens offline in any browser from 2023 on; see docs/report.md for its contents.
 
     Parameters
     ----------
@@ -97,7 +95,6 @@ def write_report(
     Returns
     -------
     Path
-        The file.
     """
     check_is_fitted(model)
     plotly = require("plotly.offline", "A report", "plot")
@@ -173,24 +170,19 @@ def _tiles(people: People) -> list[tuple[str, str, str]]:
     """Return the first numbers of the page: name, value, unit."""
     found, cohort = people.found, people.cohort
     n_groups = f"in {len(people.groups)} groups" if people.groups else ""
+    seconds = cohort.lengths.sum() / cohort.sfreq
+    size, unit = next((pair for pair in UNITS if seconds >= 2 * pair[0]), (1, "s"))
     tiles = [
         ("Recordings", str(len(cohort)), n_groups),
         ("Cycles found", f"{len(found.events):,}", f"of {len(found.dictionary)} atom(s)"),
         ("Length of the atom", f"{people.model.atom_length_ / cohort.sfreq:.3g}", "s"),
-        ("Recorded", *_duration(cohort.lengths.sum() / cohort.sfreq)),
+        ("Recorded", f"{seconds / size:.3g}", unit),
         ("Error", write_median(people.errors, ".3f"), "median"),
     ]
     if len(found.dictionary) == 1:
         cadence = write_median(people.regularity["cadence"], ".3g")
         tiles.insert(2, ("Cadence", cadence, "per minute, median"))
     return tiles
-
-
-def _duration(seconds: float) -> tuple[str, str]:
-    for size, unit in ((86400, "days"), (3600, "hours"), (60, "minutes")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.3g}", unit
-    return f"{seconds:.3g}", "s"
 
 
 def _describe_data(people: People) -> list[tuple[str, str]]:
@@ -242,14 +234,14 @@ def _warnings(people: People) -> list[str]:
     """Return the warnings at the top of the page."""
     found = []
     subjects = np.array(people.cohort.subjects)
-    inactive = subjects[~(people.found.n_activations > 0).any(1)]
-    if len(inactive):
-        names = abbreviate(inactive, N_NAMED)
-        found.append(f"No cycle was found in {len(inactive)} recording(s): {names}.")
-    poor = subjects[people.errors > 1]
-    if len(poor):
-        names = abbreviate(poor, N_NAMED)
-        found.append(f"The model explains nothing of {len(poor)} recording(s): {names}.")
+    doubts = {
+        "No cycle was found in": ~(people.found.n_activations > 0).any(1),
+        "The model explains nothing of": people.errors > 1,
+    }
+    for doubt, where in doubts.items():
+        if where.any():
+            names = abbreviate(subjects[where], N_NAMED)
+            found.append(f"{doubt} {where.sum()} recording(s): {names}.")
     trained = people.model.processing_
     if trained is not None and tuple(trained) != tuple(people.cohort.processing):
         found.append(
