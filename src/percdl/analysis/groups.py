@@ -44,18 +44,6 @@ def summarize_groups(curves: Float[np.ndarray, "S L P"], groups: Labels) -> dict
     }
 
 
-def relative_variability(group: GroupCurve, reference: GroupCurve) -> Float[np.ndarray, "L P"]:
-    """Return how much more a group varies than a reference, sample by sample.
-
-    The difference of the standard deviations over the largest one of the reference, per channel:
-    unlike their ratio, it stays readable where nothing varies.
-    """
-    largest = reference.sd.max(0)
-    if not (largest > 0).all():
-        raise InvalidParameterError("The reference group does not vary; choose another.")
-    return (group.sd - reference.sd) / largest
-
-
 def average_persons(
     values: Float[np.ndarray, "S ..."], persons: Labels
 ) -> tuple[np.ndarray, list[str]]:

@@ -18,7 +18,7 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from percdl.analysis.groups import GroupCurve, relative_variability, summarize_groups
+from percdl.analysis.groups import GroupCurve, summarize_groups
 from percdl.datasets import atom_distance
 from percdl.datasets.gait import GROUPS
 from percdl.estimators.base import BaseCDL
@@ -36,8 +36,15 @@ from percdl.experiments.gait_fits import (
     n_per_group,
 )
 from percdl.experiments.study import Result, Study, lines
-from percdl.plotting.groups import mark_moments, plot_group_band, plot_relative_variability
-from percdl.plotting.style import COLORS, SHARED, add_legend, label
+from percdl.plotting.style import (
+    COLORS,
+    LINE_STYLES,
+    OBSERVED,
+    SHARED,
+    add_legend,
+    fill_band,
+    label,
+)
 
 HEEL_OFF, TOE_OFF, HEEL_ON, FOOT_FLAT = "heel off", "toe off", "heel on", "foot flat"
 PATIENTS = GROUPS[1:]
@@ -70,10 +77,11 @@ def study_groups(name: str, n_members: int) -> GroupStudy:
     """Fit a model and summarize its personal atoms by group."""
     model, walks = fit_in_place(name, n_members), gait_fits.load_walks(n_members)
     curves = summarize_groups(gait_fits.personal_atoms(model)[..., None], list(walks.groups))
-    annotated = annotated_window(model, walks)
+    annotated, sd = annotated_window(model, walks), curves[HEALTHY].sd[:, 0]
     return GroupStudy(
         curves,
-        {g: relative_variability(curves[g], curves[HEALTHY])[:, 0] for g in PATIENTS},
+        # Unlike a ratio, it stays readable where nothing varies.
+        {g: (curves[g].sd[:, 0] - sd) / sd.max() for g in PATIENTS},
         {g: find_phases(curves[g].mean[:, 0], annotated[walks.groups == g]) for g in GROUPS},
     )
 
@@ -155,12 +163,18 @@ def _draw_group(
     """Draw a group's mean and band, and mark its phases, also on the panel below."""
     mean, sd = study.curves[group].mean[:, 0], study.curves[group].sd[:, 0]
     tint, name = GROUP_COLORS[group], f"{group}, {name}"
-    plot_group_band(mean, sd, name, color=tint, sfreq=SFREQ, ax=top)
-    moments = {name: at / SFREQ for name, at in study.phases[group].items()}
-    mark_moments(moments, top)
+    fill_band(top, TIME, mean - 2 * sd, mean + 2 * sd, tint, label="± 2 sd")
+    top.plot(TIME, mean, color=tint, lw=1.8, label=name)
+    for index, (phase, at) in enumerate(study.phases[group].items()):
+        for ax in filter(None, (top, bottom)):
+            line = LINE_STYLES[1 + index % (len(LINE_STYLES) - 1)]
+            ax.axvline(at / SFREQ, color=OBSERVED, lw=1, ls=line, zorder=0)
+        top.annotate(
+            phase, (at / SFREQ, 1), xycoords=("data", "axes fraction"),
+            xytext=(0, 2 + 9 * (index % 2)), textcoords="offset points",  # on two levels
+            ha="center", va="bottom", fontsize="x-small", color="0.3",
+        )  # fmt: skip
     label(top, "" if bottom else WINDOW, gait_fits.VELOCITY)
-    if bottom:
-        mark_moments(moments, bottom, named=False)
 
 
 def _draw_patients(axes: np.ndarray, study: GroupStudy, name: str) -> None:
@@ -169,8 +183,10 @@ def _draw_patients(axes: np.ndarray, study: GroupStudy, name: str) -> None:
     for (top, bottom), group in zip(axes.T, PATIENTS, strict=True):
         _draw_group(top, study, group, name, bottom)
         top.plot(TIME, healthy, "--", color=GROUP_COLORS[HEALTHY], lw=1.2, label=HEALTHY)
-        more, look = study.variability[group], {"color": COLORS[1], "sfreq": SFREQ}
-        plot_relative_variability(more, "sd beyond Healthy's", ax=bottom, **look)
+        more = study.variability[group]
+        bottom.axhline(0, color=OBSERVED, lw=0.8)
+        fill_band(bottom, TIME, 0, np.maximum(more, 0), COLORS[1], alpha=0.25)
+        bottom.plot(TIME, more, color=COLORS[1], lw=1.5, label="sd beyond Healthy's")
         label(bottom, WINDOW, "relative\nvariability")
 
 

@@ -1,12 +1,11 @@
-"""Plots of groups: mean curves with bands, where groups differ, who varies more."""
+"""Plots of groups: mean curves with bands, and where groups differ."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 from matplotlib.axes import Axes
 from scipy import stats
 
@@ -114,56 +113,3 @@ def _mark_clusters(
         ax.text(begin + width / 2, level, text, ha="center", va="top", fontsize="x-small")
     if clusters:
         ax.update_datalim([(ax.dataLim.x0, low - (0.2 + 0.09 * (len(clusters) > 1)) * height)])
-
-
-def plot_group_band(
-    mean: Float[np.ndarray, " L"],
-    sd: Float[np.ndarray, " L"],
-    name: str,
-    *,
-    width: float = 2.0,
-    color: str = style.COLORS[0],
-    sfreq: float | None = None,
-    ax: Axes | None = None,
-) -> Axes:
-    """Draw the mean (L,) of a group with a band of ``width`` standard deviations."""
-    ax = style.make_axes(ax)
-    time, unit = style.time_axis(len(mean), sfreq)
-    low, high = mean - width * sd, mean + width * sd
-    style.fill_band(ax, time, low, high, color, label=f"± {width:g} sd")
-    ax.plot(time, mean, color=color, lw=1.8, label=name)
-    style.label(ax, f"time ({unit})", "amplitude")
-    return ax
-
-
-def plot_relative_variability(
-    variability: Float[np.ndarray, " L"],
-    name: str,
-    *,
-    color: str = style.COLORS[1],
-    sfreq: float | None = None,
-    ax: Axes | None = None,
-) -> Axes:
-    """Draw `percdl.analysis.groups.relative_variability`; the area above zero is filled."""
-    ax = style.make_axes(ax)
-    time, unit = style.time_axis(len(variability), sfreq)
-    ax.axhline(0, color=style.OBSERVED, lw=0.8)
-    style.fill_band(ax, time, 0, np.maximum(variability, 0), color, alpha=0.25)
-    ax.plot(time, variability, color=color, lw=1.5, label=name)
-    style.label(ax, f"time ({unit})", "relative variability")
-    return ax
-
-
-def mark_moments(moments: Mapping[str, float], ax: Axes, *, named: bool = True) -> Axes:
-    """Draw vertical lines at moments, in units of the time axis, and write their names."""
-    for index, (name, moment) in enumerate(moments.items()):
-        look = style.LINE_STYLES[1 + index % (len(style.LINE_STYLES) - 1)]
-        ax.axvline(moment, color=style.OBSERVED, lw=1, ls=look, zorder=0)
-        if named:
-            height = 2 + 9 * (index % 2)  # neighbours on two levels
-            ax.annotate(
-                name, (moment, 1), xycoords=("data", "axes fraction"), xytext=(0, height),
-                textcoords="offset points", ha="center", va="bottom", fontsize="x-small",
-                color="0.3",
-            )  # fmt: skip
-    return ax
