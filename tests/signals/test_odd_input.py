@@ -84,10 +84,10 @@ def test_a_clock_that_stands_still_is_a_gap(tmp_path):
 @pytest.mark.parametrize(
     ("text", "options", "words"),
     [
-        ("t,x\n0,1\n", {"delimiter": "\n"}, "must be one ASCII character"),
-        ("t,x\n0,1\n", {"delimiter": "é"}, "must be one ASCII character"),
-        ("t,x\n0,1\n", {"delimiter": '"'}, "must be one ASCII character"),
-        ("t,x\n0,1\n", {"decimal": ",,"}, "must be one ASCII character"),
+        ("t,x\n0,1\n", {"delimiter": "\n"}, "must be two different ASCII"),
+        ("t,x\n0,1\n", {"delimiter": "é"}, "must be two different ASCII"),
+        ("t,x\n0,1\n", {"delimiter": '"'}, "must be two different ASCII"),
+        ("t,x\n0,1\n", {"decimal": ",,"}, "must be two different ASCII"),
     ],
 )
 def test_impossible_text_options_are_refused(tmp_path, text, options, words):

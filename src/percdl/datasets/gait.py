@@ -118,7 +118,6 @@ def load_gait(
     Returns
     -------
     GaitData
-        The cohort, its metadata and the annotation.
 
     Examples
     --------
@@ -169,7 +168,6 @@ def find_gait(data_home: str | os.PathLike[str] | None = None, *, download: bool
     Returns
     -------
     Path
-        The folder that holds the files.
 
     Examples
     --------

@@ -140,7 +140,6 @@ def load_ptbxl(
     Returns
     -------
     PTBXL
-        The cohort, its metadata, labels and folds.
 
     Examples
     --------
@@ -180,7 +179,6 @@ def find_ptbxl(
     Returns
     -------
     Path
-        The folder that holds the files.
 
     Examples
     --------
@@ -333,7 +331,6 @@ def load_ptbxl_archive(path: str | os.PathLike[str]) -> PTBXL:
     Returns
     -------
     PTBXL
-        The cohort, its metadata, labels and folds.
 
     Examples
     --------
@@ -392,7 +389,6 @@ def load_ptbxl_balanced(
     Returns
     -------
     PTBXL
-        The cohort, its metadata, labels and folds.
 
     Examples
     --------

@@ -112,7 +112,6 @@ def make_synthetic(
     Returns
     -------
     SyntheticCohort
-        The cohort and the truth.
 
     Examples
     --------
@@ -174,9 +173,7 @@ def _make(
 
 
 def common_patterns(atom_length: int) -> Float[np.ndarray, "2 L 1"]:
-    """Return the two patterns of the synthetic experiments (decision 15).
-
-    Two periods of a sine, and two positive arcs of which the second is lower.
+    """Return two periods of a sine, and two positive arcs, the second lower (decision 15).
 
     Parameters
     ----------
@@ -186,7 +183,6 @@ def common_patterns(atom_length: int) -> Float[np.ndarray, "2 L 1"]:
     Returns
     -------
     array (2, L, 1)
-        The patterns, at amplitude 1.
 
     Examples
     --------
@@ -312,7 +308,6 @@ def common_letters(atom_length: int) -> Float[np.ndarray, "2 L 3"]:
     Returns
     -------
     array (2, L, 3)
-        Time before channels x, y, z.
 
     Examples
     --------

@@ -23,21 +23,6 @@ class Array:
     least: float = -np.inf
     most: float = np.inf
 
-    def check(self, array: np.ndarray, name: str, sizes: dict[str, int]) -> None:
-        """Raise `ValueError` where an array differs; add sizes of new letters to ``sizes``."""
-        axes = self.axes.split()
-        needed = [
-            int(axis) if axis.isdigit() else sizes.setdefault(axis, n)
-            for axis, n in zip(axes, array.shape, strict=False)
-        ]
-        if len(axes) != array.ndim or needed != list(array.shape):
-            raise ValueError(f"`{name}` has shape {array.shape}, not ({self.axes})")
-        if array.dtype.name not in self.types.split():
-            raise ValueError(f"`{name}` holds {array.dtype.name}, not {self.types}")
-        within = np.isfinite(array) & (array >= self.least) & (array <= self.most)
-        if not within.all():
-            raise ValueError(f"`{name}` holds {array[~within].flat[0]}, which is out of range")
-
 
 def check_arrays(
     arrays: Mapping[str, np.ndarray],
@@ -50,7 +35,19 @@ def check_arrays(
     if wrong := (required.keys() - arrays.keys()) | (arrays.keys() - described.keys()):
         raise ValueError(f"`{min(wrong)}` is missing or unknown")
     for name, array in arrays.items():
-        described[name].check(array, name, sizes)
+        wanted = described[name]
+        axes = wanted.axes.split()
+        shape = tuple(
+            int(axis) if axis.isdigit() else sizes.setdefault(axis, n)
+            for axis, n in zip(axes, array.shape, strict=False)
+        )
+        if len(axes) != array.ndim or shape != array.shape:
+            raise ValueError(f"`{name}` has shape {array.shape}, not ({wanted.axes})")
+        if array.dtype.name not in wanted.types.split():
+            raise ValueError(f"`{name}` holds {array.dtype.name}, not {wanted.types}")
+        within = np.isfinite(array) & (array >= wanted.least) & (array <= wanted.most)
+        if not within.all():
+            raise ValueError(f"`{name}` holds {array[~within].flat[0]}, which is out of range")
 
 
 def read_json(text: str) -> Any:

@@ -20,7 +20,6 @@ from percdl.signals.recording import Recording, Recordings
 from percdl.signals.tables import (
     PARQUET_SUFFIXES,
     TEXT_SUFFIXES,
-    TextFormat,
     read_parquet_table,
     read_text_table,
     usual_delimiter,
@@ -108,9 +107,10 @@ class FromFiles(Recordings):
         columns = Columns(channel_map(channels), subject, own, time, sfreq, units)
 
         def read(path: Path, subject: str) -> Iterable[Recording]:
-            sign = usual_delimiter(path) if delimiter is None else delimiter
-            written = TextFormat(sign, decimal, encoding, skip_lines, header)
-            table = read_text_table(path, written, columns.needed, texts=columns.labels)
+            table = read_text_table(
+                path, columns.needed, columns.labels, decimal=decimal, encoding=encoding,
+                delimiter=delimiter or usual_delimiter(path), skip_lines=skip_lines, header=header,
+            )  # fmt: skip
             return recordings_in(table, columns, subject)
 
         people = {"group": group, "metadata": metadata, "metadata_subject": metadata_subject}

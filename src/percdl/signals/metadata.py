@@ -13,7 +13,6 @@ from percdl.signals.frames import Table, reading
 from percdl.signals.recording import abbreviate, as_label
 from percdl.signals.tables import (
     PARQUET_SUFFIXES,
-    TextFormat,
     find_delimiter,
     read_parquet_table,
     read_text_table,
@@ -88,7 +87,7 @@ class Metadata:
             if path.suffix.lower() in PARQUET_SUFFIXES:
                 return read_parquet_table(path)
             ids = _SUBJECT_COLUMNS if self.subject is None else (self.subject,)
-            return read_text_table(path, TextFormat(find_delimiter(path, ids)))
+            return read_text_table(path, delimiter=find_delimiter(path, ids))
 
     def _subject_column(self, table: Table) -> str:
         names = _SUBJECT_COLUMNS if self.subject is None else (self.subject,)

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any, TypeVar
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError
 from percdl.signals.recording import Recording, Recordings, as_rate
@@ -102,7 +102,15 @@ def in_words(steps: Sequence[str]) -> str:
 def _resample(recording: Recording, sfreq: float) -> Recording:
     if sfreq == recording.sfreq:
         return recording
-    ratio = _ratio(recording, sfreq)
+    exact = sfreq / recording.sfreq
+    ratio = Fraction(exact).limit_denominator(_LARGEST_FACTOR)
+    drift = abs(float(ratio) / exact - 1) * recording.n_times  # in samples
+    if ratio.numerator > _LARGEST_FACTOR or ratio == 0 or drift > 0.1:
+        raise InvalidParameterError(
+            f"Subject {recording.subject!r} cannot be resampled from {recording.sfreq:.10g} to "
+            f"{sfreq:.10g} Hz: no ratio of integers up to {_LARGEST_FACTOR} is close enough. "
+            "Round one of the rates."
+        )
     values = recording.values
     resampled = np.column_stack([_resample_channel(channel, ratio) for channel in values.T])
     return replace(
@@ -111,20 +119,6 @@ def _resample(recording: Recording, sfreq: float) -> Recording:
         sfreq=sfreq,
         processing=(*recording.processing, f"{_RESAMPLED}{recording.sfreq:g} to {sfreq:g} Hz"),
     )
-
-
-def _ratio(recording: Recording, sfreq: float) -> Fraction:
-    """Return the ratio of the two rates as a fraction, exact to a tenth of a sample."""
-    exact = sfreq / recording.sfreq
-    ratio = Fraction(exact).limit_denominator(_LARGEST_FACTOR)
-    drift = abs(float(ratio) / exact - 1) * recording.n_times
-    if ratio.numerator > _LARGEST_FACTOR or ratio == 0 or drift > 0.1:
-        raise InvalidParameterError(
-            f"Subject {recording.subject!r} cannot be resampled from {recording.sfreq:.10g} to "
-            f"{sfreq:.10g} Hz: no ratio of integers up to {_LARGEST_FACTOR} is close enough. "
-            "Round one of the rates."
-        )
-    return ratio
 
 
 def _resample_channel(
@@ -145,20 +139,13 @@ def _resample_channel(
     resampled = resample_poly(held - (start + slope * samples), up, down)
     resampled += start + slope * np.arange(len(resampled)) / float(ratio)
     if missing.any():
-        resampled[_touched(missing, ratio, len(resampled))] = np.nan
+        # A new sample is missing if its filter touches a missing one.
+        reach, at = _REACH * max(1.0, float(1 / ratio)), np.arange(len(resampled)) / float(ratio)
+        n_before = np.concatenate([[0], np.cumsum(missing)])
+        first = np.clip(np.ceil(at - reach), 0, len(missing)).astype(int)
+        last = np.clip(np.floor(at + reach) + 1, 0, len(missing)).astype(int)
+        resampled[n_before[last] > n_before[first]] = np.nan
     return resampled
-
-
-def _touched(
-    missing: Bool[np.ndarray, " n_times"], ratio: Fraction, n_new: int
-) -> Bool[np.ndarray, " n_new"]:
-    """Return which new samples are computed from a missing one."""
-    reach = _REACH * max(1.0, float(1 / ratio))
-    center = np.arange(n_new) / float(ratio)
-    n_before = np.concatenate([[0], np.cumsum(missing)])
-    first = np.clip(np.ceil(center - reach), 0, len(missing)).astype(int)
-    last = np.clip(np.floor(center + reach) + 1, 0, len(missing)).astype(int)
-    return n_before[last] > n_before[first]
 
 
 def _bandpass(

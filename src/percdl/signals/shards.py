@@ -22,6 +22,7 @@ from numpy.lib import format as npy
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError, UnreadableFileError
 from percdl.signals.cohort import Cohort, find_subject, repeated_subjects
 from percdl.signals.files import replace_file, replacing, sweep_parts
+from percdl.signals.frames import reading
 from percdl.signals.measured import measure
 from percdl.signals.npz import load_arrays
 from percdl.signals.recording import Recording, channels_in_words
@@ -71,13 +72,11 @@ class Shard:
 
     def _open(self) -> np.ndarray:
         """Return all samples, memory-mapped."""
-        try:
+        with reading(f"The shard {self.path}"):
             if self.path.suffix == ".npz":
                 values = load_arrays(self.path)["values"]
             else:
                 values = npy.open_memmap(self.path, mode="r")
-        except Exception as error:  # NumPy raises many types for damaged headers
-            raise self._error(f"is damaged ({error})") from error
         needed = (sum(self.lengths), len(self.shared["channels"]))
         if values.dtype.kind != "f" or values.shape != needed:
             raise self._error(

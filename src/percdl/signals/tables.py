@@ -3,8 +3,8 @@
 import csv
 import io
 from collections.abc import Collection
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -20,28 +20,6 @@ _DELIMITERS = (",", ";", "\t", "|")
 _PREAMBLE = 50
 
 
-@dataclass(frozen=True)
-class TextFormat:
-    """The format of a text table."""
-
-    delimiter: str = ","
-    decimal: str = "."
-    encoding: str = "utf-8-sig"  # UTF-8 with or without byte-order mark
-    skip_lines: int = 0  # lines before the header
-    header: bool = True  # without a header, columns are "0", "1", ...
-
-    def __post_init__(self) -> None:
-        for name, sign in (("delimiter", self.delimiter), ("decimal", self.decimal)):
-            if len(sign) != 1 or not sign.isascii() or sign in '\r\n"':
-                raise InvalidParameterError(
-                    f"{name}={sign!r} must be one ASCII character, e.g. ';'."
-                )
-        if self.delimiter == self.decimal:
-            raise InvalidParameterError(
-                f"delimiter and decimal are both {self.decimal!r}. Pass another delimiter."
-            )
-
-
 def usual_delimiter(path: Path) -> str:
     """Return a tab for .tsv and .tab files and a comma otherwise."""
     return "\t" if path.suffix.lower() in (".tsv", ".tab") else ","
@@ -49,18 +27,29 @@ def usual_delimiter(path: Path) -> str:
 
 def read_text_table(
     path: Path,
-    text_format: TextFormat,
     needed: Collection[str] = (),
     texts: Collection[str] | None = None,
+    *,
+    delimiter: str = ",",
+    decimal: str = ".",
+    encoding: str = "utf-8-sig",
+    skip_lines: int = 0,
+    header: bool = True,
 ) -> Table:
     """Read columns of a text table; all columns if none is named.
 
     Columns not in ``texts`` are read as numbers; all columns are text if ``texts`` is None. If a
     column of numbers holds text, all are read as text, and `Table.numbers` names the cell.
     """
-    lines, skipped = _read_lines(path, text_format), text_format.skip_lines
-    names = _cells(path, lines, skipped, text_format.delimiter)
-    if not text_format.header:
+    for sign in (delimiter, decimal):
+        if len(sign) != 1 or not sign.isascii() or sign in '\r\n"' or delimiter == decimal:
+            raise InvalidParameterError(
+                f"delimiter={delimiter!r} and decimal={decimal!r} must be two different ASCII "
+                "characters, e.g. ';' and ','."
+            )
+    lines, skipped = _read_lines(path, encoding, skip_lines), skip_lines
+    names = _cells(path, lines, skipped, delimiter)
+    if not header:
         names = [str(index) for index in range(len(names))]
     elif twice := sorted({name for name in names if name and names.count(name) > 1}):
         raise UnreadableFileError(
@@ -68,26 +57,26 @@ def read_text_table(
             f"{abbreviate(map(repr, twice))}. Give them different names."
         )
     if missing := [name for name in needed if name not in names]:
-        place, split = f"{path}, line {skipped + 1}", text_format.delimiter
+        place = f"{path}, line {skipped + 1}"
         raise UnreadableFileError(
-            missing_column(place, missing[0], names) + _header_advice(lines, split, needed)
+            missing_column(place, missing[0], names) + _header_advice(lines, delimiter, needed)
         )
-    first = skipped + text_format.header
+    first = skipped + header
     if len(lines) <= first:
         raise UnreadableFileError(
             f"{path} has a header but no row. One line per sample is needed."
         )
-    _check_rows(path, lines, first, len(names), text_format.delimiter)
+    _check_rows(path, lines, first, len(names), delimiter)
     kept = [index for index, name in enumerate(names) if not needed or name in needed]
     numbers = [i for i in kept if texts is not None and names[i] not in texts]
     text = "\n".join(lines[first:])
+    signs = {"sep": delimiter, "decimal": decimal}
     try:
-        frame = _parse(text, text_format, len(names), kept, numbers)
+        frame = _parse(text, signs, len(names), kept, numbers)
     except ValueError:
-        frame = _parse(text, text_format, len(names), kept, [])
+        frame = _parse(text, signs, len(names), kept, [])
     frame.columns = pd.Index([names[index] for index in kept])
-    places = range(first + 1, len(lines) + 1)
-    return Table(str(path), frame, "line", places, text_format.decimal)
+    return Table(str(path), frame, "line", range(first + 1, len(lines) + 1), decimal)
 
 
 def find_delimiter(path: Path, names: Collection[str]) -> str:
@@ -112,27 +101,24 @@ def read_parquet_table(path: Path, needed: Collection[str] = ()) -> Table:
     return Table(str(path), frame)
 
 
-def _read_lines(path: Path, text_format: TextFormat) -> list[str]:
+def _read_lines(path: Path, encoding: str, skipped: int) -> list[str]:
     """Return the lines of a file without blank lines at the end."""
     try:
-        text = path.read_text(encoding=text_format.encoding)
+        text = path.read_text(encoding=encoding)
         before = text.partition("\0")[0] if "\0" in text else None
     except UnicodeDecodeError as error:
         text, before = "", error.object[: error.start].decode("latin-1")
     except LookupError as error:
-        raise InvalidParameterError(
-            f"encoding={text_format.encoding!r} is unknown. Try 'utf-8'."
-        ) from error
+        raise InvalidParameterError(f"encoding={encoding!r} is unknown. Try 'utf-8'.") from error
     if before is not None:
         line = before.count("\n") + 1
         raise UnreadableFileError(
-            f"{path}, line {line} is not {text_format.encoding} text. Pass the encoding of the "
+            f"{path}, line {line} is not {encoding} text. Pass the encoding of the "
             "file, e.g. encoding='latin-1' or 'utf-16'; save spreadsheets as CSV."
         )
     lines = text.split("\n")
     while lines and not lines[-1].strip():
         lines.pop()
-    skipped = text_format.skip_lines
     if len(lines) <= skipped:
         after = f" after the first {skipped} lines" if skipped else ""
         raise UnreadableFileError(
@@ -189,13 +175,12 @@ def _check_rows(path: Path, lines: list[str], first: int, expected: int, delimit
 
 
 def _parse(
-    text: str, text_format: TextFormat, n_columns: int, kept: list[int], numbers: list[int]
+    text: str, signs: dict[str, Any], n_columns: int, kept: list[int], numbers: list[int]
 ) -> pd.DataFrame:
     """Return these columns, some as numbers and the others as text."""
     return pd.read_csv(
         io.StringIO(text),
-        sep=text_format.delimiter,
-        decimal=text_format.decimal,
+        **signs,
         header=None,
         names=range(n_columns),
         usecols=kept,
