@@ -12,7 +12,7 @@ import pandas as pd
 from jaxtyping import Float, Int
 
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError, TransposedArrayWarning
-from percdl.signals.frames import is_thousandfold, recordings_from_frame
+from percdl.signals.frames import recordings_from_frame
 from percdl.signals.from_files import FromFiles
 from percdl.signals.interop import Interop
 from percdl.signals.measured import Measured
@@ -166,20 +166,13 @@ class Cohort(FromFiles, Interop, Preprocessing, Measured, Sequence[Recording]):
         """The common sampling rate; raises if two recordings differ."""
         first = self._recordings[0]
         for other in self._recordings:
-            if other.sfreq == first.sfreq:
-                continue
-            slow, fast = sorted((first, other), key=lambda recording: recording.sfreq)
-            advice = f"Resample first, e.g. `cohort.resample({slow.sfreq:g})`."
-            if is_thousandfold(fast.sfreq, slow.sfreq):
-                advice = (
-                    f"Times are read as seconds; those of {slow.subject!r} may be milliseconds. "
-                    "Divide them by 1000, or leave the time column out and pass "
-                    f"sfreq={fast.sfreq:g}."
+            if other.sfreq != first.sfreq:
+                raise InvalidRecordingError(
+                    f"Subject {first.subject!r} was sampled at {first.sfreq:g} Hz and subject "
+                    f"{other.subject!r} at {other.sfreq:g} Hz, but one rate is needed. Resample "
+                    f"first, e.g. `cohort.resample({min(first.sfreq, other.sfreq):g})`; if times "
+                    "in milliseconds were read as seconds, divide them by 1000."
                 )
-            raise InvalidRecordingError(
-                f"Subject {first.subject!r} was sampled at {first.sfreq:g} Hz and subject "
-                f"{other.subject!r} at {other.sfreq:g} Hz, but one rate is needed. {advice}"
-            )
         return first.sfreq
 
     def select(

@@ -344,11 +344,6 @@ def first_gap(seconds: Seconds, sfreq: float | None = None) -> int | None:
     return None if uniform.all() else int(uniform.argmin())
 
 
-def is_thousandfold(fast: float, slow: float) -> bool:
-    """Whether one rate is about 1000 times the other, as if milliseconds were read as seconds."""
-    return 500 * slow <= fast <= 2000 * slow
-
-
 def _gap_error(
     table: Table, columns: Columns, rows: Rows, gap: int, seconds: Seconds
 ) -> PerCDLError:
@@ -365,7 +360,7 @@ def _gap_error(
     advice = (
         f"Insert rows of NaN where samples were lost, cut the recording there, or {otherwise}."
     )
-    if columns.sfreq is not None and period > 0 and is_thousandfold(columns.sfreq, 1 / period):
+    if columns.sfreq is not None and 500 <= columns.sfreq * period <= 2000:
         advice = (
             "Times are read as seconds; if these are milliseconds, divide them by 1000, or leave "
             "time= out."
