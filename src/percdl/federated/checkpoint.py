@@ -62,6 +62,7 @@ class FederatedCheckpoint(NamedTuple):
     """
 
     content: dict[str, Any]
+    arrays: container.Arrays
     terms: Terms
     standing: Standing | None
     history: History
@@ -136,4 +137,4 @@ def read_checkpoint(path: Path, agreement: Agreement) -> FederatedCheckpoint:
         if checked.end is not None:
             last = check_broadcast(container.under(_OF_END, arrays), terms.settings)
             end = make_end(checked.end, last.dictionary, no_results(terms.settings))
-    return FederatedCheckpoint(content, terms, standing, history, end)
+    return FederatedCheckpoint(content, arrays, terms, standing, history, end)

@@ -199,7 +199,9 @@ class Coordinator(Rounds):
                 got.line.objective = objective(total)
             self.audit.add(got.line)
             if total is not None:
-                self._note(dropped.keys() - got.replies.keys(), got.replies)
+                self.failed.update(dropped.keys() - got.replies.keys())
+                for site in got.replies:
+                    self.failed.pop(site, None)
                 self.round += 1
                 return total
             dropped |= got.line.unlifted
@@ -226,12 +228,6 @@ class Coordinator(Rounds):
         """Return the members that can be reached and have not failed too often."""
         members = set(self.wire.sites()) & set(self.terms.members)
         return sorted(site for site in members if self.failed[site] < MOST_FAILURES)
-
-    def _note(self, lost: set[str], good: dict[str, Reply]) -> None:
-        """Count failures in a row."""
-        self.failed.update(lost)
-        for site in good:
-            self.failed.pop(site, None)
 
     def _request(
         self,

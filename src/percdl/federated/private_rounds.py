@@ -438,7 +438,11 @@ def _clear_gauge(
         moved = noisy.warp - noisy.n_warps[:, None, None] * samples
         noise = (deviation / scales.sine) ** 2 * N_SINES
         moved = np.stack([[_shrink(row, noise, N_SINES) for row in rows] for rows in moved])
-        mean = samples + _keep_pace(moved / np.maximum(n_warps, 1))
+        moved = moved / np.maximum(n_warps, 1)
+        # Displacements are scaled so that time runs forward.
+        slowing = -np.diff(moved).min(-1, keepdims=True)
+        slowest = 1 - MIN_SPEED
+        mean = samples + moved * np.minimum(1, slowest / np.maximum(slowing, slowest))
         inverse = expected_inverse(mean, np.zeros_like(mean))
         clear = replace(clear, warp=n_warps * mean)
         if noisy.inverse_warp.size:
@@ -462,12 +466,6 @@ def _shrink(difference: np.ndarray, noise: float, freedom: int | None = None) ->
     doubt = 1 + 2 * math.sqrt(2 / (difference.size if freedom is None else freedom))
     square = float((difference**2).sum())
     return difference * (max(0.0, 1 - doubt * noise / square) if square > 0 else 0.0)
-
-
-def _keep_pace(moved: np.ndarray) -> np.ndarray:
-    """Return displacements (..., L), in samples, scaled so that time runs forward."""
-    slowing = -np.diff(moved).min(-1, keepdims=True)
-    return moved * np.minimum(1, (1 - MIN_SPEED) / np.maximum(slowing, 1 - MIN_SPEED))
 
 
 def _multiply(systems: np.ndarray, atom: np.ndarray) -> np.ndarray:

@@ -36,7 +36,6 @@ from percdl.federated.secure_sum import MaskedSum, encode
 from percdl.federated.store import Ledger, Store
 from percdl.runtimes.in_process import InProcess
 from percdl.runtimes.messages import Reply, Request, n_bytes
-from percdl.runtimes.protocol import Rounds
 from percdl.signals import Cohort
 from percdl.signals.events import events_to_csv
 
@@ -244,7 +243,11 @@ class LocalRounds:
         state, afresh = {}, False
         if isinstance(told, Broadcast):
             runtime, told, afresh = self._ready(question, told)
-            sums = self._answering(runtime, terms, store).run_round(request.kind, told)
+            privacy, answering = terms.accepted.make_privacy(), runtime
+            if privacy is not None:
+                ledger = Ledger(count_releases(terms.settings), store.folder / "released")
+                answering = PrivateRounds(runtime, privacy, ledger)
+            sums = answering.run_round(request.kind, told)
             vector, state = question.layout.pack(sums), runtime.snapshot()
             self._last = (store.run, request.round), runtime
         else:
@@ -294,14 +297,6 @@ class LocalRounds:
             # A unit found from the recordings would let one subject's numbers depend on others.
             return InProcess(self.cohort, terms.settings, ROWS, terms.n_masks, unit=1.0)
         return InProcess(self.cohort, terms.settings, terms.settings.chunk_rows, terms.n_masks)
-
-    def _answering(self, runtime: InProcess, terms: Terms, store: Store) -> Rounds:
-        """Return the runtime, or one that returns noisy sums in its place."""
-        privacy = terms.accepted.make_privacy()
-        if privacy is None:
-            return runtime
-        ledger = Ledger(count_releases(terms.settings), store.folder / "released")
-        return PrivateRounds(runtime, privacy, ledger)
 
     def _ready(self, question: Question, told: Broadcast) -> tuple[InProcess, Broadcast, bool]:
         """Return a runtime, its broadcast, and whether it lacks the state of earlier rounds.
