@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 from percdl.datasets.ptbxl import PTBXL, SUPERCLASSES, as_leads
 from percdl.experiments import Study, ecg, ecg_classification, find
 from percdl.experiments.ecg_classification import neighbour_auc
-from percdl.transforms import Modulation, TimeWarp
+from percdl.transforms import TimeWarp
 
 # tslearn says on import that a format it can do without is not installed.
 pytestmark = pytest.mark.filterwarnings("ignore:h5py not installed")
@@ -84,7 +84,7 @@ def test_the_first_beat_has_its_peak_where_it_is_said_to_be():
 
 
 def test_mean_amplitudes_are_in_the_order_of_the_subjects():
-    model = ecg.fit("PerCDL", N_MEMBERS, ecg.FILTERED, Modulation(3))
+    model = ecg.fit("PerCDL", N_MEMBERS, ecg.COMPRESSED, ecg_classification.WAVES)
     events = model.events_
     expected = [events.query("subject == @s")["amplitude"].mean() for s in model.subjects_]
     assert_allclose(ecg.mean_amplitudes(model), expected)
