@@ -136,7 +136,7 @@ def judge(variability: Float[np.ndarray, " L"], stretch: tuple[float, float]) ->
 
 
 def compare_with_paper(study: GroupStudy) -> pd.DataFrame:
-    """Return one row per statement of the paper: whether ours varies most there."""
+    """Return one row per statement of the paper: both shares of its place."""
     rows = []
     for group in PATIENTS:
         for (of, words), stretch in paper_statements(study.phases[group]).items():
@@ -204,9 +204,9 @@ def fig_gait(study: Study) -> Result:
     phases = pd.DataFrame(groups.phases).T / SFREQ
     found = [
         (
-            f"{group} varies more than its share of time at: {words}",
+            f"{group}, variability beyond Healthy's at: {words}",
             "differs mainly there",
-            f"{'yes' if excess > time else 'no'}: {excess:.0%} of the excess in {time:.0%}",
+            f"{excess:.0%} of the excess in {time:.0%} of the window",
         )
         for group, words, _, _, excess, time in judged.to_numpy()
     ]
@@ -219,8 +219,8 @@ def fig_gait(study: Study) -> Result:
             "fig_gait_phases": phases.rename_axis("group").reset_index(),
         },
         {"fig_gait": _draw_gait(common, groups)},
-        "A place agrees with the paper if the share of the variability beyond Healthy's that lies "
-        "there is larger than its share of the window.",
+        "A group differs at a place if the share of its excess variability there is clearly larger "
+        "than the share of the window.",
     )
 
 
