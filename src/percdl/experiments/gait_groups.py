@@ -219,8 +219,8 @@ def fig_gait(study: Study) -> Result:
             "fig_gait_phases": phases.rename_axis("group").reset_index(),
         },
         {"fig_gait": _draw_gait(common, groups)},
-        "A group differs at a place if the share of its excess variability there is clearly larger "
-        "than the share of the window.",
+        "A group differs at a place if the share of its excess variability there clearly exceeds "
+        "the share of the window.",
     )
 
 
