@@ -148,7 +148,7 @@ def test_a_format_that_fails_leaves_nothing(model_file, new_walks, tmp_path):
     (odd / "Di.csv").rename(odd / "D i.csv")
     arguments = ["--format", "wfdb", "--out", tmp_path / "notes"]
     message = refused("events", model_file, odd, *arguments)
-    assert "WFDB records are named with letters, digits, - and _" in message
+    assert "WFDB names consist of letters, digits, - and _" in message
     assert contents(tmp_path / "notes") == []
 
 
