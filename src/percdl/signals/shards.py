@@ -88,7 +88,8 @@ class Shard:
         subject, group = self.subjects[position], self.groups[position]
         if self.checksums is not None and self.checksums[position] != _checksum(values):
             raise self._error(f"is damaged: the checksum of subject {subject!r} differs")
-        return Recording(values, subject=subject, group=group, **self.shared)
+        with reading(f"The shard {self.path}"):
+            return Recording(values, subject=subject, group=group, **self.shared)
 
     def _error(self, problem: str) -> UnreadableFileError:
         return UnreadableFileError(
