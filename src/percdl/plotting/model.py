@@ -74,7 +74,7 @@ def plot_atoms(
         parts = [f"atom {k}"] * (n_atoms > 1) + [channel_names[p]] * (n_channels > 1)
         tint = style.color(p if n_atoms == 1 else k)
         name = ", ".join(parts) or "atom"
-        ax.plot(time, dictionary[k, :, p], style.look(p).line, color=tint, lw=2, label=name)
+        ax.plot(time, dictionary[k, :, p], style.look(p).line, color=tint, lw=1.5, label=name)
     if truth is not None:
         truth = same_shape(truth, dictionary, "truth", "dictionary")
         norms = [np.sqrt((x**2).sum((1, 2), keepdims=True)) for x in (dictionary, truth)]
