@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from percdl.algorithm.history import History
 from percdl.algorithm.loop import Outcome, run_percdl
 from percdl.algorithm.settings import Settings
+from percdl.algorithm.state import History
 from percdl.runtimes.in_process import InProcess
 from percdl.signals import Cohort
 from percdl.transforms import TimeWarp

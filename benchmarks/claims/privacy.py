@@ -17,9 +17,9 @@ from benchmarks import Absent
 from benchmarks.claims._claim import Claim, at_most, beside, is_quick
 from benchmarks.timing import say
 from percdl import TimeWarp, make_synthetic
-from percdl.algorithm.history import History
 from percdl.algorithm.loop import run_percdl
 from percdl.algorithm.settings import Settings
+from percdl.algorithm.state import History
 from percdl.datasets import SyntheticCohort, atom_distance, onset_accuracy
 from percdl.federated.privacy import Privacy
 from percdl.federated.private_rounds import ROWS, Denoised, PrivateRounds

@@ -101,11 +101,11 @@ class FederationReader:
         return _same_content(checkpoint, self.original)
 
     def is_consistent(self, checkpoint: Any) -> bool:
-        """Whether a coordinator, a standing and an end can be made of it."""
+        """Whether a coordinator, a state and an end can be made of it."""
         patience = Patience(round_timeout=1.0, max_attempts=1)
         coordinator = checkpoint.restore(InProcessWire({}), patience, Audit(None))
-        standing, end = checkpoint.standing, checkpoint.end
-        atoms = [] if standing is None else [standing.broadcast.dictionary]
+        state, end = checkpoint.state, checkpoint.end
+        atoms = [] if state is None else [state.broadcast.dictionary]
         atoms += [] if end is None else [end.dictionary]
         shape = (2, coordinator.settings.atom_length, coordinator.settings.n_channels)
         return all(np.isfinite(found).all() and found.shape == shape for found in atoms)

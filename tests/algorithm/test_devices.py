@@ -11,10 +11,10 @@ import numpy as np
 from percdl import Cohort, Gain, make_synthetic
 from percdl.algorithm.blocks import LARGE_CHUNK, plan_blocks
 from percdl.algorithm.chunks import Chunk, Shape, accelerator_shape, plan_chunks
-from percdl.algorithm.history import History
 from percdl.algorithm.local import Site
 from percdl.algorithm.loop import run_percdl
 from percdl.algorithm.settings import Settings
+from percdl.algorithm.state import History
 
 
 def fit_as_on_accelerators() -> list:

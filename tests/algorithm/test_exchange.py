@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from percdl.algorithm.exchange import Broadcast, Sums, add_in_tree
-from percdl.algorithm.history import History
+from percdl.algorithm.state import History
 
 
 def test_every_field_is_added():

@@ -6,8 +6,8 @@ import toy
 from numpy.testing import assert_allclose
 
 from percdl.algorithm.exchange import Sums
-from percdl.algorithm.history import History
 from percdl.algorithm.loop import run_percdl
+from percdl.algorithm.state import History
 from percdl.runtimes.in_process import InProcess
 from percdl.signals import Cohort
 from percdl.transforms import Identity

@@ -1,5 +1,7 @@
 """The loop itself: how it ends, and what it refuses to go on with."""
 
+from dataclasses import replace
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -7,8 +9,8 @@ import toy
 from numpy.testing import assert_array_equal
 
 from percdl.algorithm import loop, server
-from percdl.algorithm.exchange import Broadcast
-from percdl.algorithm.history import History, StopReason
+from percdl.algorithm.exchange import Broadcast, Sums
+from percdl.algorithm.state import FitState, History, StopReason
 from percdl.exceptions import NumericalError
 from percdl.runtimes.in_process import InProcess
 from percdl.signals import Cohort
@@ -47,28 +49,21 @@ def test_a_fit_that_settles_early_is_finished_properly(monkeypatch):
 
 
 def test_a_fit_settles_when_two_rounds_in_turn_are_alike():
-    """The rounds compared are the last two, whatever was reached before."""
-    history = History()
-    chosen = toy.settings(tol=0.01)
-    settled = []
-    for index, objective in enumerate([100.0, 50.0, 30.0, 29.9, 20.0]):
-        history.record("personal", index, "CSC", objective)
-        settled.append(loop._settled(history, chosen))
-    assert settled == [False, False, False, True, False]
+    assert not loop._settled(None, 50.0, tol=0.01)
+    assert not loop._settled(50.0, 30.0, tol=0.01)
+    assert loop._settled(30.0, 29.9, tol=0.01)
     # Without a tolerance, all rounds are run, also those that change nothing.
-    history.record("personal", 5, "CSC", 20.0)
-    assert not loop._settled(history, toy.settings(tol=0.0))
+    assert not loop._settled(20.0, 20.0, tol=0.0)
 
 
 def test_a_move_that_was_no_gain_is_taken_back_and_is_the_last():
-    history, broadcast = History(), Broadcast(toy.patterns(), move=np.array([3, -1]))
-    told = []
+    state, told = FitState(Broadcast(toy.patterns(), move=np.array([3, -1]))), []
     # The third codes end above the update before them, by more than rounding; no others do.
     ends = [(9.0, 8.0), (8.0 + 9e-6, 7.0), (7.1, 6.5), (6.0, 5.0), (4.0, 3.0)]
-    for index, (codes, update) in enumerate(ends):
-        history.record("population", index, "CSC", codes)
-        told.append(loop._moves_left(history, broadcast, energy=10.0))
-        history.record("population", index, "CDU", update)
+    for codes, update in ends:
+        sums = Sums(codes, codes, energy=10.0, signal=10.0, counts=np.ones(2))
+        told.append(loop._moves_left(state, sums))
+        state = replace(state, updated=update, is_fixed=told[-1] is not None)
     assert told[:2] == [None, None]
     assert_array_equal(told[2:], [[-3, 1], [0, 0], [0, 0]])
 

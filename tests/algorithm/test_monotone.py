@@ -10,8 +10,8 @@ from double import in_double
 from numpy.testing import assert_allclose
 
 from percdl.algorithm import server
-from percdl.algorithm.history import History
 from percdl.algorithm.loop import run_percdl
+from percdl.algorithm.state import History
 from percdl.runtimes.in_process import InProcess
 from percdl.signals import Cohort
 from percdl.steps.csc import L0Coder

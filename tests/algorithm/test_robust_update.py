@@ -8,9 +8,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from percdl import Algorithm, PerCDL, make_synthetic
 from percdl.algorithm.exchange import Broadcast, Sums
-from percdl.algorithm.history import History
 from percdl.algorithm.loop import run_percdl
 from percdl.algorithm.server import personal_update
+from percdl.algorithm.state import History
 from percdl.datasets import atom_distance
 from percdl.runtimes.in_process import InProcess
 from percdl.signals import Cohort

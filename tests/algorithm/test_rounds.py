@@ -8,9 +8,8 @@ import toy
 from numpy.testing import assert_allclose, assert_array_equal
 
 from percdl.algorithm.exchange import Broadcast, Sums
-from percdl.algorithm.history import History, StopReason
 from percdl.algorithm.loop import run_frozen, run_percdl
-from percdl.algorithm.standing import Standing
+from percdl.algorithm.state import FitState, History, StopReason
 from percdl.steps.cdu import normalize
 from percdl.transforms import Free, Gain, Identity, Shift
 
@@ -178,7 +177,7 @@ def test_a_fit_goes_on_where_it_stood(done):
 
 def test_a_fit_without_a_first_phase_goes_on_with_its_codes():
     chosen = settings(Free(), population_rounds=0, personal_rounds=2)
-    stood = Standing(Broadcast(ATOMS), 0, 1)
+    stood = FitState(Broadcast(ATOMS), 0, 1)
     assert run(chosen, start=stood)[0].names == ["personal"] * 2
 
 

@@ -7,7 +7,7 @@ import pytest
 import toy
 
 from percdl import L0Coder, L1Coder
-from percdl.algorithm import chunks, exchange, history, loop, results, standing
+from percdl.algorithm import chunks, exchange, history, loop, results, state
 from percdl.algorithm.settings import N_COPY_STEPS, N_FIT_STEPS, N_POLYAK_STEPS, Settings
 from percdl.transforms import (
     Compose,
@@ -144,7 +144,7 @@ VALUES = [
     history.HalfStep("final", 0, "CSC", 1.0, 2.0),
     loop.Outcome(np.zeros(1), SUMS, history.StopReason.CONVERGED),
     results.Results(*[np.zeros(1)] * 7),
-    standing.begin(np.ones((1, 2, 1))),
+    state.begin(np.ones((1, 2, 1))),
 ]
 
 

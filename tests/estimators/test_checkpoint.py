@@ -147,32 +147,12 @@ def test_models_and_checkpoints_are_told_apart(cohort, tmp_path):
         read_checkpoint(tmp_path / "none")
 
 
-FORGED = {
-    "not finite": lambda x: np.where(np.arange(x.size).reshape(x.shape) == 0, np.nan, x),
-    "another shape": lambda x: x[:, :1],
-    "another rank": lambda x: x[..., None],
-    "another type": lambda x: x.astype(np.float16),
-    "out of range": lambda x: np.full_like(x, -5 if x.dtype.kind == "i" else np.inf),
-}
-
-
-@pytest.mark.parametrize("change", FORGED)
-@pytest.mark.parametrize("name", ["chunk0/0", "chunk0/1", "chunk0/2", "chunk0/3", "block0/params"])
-def test_a_forged_state_of_subjects_is_refused(name, change, cohort, checkpoint):
-    """Even signed by somebody who can: nothing of it reaches a compiled program."""
-    array = FORGED[change](checkpoint.arrays[f"site/{name}"])
-    forged = replace(checkpoint, arrays={**checkpoint.arrays, f"site/{name}": array})
+@pytest.mark.parametrize("name", ["chunk0/3", "block0/params"])
+def test_a_state_of_subjects_of_another_size_is_refused(name, cohort, checkpoint):
+    array = checkpoint.arrays[f"site/{name}"][:, :1]
+    other = replace(checkpoint, arrays={**checkpoint.arrays, f"site/{name}": array})
     with pytest.raises(ModelFileError, match=r"state of the subjects is damaged.*(chunk|block)0"):
-        fit_with_checkpoints(make("PerCDL"), cohort, None, resume=forged)
-
-
-def test_arrays_of_subjects_are_all_there_and_no_others(cohort, checkpoint):
-    fewer = {k: x for k, x in checkpoint.arrays.items() if k != "site/chunk0/7"}
-    more = {**checkpoint.arrays, "site/chunk0/9": np.zeros(4)}
-    for arrays, words in ((fewer, "chunk0/7` is missing"), (more, "chunk0/9` is missing or")):
-        forged = replace(checkpoint, arrays=arrays)
-        with pytest.raises(ModelFileError, match=words):
-            fit_with_checkpoints(make("PerCDL"), cohort, None, resume=forged)
+        fit_with_checkpoints(make("PerCDL"), cohort, None, resume=other)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from small_models import make
 
-from percdl.algorithm.history import StopReason
+from percdl.algorithm.state import StopReason
 from percdl.estimators import progress as progress_module
 
 ROUNDS = ("population round 1", "population round 2", "personal round 1", "personal round 2")

@@ -6,8 +6,8 @@ import small_models
 import toy
 from numpy.testing import assert_array_equal
 
-from percdl.algorithm.history import History
 from percdl.algorithm.loop import run_percdl
+from percdl.algorithm.state import History
 from percdl.estimators.start import revive_atoms
 from percdl.exceptions import NoActivationWarning
 from percdl.runtimes.in_process import InProcess

@@ -8,8 +8,8 @@ import toy
 from double import in_double
 
 from percdl.algorithm.exchange import Broadcast, Sums
-from percdl.algorithm.history import History
 from percdl.algorithm.loop import run_percdl
+from percdl.algorithm.state import History
 from percdl.exceptions import FederationError, InvalidParameterError
 from percdl.federated.privacy import Privacy
 from percdl.federated.private_rounds import (

@@ -16,7 +16,7 @@ from benchmarks.stress.fuzz import junk
 from benchmarks.stress.fuzz.choices import happens
 from benchmarks.stress.fuzz.engine import WrongResultError
 from percdl import Algorithm, Cohort, PerCDL, TimeWarp
-from percdl.algorithm.history import StopReason
+from percdl.algorithm.state import StopReason
 from percdl.exceptions import FederationError
 from percdl.federated import FederatedSite
 from percdl.federated.agreement import Agreement, Terms, propose

@@ -6,7 +6,7 @@ answers a broadcast with sums over its subjects, and nothing else leaves it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -33,9 +33,10 @@ from percdl.algorithm.results import Results, collect_results
 from percdl.algorithm.settings import Settings
 from percdl.algorithm.shapes import broadcast_shapes
 from percdl.algorithm.shelf import Shelf
+from percdl.exceptions import InvalidParameterError, ModelFileError
 from percdl.signals import Cohort
 from percdl.signals.measured import Measures
-from percdl.steps.types import Signals, Statistics
+from percdl.steps.types import Events, Signals, Statistics
 
 # Compiled programs take host arrays as they take device arrays.
 Values = jax.Array | np.ndarray
@@ -361,3 +362,60 @@ def _counted(tally: Tally) -> dict[str, Any]:
         "signal": tally.energy,
         "counts": tally.count,
     }
+
+
+def site_arrays(site: Site) -> dict[str, np.ndarray]:
+    """Return the private state of a site, as arrays by name."""
+    arrays = {}
+    for i in range(len(site.chunks)):
+        for j, leaf in enumerate(jax.tree.leaves(site.coded[i])):
+            arrays[f"chunk{i}/{j}"] = np.asarray(leaf)
+    for i, block in enumerate(site.blocks):
+        arrays[f"block{i}/params"] = np.asarray(block.params)
+        arrays[f"block{i}/fruitless"] = np.asarray(block.fruitless)
+    return arrays
+
+
+def restore_site(site: Site, arrays: Mapping[str, np.ndarray]) -> None:
+    """Restore the state that `site_arrays` returned; the recordings must be the same."""
+    n_rows = [arrays[name].shape[:1] for name in arrays if name.endswith("/0")]
+    if sorted(n_rows) != sorted((chunk.rows,) for chunk in site.chunks):
+        raise InvalidParameterError(
+            "The fit was interrupted with another `chunk_rows`, runtime or kind of device, so its "
+            "recordings are in other chunks. Resume it there, or start the fit again."
+        )
+    for name, shape in _state_shapes(site).items():
+        if name not in arrays or arrays[name].shape != shape:
+            raise ModelFileError(
+                f"The state of the subjects is damaged, or of another fit: `{name}` should be an "
+                f"array of shape {shape}. Start the fit again."
+            )
+    for i in range(len(site.chunks)):
+        n_leaves = sum(name.startswith(f"chunk{i}/") for name in arrays)
+        site.coded[i] = _as_coded([arrays[f"chunk{i}/{j}"] for j in range(n_leaves)])
+    for i, block in enumerate(site.blocks):
+        block.params = np.array(arrays[f"block{i}/params"])
+        block.fruitless = np.array(arrays[f"block{i}/fruitless"])
+
+
+def _state_shapes(site: Site) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the arrays that the settings determine."""
+    settings = site.settings
+    window = settings.atom_length + 2 * settings.margin
+    by_chunk = {
+        f"chunk{i}/3": (c.rows, settings.n_atoms, window) for i, c in enumerate(site.chunks)
+    }
+    shapes = {name: (*shape, settings.n_channels) for name, shape in by_chunk.items()}
+    for i, block in enumerate(site.blocks):
+        by_atom = block.rows, settings.n_atoms
+        shapes |= {
+            f"block{i}/params": (*by_atom, settings.n_params),
+            f"block{i}/fruitless": by_atom,
+        }
+    return shapes
+
+
+def _as_coded(leaves: list[Any]) -> Coded:
+    events, statistics = Events(*leaves[:3]), Statistics(*leaves[3:6])
+    energy, unexplained, objective, *overlap = leaves[6:]
+    return Coded(events, statistics, energy, unexplained, objective, tuple(overlap) or None)  # pyright: ignore[reportArgumentType]

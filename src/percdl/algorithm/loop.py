@@ -10,10 +10,9 @@ import numpy as np
 
 from percdl.algorithm.coding import ROUNDING
 from percdl.algorithm.exchange import Broadcast, Sums
-from percdl.algorithm.history import History, StopReason
 from percdl.algorithm.server import fix_gauge, personal_update, population_update
 from percdl.algorithm.settings import Settings
-from percdl.algorithm.standing import Standing, begin
+from percdl.algorithm.state import FitState, History, StopReason, begin
 from percdl.steps.cdu import normalize
 
 
@@ -46,63 +45,78 @@ class Outcome:
 def run_percdl(
     runtime: Runtime,
     settings: Settings,
-    start: np.ndarray | Standing,
+    start: np.ndarray | FitState,
     history: History,
     report: Callable[[str, int, float], None],
     revive: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
-    save: Callable[[Standing], None] = lambda standing: None,
+    save: Callable[[FitState], None] = lambda state: None,
 ) -> Outcome:
-    """Run both phases of Algorithm 1 from a first dictionary (K, L, P), or from where it stood.
+    """Run both phases of Algorithm 1 from a first dictionary (K, L, P), or from a state.
 
-    After each round ``save(standing)`` is called, then ``report(phase, round, objective)``. Going
-    on from a standing, the runtime and the history are those of the time. Between rounds of the
-    first phase, ``revive(dictionary, dead)`` may replace unused atoms (dead, boolean array
+    After each round ``save(state)`` is called, then ``report(phase, round, objective)``. A fit
+    that goes on from a state needs the runtime and the history of that time. Between rounds of
+    the first phase, ``revive(dictionary, dead)`` may replace unused atoms (dead, boolean array
     (K,)); that takes a look at recordings, so only a caller who has some can offer it. One more
     local round follows the last update, so that codes and parameters belong to the dictionary
     returned.
     """
-    before = start if isinstance(start, Standing) else begin(start)
-    broadcast, reason, sums = before.broadcast, before.reason, None
+    state = start if isinstance(start, FitState) else begin(start)
+    sums, is_first = None, state.is_first
     n_init, n_perso = settings.schedule
-    for index in range(before.population, n_init):  # lines 2-5
-        sums = runtime.population_round(broadcast)  # line 3, CSC
+    for index in range(state.population, n_init):  # lines 2-5
+        sums = runtime.population_round(state.broadcast)  # line 3, CSC
         history.record("population", index, "CSC", sums.objective)
         if not sums.counts.any():
-            return Outcome(broadcast.dictionary, sums, StopReason.NO_ACTIVATIONS)
-        moves = _moves_left(history, broadcast, sums.signal)
-        broadcast, objective = population_update(sums, broadcast, settings, moves)  # line 4, CDU
+            return Outcome(state.broadcast.dictionary, sums, StopReason.NO_ACTIVATIONS)
+        moves = _moves_left(state, sums)
+        broadcast, objective = population_update(sums, state.broadcast, settings, moves)  # line 4
         history.record("population", index, "CDU", objective)
-        settled = _settled(history, settings)
-        if settled:
-            reason = StopReason.CONVERGED
-        elif revive is not None and not sums.counts.all() and index < n_init - 1:
+        settled = _settled(state.coded, sums.objective, settings.tol)
+        if not settled and revive is not None and not sums.counts.all() and index < n_init - 1:
             alive_again = revive(broadcast.dictionary, sums.counts == 0)
             broadcast = replace(broadcast, dictionary=normalize(alive_again))
-        save(Standing(broadcast, n_init if settled else index + 1, 0, reason))
+        state = replace(
+            state,
+            broadcast=broadcast,
+            population=n_init if settled else index + 1,
+            reason=StopReason.CONVERGED if settled else state.reason,
+            coded=sums.objective,
+            updated=objective,
+            is_fixed=moves is not None,
+        )
+        save(state)
         report("population", index, objective)
         if settled:
             break
-    if sums is None and before.is_first:  # codes to start from, without a first phase
-        sums = runtime.population_round(broadcast)
-    for index in range(before.personal, n_perso):  # lines 6-10
-        sums = runtime.personal_round(broadcast)  # lines 7-8
+    if sums is None and is_first:  # codes to start from, without a first phase
+        sums = runtime.population_round(state.broadcast)
+    for index in range(state.personal, n_perso):  # lines 6-10
+        sums = runtime.personal_round(state.broadcast)  # lines 7-8
         history.record("personal", index, "IPU", sums.objective_fitted)
         history.record("personal", index, "CSC", sums.objective)
-        settled = _settled(history, settings)
+        settled = _settled(state.coded if index else None, sums.objective, settings.tol)
         left = 0 if settled else n_perso - 1 - index
-        broadcast, objective = personal_update(sums, broadcast, settings, left)  # line 9, PerCDU
+        broadcast, objective = personal_update(sums, state.broadcast, settings, left)  # line 9
         history.record("personal", index, "PerCDU", objective)
-        reason = StopReason.CONVERGED if settled else StopReason.ROUNDS_DONE
-        save(Standing(broadcast, n_init, n_perso if settled else index + 1, reason))
+        state = replace(
+            state,
+            broadcast=broadcast,
+            population=n_init,
+            personal=n_perso if settled else index + 1,
+            reason=StopReason.CONVERGED if settled else StopReason.ROUNDS_DONE,
+            coded=sums.objective,
+        )
+        save(state)
         report("personal", index, objective)
         if settled:
             break
+    broadcast = state.broadcast
     sums = _close(runtime, settings, broadcast, history)
     if settings.has_gauge and n_perso and settings.refits:
         broadcast = fix_gauge(sums, broadcast, settings)
         sums = runtime.recenter(broadcast)
         history.record("final", 0, "centering", sums.objective)
-    return Outcome(broadcast.dictionary, sums, reason)
+    return Outcome(broadcast.dictionary, sums, state.reason)
 
 
 def run_frozen(runtime: Runtime, settings: Settings, dictionary: np.ndarray) -> Sums:
@@ -125,27 +139,20 @@ def _close(runtime: Runtime, settings: Settings, broadcast: Broadcast, history: 
     return sums
 
 
-def _moves_left(history: History, broadcast: Broadcast, energy: float) -> np.ndarray | None:
-    """Return the moves of windows that CDU has to make, or nothing if it may choose.
+def _moves_left(state: FitState, sums: Sums) -> np.ndarray | None:
+    """Return the moves of windows that CDU has to make, or None if it may choose.
 
     A window of more energy can still be the worse one: where recordings end with a pattern, its
     last repetition cannot follow the move. It shows: exact codes end above what CDU has reached,
     which they cannot do in a window that stayed. The move is then taken back, and is the last.
     """
-    ends = [r.objective for r in history.records if r.phase == "population"]
-    rises = [
-        after > before + ROUNDING * energy
-        for before, after in zip(ends[1::2], ends[2::2], strict=False)
-    ]
-    if not any(rises) or broadcast.move is None:
+    move, reached = state.broadcast.move, state.updated
+    rose = reached is not None and sums.objective > reached + ROUNDING * sums.signal
+    if move is None or not (rose or state.is_fixed):
         return None
-    return -broadcast.move if rises[-1] else np.zeros_like(broadcast.move)
+    return -move if rose else np.zeros_like(move)
 
 
-def _settled(history: History, settings: Settings) -> bool:
-    """Whether the last two rounds of this phase differ by less than the tolerance."""
-    phase = history.records[-1].phase
-    ends = [r.objective for r in history.records if r.phase == phase and r.step == "CSC"]
-    if settings.tol <= 0 or len(ends) < 2:
-        return False
-    return abs(ends[-2] - ends[-1]) <= settings.tol * abs(ends[-2])
+def _settled(before: float | None, now: float, tol: float) -> bool:
+    """Whether the objectives of two rounds of a phase differ by less than the tolerance."""
+    return tol > 0 and before is not None and abs(before - now) <= tol * abs(before)

@@ -22,9 +22,8 @@ from pydantic import StringConstraints
 
 from percdl import __version__
 from percdl.algorithm.exchange import Broadcast
-from percdl.algorithm.history import HalfStep, History, StopReason
 from percdl.algorithm.results import Results
-from percdl.algorithm.standing import Standing
+from percdl.algorithm.state import FitState, HalfStep, History, StopReason
 from percdl.estimators import container
 from percdl.estimators.base import BaseCDL
 from percdl.estimators.container import Arrays, under
@@ -69,6 +68,9 @@ class Header(Strict):
     population: Amount
     personal: Amount
     reason: Reason  # pyright: ignore[reportInvalidTypeForm]
+    coded: float | None
+    updated: float | None
+    is_fixed: bool
     history: list[Line]
     restart: Amount
     draws: tuple[Annotated[Amount, Le(624)], Annotated[Amount, Le(1)], float]
@@ -276,33 +278,26 @@ def _check_same(resume: Checkpoint, model: BaseCDL, identity: str) -> None:
         )
 
 
-def pack_standing(standing: Standing, history: History) -> tuple[dict[str, Any], Arrays]:
-    """Return what a server knows between two rounds, as JSON and arrays."""
-    content = {
-        "population": standing.population,
-        "personal": standing.personal,
-        "reason": standing.reason.value,
-        "history": [astuple(record) for record in history.records],
-    }
-    arrays = standing.broadcast.to_arrays()
+def pack_state(state: FitState, history: History) -> tuple[dict[str, Any], Arrays]:
+    """Return the server's part of a fit between two rounds, as JSON and arrays."""
+    content = {f.name: getattr(state, f.name) for f in fields(state) if f.name != "broadcast"}
+    content |= {"reason": state.reason.value, "history": [astuple(r) for r in history.records]}
+    arrays = state.broadcast.to_arrays()
     return content, {f"broadcast/{name}": value for name, value in arrays.items()}
 
 
-def unpack_standing(content: dict[str, Any], arrays: Arrays) -> tuple[Standing, History]:
-    """Return the standing and the history that `pack_standing` packed."""
-    standing = Standing(
-        Broadcast(**under("broadcast/", arrays)),
-        content["population"],
-        content["personal"],
-        StopReason(content["reason"]),
-    )
-    return standing, read_history(content["history"])
+def unpack_state(content: dict[str, Any], arrays: Arrays) -> tuple[FitState, History]:
+    """Return the state and the history that `pack_state` packed."""
+    values = {f.name: content[f.name] for f in fields(FitState) if f.name != "broadcast"}
+    values["reason"] = StopReason(content["reason"])
+    state = FitState(Broadcast(**under("broadcast/", arrays)), **values)
+    return state, read_history(content["history"])
 
 
 def _pack(moment: Moment) -> tuple[dict[str, Any], Arrays]:
     best = moment.best
     _, key, *draws = moment.draws
-    content, arrays = pack_standing(moment.standing, moment.history)
+    content, arrays = pack_state(moment.state, moment.history)
     arrays |= {f"site/{name}": value for name, value in moment.site.items()}
     arrays["draws"] = np.asarray(key)
     content |= {"restart": moment.restart, "draws": draws, "best": None}
@@ -320,7 +315,7 @@ def _pack(moment: Moment) -> tuple[dict[str, Any], Arrays]:
 
 def _unpack(checkpoint: Checkpoint) -> Moment:
     content, arrays = checkpoint.content, checkpoint.arrays
-    standing, history = unpack_standing(content, arrays)
+    state, history = unpack_state(content, arrays)
     best = None
     if content["best"] is not None:
         found = under("best/results/", arrays)
@@ -333,7 +328,7 @@ def _unpack(checkpoint: Checkpoint) -> Moment:
         )
     return Moment(
         content["restart"],
-        standing,
+        state,
         history,
         ("MT19937", arrays["draws"], *content["draws"]),
         best,

@@ -13,11 +13,10 @@ import numpy as np
 import pandas as pd
 from sklearn.utils import check_random_state
 
-from percdl.algorithm.history import History, StopReason
 from percdl.algorithm.loop import run_frozen, run_percdl
 from percdl.algorithm.results import Results
 from percdl.algorithm.settings import Settings
-from percdl.algorithm.standing import Standing, begin
+from percdl.algorithm.state import FitState, History, StopReason, begin
 from percdl.estimators.personalization import Personalization
 from percdl.estimators.start import (
     Choices,
@@ -56,7 +55,7 @@ class Moment:
     ----------
     restart : int
         Which run this is.
-    standing, history
+    state, history
         How far it has come.
     draws : tuple
         State of the random generator.
@@ -67,7 +66,7 @@ class Moment:
     """
 
     restart: int
-    standing: Standing
+    state: FitState
     history: History
     draws: tuple
     best: End | None
@@ -139,14 +138,14 @@ def _run_restarts(
         first, best = resumed.restart, resumed.best
     for restart in range(first, count_runs(model)):
         if resumed is not None:
-            history, start, resumed = resumed.history, resumed.standing, None
+            history, start, resumed = resumed.history, resumed.state, None
         else:
             history = History()
             start = first_dictionary(model.init, cohort, settings, rng, restart)
 
-        def save(standing: Standing, restart=restart, history=history, best=best) -> None:
+        def save(state: FitState, restart=restart, history=history, best=best) -> None:
             if watch.path is not None:
-                moment = Moment(restart, standing, history, _draws(rng), best, {})
+                moment = Moment(restart, state, history, _draws(rng), best, {})
                 if watch.save(partial(_with_site, moment, runtime, watch.path)):
                     runtime.settle()
 

@@ -9,10 +9,9 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from percdl.algorithm.history import History, StopReason
-from percdl.algorithm.standing import Standing
+from percdl.algorithm.state import FitState, History, StopReason
 from percdl.estimators import container
-from percdl.estimators.checkpoint import pack_standing, unpack_standing
+from percdl.estimators.checkpoint import pack_state, unpack_state
 from percdl.estimators.fitting import End
 from percdl.exceptions import FederationError, InvalidParameterError, ModelFileError
 from percdl.federated.agreement import Agreement, Terms, end_content, make_end, no_results
@@ -35,10 +34,13 @@ _OF_AGREEMENT, _OF_BROADCAST, _OF_END = "agreement/", "broadcast/", "end/"
 _KEPT = ("announcements", "round", "follows")
 
 
-class _StandingContent(Strict):
+class _StateContent(Strict):
     population: Count
     personal: Count
     reason: StopReason
+    coded: float | None
+    updated: float | None
+    is_fixed: bool
     history: tuple[HistoryLine, ...]
 
 
@@ -50,21 +52,21 @@ class _Content(Strict):
     round: Annotated[int, Field(ge=1)]
     follows: Annotated[int, Field(ge=1)] | None
     failed: dict[Name, Count]
-    standing: _StandingContent | None
+    state: _StateContent | None
     end: EndContent | None
 
 
 class FederatedCheckpoint(NamedTuple):
     """A federated fit between two rounds.
 
-    ``standing`` is how far it has come, None before the first dictionary; ``end`` is its end, None
+    ``state`` is how far it has come, None before the first dictionary; ``end`` is its end, None
     before that.
     """
 
     content: dict[str, Any]
     arrays: container.Arrays
     terms: Terms
-    standing: Standing | None
+    state: FitState | None
     history: History
     end: End | None
 
@@ -79,7 +81,7 @@ class FederatedCheckpoint(NamedTuple):
 def write_checkpoint(
     path: Path,
     coordinator: Coordinator,
-    standing: Standing | None,
+    state: FitState | None,
     history: History,
     end: End | None = None,
 ) -> None:
@@ -94,13 +96,13 @@ def write_checkpoint(
         "agreement": terms.accepted.to_json(),
         "terms": terms.to_json(),
         "failed": dict(coordinator.failed),
-        "standing": None,
+        "state": None,
         "end": None if end is None else end_content(end),
         **{name: getattr(coordinator, name) for name in _KEPT},
     }
     arrays = {f"{_OF_AGREEMENT}{name}": x for name, x in terms.accepted.arrays.items()}
-    if standing is not None:
-        content["standing"], own = pack_standing(standing, history)
+    if state is not None:
+        content["state"], own = pack_state(state, history)
         arrays |= own
     if end is not None:
         arrays[f"{_OF_END}dictionary"] = end.dictionary
@@ -130,11 +132,11 @@ def read_checkpoint(path: Path, agreement: Agreement) -> FederatedCheckpoint:
         )
     terms = Terms.of(before, **dict(checked.terms))
     with container.naming(path, container.FEDERATION):
-        standing, history, end = None, History(), None
-        if checked.standing is not None:
+        state, history, end = None, History(), None
+        if checked.state is not None:
             check_broadcast(container.under(_OF_BROADCAST, arrays), terms.settings)
-            standing, history = unpack_standing(content["standing"], arrays)
+            state, history = unpack_state(content["state"], arrays)
         if checked.end is not None:
             last = check_broadcast(container.under(_OF_END, arrays), terms.settings)
             end = make_end(checked.end, last.dictionary, no_results(terms.settings))
-    return FederatedCheckpoint(content, arrays, terms, standing, history, end)
+    return FederatedCheckpoint(content, arrays, terms, state, history, end)

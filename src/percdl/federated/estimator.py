@@ -13,9 +13,8 @@ from uuid import uuid4
 import pandas as pd
 from sklearn.base import BaseEstimator
 
-from percdl.algorithm.history import History, StopReason
 from percdl.algorithm.loop import run_percdl
-from percdl.algorithm.standing import Standing
+from percdl.algorithm.state import FitState, History, StopReason
 from percdl.estimators.base import BaseCDL
 from percdl.estimators.fitting import End
 from percdl.estimators.modelfile import load
@@ -243,11 +242,11 @@ class FederatedPerCDL(BaseEstimator):
         """Run both phases, from a first dictionary that is given or found."""
         if before is not None and before.end is not None:
             return before.end
-        start, history = (None, History()) if before is None else (before.standing, before.history)
+        start, history = (None, History()) if before is None else (before.state, before.history)
 
-        def save(standing: Standing | None, end: End | None = None) -> None:
+        def save(state: FitState | None, end: End | None = None) -> None:
             if self.checkpoint is not None:
-                write_checkpoint(Path(self.checkpoint), coordinator, standing, history, end)
+                write_checkpoint(Path(self.checkpoint), coordinator, state, history, end)
 
         settings = coordinator.settings
         if start is None:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from percdl.algorithm.history import StopReason
+from percdl.algorithm.state import StopReason
 from percdl.exceptions import FederationError
 from percdl.runtimes.messages import Reply, Request
 

@@ -1,4 +1,4 @@
-"""The objective and the time after each half-step, and why the loop stopped."""
+"""The state of a fit between two rounds, and the record of its objective."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ import time
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+import numpy as np
+
+from percdl.algorithm.exchange import Broadcast
 from percdl.exceptions import NumericalError
+from percdl.steps.cdu import normalize
 
 
 class StopReason(StrEnum):
@@ -52,3 +56,42 @@ class History:
     def last(self, step: str) -> float | None:
         """Return the latest objective recorded after ``step``."""
         return next((r.objective for r in reversed(self.records) if r.step == step), None)
+
+
+@dataclass(frozen=True)
+class FitState:
+    """What the server needs to go on with a fit; a checkpoint holds it as it is.
+
+    Attributes
+    ----------
+    broadcast : Broadcast
+        The input of the next round.
+    population, personal : int
+        Rounds of each phase that are done or skipped.
+    reason : StopReason
+        Why the fit would end here.
+    coded : float or None
+        Objective after CSC in the last round.
+    updated : float or None
+        Objective after CDU in the last round of the first phase.
+    is_fixed : bool
+        Whether windows stay where they are, since a move was taken back.
+    """
+
+    broadcast: Broadcast
+    population: int = 0
+    personal: int = 0
+    reason: StopReason = StopReason.ROUNDS_DONE
+    coded: float | None = None
+    updated: float | None = None
+    is_fixed: bool = False
+
+    @property
+    def is_first(self) -> bool:
+        """Whether no round was run yet."""
+        return self.population == 0 and self.personal == 0
+
+
+def begin(dictionary: np.ndarray) -> FitState:
+    """Return the state before the first round, given a first dictionary (K, L, P)."""
+    return FitState(Broadcast(normalize(dictionary), move=np.zeros(len(dictionary), int)))
