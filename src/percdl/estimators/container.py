@@ -15,8 +15,8 @@ from safetensors.numpy import save as to_bytes
 
 from percdl import __version__
 from percdl.exceptions import ModelFileError
-from percdl.signals.contents import read_json
 from percdl.signals.files import COMMON, PRIVATE, replace_file
+from percdl.signals.headers import read_json
 
 SCHEMA = 2
 MODEL, CHECKPOINT, FEDERATION = "percdl", "percdl-checkpoint", "percdl-federation"

@@ -3,13 +3,13 @@
 Imported on first use, since pydantic is not needed to import the package.
 """
 
+import json
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from percdl.exceptions import UnreadableFileError
-from percdl.signals.contents import read_json
 
 H = TypeVar("H", bound="Header")
 Positive = Annotated[int, Field(ge=1)]
@@ -95,3 +95,18 @@ def read_header(model: type[H], text: str, path: Path) -> H:
             f"{path} is damaged, or was written by a newer version of PerCDL ({reason}). Write "
             "the cohort again, or update percdl."
         ) from error
+
+
+def read_json(text: str) -> Any:
+    """Parse JSON; raise `ValueError` for repeated names and for nesting that is too deep."""
+    try:
+        return json.loads(text, object_pairs_hook=_without_repeats)
+    except RecursionError:
+        raise ValueError("its JSON is nested too deeply") from None
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name comes twice in its JSON")
+    return found

@@ -163,9 +163,13 @@ class Recordings(ABC):
     def from_arrays(cls: type[C], arrays: Arrays, **labels: Any) -> C:
         """Build a cohort from arrays, time before channels."""
 
-    @cached_property
+    @property
     def subjects(self) -> tuple[str, ...]:
         """Subject ids, in order."""
+        return self._subjects
+
+    @cached_property
+    def _subjects(self) -> tuple[str, ...]:
         return tuple(str(recording.subject) for recording in self)
 
 

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from percdl.exceptions import FederationError, PerCDLError
 from percdl.runtimes.messages import Answer, Failure, Kind, Reply, Request
-from percdl.signals.contents import read_json
+from percdl.signals.headers import read_json
 
 _log = logging.getLogger(__name__)
 KINDS: tuple[str, ...] = get_args(Kind)
