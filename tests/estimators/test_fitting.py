@@ -1,5 +1,6 @@
 """What goes into a fit, and what comes out of it."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -235,3 +236,13 @@ def test_the_fit_describes_its_own_subjects_as_others(fitted):
     found = fitted.personalization_
     assert found.events is fitted.events_
     np.testing.assert_array_equal(found.personal_dictionary, fitted.personal_dictionary_)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_precision_of_the_process_is_no_matter(dtype):
+    """``jax_enable_x64`` is a choice of the caller's own programs."""
+    model = make("PerCDL", dtype=dtype, multistart=True)
+    outside = model.fit(spaced_cohort(0))
+    with jax.enable_x64(True):
+        inside = make("PerCDL", dtype=dtype, multistart=True).fit(spaced_cohort(0))
+    assert_same_fit(inside, outside)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
@@ -75,7 +75,8 @@ class InProcess(Rounds):
         """Do nothing: memory is given back as it is no longer needed."""
 
     def _precision(self) -> AbstractContextManager:
-        return jax.enable_x64(True) if self._settings.dtype == "float64" else nullcontext()
+        # Whatever the process has chosen: `jax_enable_x64` would mix both in single precision.
+        return jax.enable_x64(self._settings.dtype == "float64")
 
 
 def _fits(cohort: Cohort, settings: Settings) -> bool:

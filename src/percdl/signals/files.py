@@ -77,7 +77,8 @@ def replacing(
         if flush:
             flush_entries(path.parent)
     except OSError as error:
-        if error.filename is None or str(error.filename).endswith(ENDING):
+        ours = error.filename is None or str(error.filename).endswith(ENDING)
+        if error.errno is not None and ours:
             error.filename, error.filename2 = os.fspath(path), None
         raise
 
