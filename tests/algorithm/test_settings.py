@@ -7,7 +7,7 @@ import pytest
 import toy
 
 from percdl import L0Coder, L1Coder
-from percdl.algorithm import chunks, exchange, history, loop, results, state
+from percdl.algorithm import chunks, exchange, loop, results, state
 from percdl.algorithm.settings import N_COPY_STEPS, N_FIT_STEPS, N_POLYAK_STEPS, Settings
 from percdl.transforms import (
     Compose,
@@ -141,8 +141,8 @@ VALUES = [
     chunks.Chunk(np.arange(2), 4, 8),
     exchange.Broadcast(np.zeros((1, 2, 1))),
     SUMS,
-    history.HalfStep("final", 0, "CSC", 1.0, 2.0),
-    loop.Outcome(np.zeros(1), SUMS, history.StopReason.CONVERGED),
+    state.HalfStep("final", 0, "CSC", 1.0, 2.0),
+    loop.Outcome(np.zeros(1), SUMS, state.StopReason.CONVERGED),
     results.Results(*[np.zeros(1)] * 7),
     state.begin(np.ones((1, 2, 1))),
 ]
