@@ -110,13 +110,7 @@ def run_percdl(
         report("personal", index, objective)
         if settled:
             break
-    broadcast = state.broadcast
-    sums = _close(runtime, settings, broadcast, history)
-    if settings.has_gauge and n_perso and settings.refits:
-        broadcast = fix_gauge(sums, broadcast, settings)
-        sums = runtime.recenter(broadcast)
-        history.record("final", 0, "centering", sums.objective)
-    return Outcome(broadcast.dictionary, sums, state.reason)
+    return _close(runtime, settings, state, history)
 
 
 def run_frozen(runtime: Runtime, settings: Settings, dictionary: np.ndarray) -> Sums:
@@ -128,15 +122,20 @@ def run_frozen(runtime: Runtime, settings: Settings, dictionary: np.ndarray) -> 
     return sums
 
 
-def _close(runtime: Runtime, settings: Settings, broadcast: Broadcast, history: History) -> Sums:
-    """Bring codes and parameters up to date with the last dictionary."""
-    if settings.schedule[1]:
+def _close(runtime: Runtime, settings: Settings, state: FitState, history: History) -> Outcome:
+    """Bring codes and parameters up to date with the last dictionary, and center it."""
+    broadcast = state.broadcast
+    if not settings.schedule[1]:
+        sums = runtime.population_round(broadcast)
+    else:
         sums = runtime.personal_round(broadcast)
         history.record("final", 0, "IPU", sums.objective_fitted)
-    else:
-        sums = runtime.population_round(broadcast)
     history.record("final", 0, "CSC", sums.objective)
-    return sums
+    if settings.has_gauge and settings.schedule[1] and settings.refits:
+        broadcast = fix_gauge(sums, broadcast, settings)
+        sums = runtime.recenter(broadcast)
+        history.record("final", 0, "centering", sums.objective)
+    return Outcome(broadcast.dictionary, sums, state.reason)
 
 
 def _moves_left(state: FitState, sums: Sums) -> np.ndarray | None:
