@@ -9,11 +9,18 @@ from io import BytesIO
 from pathlib import Path
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from PIL import Image
 
 from percdl import Cohort, PerCDL, TimeWarp, plotting
-from percdl.analysis import compare_groups, estimate_uncertainty, measure_deviation
+from percdl.analysis import (
+    compare_groups,
+    estimate_uncertainty,
+    measure_changes,
+    measure_deviation,
+    measure_reliability,
+)
 from percdl.datasets.synthetic import common_patterns, repeat_patterns
 
 IMAGES = Path(__file__).resolve().parent / "images" / "plots"
@@ -107,7 +114,19 @@ def draw_people(model: PerCDL, cohort: Cohort) -> dict:
         "embedding": plotting.plot_embedding(
             model.params_[:, 0], cohort.groups, highlight=[EXAMPLE], **people
         ),
+        "changes": draw_changes(),
     }
+
+
+def draw_changes() -> Axes:
+    """Return the changes of people at three visits; two of them slow down."""
+    rng = np.random.default_rng(0)
+    persons, visits = np.repeat(np.arange(1, 16), 3), np.tile(["first", "second", "third"], 15)
+    period = np.repeat(rng.normal(1.1, 0.1, 15), 3) + 0.02 * rng.normal(size=45)
+    stable = measure_reliability(period, persons, visits)
+    period[[4, 5, 26]] += [0.09, 0.16, 0.12]
+    changes = measure_changes(period, [f"P{p:02d}" for p in persons], visits, stable)
+    return plotting.plot_changes(changes, units="change of the period (s)")
 
 
 if __name__ == "__main__":

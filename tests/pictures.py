@@ -34,6 +34,17 @@ BAND = (DICTIONARY[0] - 0.1, DICTIONARY[0] + 0.1)
 CLUSTERS = [(2, 6, 0.01), (9, 12, 0.4)]
 DEVIATION = np.array([1.0, 2.0, 7.0, 0.5, 4.0, 1.5])
 FEATURES = RNG.normal(size=(6, 4))
+CHANGES = pd.DataFrame(
+    {
+        "measure": "period",
+        "person": ["a", "a", "b", "b", "c"],
+        "first_visit": "spring",
+        "visit": ["autumn", "winter", "autumn", "winter", "winter"],
+        "change": [0.1, -0.2, 0.6, 0.9, -0.1],
+        "sdc": 0.5,
+        "beyond": [False, False, True, True, False],
+    }
+)
 
 TIMED = {
     "atoms": lambda **k: plotting.plot_atoms(DICTIONARY, DICTIONARY, **k),
@@ -60,6 +71,7 @@ OTHERS = {
     "long ranking": lambda **k: plotting.plot_deviation_ranking(
         np.tile(DEVIATION, 20), GROUPS * 20, reference="healthy", **k
     ),
+    "changes": lambda **k: plotting.plot_changes(CHANGES, **k),
     "embedding": lambda **k: plotting.plot_embedding(FEATURES, GROUPS, highlight=[1], **k),
 }
 ALL = TIMED | OTHERS

@@ -54,7 +54,15 @@ def test_the_legend_covers_nothing(plot, make):
     assert not inside
 
 
-AMPLITUDES = ["atoms", "band", "personal", "activations", "reconstruction", "comparison"]
+AMPLITUDES = [
+    "atoms",
+    "band",
+    "personal",
+    "activations",
+    "reconstruction",
+    "comparison",
+    "changes",
+]
 
 
 @pytest.mark.parametrize("name", AMPLITUDES)

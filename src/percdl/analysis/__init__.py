@@ -14,6 +14,12 @@ from percdl.analysis.groups import (
     compare_parameters,
 )
 from percdl.analysis.permutation import Cluster
+from percdl.analysis.reliability import (
+    compare_distances,
+    describe_recordings,
+    measure_changes,
+    measure_reliability,
+)
 from percdl.analysis.rhythm import atom_prevalence, judge_events, measure_regularity
 from percdl.analysis.segmentation import (
     Segmentation,
@@ -41,13 +47,17 @@ __all__ = [
     "atom_prevalence",
     "average_persons",
     "bootstrap_atoms",
+    "compare_distances",
     "compare_groups",
     "compare_parameters",
+    "describe_recordings",
     "estimate_uncertainty",
     "feature_auc",
     "judge_events",
+    "measure_changes",
     "measure_deviation",
     "measure_regularity",
+    "measure_reliability",
     "normalized_reconstruction_error",
     "regress",
     "relative_amplitude",

@@ -55,7 +55,8 @@ class GaitData:
     ----------
     cohort : Cohort
         One recording per trial: values as distributed, 100 Hz, the trial's code such as
-        ``"10-5"`` (participant 10, trial 5) as subject, the pathology group as group.
+        ``"10-5"`` as subject (participant 10 as person, trial 5 as visit), the pathology group as
+        group.
     metadata : DataFrame
         Indexed by code: Subject, Trial, Age, Gender, Height (m), Weight (kg), BMI, Laterality,
         Sensor, WalkedDistance (m), WalkingSpeed, PathologyGroup, IsControl. What was not
@@ -152,7 +153,9 @@ def load_gait(
         with reading(folder / f"{code}.csv", DatasetError):
             values = pd.read_csv(folder / f"{code}.csv", usecols=list(names))[list(names)]
             units = [UNITS[name[1]] for name in names]
+            person, _, trial = code.partition("-")
             labels = {"channels": names, "units": units, "subject": code, "group": group}
+            labels |= {"person": person, "visit": trial}
             recordings.append(Recording(values.to_numpy(float), sfreq=SFREQ, **labels))
     return GaitData(Cohort(recordings), _tabulate(about), swings)
 

@@ -16,12 +16,14 @@ from percdl.plotting.people import (
     plot_embedding,
 )
 from percdl.plotting.recordings import plot_activations, plot_reconstruction
+from percdl.plotting.visits import plot_changes
 
 __all__ = [
     "plot_activations",
     "plot_atom_band",
     "plot_atom_length",
     "plot_atoms",
+    "plot_changes",
     "plot_deviation_profile",
     "plot_deviation_ranking",
     "plot_embedding",

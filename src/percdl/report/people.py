@@ -111,7 +111,7 @@ def gather_people(
 ) -> People:
     """Collect the people of the fit, or personalize the model to others."""
     table = None if metadata is None else _in_order(pd.DataFrame(metadata), cohort.subjects)
-    persons = _name_persons(cohort.subjects, table, person)
+    persons = _name_persons(cohort.persons, table, person)
     asked = _find_reference(cohort, reference)
     found = model.personalization_ if _is_of_fit(cohort, model) else model.personalize(cohort)
     return People(model, cohort, found, asked, table, persons)
@@ -164,11 +164,11 @@ def _in_order(metadata: pd.DataFrame, subjects: tuple[str, ...]) -> pd.DataFrame
 
 
 def _name_persons(
-    subjects: tuple[str, ...], metadata: pd.DataFrame | None, column: str | None
+    default: tuple[str, ...], metadata: pd.DataFrame | None, column: str | None
 ) -> list[str]:
-    """Return the person of each recording: a column of the metadata, or one person each."""
+    """Return the person of each recording: a column of the metadata, or those of the cohort."""
     if column is None:
-        return list(subjects)
+        return list(default)
     if metadata is None or column not in metadata:
         known = "there are none" if metadata is None else abbreviate(metadata.columns, 10)
         raise InvalidParameterError(

@@ -2,7 +2,8 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import cached_property
 from typing import Any, SupportsFloat, final, overload
@@ -23,6 +24,7 @@ from percdl.signals.recording import (
     Recording,
     abbreviate,
     channels_in_words,
+    entries,
     qualified_name,
     recordings_from_arrays,
 )
@@ -74,6 +76,8 @@ class Cohort(FromFiles, Interop, Preprocessing, Measured, Sequence[Recording]):
         sfreq: Arrays = 1.0,
         subjects: Iterable[Label] | None = None,
         groups: Iterable[Label | None] | None = None,
+        persons: Iterable[Label] | None = None,
+        visits: Iterable[Label | None] | None = None,
         channels: str | Iterable[str] | None = None,
         units: str | Iterable[str] | None = None,
     ) -> "Cohort":
@@ -87,10 +91,14 @@ class Cohort(FromFiles, Interop, Preprocessing, Measured, Sequence[Recording]):
         sfreq, subjects, groups : optional
             One per recording, or one rate for all. Subject ids are ``"0"``, ``"1"``, ... by
             default.
+        persons, visits : optional
+            See `with_visits`.
         channels, units : optional
             Shared by all recordings, see `Recording`.
         """
         cohort = cls(recordings_from_arrays(arrays, sfreq, subjects, groups, channels, units))
+        if persons is not None or visits is not None:
+            cohort = cohort.with_visits(cohort.subjects if persons is None else persons, visits)
         # Recordings hold converted copies of integer and boolean arrays.
         if type(arrays) is np.ndarray and (arrays.ndim, arrays.dtype) == (3, cohort.dtype):
             cohort.stacked = arrays
@@ -135,6 +143,16 @@ class Cohort(FromFiles, Interop, Preprocessing, Measured, Sequence[Recording]):
     def groups(self) -> tuple[str | None, ...]:
         """Group of each recording, in order."""
         return tuple(recording.group for recording in self)
+
+    @property
+    def persons(self) -> tuple[str, ...]:
+        """Person of each recording, in order: by default its subject id."""
+        return tuple(str(recording.person or recording.subject) for recording in self)
+
+    @property
+    def visits(self) -> tuple[str | None, ...]:
+        """Visit of each recording, in order."""
+        return tuple(recording.visit for recording in self)
 
     @cached_property
     def lengths(self) -> Int[np.ndarray, " S"]:
@@ -192,6 +210,30 @@ class Cohort(FromFiles, Interop, Preprocessing, Measured, Sequence[Recording]):
                 )
             kept = [recording for recording in kept if recording.group in wanted]
         return Cohort(kept)
+
+    def with_visits(
+        self,
+        persons: Mapping[str, Label] | Iterable[Label],
+        visits: Mapping[str, Label] | Iterable[Label | None] | None = None,
+    ) -> "Cohort":
+        """Name the person of each recording and, optionally, the visit.
+
+        Both are lists with one entry per recording, or dicts of subject to label. Subject ids stay
+        unique: a model personalizes each recording, and `percdl.analysis` compares the recordings
+        of a person.
+
+        >>> walks = Cohort.from_arrays(np.ones((2, 9)), subjects=["10-1", "10-2"])
+        >>> walks.with_visits(["10", "10"], ["before", "after"]).persons
+        ('10', '10')
+        """
+        own, when = (
+            [labels[subject] for subject in self.subjects]
+            if isinstance(labels, Mapping)
+            else entries(name, [None] * len(self) if labels is None else labels, len(self))
+            for name, labels in (("persons", persons), ("visits", visits))
+        )
+        labelled = zip(self, own, when, strict=True)
+        return Cohort(replace(walk, person=person, visit=at) for walk, person, at in labelled)
 
     def drop(self, subjects: Label | Iterable[Label]) -> "Cohort":
         """Leave these subjects out."""
@@ -273,6 +315,8 @@ class Cohort(FromFiles, Interop, Preprocessing, Measured, Sequence[Recording]):
         if any(group is not None for group in self.groups):
             counts = Counter(str(group) for group in self.groups)
             parts.append("groups " + abbreviate(f"{name}: {n}" for name, n in counts.items()))
+        if len(people := set(self.persons)) < len(self):
+            parts.append(f"{len(people)} people")
         if self.processing:
             parts.append(f"processed: {'; '.join(self.processing)}")
         return f"Cohort({', '.join(parts)})"
@@ -326,6 +370,12 @@ def _check_consistent(recordings: Sequence[Any]) -> None:
     counts = Counter(recording.subject for recording in recordings)
     if repeated := [str(subject) for subject, count in counts.items() if count > 1]:
         raise repeated_subjects(repeated)
+    visits = Counter((r.person or r.subject, r.visit) for r in recordings if r.visit is not None)
+    if twice := [visit for visit, count in visits.items() if count > 1]:
+        raise InvalidRecordingError(
+            f"Person {twice[0][0]!r} has several recordings of visit {twice[0][1]!r}. Give each "
+            "recording of a person its own visit, or leave the visits out."
+        )
     first = recordings[0]
     for what in ("processing", "channels", "units"):  # processing may change the units
         for other in recordings[1:]:

@@ -30,6 +30,8 @@ class RecordingLabels(Header):
     units: list[str]
     subject: str | None
     group: str | None
+    person: str | None = None
+    visit: str | None = None
     processing: list[str]
 
 
@@ -54,6 +56,8 @@ class RecordingTable(Header):
 
     subject: list[str] = Field(min_length=1)
     group: list[str | None]
+    person: list[str | None] | None = None
+    visit: list[str | None] | None = None
     length: list[Positive]
     power: list[float]
     masks: list[Annotated[int, Field(ge=0)]]

@@ -17,7 +17,7 @@ SUFFIXES = (".npz",)
 # Name of the entry that describes a cohort.
 HEADER = "percdl"
 LAYOUT = 1
-_LABELS = ("sfreq", "channels", "units", "subject", "group", "processing")
+_LABELS = ("sfreq", "channels", "units", "subject", "group", "person", "visit", "processing")
 
 
 def read_npz(path: Path, entry: str, given: dict[str, Any], subject: str) -> Iterator[Recording]:

@@ -46,6 +46,9 @@ class Recording:
         Subject id; required when the recording joins a `Cohort`.
     group : str or int, optional
         A label such as ``"control"``, used to stratify and to compare.
+    person, visit : str or int, optional
+        Whose recording it is and at which visit, if people have several recordings. The person
+        is the subject by default.
     processing : list of str, optional
         Processing steps applied to the samples, in order. `Cohort.resample`, `Cohort.bandpass`
         and `Cohort.zscore` add theirs.
@@ -62,6 +65,8 @@ class Recording:
     units: tuple[str, ...]
     subject: str | None
     group: str | None
+    person: str | None
+    visit: str | None
     processing: tuple[str, ...]
 
     def __init__(
@@ -73,6 +78,8 @@ class Recording:
         units: str | Iterable[str] | None = None,
         subject: Label | None = None,
         group: Label | None = None,
+        person: Label | None = None,
+        visit: Label | None = None,
         processing: str | Iterable[str] = (),
     ) -> None:
         who = "A recording without subject" if subject is None else f"Subject {str(subject)!r}"
@@ -81,14 +88,17 @@ class Recording:
         names = [f"ch{index}" for index in range(n_channels)] if channels is None else channels
         is_one = units is None or isinstance(units, str)
         scales: Any = [units or ""] * n_channels if is_one else units
+        labels = {"subject": subject, "group": group, "person": person, "visit": visit}
         self.__setstate__(
             {
                 "values": array,
                 "sfreq": as_rate(sfreq, who),
                 "channels": _per_channel("channels", names, array.shape, who),
                 "units": _per_channel("units", scales, array.shape, who),
-                "subject": None if subject is None else as_label(subject, "subject", who),
-                "group": None if group is None else as_label(group, "group", who),
+                **{
+                    name: None if label is None else as_label(label, name, who)
+                    for name, label in labels.items()
+                },
                 "processing": _as_texts(processing, "processing", who),
             }
         )
@@ -219,7 +229,7 @@ def qualified_name(value: object) -> str:
 
 
 def as_label(value: object, what: str, who: str) -> str:
-    """Return a subject id or a group as text.
+    """Return a subject id or another label as text.
 
     Floats are refused: 7.0 usually comes from an integer column with a missing entry, and
     ``"7.0"`` would match nothing.

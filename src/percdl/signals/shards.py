@@ -46,6 +46,8 @@ class Shard:
     first: int  # position of its first recording in the cohort
     subjects: tuple[str, ...]
     groups: tuple[str | None, ...]
+    persons: tuple[str | None, ...] | None  # None in older folders, as `visits`
+    visits: tuple[str | None, ...] | None
     lengths: tuple[int, ...]
     checksums: tuple[int, ...] | None  # of each recording; None in folders of PerCDL 0.1
     shared: dict[str, Any]  # channels, units, sfreq and processing of the cohort
@@ -86,10 +88,12 @@ class Shard:
 
     def _recording(self, position: int, values: np.ndarray) -> Recording:
         subject, group = self.subjects[position], self.groups[position]
+        person, visit = (of and of[position] for of in (self.persons, self.visits))
         if self.checksums is not None and self.checksums[position] != _checksum(values):
             raise self._error(f"is damaged: the checksum of subject {subject!r} differs")
         with reading(f"The shard {self.path}"):
-            return Recording(values, subject=subject, group=group, **self.shared)
+            labels = {"subject": subject, "group": group, "person": person, "visit": visit}
+            return Recording(values, **labels, **self.shared)
 
     def _error(self, problem: str) -> UnreadableFileError:
         return UnreadableFileError(
@@ -113,7 +117,9 @@ class ShardedCohort(Sequence):
 
     Attributes
     ----------
-    subjects, groups, channels, units, processing, sfreq, lengths, power, n_masks, empty, flat
+    subjects, groups, persons, visits, channels, units, processing, sfreq, lengths, power
+        As in `Cohort`.
+    n_masks, empty, flat
         As in `Cohort`.
     fingerprint : str
         SHA-256 of the index, which holds the checksums of all samples.
@@ -154,6 +160,9 @@ class ShardedCohort(Sequence):
         self.processing, self.sfreq = tuple(index.processing), index.sfreq
         self.subjects: tuple[str, ...] = tuple(table.subject)
         self.groups: tuple[str | None, ...] = tuple(table.group)
+        named = zip(table.person or self.subjects, self.subjects, strict=True)
+        self.persons: tuple[str, ...] = tuple(person or subject for person, subject in named)
+        self.visits: tuple[str | None, ...] = tuple(table.visit or [None] * len(self.subjects))
         self.lengths: Int[np.ndarray, " S"] = np.array(table.length, int)
         self.power: Float[np.ndarray, " S"] = np.array(table.power, float)
         self.n_masks = max(table.masks)
@@ -173,7 +182,8 @@ class ShardedCohort(Sequence):
         shared = {name: getattr(self, name) for name in SHARED}
         for entry in index.shards:
             own = slice(first, first + entry.count)
-            columns = (table.subject, table.group, table.length, table.checksum)
+            names = ("subject", "group", "person", "visit", "length", "checksum")
+            columns = (getattr(table, name) for name in names)
             parts: Any = (None if column is None else tuple(column[own]) for column in columns)
             yield Shard(self.folder / entry.file, entry.bytes, first, *parts, shared=shared)
             first += entry.count
@@ -333,8 +343,10 @@ def _write_shard(path: Path, batch: list[Recording]) -> dict[str, list[Any]]:
     parts = np.split(values, np.cumsum(lengths)[:-1])
     found = measure(parts)
     return {
-        "subject": [recording.subject for recording in batch],
-        "group": [recording.group for recording in batch],
+        **{
+            name: [getattr(recording, name) for recording in batch]
+            for name in ("subject", "group", "person", "visit")
+        },
         "length": lengths,
         "power": found.power.tolist(),
         "masks": found.masks.tolist(),

@@ -1,0 +1,390 @@
+"""Test-retest: how well a measurement repeats, and which changes exceed its error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float, Int
+from scipy import stats
+from scipy.spatial.distance import pdist
+
+from percdl.analysis.checks import (
+    Labels,
+    as_personalization,
+    check_fitted_on,
+    check_lengths,
+    check_level,
+)
+from percdl.analysis.deviation import measure_deviation
+from percdl.analysis.effects import SLOWEST, exact_speed
+from percdl.analysis.groups import average_persons, is_complete
+from percdl.analysis.rhythm import measure_regularity
+from percdl.exceptions import InvalidParameterError
+
+if TYPE_CHECKING:
+    from percdl.estimators.base import BaseCDL
+    from percdl.estimators.personalization import Personalization
+
+# Columns of `measure_regularity` that describe one recording, and their names here.
+RHYTHM = {"interval_median": "period", "interval_robust_cv": "period cv"}
+
+
+def measure_reliability(
+    values: Any, persons: Labels, visits: Labels | None = None, *, level: float = 0.95
+) -> pd.DataFrame:
+    r"""Measure how well numbers repeat when people are recorded again.
+
+    A value is modelled as mean + person + visit + error, all random, with variances
+    :math:`\sigma_P^2, \sigma_V^2, \sigma_E^2`. Returned are the intraclass correlation ICC(2,1)
+    (two-way random, absolute agreement, single measurement), the standard error of measurement
+    (SEM) and the smallest detectable change (SDC):
+
+    .. math:: \mathrm{ICC} = \frac{\sigma_P^2}{\sigma_P^2 + \sigma_V^2 + \sigma_E^2}, \qquad
+        \mathrm{SEM} = \sqrt{\sigma_V^2 + \sigma_E^2}, \qquad
+        \mathrm{SDC} = 1.96 \sqrt 2\, \mathrm{SEM}.
+
+    The variances are unbiased (Henderson's method 3); if every person has every visit, they are
+    those of the two-way analysis of variance. The interval of the ICC is that of McGraw and Wong
+    (1996, https://doi.org/10.1037/1082-989X.1.1.30), those of SEM and SDC are Satterthwaite's.
+    Both assume normal distributions. With missing visits they are approximate: the numbers of
+    people and visits are replaced by those that give the mean squares the same expectation.
+    Cost O(S F V^2) for F measurements and V visits.
+
+    Parameters
+    ----------
+    values : DataFrame, or array (S,) or (S, F)
+        One row per recording and one column per measurement: `describe_recordings`, curves such
+        as ``effects.timing[:, 0, 0]``, or any table. NaN are left out.
+    persons : list
+        Person of each recording, such as ``cohort.persons``.
+    visits : list, optional
+        Visit of each recording, such as ``cohort.visits``: labels that people share. By default
+        (or if all are None) the recordings of a person are visits 1, 2, ... in their order.
+    level : float
+        Coverage of the intervals, and share of unchanged people within the SDC.
+
+    Returns
+    -------
+    DataFrame
+        One row per measurement: n_persons, n_visits, n_recordings, and icc, sem and sdc, each
+        with the ends of its interval (``icc_low``, ``icc_high``, ...). SEM and SDC have the unit
+        of the measurement. An ICC below 0 is an estimate of a small one.
+
+    Examples
+    --------
+    >>> again = np.array([[1.0, 1.1], [2.0, 2.1], [3.0, 2.8], [4.0, 4.1]])
+    >>> found = measure_reliability(again.ravel(), np.repeat(["Ada", "Bo", "Cy", "Di"], 2))
+    >>> found[["icc", "icc_low", "sdc"]].round(2).values.tolist()
+    [[0.99, 0.91, 0.33]]
+    """
+    check_level(level)
+    frame = _as_frame(values)
+    who, when = _as_codes(len(frame), persons, visits)
+    rows = {}
+    for name in frame:
+        x: Any = frame[name].to_numpy(float)
+        known = np.isfinite(x)
+        squares = _analyse(x[known], who[known], when[known], str(name))
+        rows[name] = {**squares.counts, **_intervals(squares, level)}
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("measure")
+
+
+class _Squares(NamedTuple):
+    """Mean squares of persons, visits and errors, their degrees of freedom, and multiplicities.
+
+    The expected mean square of persons is ``k`` times their variance plus that of the errors, that
+    of visits ``n`` times; with all visits, k is the number of visits and n that of people.
+    """
+
+    mean: tuple[float, float, float]
+    freedom: tuple[int, int, int]
+    k: float
+    n: float
+    counts: dict[str, int]
+
+
+def _analyse(
+    x: Float[np.ndarray, " S"], who: Int[np.ndarray, " S"], when: Int[np.ndarray, " S"], name: str
+) -> _Squares:
+    """Return the mean squares of persons beside visits, and of visits beside persons."""
+    who, when = (np.unique(codes, return_inverse=True)[1] for codes in (who, when))
+    n_persons, n_visits = (int(codes.max(initial=-1)) + 1 for codes in (who, when))
+    x = x - x.mean() if len(x) else x
+    inside, within = x - _mean_of(x, who), x - _mean_of(x, when)
+    is_visit = np.eye(n_visits)[when]
+    beside = is_visit - np.stack([_mean_of(column, who) for column in is_visit.T], axis=1)
+    effects, _, rank, _ = np.linalg.lstsq(beside, inside, rcond=1e-10)
+    rest = np.sum((inside - beside @ effects) ** 2)
+    between = (np.sum(within**2) - rest, np.sum(inside**2) - rest)
+    n_free = int(rank)
+    freedom = (n_persons + n_free - n_visits, n_free, len(x) - n_persons - n_free)
+    if min(freedom) < 1:
+        raise InvalidParameterError(
+            f"{name!r} has {len(x)} values of {n_persons} people at {n_visits} visits, too few to "
+            "tell people from errors. At least two people need the same two visits; leave "
+            "`visits` out to number each person's recordings in order."
+        )
+    means = (between[0] / freedom[0], between[1] / freedom[1], rest / freedom[2])
+    counts = {"n_persons": n_persons, "n_visits": n_visits, "n_recordings": len(x)}
+    k, n = (len(x) - n_visits) / freedom[0], (len(x) - n_persons) / freedom[1]
+    return _Squares(means, freedom, k, n, counts)
+
+
+def _mean_of(x: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """Return the mean of the values with the same code, for each value."""
+    return (np.bincount(codes, x) / np.bincount(codes))[codes] if len(x) else x
+
+
+def _intervals(squares: _Squares, level: float) -> dict[str, float]:
+    """Return ICC(2,1), SEM and SDC with their intervals."""
+    (person, visit, error), (free_p, free_v, free_e), k, n, _ = squares
+    tail = (1 - level) / 2
+
+    def freedom(a: float, b: float) -> float:  # Satterthwaite's, of a visit + b error
+        parts = np.array([a * visit, b * error])
+        return parts.sum() ** 2 / np.sum(parts**2 / [free_v, free_e])
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rest = k * visit + (k * n - k - n) * error
+        icc = n * (person - error) / (rest + n * person)
+        signal = k * max(icc, 0.0) / n
+        df = freedom(signal, max(1 - icc, 0.0) + signal * (n - 1))
+        below, above = stats.f.isf(tail, free_p, df), stats.f.isf(tail, df, free_p)
+        low = n * (person - below * error) / (below * rest + n * person)
+        high = n * (above * person - error) / (rest + n * above * person)
+        sem = np.sqrt((visit + (n - 1) * error) / n)
+        df = freedom(1 / n, 1 - 1 / n)
+        ends = sem * np.sqrt(df / stats.chi2.isf([tail, 1 - tail], df))
+    found = {"icc": icc, "icc_low": low, "icc_high": high}
+    scale = stats.norm.isf(tail) * np.sqrt(2)
+    for name, factor in (("sem", 1.0), ("sdc", scale)):
+        found |= {name: factor * sem, f"{name}_low": factor * ends[0]}
+        found[f"{name}_high"] = factor * ends[1]
+    return {name: float(value) for name, value in found.items()}
+
+
+def measure_changes(
+    values: Any,
+    persons: Labels,
+    visits: Labels | None = None,
+    reliability: pd.DataFrame | None = None,
+) -> pd.DataFrame:
+    """Compare each visit of a person with the first one, and with the smallest detectable change.
+
+    Of people who have not changed, 5 % exceed the smallest detectable change of one measurement
+    at one visit by chance, and more exceed that of one measurement out of several. Cost O(S F) for
+    F measurements.
+
+    Parameters
+    ----------
+    values, persons, visits
+        See `measure_reliability`. The first recording of a person is the first visit.
+    reliability : DataFrame, optional
+        Result of `measure_reliability` on people who did not change between visits. By default it
+        is computed from ``values``: true changes then count as errors, and fewer are found.
+
+    Returns
+    -------
+    DataFrame
+        One row per measurement and later visit: measure, person, first_visit, visit, before,
+        after, sdc, change and beyond (whether the change is larger than sdc).
+
+    Examples
+    --------
+    >>> stable = measure_reliability([1, 1.1, 2, 2.1, 3, 2.8, 4, 4.1], list("aabbccdd"))
+    >>> measure_changes([1.0, 1.2, 2.0, 3.0], ["Ada", "Ada", "Bo", "Bo"], None, stable)["beyond"]
+    0    False
+    1     True
+    Name: beyond, dtype: bool
+    """
+    frame = _as_frame(values)
+    if reliability is None:
+        reliability = measure_reliability(frame, persons, visits)
+    if missing := [str(name) for name in frame if name not in reliability.index]:
+        raise InvalidParameterError(
+            f"`reliability` has no measurement {missing[0]!r}; it has "
+            f"{', '.join(map(str, reliability.index))}. Name the columns alike."
+        )
+    who, _ = _as_codes(len(frame), persons, visits)
+    names = list(dict.fromkeys(map(str, persons)))
+    labels = _number_visits(who) if _is_unlabelled(visits) else np.array(visits, object)
+    rows = []
+    for name in frame:
+        x: Any = frame[name].to_numpy(float)
+        sdc = float(reliability.loc[name, "sdc"])  # pyright: ignore[reportArgumentType]
+        for person in range(len(names)):
+            own = np.flatnonzero((who == person) & np.isfinite(x))
+            rows += [
+                (name, names[person], labels[own[0]], labels[row], x[own[0]], x[row], sdc)
+                for row in own[1:]
+            ]
+    columns = ["measure", "person", "first_visit", "visit", "before", "after", "sdc"]
+    found = pd.DataFrame(rows, columns=columns)
+    change = found["after"] - found["before"]
+    return found.assign(change=change, beyond=change.abs() > found["sdc"])
+
+
+def describe_recordings(
+    fitted: BaseCDL | Personalization,
+    X: Any = None,
+    *,
+    reference: BaseCDL | Personalization | None = None,
+    persons: Labels | None = None,
+    n_components: int = 3,
+) -> pd.DataFrame:
+    """Describe each recording by a few numbers, for `measure_reliability`.
+
+    Warps are described by the principal components of their displacement ``psi(t) - t`` and of the
+    logarithm of their local speed, since different parameters can give the same warp. A score is
+    the root mean square, over the cycle, of the part of the curve that the component explains.
+    Cost O(S F min(S, F)) for curves of F = K C L samples.
+
+    Parameters
+    ----------
+    fitted : PerCDL, PopCDL, IndCDL, or the result of ``personalize``
+        The recordings to describe.
+    X : Cohort or arrays, optional
+        The recordings, for the period of the events.
+    reference : model or result of ``personalize``, optional
+        Other people, who define the components and the norm of the deviation index. Without them,
+        both come from the recordings described, which makes the ICC of the components larger.
+    persons : list, optional
+        Person of each recording described: without a reference, components are those of the mean
+        of each person, and people are left out of their own norm.
+    n_components : int
+        Number of components of each curve.
+
+    Returns
+    -------
+    DataFrame
+        Indexed by subject: ``warp 1``, ... (samples) and ``log speed 1``, ..., or ``atom 1``, ...
+        if the transform has no warp; ``deviation`` (the index of `measure_deviation`); with ``X``
+        for each atom ``period`` (seconds, median interval) and ``period cv`` (its robust
+        coefficient of variation).
+
+    Examples
+    --------
+    >>> from percdl import IndCDL, make_synthetic
+    >>> truth = make_synthetic(9, random_state=0)
+    >>> model = IndCDL(2, 50, penalty=1.0, init=truth.dictionary).fit(truth.cohort)
+    >>> list(describe_recordings(model, n_components=2))
+    ['atom 1', 'atom 2', 'deviation']
+    """
+    found = as_personalization(fitted)
+    home = found if reference is None else as_personalization(reference)
+    who = persons if home is found else None
+    columns, own, norm = {}, _curves(found), _curves(home)
+    for name, curves in own.items():
+        people = norm[name] if who is None else average_persons(norm[name], who)[0]
+        for i, scores in enumerate(_project(curves, people, n_components).T):
+            columns[f"{name} {i + 1}"] = scores
+    others = None if home is found else home
+    columns["deviation"] = measure_deviation(found, persons=who, reference_from=others).index
+    table = pd.DataFrame(columns, index=pd.Index(found.subjects, name="subject"))
+    if X is None:
+        return table
+    length, n_atoms = found.dictionary.shape[1], len(found.dictionary)
+    rhythm = measure_regularity(
+        found.events, check_fitted_on(fitted, X), atom_length=length, n_atoms=n_atoms
+    ).set_index("subject")
+    for k in range(n_atoms):
+        end = "" if n_atoms == 1 else f", atom {k}"
+        for column, name in RHYTHM.items():
+            table[f"{name}{end}"] = rhythm.loc[rhythm["atom"] == k, column]
+    return table
+
+
+def compare_distances(curves: Any, persons: Labels) -> tuple[float, float]:
+    """Return the mean distance of curves of two people, and of two curves of one person.
+
+    The distance is the root mean square difference. Curves say little about people unless the
+    first is much larger than the second. Curves with NaN are left out. Cost O(S^2 F) for curves
+    of F samples.
+
+    Parameters
+    ----------
+    curves : array (S, ...)
+        One curve per recording, such as ``model.personalize(cohort).warps[:, 0, 0]``.
+    persons : list
+        Person of each recording.
+
+    Returns
+    -------
+    between, within : float
+        In the unit of the curves.
+
+    Examples
+    --------
+    >>> compare_distances([[0.0, 0.0], [1.0, 1.0], [4.0, 4.0]], ["Ada", "Ada", "Bo"])
+    (3.5, 1.0)
+    """
+    values = np.asarray(curves, float)
+    check_lengths("curves", len(values), persons, "persons")
+    flat, kept = values.reshape(len(values), -1), is_complete(values)
+    distances = pdist(flat[kept]) / np.sqrt(flat.shape[1])
+    who = np.unique(np.array(list(map(str, persons))), return_inverse=True)[1][kept]
+    same = pdist(who[:, None].astype(float)) == 0
+    if same.all() or not same.any():
+        raise InvalidParameterError(
+            "`compare_distances` needs curves of two people, and two curves of one person."
+        )
+    return float(distances[~same].mean()), float(distances[same].mean())
+
+
+def _curves(found: Personalization) -> dict[str, Float[np.ndarray, "S F"]]:
+    """Return the curves that describe people; NaN for those without some atom."""
+    curves = {"atom": found.personal_dictionary}
+    if found.warps.shape[2]:
+        speed = np.log(np.maximum(exact_speed(found), SLOWEST))
+        curves = {"warp": found.warps - np.arange(found.warps.shape[3]), "log speed": speed}
+    return {name: values.reshape(len(values), -1) for name, values in curves.items()}
+
+
+def _project(curves: np.ndarray, people: np.ndarray, n_components: int) -> np.ndarray:
+    """Return the scores of curves on the principal components of people."""
+    known = people[is_complete(people)]
+    centre = known.mean(0)
+    _, _, axes = np.linalg.svd(known - centre, full_matrices=False)
+    axes = axes[:n_components]
+    # The sign of a component is arbitrary: its largest entry is positive.
+    axes *= np.sign(axes[np.arange(len(axes)), np.abs(axes).argmax(1)])[:, None]
+    return (curves - centre) @ axes.T / np.sqrt(curves.shape[1])
+
+
+def _as_frame(values: Any) -> pd.DataFrame:
+    """Return measurements as a table with one row per recording."""
+    return values if isinstance(values, pd.DataFrame) else pd.DataFrame(np.asarray(values, float))
+
+
+def _is_unlabelled(visits: Labels | None) -> bool:
+    return visits is None or all(visit is None for visit in visits)
+
+
+def _number_visits(who: Int[np.ndarray, " S"]) -> Int[np.ndarray, " S"]:
+    """Return 1, 2, ... for the recordings of each person, in order."""
+    return pd.Series(who).groupby(who).cumcount().to_numpy() + 1
+
+
+def _as_codes(
+    n_rows: int, persons: Labels, visits: Labels | None
+) -> tuple[Int[np.ndarray, " S"], Int[np.ndarray, " S"]]:
+    """Return numbers of persons and visits; raise if a person has a visit twice."""
+    check_lengths("rows of values", n_rows, persons, "persons")
+    who = pd.factorize(np.array(list(map(str, persons)), object))[0]
+    if _is_unlabelled(visits):
+        return who, _number_visits(who)
+    labels: Sequence[Any] = list(visits)  # pyright: ignore[reportArgumentType]
+    check_lengths("rows of values", n_rows, labels, "visits")
+    when = pd.factorize(np.array([str(label) for label in labels], object))[0]
+    twice = pd.DataFrame({"who": who, "when": when}).duplicated().to_numpy()
+    if twice.any() or None in labels:
+        row = int(np.argmax(twice)) if twice.any() else labels.index(None)
+        raise InvalidParameterError(
+            f"Person {list(persons)[row]!r} has visit {labels[row]!r} "
+            f"{'more than once' if twice.any() else 'without a label'}. Give each recording of a "
+            "person its own visit, or leave `visits` out to number them in order."
+        )
+    return who, when
