@@ -46,10 +46,6 @@ FREE_OF_COST = {
     "percdl.Algorithm": "holds options",
     "percdl.Huber": "holds an option",
     "percdl.analysis.sensitivity_at": "reads one number off a short table",
-    "percdl.datasets.common_letters": "evaluates a formula at L samples",
-    "percdl.datasets.common_patterns": "evaluates a formula at L samples",
-    "percdl.datasets.find_gait": "looks into a few folders",
-    "percdl.datasets.find_ptbxl": "looks into a few folders",
     "percdl.estimators.Motif": "names L samples of a recording",
     "percdl.transforms.require": "checks a type",
 }

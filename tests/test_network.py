@@ -22,7 +22,9 @@ for module in pkgutil.walk_packages(percdl.__path__, "percdl."):
 WORK = """
 import small_models as small
 from percdl import OutOfCore, load, make_synthetic, write_shards
-from percdl.datasets import find_gait, find_ptbxl, make_handwriting
+from percdl.datasets import make_handwriting
+from percdl.datasets.gait import find_gait
+from percdl.datasets.ptbxl import find_ptbxl
 from percdl.exceptions import DatasetError
 cohort = small.spaced_cohort(0)
 model = small.make("PerCDL").fit(cohort)

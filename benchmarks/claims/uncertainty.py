@@ -19,7 +19,7 @@ from benchmarks.timing import follow
 from percdl import Cohort, PerCDL, TimeWarp, make_synthetic
 from percdl.analysis import bootstrap_atoms, estimate_uncertainty
 from percdl.datasets import SyntheticCohort, atom_distance
-from percdl.datasets.warping import personalize
+from percdl.datasets.synthetic import personalize
 from percdl.experiments.growth import error_given_truth
 
 NOISE, PENALTY, N_REPETITIONS = 0.1, 1.0, 3

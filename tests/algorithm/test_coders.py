@@ -9,7 +9,8 @@ from numpy.testing import assert_allclose
 
 from percdl import Algorithm, Cohort, IndCDL, L1Coder, PerCDL, PopCDL, TimeWarp, load
 from percdl.algorithm.exchange import Broadcast
-from percdl.datasets import atom_distance, common_patterns
+from percdl.datasets import atom_distance
+from percdl.datasets.synthetic import common_patterns
 from percdl.exceptions import (
     NoActivationWarning,
     SuspectRecordingWarning,

@@ -61,7 +61,6 @@ def test_walks_are_told_in_a_line(walks):
 def test_a_cycle_starts_where_the_right_foot_leaves_the_ground(walks):
     data = load_gait(walks, download=False)
     np.testing.assert_array_equal(data.cycles["2-1"], [60, 160])
-    np.testing.assert_array_equal(data.onsets("left")["2-1"], [10, 110])
     np.testing.assert_array_equal(data.swings["2-1"]["right"], [[60, 110], [160, 210]])
 
 

@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from percdl.datasets import common_patterns, make_synthetic
+from percdl.datasets import make_synthetic
+from percdl.datasets.synthetic import common_patterns
 from percdl.exceptions import InvalidParameterError
 
 

@@ -26,9 +26,9 @@ def datasets(
 
     The folder in PERCDL_DATA is searched first, then the user's cache folder.
     """
-    from percdl.datasets import find_gait, find_ptbxl, gait, ptbxl
+    from percdl.datasets import gait, ptbxl
 
-    known = {"gait": (gait.SOURCE, find_gait), "ptbxl": (ptbxl.SOURCE, find_ptbxl)}
+    known = {"gait": (gait.SOURCE, gait.find_gait), "ptbxl": (ptbxl.SOURCE, ptbxl.find_ptbxl)}
     if download is not None and download not in known:
         fail(f"--download {download} must be one of {', '.join(known)}.")
     if download is not None:

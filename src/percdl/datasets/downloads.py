@@ -18,7 +18,7 @@ from percdl.exceptions import DatasetError, DatasetLicenceWarning
 from percdl.signals.extras import require
 
 ENVIRONMENT_VARIABLE = "PERCDL_DATA"
-# Failed transfers are tried again; seconds to wait for a byte.
+# Number of retries of a failed transfer, and seconds to wait for a byte.
 N_RETRIES, TIMEOUT = 5, 60
 # Returns the folder of the files themselves, given one that may hold them, or None.
 Finder = Callable[[Path], Path | None]
@@ -38,7 +38,7 @@ class Source:
 
 
 def cache_folder() -> Path:
-    """Return the folder that downloads go to when none is named."""
+    """Return the default folder of downloads."""
     return user_cache_path("percdl", appauthor=False) / "datasets"
 
 

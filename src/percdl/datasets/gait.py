@@ -30,9 +30,8 @@ CHANNELS = tuple(f"{foot}{kind}{axis}" for foot in "LR" for kind in "AR" for axi
 UNITS = {"A": "g", "R": "deg/s"}
 ACTIVITY: Mapping[Foot, str] = {"left": "LeftFootActivity", "right": "RightFootActivity"}
 NUMBERS = ("Subject", "Trial", "Age", "Height", "Weight", "BMI", "WalkedDistance", "WalkingSpeed")
-UNKNOWN = "NC"
-# The authors publish no checksum and none is known to us, so none is pinned: the sum of the first
-# download is noted down and compared with later ones. The second address has no encryption.
+# The authors publish no checksum: that of the first download is stored and compared with later
+# ones. The second address has no encryption.
 SOURCE = Source(
     name="the gait dataset of Truong et al.",
     size="200 MB",
@@ -49,7 +48,7 @@ SOURCE = Source(
 
 @dataclass(frozen=True, eq=False)
 class GaitData:
-    """Walks and what is known about them.
+    """Walks, their annotations and their metadata.
 
     Attributes
     ----------
@@ -59,8 +58,8 @@ class GaitData:
         group.
     metadata : DataFrame
         Indexed by code: Subject, Trial, Age, Gender, Height (m), Weight (kg), BMI, Laterality,
-        Sensor, WalkedDistance (m), WalkingSpeed, PathologyGroup, IsControl. What was not
-        noted down is missing.
+        Sensor, WalkedDistance (m), WalkingSpeed, PathologyGroup, IsControl. Unknown values
+        are missing.
     swings : dict of code to foot to array (n, 2)
         Expert annotation: first and last sample of each period in which a foot is off the
         ground.
@@ -73,15 +72,11 @@ class GaitData:
     @property
     def cycles(self) -> dict[str, Int[np.ndarray, " n"]]:
         """First sample of each gait cycle of the right foot: where its swing starts."""
-        return self.onsets("right")
+        return {code: swings["right"][:, 0] for code, swings in self.swings.items()}
 
     def __repr__(self) -> str:
         n_cycles = sum(map(len, self.cycles.values()))
         return f"GaitData({self.cohort!r}, {n_cycles} annotated cycles of the right foot)"
-
-    def onsets(self, foot: Foot) -> dict[str, Int[np.ndarray, " n"]]:
-        """Return the first sample of each swing of a foot, for each trial."""
-        return {code: swings[foot][:, 0] for code, swings in self.swings.items()}
 
 
 def load_gait(
@@ -95,8 +90,7 @@ def load_gait(
     """Load walks with inertial sensors on both feet, and their annotated steps.
 
     Each walk is: stand still, 10 m ahead, turn, back, stop. The whole set has 1,020 trials of
-    230 participants. Licence CC BY-NC-SA; cite Truong et al., "A Data Set for the Study of
-    Human Locomotion with Inertial Measurements Units", Image Processing On Line 9 (2019),
+    230 participants. Licence CC BY-NC-SA; cite Truong et al. (2019),
     https://doi.org/10.5201/ipol.2019.265. Cost: one read of the two files of each trial wanted.
 
     Parameters
@@ -140,9 +134,20 @@ def load_gait(
             f"{', '.join(CHANNELS)}."
         )
     folder = find_gait(data_home, download=download)
+    found = {file.stem for end in ("csv", "json") for file in folder.glob(f"*-*.{end}")}
+    codes = sorted(found) if trials is None else list(trials)
+    if subjects is not None:
+        asked = {str(subject) for subject in subjects}
+        codes = [code for code in codes if code.partition("-")[0] in asked]
+    if not codes or not set(codes) <= found:
+        raise InvalidParameterError(
+            f"`load_gait(trials={trials}, subjects={subjects})` asks for trials "
+            f"{abbreviate(set(codes) - found) or 'none'}. Codes are participant-trial; "
+            f"{folder} holds {len(found)}: {abbreviate(sorted(found))}."
+        )
     about: dict[str, dict[str, Any]] = {}
     recordings, swings = [], {}
-    for code in _wanted(folder, trials, subjects):
+    for code in codes:
         with reading(folder / f"{code}.json", DatasetError):
             record = json.loads((folder / f"{code}.json").read_text(encoding="utf-8"))
             swings[code] = {
@@ -157,59 +162,18 @@ def load_gait(
             labels = {"channels": names, "units": units, "subject": code, "group": group}
             labels |= {"person": person, "visit": trial}
             recordings.append(Recording(values.to_numpy(float), sfreq=SFREQ, **labels))
-    return GaitData(Cohort(recordings), _tabulate(about), swings)
+    table = pd.DataFrame.from_dict(about, orient="index").rename_axis("code").replace("NC", None)
+    table = table.drop(columns="Code", errors="ignore")
+    for name in table.columns.intersection(list(NUMBERS)):
+        table[name] = pd.to_numeric(table[name], errors="coerce")
+    return GaitData(Cohort(recordings), table, swings)
 
 
 def find_gait(data_home: str | os.PathLike[str] | None = None, *, download: bool = False) -> Path:
-    """Return the folder of the walks, see `load_gait` for where it is looked for.
-
-    Parameters
-    ----------
-    data_home, download
-        As in `load_gait`.
-
-    Returns
-    -------
-    Path
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     Path(folder, "10-5.json").touch()
-    ...     find_gait(folder) == Path(folder)
-    True
-    """
+    """Return the folder of the walks; see `load_gait`."""
 
     def find(folder: Path) -> Path | None:
         places = (place for place in (folder / "GaitData", folder) if any(place.glob("*-*.json")))
         return next(places, None)
 
     return find_dataset("gait", find, data_home, SOURCE if download else None)
-
-
-def _wanted(
-    folder: Path, trials: Iterable[str] | None, subjects: Iterable[int] | None
-) -> list[str]:
-    """Return the codes of the trials asked for."""
-    found = {file.stem for end in ("csv", "json") for file in folder.glob(f"*-*.{end}")}
-    codes = sorted(found) if trials is None else list(trials)
-    if subjects is not None:
-        asked = {str(subject) for subject in subjects}
-        codes = [code for code in codes if code.partition("-")[0] in asked]
-    if not codes or not set(codes) <= found:
-        raise InvalidParameterError(
-            f"`load_gait(trials={trials}, subjects={subjects})` asks for trials "
-            f"{abbreviate(set(codes) - found) or 'none'}. Codes are participant-trial; "
-            f"{folder} holds {len(found)}: {abbreviate(sorted(found))}."
-        )
-    return codes
-
-
-def _tabulate(about: Mapping[str, dict[str, Any]]) -> pd.DataFrame:
-    frame = pd.DataFrame.from_dict(dict(about), orient="index").rename_axis("code")
-    frame = frame.replace(UNKNOWN, None)
-    present = [name for name in NUMBERS if name in frame]
-    return frame.drop(columns="Code", errors="ignore").assign(
-        **{name: pd.to_numeric(frame[name], errors="coerce") for name in present}
-    )

@@ -86,11 +86,9 @@ class PTBXL:
 
     def take(self, rows: Int[np.ndarray, " n"] | Bool[np.ndarray, " S"]) -> PTBXL:
         """Return the records at these positions, or where a mask is True."""
-        rows = np.arange(len(self.cohort))[rows]
-        labels, stacked = self.labels.iloc[rows], self.cohort.stacked
-        cohort = self.cohort[rows]
-        if stacked is not None:
-            cohort = as_leads(stacked[rows], cohort.channels, cohort.sfreq, labels)
+        labels, cohort = self.labels.iloc[rows], self.cohort
+        values: Any = cohort.stacked  # see `as_leads`
+        cohort = as_leads(values[rows], cohort.channels, cohort.sfreq, labels)
         return PTBXL(cohort, self.metadata.iloc[rows], labels, self.folds.iloc[rows])
 
     def single(self) -> PTBXL:
@@ -113,12 +111,9 @@ def load_ptbxl(
 ) -> PTBXL:
     """Load 12-lead ECGs of ten seconds and their diagnostic superclasses.
 
-    Version 1.0.3, https://doi.org/10.13026/kfzx-aw45, licence CC BY 4.0; cite Wagner et al.,
-    "PTB-XL, a large publicly available electrocardiography dataset", Scientific Data 7 (2020).
-
-    A record has a superclass when one of its SCP codes is a diagnostic statement of that class
-    in ``scp_statements.csv``, whatever the likelihood beside the code: a likelihood of 0 means
-    that none was stated. This is how the authors' own example aggregates them. A record can have
+    Version 1.0.3, licence CC BY 4.0; cite Wagner et al. (2020), https://doi.org/10.13026/kfzx-aw45.
+    A record has a superclass when one of its SCP codes is a diagnostic statement of that class,
+    whatever the likelihood beside the code, as in the authors' own example. A record can have
     several superclasses, or none. Cost: one read of the tables and of each record wanted.
 
     Parameters
@@ -167,27 +162,7 @@ def find_ptbxl(
     download: bool = False,
     archive: str | None = None,
 ) -> Path:
-    """Return the folder of PTB-XL, see `load_ptbxl` for where it is looked for.
-
-    Parameters
-    ----------
-    data_home, download
-        As in `load_ptbxl`.
-    archive : str, optional
-        Name of a file that is sufficient alone.
-
-    Returns
-    -------
-    Path
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     Path(folder, "ptbxl_database.csv").touch()
-    ...     find_ptbxl(folder) == Path(folder)
-    True
-    """
+    """Return the folder of PTB-XL, or of a file that is sufficient alone; see `load_ptbxl`."""
 
     def find(folder: Path) -> Path | None:
         if archive and (folder / archive).is_file():
@@ -316,36 +291,13 @@ def _select(
     return ids
 
 
-def load_ptbxl_archive(path: str | os.PathLike[str]) -> PTBXL:
+def read_archive(path: Path) -> PTBXL:
     """Read PTB-XL records from one ``.npz`` file.
 
     Its keys: ``X`` integers (S, N, P), ``units_per_mV`` of them to a millivolt; ``Y`` multi-hot
     in the order of ``classes``; ``ecg_id``; ``split`` (train, val, test); ``leads``; ``fs``.
-    Folds 1 to 8 are one part, train: they are missing in `PTBXL.folds`. Cost O(S N P).
-
-    Parameters
-    ----------
-    path : path
-        The file.
-
-    Returns
-    -------
-    PTBXL
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> stored = {"X": np.zeros((2, 10, 1), np.int16), "Y": np.eye(2, 5), "classes": SUPERCLASSES}
-    >>> stored |= {"ecg_id": [7, 9], "split": ["train", "test"]}
-    >>> stored |= {"leads": ["II"], "fs": 100, "units_per_mV": 1000}
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     np.savez(f"{folder}/two.npz", **stored)
-    ...     load_ptbxl_archive(f"{folder}/two.npz")
-    PTBXL(Cohort(2 recordings, 1 channel (II), 100 Hz, 10 samples, groups NORM: 1, MI: 1))
+    Folds 1 to 8 are one part, train: they are missing in `PTBXL.folds`.
     """
-    path = Path(path).expanduser()
-    if not path.is_file():
-        raise DatasetError(f"There is no file {path}.")
     try:
         with zipfile.ZipFile(path) as archive:
             missing = set(KEYS) - {Path(name).stem for name in archive.namelist()}
@@ -405,7 +357,7 @@ def load_ptbxl_balanced(
     """
     folder = find_ptbxl(data_home, download=download, archive=BALANCED)
     if (folder / BALANCED).is_file():
-        data = load_ptbxl_archive(folder / BALANCED)
+        data = read_archive(folder / BALANCED)
         whole = data.superclass.value_counts().eq(n_per_class).all()
         return data if whole else data.balanced(n_per_class, random_state)
     alone = sole_superclass(_read_catalogue(folder)[1])

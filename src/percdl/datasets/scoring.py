@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
@@ -13,7 +11,6 @@ from percdl.exceptions import InvalidParameterError
 from percdl.signals.extras import require
 from percdl.signals.reconstruction import match_onsets
 
-METRICS = ("euclidean", "dtw")
 # (K, L, P); shapes are compared by `_distances`, which says what differs.
 Dictionary = Float[np.ndarray, "_ _ _"]
 
@@ -21,7 +18,7 @@ Dictionary = Float[np.ndarray, "_ _ _"]
 def match_atoms(
     dictionary: Dictionary, truth: Dictionary, metric: str = "euclidean"
 ) -> Int[np.ndarray, " K"]:
-    """Return, for each true atom, the index of the learned atom that stands for it.
+    """Return, for each true atom, the index of its learned atom.
 
     The assignment is one-to-one and has the smallest total distance. Cost O(K^2 L P + K^3), with
     L^2 in place of L for ``"dtw"``.
@@ -48,8 +45,8 @@ def match_atoms(
 def atom_distance(dictionary: Dictionary, truth: Dictionary, metric: str = "euclidean") -> float:
     """Return the mean distance between unit-norm atoms, after the best assignment.
 
-    Scales are ignored. An atom of NaN, one never found, counts as zero. Cost O(K^2 L P + K^3),
-    with L^2 in place of L for ``"dtw"``.
+    Scales are ignored. An atom of NaN, one never found, counts as zero. Cost as in `match_atoms`:
+    O(K^2 L P + K^3).
 
     Parameters
     ----------
@@ -80,7 +77,7 @@ def personal_atom_distance(
     truth: Float[np.ndarray, "_ _ _ _"],
     metric: str = "euclidean",
 ) -> float:
-    """Return the mean over subjects of the distance of their atoms (S, K, L, P) to the true ones.
+    """Return the mean over subjects of the distance of their atoms to the true ones.
 
     Atoms are assigned for each subject, since atoms learned subject by subject come in any order.
     Cost O(S K^2 (L P + K)), with L^2 in place of L for ``"dtw"``.
@@ -115,7 +112,7 @@ def personal_atom_distance(
 def onset_accuracy(events: pd.DataFrame, truth: pd.DataFrame, tolerance: int = 1) -> float:
     """Return the share of true activations found within ``tolerance`` samples.
 
-    A detected event stands for one true activation at most. Atoms are assigned once for the whole
+    A detected event matches at most one true activation. Atoms are assigned once for the whole
     cohort, so that most activations are found. Cost O(S K^2 n^3) at worst, for n onsets of each
     subject and atom.
 
@@ -146,9 +143,14 @@ def onset_accuracy(events: pd.DataFrame, truth: pd.DataFrame, tolerance: int = 1
                 f"{', '.join(map(str, frame.columns))}. Pass a frame such as `model.events_`, "
                 "with at least one true activation."
             )
-    found, true = _onsets(events), _onsets(truth)
-    true_atoms = sorted({atom for _, atom in true})
-    atoms = sorted({atom for _, atom in found})
+    found, true = (
+        {
+            key: x.to_numpy()
+            for key, x in e.groupby([e["subject"].astype(str), "atom"]).onset_sample
+        }
+        for e in (events, truth)
+    )
+    true_atoms, atoms = (sorted({atom for _, atom in onsets}) for onsets in (true, found))
     hits = np.zeros((len(true_atoms), len(atoms)), int)
     for (subject, atom), onsets in true.items():
         for column, candidate in enumerate(atoms):
@@ -164,21 +166,12 @@ def _distances(dictionary: np.ndarray, truth: np.ndarray, metric: str) -> np.nda
             f"The dictionary has shape {dictionary.shape}, the truth {truth.shape}. "
             "Both must be (K, L, P): as many atoms, of the same length and channels."
         )
-    if metric not in METRICS:
-        raise InvalidParameterError(f"metric={metric!r} must be one of {', '.join(METRICS)}.")
-    learned, true = _unit(dictionary), _unit(truth)
+    if metric not in ("euclidean", "dtw"):
+        raise InvalidParameterError(f"metric={metric!r} must be one of euclidean, dtw.")
+    learned, true = (np.nan_to_num(np.asarray(atoms, float)) for atoms in (dictionary, truth))
+    for atoms in (learned, true):
+        norm = np.sqrt((atoms**2).sum((1, 2), keepdims=True))
+        atoms /= np.where(norm > 0, norm, 1)
     if metric == "dtw":
         return require("tslearn.metrics", "The DTW distance", "reproduce").cdist_dtw(true, learned)
     return np.sqrt(((learned[None] - true[:, None]) ** 2).sum((2, 3)))
-
-
-def _unit(dictionary: np.ndarray) -> np.ndarray:
-    atoms = np.nan_to_num(np.asarray(dictionary, float))
-    norm = np.sqrt((atoms**2).sum((1, 2), keepdims=True))
-    return atoms / np.where(norm > 0, norm, 1)
-
-
-def _onsets(frame: pd.DataFrame) -> dict[Any, np.ndarray]:
-    """Return the onsets of each subject and atom."""
-    groups = frame.groupby([frame["subject"].astype(str), "atom"])["onset_sample"]
-    return {key: onsets.to_numpy() for key, onsets in groups}

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from percdl.datasets.scoring import atom_distance
 from percdl.exceptions import InvalidParameterError
@@ -62,9 +62,8 @@ class SyntheticCohort:
         h. Where the mean warp is the identity, the atom is ``phi o psi_bar``, with psi_bar the
         mean of the true warps; its distance to phi falls about as 1 / sqrt(S).
         """
-        from percdl.datasets.warping import center
-
-        return self.distance_to_truth(center(self.transform, self.params, self.dictionary))
+        atoms = _of_each_atom(_center, self.transform, self.params, self.dictionary)
+        return self.distance_to_truth(np.stack(atoms))
 
 
 def make_synthetic(
@@ -84,10 +83,11 @@ def make_synthetic(
     sfreq: float = 100.0,
     random_state: int | np.random.Generator | None = None,
 ) -> SyntheticCohort:
-    """Make a cohort whose subjects repeat two common patterns, each at a pace of their own.
+    """Make a cohort of subjects who repeat two common patterns, each at their own pace.
 
-    Every subject warps both patterns (`common_patterns`) and repeats each of them, at
-    amplitude 1, in random order, with random gaps and without overlap. Cost O(S (L M + N)).
+    The patterns are two periods of a sine, and two arcs. Every subject warps both and repeats
+    each of them, at amplitude 1, in random order, with random gaps and without overlap. Cost
+    O(S (L M + N)).
 
     Parameters
     ----------
@@ -173,22 +173,7 @@ def _make(
 
 
 def common_patterns(atom_length: int) -> Float[np.ndarray, "2 L 1"]:
-    """Return two periods of a sine, and two positive arcs, the second lower (decision 15).
-
-    Parameters
-    ----------
-    atom_length : int
-        L.
-
-    Returns
-    -------
-    array (2, L, 1)
-
-    Examples
-    --------
-    >>> common_patterns(50).shape
-    (2, 50, 1)
-    """
+    """Return two periods of a sine, and two positive arcs, the second lower (decision 15)."""
     i, half = np.arange(atom_length), atom_length // 2
     sine = np.sin(4 * np.pi * i / (atom_length - 1))
     first = np.abs(np.sin(np.pi * i / half))
@@ -208,12 +193,16 @@ def repeat_patterns(
 
     Returns the personal atoms, the onsets and atoms of each subject, and the signals (S, N, P).
     """
-    from percdl.datasets.warping import personalize
-
     atom_length = dictionary.shape[1]
     personal = personalize(transform, params, dictionary)
     order = np.repeat(np.arange(len(dictionary)), n_repetitions)
-    codes = [(_place(order.size, atom_length, n_times, r), r.permutation(order)) for r in streams]
+    # Uniform among all placements without overlap: shrink every segment to one sample, draw
+    # distinct samples, and grow the segments back.
+    room, grown = n_times - order.size * (atom_length - 1), np.arange(order.size)
+    codes = []
+    for rng in streams:
+        shrunk = np.sort(rng.choice(room, order.size, replace=False))
+        codes.append((shrunk + (atom_length - 1) * grown, rng.permutation(order)))
     clean = np.zeros((len(streams), n_times, dictionary.shape[2]))
     for signal, (onsets, sequence), atoms in zip(clean, codes, personal, strict=True):
         for onset, k in zip(onsets, sequence, strict=True):
@@ -232,14 +221,47 @@ def draw_warps(
     return (rows * np.minimum(1, MAX_ROW_NORM / norm)).reshape(n_atoms, -1)
 
 
-def _place(
-    n_segments: int, atom_length: int, n_times: int, rng: np.random.Generator
-) -> Int[np.ndarray, " E"]:
-    """Draw onsets uniformly among all placements without overlap."""
-    # Shrink every segment to one sample, draw distinct samples, grow the segments back.
-    room = n_times - n_segments * (atom_length - 1)
-    shrunk = np.sort(rng.choice(room, n_segments, replace=False))
-    return shrunk + (atom_length - 1) * np.arange(n_segments)
+def personalize(
+    transform: Any, params: Float[np.ndarray, "S K M"], dictionary: Float[np.ndarray, "K L P"]
+) -> Float[np.ndarray, "S K L P"]:
+    """Return the personal atoms ``f(phi_k, a_sk)`` (Eq. 2), in double precision."""
+    atoms = _of_each_atom(_personalize, transform, params, dictionary)
+    return np.stack(atoms, axis=1)
+
+
+def _of_each_atom(
+    function: Callable[..., Any], transform: Any, params: np.ndarray, dictionary: np.ndarray
+) -> list[np.ndarray]:
+    import jax
+
+    program = _compiled(function)
+    with jax.enable_x64(True):
+        return [
+            np.asarray(program(transform, params[:, k], atom)) for k, atom in enumerate(dictionary)
+        ]
+
+
+@cache
+def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile once per shape: operation by operation, a first call would take seconds."""
+    import jax
+
+    return jax.jit(function, static_argnums=0)
+
+
+def _personalize(transform: Any, params: Any, atom: Any) -> Any:
+    return transform.apply(params, atom)
+
+
+def _center(transform: Any, params: Any, atom: Any) -> Any:
+    """Return ``phi_k o psi_bar_k``, psi_bar the mean warp, turned by the mean (decision 6)."""
+    if (part := transform.warp_part(*atom.shape)) is not None:
+        warp, at = part
+        atom = warp.resample(atom, warp.warp(params[:, at], *atom.shape).mean(0))
+    if (part := transform.channel_part(*atom.shape)) is not None:
+        mixer, at = part
+        atom = mixer.apply(mixer.project(params[:, at].mean(0)), atom)
+    return atom
 
 
 def make_handwriting(
@@ -298,22 +320,7 @@ def make_handwriting(
 
 
 def common_letters(atom_length: int) -> Float[np.ndarray, "2 L 3"]:
-    """Return the accelerations of two letters, a loop and a zigzag, from pen down to pen up.
-
-    Parameters
-    ----------
-    atom_length : int
-        L.
-
-    Returns
-    -------
-    array (2, L, 3)
-
-    Examples
-    --------
-    >>> common_letters(50).shape
-    (2, 50, 3)
-    """
+    """Return the accelerations of two letters, a loop and a zigzag, from pen down to pen up."""
     time = np.linspace(0, 1, atom_length)
     turn = 2 * np.pi * time
     loop = [np.cos(turn), np.sin(turn), 0.5 * np.sin(2 * turn)]
@@ -323,7 +330,7 @@ def common_letters(atom_length: int) -> Float[np.ndarray, "2 L 3"]:
 
 @dataclass(frozen=True)
 class Noise:
-    """How recordings are corrupted; see `make_synthetic`."""
+    """Noise of recordings; see `make_synthetic`."""
 
     std: float = 0.0
     snr_db: float | None = None
@@ -355,27 +362,16 @@ def corrupt(clean: np.ndarray, noise: Noise, rng: np.random.Generator) -> np.nda
     """
     # Three streams, so that switching one kind of noise on leaves the others as they were.
     gaussian, impulses, lottery = rng.spawn(3)
-    n_subjects = len(clean)
-    noisy = clean + _gaussian(clean, noise, gaussian)
-    n_hit = round(noise.impulse_subjects * n_subjects) if noise.impulse_rate > 0 else 0
-    streams = impulses.spawn(n_subjects)
-    for s in lottery.permutation(n_subjects)[:n_hit]:
-        noisy[s] += _impulses(clean[s].shape, noise, streams[s])
-    return noisy
-
-
-def _gaussian(clean: np.ndarray, noise: Noise, rng: np.random.Generator) -> np.ndarray:
-    std = np.full(len(clean), noise.std)
+    n_subjects, n_samples = len(clean), clean[0].size
+    std = np.full(n_subjects, noise.std)
     if noise.snr_db is not None:
         std = np.sqrt((clean**2).mean((1, 2)) / 10 ** (noise.snr_db / 10))
-    streams = zip(rng.spawn(len(clean)), std, strict=True)
-    return np.stack([s * stream.standard_normal(clean.shape[1:]) for stream, s in streams])
-
-
-def _impulses(shape: tuple[int, ...], noise: Noise, rng: np.random.Generator) -> np.ndarray:
-    """Return an array that is zero but for randomly placed impulses of random sign."""
-    impulses = np.zeros(np.prod(shape))
-    hit = rng.permutation(impulses.size)[: round(noise.impulse_rate * impulses.size)]
-    sign = rng.choice([-1.0, 1.0], hit.size)
-    impulses[hit] = sign * rng.uniform(*noise.impulse_range, hit.size)
-    return impulses.reshape(shape)
+    streams = zip(gaussian.spawn(n_subjects), std, strict=True)
+    noisy = clean + np.stack([s * own.standard_normal(clean.shape[1:]) for own, s in streams])
+    n_hit = round(noise.impulse_subjects * n_subjects) if noise.impulse_rate > 0 else 0
+    own = impulses.spawn(n_subjects)
+    for s in lottery.permutation(n_subjects)[:n_hit]:
+        hit = own[s].permutation(n_samples)[: round(noise.impulse_rate * n_samples)]
+        sign = own[s].choice([-1.0, 1.0], hit.size)
+        noisy[s].reshape(-1)[hit] += sign * own[s].uniform(*noise.impulse_range, hit.size)
+    return noisy

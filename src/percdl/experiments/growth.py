@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from percdl.datasets import SyntheticCohort, common_patterns, make_synthetic, match_atoms
+from percdl.datasets import SyntheticCohort, make_synthetic, match_atoms
+from percdl.datasets.synthetic import common_patterns
 from percdl.experiments import fits
 from percdl.experiments.fits import FLOOR, METHODS, MODELS, select, unit
 from percdl.experiments.known_truth import find_atoms

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 
 from percdl.analysis import normalized_reconstruction_error
 from percdl.datasets import SyntheticCohort, make_synthetic, onset_accuracy
-from percdl.datasets.warping import personalize
+from percdl.datasets.synthetic import personalize
 from percdl.experiments.fits import panels
 from percdl.experiments.study import Result, Study, lines
 from percdl.plotting.style import FAINT, OBSERVED, SHARED, color, label
