@@ -12,7 +12,7 @@ import pytest
 
 from percdl import Cohort
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError, UnreadableFileError
-from percdl.signals.frames import first_gap
+from percdl.signals.tables import first_gap
 
 pytestmark = pytest.mark.filterwarnings("error")
 RAGGED = [[1.0], [1.0, 2.0]]

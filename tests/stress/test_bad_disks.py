@@ -18,7 +18,7 @@ from percdl.federated.checkpoint import write_checkpoint
 from percdl.federated.estimator import FederatedPerCDL, make_sites
 from percdl.federated.store import Ledger, Store
 from percdl.runtimes.partitioned import OutOfCore
-from percdl.signals.npz import write_npz
+from percdl.signals.formats import write_npz
 
 WHY = {"full": "No space left on device", "read-only": "Read-only file system"}
 

@@ -177,7 +177,7 @@ def _shards(options: DataOptions) -> Path | None:
 
 def read_metadata(options: DataOptions, cohort: Cohort) -> pd.DataFrame | None:
     """Return the rows of the metadata, if any, in the order of the cohort."""
-    from percdl.signals.metadata import Metadata
+    from percdl.signals.from_files import Metadata
 
     table = _find(options)[2]
     if table is None:

@@ -16,8 +16,8 @@ from jaxtyping import Int
 from percdl.datasets.downloads import Source, find_dataset
 from percdl.exceptions import DatasetError, InvalidParameterError
 from percdl.signals import Cohort, Recording
-from percdl.signals.frames import reading
 from percdl.signals.recording import abbreviate, as_names
+from percdl.signals.tables import reading
 
 Foot = Literal["left", "right"]
 Swings = Mapping[Foot, Int[np.ndarray, "n 2"]]

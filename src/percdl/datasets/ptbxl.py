@@ -19,9 +19,9 @@ from jaxtyping import Bool, Float, Int
 from percdl.datasets.downloads import Source, find_dataset
 from percdl.exceptions import DatasetError, InvalidParameterError, UnreadableFileError
 from percdl.signals import Cohort
-from percdl.signals.frames import reading
+from percdl.signals.formats import read_wfdb
 from percdl.signals.recording import abbreviate
-from percdl.signals.wfdb import read_wfdb
+from percdl.signals.tables import reading
 
 SUPERCLASSES = ("NORM", "MI", "STTC", "CD", "HYP")
 # Columns of the official layout with the names of the records, by sampling rate.

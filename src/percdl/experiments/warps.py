@@ -7,8 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from percdl.analysis import normalized_reconstruction_error
-from percdl.datasets.synthetic import common_patterns, draw_warps
-from percdl.datasets.synthetic import personalize
+from percdl.datasets.synthetic import common_patterns, draw_warps, personalize
 from percdl.experiments.fits import panels
 from percdl.experiments.known_truth import find_params, make_cohort
 from percdl.experiments.study import Result, Study, lines

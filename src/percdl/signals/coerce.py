@@ -4,7 +4,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError
 from percdl.signals.cohort import Cohort
-from percdl.signals.containers import better_door, in_words
+from percdl.signals.interop import better_door, in_words
 from percdl.signals.recording import LAYOUTS, Recording
 from percdl.signals.shards import ShardedCohort
 

@@ -13,7 +13,6 @@ import pandas as pd
 from jaxtyping import Float, Int
 
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError, TransposedArrayWarning
-from percdl.signals.frames import recordings_from_frame
 from percdl.signals.from_files import FromFiles
 from percdl.signals.interop import Interop
 from percdl.signals.measured import Measured
@@ -28,6 +27,7 @@ from percdl.signals.recording import (
     qualified_name,
     recordings_from_arrays,
 )
+from percdl.signals.tables import recordings_from_frame
 
 # A cohort of at least this many channels, and fewer samples than channels, is probably transposed.
 _MANY_CHANNELS = 32

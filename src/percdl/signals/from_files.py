@@ -2,9 +2,8 @@
 
 import glob
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -13,17 +12,10 @@ from typing import Any, TypeVar
 import pandas as pd
 
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError, UnreadableFileError
-from percdl.signals import edf, npz, wfdb
-from percdl.signals.frames import Channels, Columns, channel_map, reading, recordings_in
-from percdl.signals.metadata import Metadata
-from percdl.signals.recording import Recording, Recordings
-from percdl.signals.tables import (
-    PARQUET_SUFFIXES,
-    TEXT_SUFFIXES,
-    read_parquet_table,
-    read_text_table,
-    usual_delimiter,
-)
+from percdl.signals import formats
+from percdl.signals.formats import FORMATS
+from percdl.signals.recording import Recording, Recordings, abbreviate, as_label
+from percdl.signals.tables import Channels, Columns, Table, channel_map, reading, recordings_in
 
 Paths = str | PathLike[str] | Iterable[str | PathLike[str]]
 MetadataSource = str | PathLike[str] | pd.DataFrame | None
@@ -31,15 +23,11 @@ SubjectOf = Callable[[Path], str]
 # From ``path`` and ``subject`` to recordings.
 Reader = Callable[..., Iterable[Recording]]
 C = TypeVar("C", bound="FromFiles")
-FORMATS = {
-    "csv": TEXT_SUFFIXES,
-    "parquet": PARQUET_SUFFIXES,
-    "npz": npz.SUFFIXES,
-    "edf": edf.SUFFIXES,
-    "wfdb": wfdb.SUFFIXES,
-}
 # The table of subjects in BIDS datasets.
 PARTICIPANTS = "participants.tsv"
+# Usual names of the column of subject ids; the second is that of BIDS.
+_SUBJECT_COLUMNS = ("subject", "participant_id")
+_NO_GROUP = ("", "n/a")
 
 
 class FromFiles(Recordings):
@@ -107,14 +95,14 @@ class FromFiles(Recordings):
         columns = Columns(channel_map(channels), subject, own, time, sfreq, units)
 
         def read(path: Path, subject: str) -> Iterable[Recording]:
-            table = read_text_table(
+            table = formats.read_text_table(
                 path, columns.needed, columns.labels, decimal=decimal, encoding=encoding,
-                delimiter=delimiter or usual_delimiter(path), skip_lines=skip_lines, header=header,
+                delimiter=delimiter, skip_lines=skip_lines, header=header,
             )  # fmt: skip
             return recordings_in(table, columns, subject)
 
         people = {"group": group, "metadata": metadata, "metadata_subject": metadata_subject}
-        return cls(read_all(find_files(paths, TEXT_SUFFIXES), read, subject_of, **people))
+        return cls(read_all(paths, "csv", read, subject_of, **people))
 
     @classmethod
     def from_parquet(
@@ -133,9 +121,10 @@ class FromFiles(Recordings):
         columns = Columns(channel_map(channels), subject, own, time, sfreq, units)
 
         def read(path: Path, subject: str) -> Iterable[Recording]:
-            return recordings_in(read_parquet_table(path, columns.needed), columns, subject)
+            table = formats.read_parquet_table(path, columns.needed)
+            return recordings_in(table, columns, subject)
 
-        return cls(read_all(find_files(paths, PARQUET_SUFFIXES), read, **people))
+        return cls(read_all(paths, "parquet", read, **people))
 
     @classmethod
     def from_npz(
@@ -156,12 +145,12 @@ class FromFiles(Recordings):
         """
         labels = {"sfreq": sfreq, "channels": channels, "units": units}
         given = {name: value for name, value in labels.items() if value is not None}
-        read = partial(npz.read_npz, entry=values, given=given)
-        return cls(read_all(find_files(paths, npz.SUFFIXES), read, **people))
+        read = partial(formats.read_npz, entry=values, given=given)
+        return cls(read_all(paths, "npz", read, **people))
 
     def to_npz(self, path: str | PathLike[str]) -> None:
         """Write all recordings to one NPZ archive, which `Cohort.from_npz` reads back."""
-        npz.write_npz(tuple(self), path)
+        formats.write_npz(tuple(self), path)
 
     @classmethod
     def from_edf(cls: type[C], paths: Paths, *, channels: Channels = None, **people: Any) -> C:
@@ -171,8 +160,8 @@ class FromFiles(Recordings):
         ``channels``. Interrupted recordings (EDF+D) are refused. Needs edfio
         (``pip install 'percdl[data]'``). Other arguments: see `FromFiles`.
         """
-        read = partial(edf.read_edf, channels=channel_map(channels))
-        return cls(read_all(find_files(paths, edf.SUFFIXES), read, **people))
+        read = partial(formats.read_edf, channels=channel_map(channels))
+        return cls(read_all(paths, "edf", read, **people))
 
     @classmethod
     def from_wfdb(cls: type[C], paths: Paths, *, channels: Channels = None, **people: Any) -> C:
@@ -183,8 +172,8 @@ class FromFiles(Recordings):
         ``channels``. Needs wfdb (``pip install 'percdl[data]'``). Other arguments: see
         `FromFiles`.
         """
-        read = partial(wfdb.read_wfdb, channels=channel_map(channels))
-        return cls(read_all(find_files(paths, wfdb.SUFFIXES), read, **people))
+        read = partial(formats.read_wfdb, channels=channel_map(channels))
+        return cls(read_all(paths, "wfdb", read, **people))
 
     @classmethod
     def from_folder(
@@ -256,7 +245,8 @@ def participants_table(folder: str | PathLike[str]) -> Path | None:
 
 
 def read_all(
-    files: Iterable[Path],
+    paths: Paths,
+    format: str,
     read: Reader,
     subject_of: SubjectOf | None = None,
     *,
@@ -264,10 +254,11 @@ def read_all(
     metadata_subject: str | None = None,
     group: str | None = None,
 ) -> list[Recording]:
-    """Read every file; add the groups of the metadata."""
+    """Read every file; add the groups of the metadata. Each warning is issued once."""
     found: dict[str, tuple[Path, Recording]] = {}
-    with _each_warning_once():
-        for path in files:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for path in find_files(paths, FORMATS[format]):
             own = path.stem if subject_of is None else str(subject_of(path))
             with reading(path):
                 for recording in read(path, subject=own):
@@ -279,23 +270,14 @@ def read_all(
                             "subject_of=, a function of the path."
                         )
                     found[subject] = path, recording
-    recordings = [recording for _, recording in found.values()]
-    if metadata is None:
-        return recordings
-    groups = Metadata(metadata, metadata_subject, group).groups_of(tuple(found))
+    for warning in {str(one.message): one for one in caught}.values():
+        warnings.warn(str(warning.message), warning.category, stacklevel=3)
+    recordings, groups = [recording for _, recording in found.values()], None
+    if metadata is not None:
+        groups = Metadata(metadata, metadata_subject, group).groups_of(tuple(found))
     if groups is None:
         return recordings
     return [replace(r, group=group) for r, group in zip(recordings, groups, strict=True)]
-
-
-@contextmanager
-def _each_warning_once() -> Iterator[None]:
-    """Issue each warning once for all files together."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield
-    for warning in {str(one.message): one for one in caught}.values():
-        warnings.warn(str(warning.message), warning.category, stacklevel=5)
 
 
 def _expand(path: Path, suffixes: tuple[str, ...]) -> list[Path]:
@@ -318,3 +300,97 @@ def _expand(path: Path, suffixes: tuple[str, ...]) -> list[Path]:
 def _has_suffix(file: Path, suffixes: tuple[str, ...]) -> bool:
     """Whether a visible file has one of these endings, in lower or upper case."""
     return file.is_file() and file.suffix.lower() in suffixes and not file.name.startswith(".")
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """A table with one row per subject: a CSV, TSV or Parquet file, or a DataFrame."""
+
+    source: str | PathLike[str] | pd.DataFrame
+    subject: str | None = None  # column of the ids; `subject` or `participant_id` if None
+    group: str | None = None  # column of the groups; `group`, if it exists, if None
+
+    def groups_of(self, subjects: Sequence[str]) -> list[str | None] | None:
+        """Return the group of each subject of the table; None if it has no groups."""
+        table, column, rows = self._read()
+        absent = [subject for subject in subjects if subject not in rows]
+        extra = [subject for subject in rows if subject not in set(subjects)]
+        if absent or extra:
+            raise InvalidParameterError(
+                f"The subjects of {table.name} must be exactly those of the files. Recorded, but "
+                f"not in the table: {abbreviate(map(repr, absent), shown=10) or 'none'}. In the "
+                f"table, but not recorded: {abbreviate(map(repr, extra), shown=10) or 'none'}. "
+                "Add or remove rows or files."
+            )
+        if column not in table.frame:
+            return None
+        groups = [table.column(column).iloc[rows[subject]] for subject in subjects]
+        return [
+            None if _is_missing(group) else as_label(group, "group", table.name)
+            for group in groups
+        ]
+
+    def rows_of(self, subjects: Sequence[str]) -> pd.DataFrame:
+        """Return the other columns for these subjects, with numbers as numbers."""
+        table, column, rows = self._read()
+        others = table.frame.drop(columns=[self._subject_column(table), column], errors="ignore")
+        chosen = others.iloc[[rows[subject] for subject in subjects]]
+        return chosen.apply(_as_numbers).set_axis(list(subjects))
+
+    def _read(self) -> tuple[Table, str, dict[str, int]]:
+        """Return the table, its column of groups, and the row of each subject."""
+        table = self._read_table()
+        if self.group is not None:
+            table.column(self.group)  # raises if it does not exist
+        column, rows = self._subject_column(table), {}
+        for row, value in enumerate(table.column(column)):
+            if _is_missing(value):
+                raise table.fail(row, f"column {column!r} is empty. Every row needs a subject.")
+            subject = as_label(value, "subject", f"{table.name}, {table.place(row)}")
+            if subject in rows:
+                raise table.fail(
+                    row,
+                    f"subject {subject!r} is listed again, after {table.place(rows[subject])}. "
+                    "Give each subject one row.",
+                )
+            rows[subject] = row
+        return table, self.group or "group", rows
+
+    def _read_table(self) -> Table:
+        if isinstance(self.source, pd.DataFrame):
+            return Table("metadata", self.source)
+        path = Path(self.source).expanduser()
+        if not path.is_file():
+            raise FileNotFoundError(f"There is no metadata table {str(self.source)!r}.")
+        with reading(path):
+            if path.suffix.lower() in FORMATS["parquet"]:
+                return formats.read_parquet_table(path)
+            delimiter = formats.find_delimiter(path, self._subject_columns)
+            return formats.read_text_table(path, delimiter=delimiter)
+
+    @property
+    def _subject_columns(self) -> tuple[str, ...]:
+        return _SUBJECT_COLUMNS if self.subject is None else (self.subject,)
+
+    def _subject_column(self, table: Table) -> str:
+        found = [name for name in self._subject_columns if name in table.frame]
+        if not found:
+            names = " or ".join(map(repr, self._subject_columns))
+            raise UnreadableFileError(
+                f"{table.name} has no column {names}, only "
+                f"{abbreviate(table.frame.columns, shown=10)}. Name the column of subject ids: "
+                "metadata_subject='...'."
+            )
+        return found[0]
+
+
+def _is_missing(value: Any) -> bool:
+    is_cell = pd.api.types.is_scalar(value)  # not an array
+    return bool(is_cell and (pd.isna(value) or value in _NO_GROUP))
+
+
+def _as_numbers(column: pd.Series) -> pd.Series:
+    """Return a column as numbers if all its non-empty cells are numbers."""
+    known = column.where(~column.isin(_NO_GROUP))
+    numbers = pd.Series(pd.to_numeric(known, errors="coerce"), column.index)
+    return numbers if (pd.isna(numbers) == pd.isna(known)).all() else known

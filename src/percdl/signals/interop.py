@@ -1,17 +1,23 @@
 """Cohorts from and to the containers of aeon, sktime, tslearn and MNE."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, SupportsFloat, TypeVar
 
 import numpy as np
 import pandas as pd
 
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError
-from percdl.signals import mne
-from percdl.signals.containers import has_axes, is_nested, refusal
 from percdl.signals.extras import hushed, require
-from percdl.signals.frames import recordings_from_frame
-from percdl.signals.recording import Arrays, Label, Recording, Recordings, entries
+from percdl.signals.recording import (
+    Arrays,
+    Label,
+    Recording,
+    Recordings,
+    as_names,
+    entries,
+    qualified_name,
+)
+from percdl.signals.tables import recordings_from_frame
 
 C = TypeVar("C", bound="Interop")
 NUMPY_3D, NUMPY_LIST = "numpy3D", "np-list"
@@ -22,6 +28,15 @@ _SKTIME = (
     f"{_CUBE}, a frame with the index levels instance and time, a list of frames (one row per "
     "time) or a frame of series"
 )
+# Units by their FIFF codes. MNE holds samples in these, never in multiples.
+_SI = {
+    1: "m", 3: "s", 6: "M", 7: "rad", 107: "V", 110: "S", 112: "T", 114: "°C", 117: "V/m²",
+    201: "T/m", 202: "Am",
+}  # fmt: skip
+# Micro is written with three characters: u, the micro sign, and the Greek letter.
+_PREFIXES = {
+    "": 1, "m": 1e-3, "u": 1e-6, "\u00b5": 1e-6, "\u03bc": 1e-6, "n": 1e-9, "p": 1e-12, "f": 1e-15
+}  # fmt: skip
 _UNIVARIATE = "Pass `X[:, None, :]` if its rows are univariate series."
 
 
@@ -186,7 +201,30 @@ class Interop(Recordings):
         bad_as_nan : bool, default=False
             Set the spans of a Raw annotated ``BAD_...`` to missing, in all channels.
         """
-        return cls(mne.recordings_from_mne(data, subjects, groups, picks, units, bad_as_nan))
+        mne = require("mne", "Reading MNE containers", "interop")
+        kinds = (mne.io.BaseRaw, mne.BaseEpochs, mne.Evoked)
+        items = [data] if isinstance(data, kinds) else data
+        if not isinstance(items, list | tuple) or not all(isinstance(i, kinds) for i in items):
+            raise refusal(data, "from_mne", "a Raw, Epochs or Evoked, or a list of them")
+        ids = [(item.info["subject_info"] or {}).get("his_id") for item in items]
+        labels: Iterable[Any] = map(str, ids) if all(ids) else range(len(items))
+        if subjects is not None:
+            labels = entries("subjects", as_names(subjects), len(items))
+        given = None if groups is None else entries("groups", as_names(groups), len(items))
+        recordings = []
+        for position, (item, label) in enumerate(zip(items, labels, strict=True)):
+            # The chosen channels, without samples.
+            empty = np.zeros((len(item.ch_names), 1))
+            part = mne.EvokedArray(empty, item.info, verbose="ERROR")
+            if picks is not None:
+                part.pick(picks, verbose="ERROR")
+            shared = {"channels": part.ch_names, "units": _units_in(part, units)}
+            options = {"picks": part.ch_names, "units": units}
+            for subject, condition, values in _signals_in(mne, item, label, options, bad_as_nan):
+                group = condition if given is None else given[position]
+                about = {"sfreq": item.info["sfreq"], "subject": subject, "group": group}
+                recordings.append(Recording(values.T, **about, **shared))
+        return cls(recordings)
 
     def to_mne(self, ch_types: str | Iterable[str] = "misc") -> list[Any]:
         """Return one ``mne.io.RawArray`` per recording, with the subject id in its ``info``.
@@ -196,7 +234,28 @@ class Interop(Recordings):
         (``pip install 'percdl[interop]'``). ``ch_types`` is the type of all channels or of each
         of them, such as ``"eeg"``; ``"misc"`` has no unit, and values are not converted.
         """
-        return mne.raws_from_recordings(tuple(self), ch_types)
+        mne = require("mne", "Making MNE containers", "interop")
+        raws = []
+        for recording in self:
+            types = [ch_types] * recording.n_channels if isinstance(ch_types, str) else [*ch_types]
+            if len(types) != recording.n_channels:
+                raise InvalidParameterError(
+                    f"ch_types={types} gives {len(types)} type(s) for {recording.n_channels} "
+                    "channel(s). Give one per channel, or one for all."
+                )
+            info = mne.create_info([*recording.channels], recording.sfreq, types, verbose="ERROR")
+            info["subject_info"] = {"his_id": str(recording.subject)}
+            factors = [
+                _factor(name, unit, kind, _SI.get(int(channel["unit"]), ""))
+                for name, unit, kind, channel in zip(
+                    recording.channels, recording.units, types, info["chs"], strict=True
+                )
+            ]
+            raw = mne.io.RawArray((recording.values * factors).T, info, verbose="ERROR")
+            if recording.has_missing:
+                raw.set_annotations(mne.preprocessing.annotate_nan(raw, verbose="ERROR"))
+            raws.append(raw)
+        return raws
 
     def _cube(self, otherwise: str) -> np.ndarray:
         """Return an array (n_cases, n_channels, n_timepoints); lengths must be equal."""
@@ -246,3 +305,96 @@ def _convert(X: Any, source: str, target: str) -> Any:
     datatypes = require("sktime.datatypes", f"Converting {source} to {target}", "interop")
     with hushed():
         return datatypes.convert(X, source, target, as_scitype="Panel")
+
+
+def _factor(name: str, unit: str, kind: str, si: str) -> float:
+    """Return the factor that converts samples to the unit MNE uses for this channel type."""
+    if si == "" or kind == "stim":
+        return 1.0
+    known = {prefix + si: size for prefix, size in _PREFIXES.items()}
+    if unit not in known:
+        raise InvalidParameterError(
+            f"MNE holds channels of type {kind!r} in {si}, but the unit of channel {name!r} is "
+            f"{unit!r}. Give its unit when you make the cohort, e.g. units='m{si}', or pass "
+            "ch_types='misc', which has no unit."
+        )
+    return known[unit]
+
+
+def _units_in(part: Any, asked: str | dict[str, str] | None) -> list[str]:
+    """Return the unit of each channel: MNE's own, or the one asked for."""
+    units = []
+    for channel, kind in zip(part.info["chs"], part.get_channel_types(), strict=True):
+        own = "" if kind == "stim" else _SI.get(int(channel["unit"]), "")
+        converted = asked.get(kind, own) if isinstance(asked, dict) else asked or own
+        units.append(converted if own else "")
+    return units
+
+
+def _signals_in(
+    mne: Any, container: Any, label: Label, options: dict[str, Any], bad_as_nan: bool
+) -> Iterator[tuple[Label, str | None, np.ndarray]]:
+    """Yield id, condition and samples (n_channels, n_times) of each recording in a container."""
+    if isinstance(container, mne.io.BaseRaw):
+        rejected = "NaN" if bad_as_nan else None
+        values = container.get_data(**options, reject_by_annotation=rejected, verbose="ERROR")
+        yield label, None, values
+        return
+    if bad_as_nan:
+        raise InvalidParameterError(
+            "bad_as_nan=True reads the annotations of a Raw, but got "
+            f"{in_words(container)}. Leave it out: MNE drops bad epochs by itself."
+        )
+    if not isinstance(container, mne.BaseEpochs):
+        yield label, None, container.get_data(**options)
+        return
+    if not container.preload:  # bad epochs are known only after reading
+        container = container.copy().drop_bad(verbose="ERROR")
+    names = {code: name for name, code in container.event_id.items()}
+    samples = container.get_data(**options, verbose="ERROR")
+    codes = container.events[:, 2]
+    for number, code, values in zip(container.selection, codes, samples, strict=True):
+        yield f"{label}-{number}", names[code], values
+
+
+def refusal(X: object, converter: str, needed: str, advice: str = "") -> InvalidRecordingError:
+    """Return an error that names the value, the layout needed and the converter to use."""
+    door = better_door(X)
+    if door is not None and f".{converter}(" not in door:
+        advice = f"Use {door} instead."
+    return InvalidRecordingError(
+        f"`Cohort.{converter}` needs {needed}, but got {in_words(X)}. {advice}".rstrip()
+    )
+
+
+def in_words(X: object) -> str:
+    """Describe a value by its type and shape, and a list by its first item too."""
+    if isinstance(X, list | tuple):
+        first = f", the first {in_words(X[0])}" if len(X) else ""
+        return f"a {qualified_name(X)} of {len(X)}{first}"
+    shape = getattr(X, "shape", None)
+    return f"a {qualified_name(X)}" + (f" of shape {shape}" if isinstance(shape, tuple) else "")
+
+
+def better_door(X: object) -> str | None:
+    """Return the converter for a container, if its type is known."""
+    item = X[0] if isinstance(X, list | tuple) and X else X
+    if type(item).__module__.partition(".")[0] == "mne":
+        return "`Cohort.from_mne(...)`"
+    if isinstance(item, pd.DataFrame) and (
+        item is not X or isinstance(item.index, pd.MultiIndex) or is_nested(item)
+    ):
+        return "`Cohort.from_sktime(...)`"
+    if isinstance(item, pd.DataFrame | pd.Series):
+        return "`Cohort.from_frame(frame, subject=..., channels=[...])`"
+    return None
+
+
+def has_axes(X: object, n_axes: int) -> bool:
+    """Whether a value is an array with this number of axes; frames are not arrays."""
+    return not isinstance(X, pd.DataFrame) and getattr(X, "ndim", None) == n_axes
+
+
+def is_nested(frame: pd.DataFrame) -> bool:
+    """Whether the cells of a frame are series, as in sktime's ``nested_univ``."""
+    return frame.size > 0 and isinstance(frame.iat[0, 0], pd.Series)

@@ -22,10 +22,10 @@ from numpy.lib import format as npy
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError, UnreadableFileError
 from percdl.signals.cohort import Cohort, find_subject, repeated_subjects
 from percdl.signals.files import replace_file, replacing, sweep_parts
-from percdl.signals.frames import reading
+from percdl.signals.formats import load_arrays
 from percdl.signals.measured import measure
-from percdl.signals.npz import load_arrays
 from percdl.signals.recording import Recording, channels_in_words
+from percdl.signals.tables import reading
 
 if TYPE_CHECKING:
     from percdl.signals.headers import ShardIndex

@@ -1,193 +1,367 @@
-"""Read CSV, TSV and Parquet tables with pandas; errors name the file and the line."""
+"""Recordings from tables with one row per sample: files and DataFrames."""
 
-import csv
-import io
-from collections.abc import Collection
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsFloat
 
+import numpy as np
 import pandas as pd
+from jaxtyping import Float, Int
 
-from percdl.exceptions import InvalidParameterError, UnreadableFileError
-from percdl.signals.extras import require
-from percdl.signals.frames import MISSING, Table, missing_column
-from percdl.signals.recording import abbreviate
+from percdl.exceptions import (
+    ClockColumnWarning,
+    ClockUnitWarning,
+    InvalidParameterError,
+    InvalidRecordingError,
+    PerCDLError,
+    UnreadableFileError,
+)
+from percdl.signals.recording import Recording, abbreviate, as_label, as_names, as_rate
 
-TEXT_SUFFIXES = (".csv", ".tsv", ".tab", ".txt")
-PARQUET_SUFFIXES = (".parquet", ".pq")
-_DELIMITERS = (",", ";", "\t", "|")
-# Number of lines in which a header is searched for the advice in an error.
-_PREAMBLE = 50
+# None for all columns, names, or a mapping from columns to channel names.
+Channels = str | Iterable[str] | Mapping[str, str] | None
+Rows = Int[np.ndarray, " n_times"]
+Seconds = Float[np.ndarray, " n_times"]
+# Without a known rate, steps may differ from their median by this fraction: far above the
+# rounding of floats, far below a lost sample.
+UNIFORM = 1e-3
+# With a known rate, times may be rounded: a step may be off by this fraction of a period, and the
+# whole recording by this fraction of its duration.
+ROUNDED, DRIFT = 0.5, 0.01
+# Cells that stand for a missing number.
+MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None")
+# Columns with these names that increase by equal steps are clocks or counters, not signals.
+_CLOCK_NAMES = {
+    "", "t", "time", "times", "timestamp", "timestamps", "seconds", "date", "datetime", "index",
+    "sample", "samples", "frame", "unnamed: 0",
+}  # fmt: skip
 
 
-def usual_delimiter(path: Path) -> str:
-    """Return a tab for .tsv and .tab files and a comma otherwise."""
-    return "\t" if path.suffix.lower() in (".tsv", ".tab") else ","
+@contextmanager
+def reading(name: object, error: type[PerCDLError] = UnreadableFileError) -> Iterator[None]:
+    """Name the file in every error about its content; readers raise many types for damage."""
+    try:
+        yield
+    except PerCDLError as problem:
+        if isinstance(problem, InvalidRecordingError) and error is not InvalidRecordingError:
+            raise error(f"{name}: {problem}") from problem
+        raise
+    except Exception as problem:
+        raise error(
+            f"{name} cannot be read ({type(problem).__name__}: {problem}). It is damaged, cut "
+            "short or in another format: copy or export it again."
+        ) from problem
 
 
-def read_text_table(
-    path: Path,
-    needed: Collection[str] = (),
-    texts: Collection[str] | None = None,
-    *,
-    delimiter: str = ",",
-    decimal: str = ".",
-    encoding: str = "utf-8-sig",
-    skip_lines: int = 0,
-    header: bool = True,
-) -> Table:
-    """Read columns of a text table; all columns if none is named.
+@dataclass(frozen=True)
+class Table:
+    """A table with one row per sample, or per subject."""
 
-    Columns not in ``texts`` are read as numbers; all columns are text if ``texts`` is None. If a
-    column of numbers holds text, all are read as text, and `Table.numbers` names the cell.
-    """
-    for sign in (delimiter, decimal):
-        if len(sign) != 1 or not sign.isascii() or sign in '\r\n"' or delimiter == decimal:
+    name: str
+    frame: pd.DataFrame  # text columns where the file is text
+    unit: str = "row"  # or "line"
+    places: Sequence[Any] | pd.Index | None = None  # line or label of each row
+    decimal: str = "."
+    error: type[PerCDLError] = UnreadableFileError
+
+    def place(self, row: int) -> str:
+        """Return the place of a row, e.g. ``"line 17"``."""
+        return f"{self.unit} {row + 1 if self.places is None else self.places[row]}"
+
+    def fail(self, row: int, message: str) -> PerCDLError:
+        """Return an error that names the table and the row."""
+        return self.error(f"{self.name}, {self.place(row)}: {message}")
+
+    def column(self, name: str) -> pd.Series:
+        """Return a column."""
+        if name not in self.frame.columns:
+            raise self.error(missing_column(self.name, name, self.frame.columns))
+        found = self.frame[name]
+        if isinstance(found, pd.DataFrame):
+            raise self.error(
+                f"{self.name}: several columns are named {name!r}. Give them different names."
+            )
+        return pd.Series(found)
+
+    def numbers(self, name: str) -> Float[np.ndarray, " n_rows"]:
+        """Return a column of real numbers; empty cells are NaN."""
+        column = self.column(name)
+        if column.dtype.kind in "biuf":
+            single = column.dtype == np.float32
+            numbers = column.to_numpy(np.float32 if single else np.float64, na_value=np.nan)
+            missing = np.isnan(numbers)
+        else:
+            cells = column.astype("string").str.strip()
+            missing = (cells.isna() | cells.isin(MISSING)).to_numpy(bool)
+            cells = cells.str.replace(self.decimal, ".", regex=False)
+            parsed = pd.Series(pd.to_numeric(cells, errors="coerce"))
+            numbers = parsed.to_numpy(np.float64, na_value=np.nan)
+        for row in np.flatnonzero(~np.isfinite(numbers) & ~missing)[:1]:
+            cell = str(column.iloc[row])
+            between = next((mark for mark in ";\t|" if mark in cell), None)
+            hint = "Correct it, or leave the cell empty if the sample is missing."
+            if between is not None:
+                hint = f"If {between!r} separates cells, pass delimiter={between!r}."
+            elif cell.replace(",", "", 1).lstrip("+-").isdigit():
+                hint = "If commas are decimal signs, pass decimal=','."
+            problem = "infinite" if np.isinf(numbers[row]) else "not a number"
+            raise self.fail(int(row), f"{cell!r} in column {name!r} is {problem}. {hint}")
+        return numbers
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The meaning of the columns of a table of samples."""
+
+    channels: dict[str, str] | None  # column -> channel; None for all columns not named below
+    subject: str | None = None
+    group: str | None = None
+    time: str | None = None
+    sfreq: float | None = None  # read from the time column if None
+    units: str | Iterable[str] | None = None
+    is_sorted: bool = True  # rows must be in order of time; otherwise they are sorted
+
+    def __post_init__(self) -> None:
+        if self.sfreq is not None:
+            as_rate(self.sfreq, "The table")
+        elif self.time is None:
             raise InvalidParameterError(
-                f"delimiter={delimiter!r} and decimal={decimal!r} must be two different ASCII "
-                "characters, e.g. ';' and ','."
+                "The sampling rate is unknown. Pass sfreq=, in samples per second, or time=, the "
+                "name of a column of times."
             )
-    lines, skipped = _read_lines(path, encoding, skip_lines), skip_lines
-    names = _cells(path, lines, skipped, delimiter)
-    if not header:
-        names = [str(index) for index in range(len(names))]
-    elif twice := sorted({name for name in names if name and names.count(name) > 1}):
-        raise UnreadableFileError(
-            f"{path}, line {skipped + 1}: several columns are named "
-            f"{abbreviate(map(repr, twice))}. Give them different names."
-        )
-    if missing := [name for name in needed if name not in names]:
-        place = f"{path}, line {skipped + 1}"
-        raise UnreadableFileError(
-            missing_column(place, missing[0], names) + _header_advice(lines, delimiter, needed)
-        )
-    first = skipped + header
-    if len(lines) <= first:
-        raise UnreadableFileError(
-            f"{path} has a header but no row. One line per sample is needed."
-        )
-    _check_rows(path, lines, first, len(names), delimiter)
-    kept = [index for index, name in enumerate(names) if not needed or name in needed]
-    numbers = [i for i in kept if texts is not None and names[i] not in texts]
-    text = "\n".join(lines[first:])
-    signs = {"sep": delimiter, "decimal": decimal}
-    try:
-        frame = _parse(text, signs, len(names), kept, numbers)
-    except ValueError:
-        frame = _parse(text, signs, len(names), kept, [])
-    frame.columns = pd.Index([names[index] for index in kept])
-    return Table(str(path), frame, "line", range(first + 1, len(lines) + 1), decimal)
+
+    @property
+    def labels(self) -> list[str]:
+        """The columns that are not channels."""
+        return [name for name in (self.subject, self.group, self.time) if name is not None]
+
+    @property
+    def needed(self) -> list[str]:
+        """The columns to read; empty for all."""
+        return [] if self.channels is None else [*self.channels, *self.labels]
+
+    def names(self, table: Table) -> dict[str, str]:
+        """Return the channel name of each column that is a signal."""
+        if self.channels is not None:
+            return self.channels
+        others = [str(name) for name in table.frame.columns if name not in self.labels]
+        clocks = [name for name in others if _is_clock(table, name)]
+        if clocks and len(clocks) < len(others):
+            others = [name for name in others if name not in clocks]
+            warnings.warn(
+                f"Column {clocks[0]!r} counts time or samples, so it is not read as a channel. "
+                f"Pass time={clocks[0]!r} to check the clock, or name the channels to read.",
+                ClockColumnWarning,
+                stacklevel=2,
+            )
+        return {name: name for name in others}
 
 
-def find_delimiter(path: Path, names: Collection[str]) -> str:
-    """Return the delimiter with which the first line of a file has one of these columns."""
-    usual = usual_delimiter(path)
-    with path.open(encoding="utf-8-sig", errors="replace") as file:
-        header = file.readline()
-    found = (mark for mark in (usual, *_DELIMITERS) if set(names) & _names_in(header, mark))
-    return next(found, usual)
+def channel_map(channels: Channels) -> dict[str, str] | None:
+    """Return column -> channel; None if all columns are channels."""
+    if channels is None:
+        return None
+    named = channels if isinstance(channels, Mapping) else {x: x for x in as_names(channels)}
+    return {str(column): str(name) for column, name in named.items()}
 
 
-def read_parquet_table(path: Path, needed: Collection[str] = ()) -> Table:
-    """Read columns of a Parquet file; all columns if none is named."""
-    parquet = require("pyarrow.parquet", "Reading Parquet files")
-    known = set(needed) <= set(parquet.read_schema(path).names)
-    columns = list(needed) if needed and known else None
-    frame = pd.read_parquet(path, engine="pyarrow", columns=columns)
-    if frame.empty:
-        raise UnreadableFileError(f"{path} has no row. One row per sample is needed.")
-    if not set(needed) <= set(frame.columns):  # pandas stores the index as a column
-        frame = frame.reset_index()
-    return Table(str(path), frame)
+def missing_column(place: str, name: str, columns: Iterable[object], what: str = "column") -> str:
+    """Return the message for a column (or signal) that does not exist, with similar names."""
+    known = [str(column) for column in columns]
+    near = get_close_matches(name, known, n=3)
+    hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else "Check its name."
+    return f"{place}: no {what} {name!r}, only {abbreviate(map(repr, known), shown=20)}. {hint}"
 
 
-def _read_lines(path: Path, encoding: str, skipped: int) -> list[str]:
-    """Return the lines of a file without blank lines at the end."""
-    try:
-        text = path.read_text(encoding=encoding)
-        before = text.partition("\0")[0] if "\0" in text else None
-    except UnicodeDecodeError as error:
-        text, before = "", error.object[: error.start].decode("latin-1")
-    except LookupError as error:
-        raise InvalidParameterError(f"encoding={encoding!r} is unknown. Try 'utf-8'.") from error
-    if before is not None:
-        line = before.count("\n") + 1
-        raise UnreadableFileError(
-            f"{path}, line {line} is not {encoding} text. Pass the encoding of the "
-            "file, e.g. encoding='latin-1' or 'utf-16'; save spreadsheets as CSV."
-        )
-    lines = text.split("\n")
-    while lines and not lines[-1].strip():
-        lines.pop()
-    if len(lines) <= skipped:
-        after = f" after the first {skipped} lines" if skipped else ""
-        raise UnreadableFileError(
-            f"{path} is empty{after}. A header line and one line per sample are needed."
-        )
-    return lines
-
-
-def _cells(path: Path, lines: list[str], at: int, delimiter: str) -> list[str]:
-    """Return the cells of a line."""
-    reader = csv.reader([lines[at]], delimiter=delimiter, skipinitialspace=True, strict=True)
-    try:
-        return [cell.strip() for cell in next(reader, [])]
-    except csv.Error as error:
-        raise UnreadableFileError(
-            f"{path}, line {at + 1}: {error}. Close every quotation mark in its line, right "
-            "before the next delimiter."
-        ) from error
-
-
-def _header_advice(lines: list[str], delimiter: str, needed: Collection[str]) -> str:
-    """Return options that would find the columns, if there are some."""
-    for mark in (delimiter, *_DELIMITERS):
-        for before, line in enumerate(lines[:_PREAMBLE]):
-            if set(needed) <= _names_in(line, mark):
-                return (
-                    f" Line {before + 1} has the columns wanted: pass skip_lines={before} and "
-                    f"delimiter={mark!r}."
-                )
-    return ""
-
-
-def _names_in(line: str, delimiter: str) -> set[str]:
-    return {cell.strip(' "\n') for cell in line.split(delimiter)}
-
-
-def _check_rows(path: Path, lines: list[str], first: int, expected: int, delimiter: str) -> None:
-    """Raise where a row has too many or too few cells.
-
-    pandas fills short rows silently and cannot tell lost cells from empty ones.
-    """
-    for at in range(first, len(lines)):
-        line = lines[at]
-        found = line.count(delimiter) + 1 if line.strip(" ") else 0
-        if '"' in line:
-            found = len(_cells(path, lines, at, delimiter))
-        if found != expected:
-            what = f"has {found} cell(s), but the first has {expected}" if found else "is blank"
+def pick_signals(
+    path: Path, labels: list[str], rates: list[float], channels: dict[str, str] | None
+) -> tuple[list[int], list[str]]:
+    """Return positions and channel names of the chosen signals of a file, all at one rate."""
+    for label in channels or ():
+        if label not in labels:
+            raise UnreadableFileError(missing_column(str(path), label, labels, "signal"))
+        if labels.count(label) > 1:
             raise UnreadableFileError(
-                f"{path}, line {at + 1} {what}. Complete, shorten or delete the row; write NaN "
-                "for a missing sample. If commas are decimal signs, pass decimal=',' and the "
-                "delimiter; if lines come before the header, pass skip_lines=."
+                f"{path}: several signals are called {label!r}. Rename them in the file."
             )
+    wanted = range(len(labels)) if channels is None else [labels.index(name) for name in channels]
+    if len({rates[i] for i in wanted}) != 1:
+        listed = abbreviate((f"{labels[i]} {rates[i]:g} Hz" for i in wanted), shown=20)
+        raise UnreadableFileError(
+            f"{path} must have signals of one sampling rate, but has {listed or 'no signal'}. "
+            "Choose signals of one rate with channels=[...]."
+        )
+    return list(wanted), labels if channels is None else list(channels.values())
 
 
-def _parse(
-    text: str, signs: dict[str, Any], n_columns: int, kept: list[int], numbers: list[int]
-) -> pd.DataFrame:
-    """Return these columns, some as numbers and the others as text."""
-    return pd.read_csv(
-        io.StringIO(text),
-        **signs,
-        header=None,
-        names=range(n_columns),
-        usecols=kept,
-        index_col=False,
-        dtype={i: "float64" if i in numbers else "str" for i in kept},
-        na_values={i: list(MISSING) if i in numbers else [""] for i in kept},
-        keep_default_na=False,
-        skipinitialspace=True,
-        skip_blank_lines=False,
+def recordings_from_frame(
+    frame: pd.DataFrame,
+    channels: str | Iterable[str],
+    subject: str,
+    time: str | None = None,
+    sfreq: SupportsFloat | None = None,
+    group: str | None = None,
+    units: str | Iterable[str] | None = None,
+) -> list[Recording]:
+    """Return one `Recording` per subject of a long frame; see `Cohort.from_frame`."""
+    if sfreq is None and time is None:
+        sfreq = 1.0
+    rate = None if sfreq is None else as_rate(sfreq, "The frame")
+    columns = Columns(channel_map(channels), subject, group, time, rate, units, is_sorted=False)
+    table = Table("The frame", frame, "row", frame.index, error=InvalidRecordingError)
+    with reading("The frame", InvalidRecordingError):
+        return list(recordings_in(table, columns, ""))
+
+
+def recordings_in(table: Table, columns: Columns, subject: str) -> Iterator[Recording]:
+    """Yield the recordings of a table; ``subject`` is the id if no column holds ids."""
+    names = columns.names(table)
+    if not names:
+        raise table.error(
+            f"{table.name}: no column is left for a channel. Name the columns to read with "
+            "channels=."
+        )
+    values = np.column_stack([table.numbers(column) for column in names])
+    subjects: dict[Any, Rows] = {subject: np.arange(len(table.frame))}
+    if columns.subject is not None:
+        ids = table.column(columns.subject).reset_index(drop=True)
+        for row in np.flatnonzero(ids.isna())[:1]:
+            missing = f"column {columns.subject!r} is empty. Every sample needs a subject."
+            raise table.fail(int(row), missing)
+        subjects = dict(ids.groupby(ids, sort=False, observed=True).indices)
+    for label, own in subjects.items():
+        place = f"{table.name}, {table.place(int(own[0]))}"
+        rows, rate = _ordered(table, columns, np.sort(own))
+        yield Recording(
+            values[rows],
+            sfreq=rate,
+            channels=tuple(names.values()),
+            units=columns.units,
+            subject=as_label(label, "subject", place),
+            group=_group(table, columns.group, rows),
+        )
+
+
+def _is_clock(table: Table, name: str) -> bool:
+    """Whether a column has the name of a clock or counter and increases by equal steps."""
+    if name.strip().lower() not in _CLOCK_NAMES:
+        return False
+    numbers = pd.Series(pd.to_numeric(table.column(name), errors="coerce"))
+    values = numbers.to_numpy(np.float64, na_value=np.nan)
+    if np.isnan(values).all():
+        return True  # dates
+    return len(values) > 1 and first_gap(values) is None
+
+
+def _group(table: Table, column: str | None, rows: Rows) -> str | None:
+    if column is None:
+        return None
+    values = table.column(column).iloc[rows]
+    given = values.dropna().unique()
+    if len(given) > 1:
+        other = int(rows[int((values == given[1]).argmax())])
+        found = f"column {column!r} is {given[1]!r}, but {given[0]!r} before"
+        raise table.fail(other, f"{found}. A recording has one group.")
+    return as_label(given[0], "group", table.name) if len(given) else None
+
+
+def _ordered(table: Table, columns: Columns, rows: Rows) -> tuple[Rows, float]:
+    """Return the rows in order of time, and the sampling rate; raise where the clock has a gap."""
+    if columns.time is None:
+        return rows, float(columns.sfreq or 0)
+    times = _times(table, columns.time, rows)
+    has_unit = times.dtype.kind in "mM"  # dates and durations
+    elapsed = times - times.iloc[0] if times.dtype.kind == "M" else times
+    seconds = (elapsed.dt.total_seconds() if has_unit else elapsed).to_numpy(np.float64)
+    if not columns.is_sorted:
+        order = np.argsort(seconds, kind="stable")
+        rows, seconds = rows[order], seconds[order]
+    if len(rows) == 1 and columns.sfreq is None:
+        raise table.fail(int(rows[0]), "one sample has no sampling rate. Pass sfreq=.")
+    gap = first_gap(seconds, columns.sfreq)
+    if gap is not None:
+        raise _gap_error(table, columns, rows, gap, seconds)
+    n_periods, span = len(seconds) - 1, seconds[-1] - seconds[0]
+    if columns.sfreq is None:
+        # Seven digits, so that rounded times do not give subjects different rates.
+        rate = float(f"{n_periods / span:.7g}")
+        if rate < 1 and not has_unit:
+            warnings.warn(
+                f"Column {columns.time!r} gives {rate:g} samples per second, as times are read as "
+                "seconds. If they are milliseconds, divide them by 1000, or leave the column out "
+                f"and pass sfreq={1000 * rate:g}.",
+                ClockUnitWarning,
+                stacklevel=2,
+            )
+        return rows, rate
+    if abs(span * columns.sfreq - n_periods) > max(1.0, DRIFT * n_periods):
+        raise table.fail(
+            int(rows[-1]),
+            f"{len(rows)} samples span {span:g} s in column {columns.time!r}, which is "
+            f"{n_periods / span:g} Hz, but sfreq={columns.sfreq:g}. Correct sfreq, or leave time= "
+            "out.",
+        )
+    return rows, columns.sfreq
+
+
+def first_gap(seconds: Seconds, sfreq: float | None = None) -> int | None:
+    """Return the position before the first step that is not one sampling period.
+
+    >>> first_gap(np.array([0.0, 0.01, 0.02, 0.05]), sfreq=100)
+    2
+    """
+    steps = np.diff(seconds)
+    if steps.size == 0:
+        return None
+    period = float(np.median(steps)) if sfreq is None else 1 / sfreq
+    tolerance = UNIFORM if sfreq is None else ROUNDED
+    uniform = (np.abs(steps - period) <= tolerance * period) & (period > 0)
+    return None if uniform.all() else int(uniform.argmin())
+
+
+def _gap_error(
+    table: Table, columns: Columns, rows: Rows, gap: int, seconds: Seconds
+) -> PerCDLError:
+    """Return the error for a wrong step of the clock, with the two times around it."""
+    before, after = table.column(str(columns.time)).iloc[rows[gap : gap + 2]].astype(str)
+    period, step = float(np.median(np.diff(seconds))), seconds[gap + 1] - seconds[gap]
+    usual, otherwise = f"{period:g} s elsewhere", "pass sfreq= if times are rounded"
+    if columns.sfreq is not None:
+        usual = f"{1 / columns.sfreq:g} s at sfreq={columns.sfreq:g}"
+        otherwise = "leave time= out to take the rows in their order"
+    kind = "goes back" if step < 0 else "stands still" if step == 0 else "leaps"
+    advice = f"Insert rows of NaN for lost samples, cut the recording there, or {otherwise}."
+    if columns.sfreq is not None and 500 <= columns.sfreq * period <= 2000:
+        advice = "If times are milliseconds, divide them by 1000, or leave time= out."
+    elif step < 0:
+        advice = "If the table holds several recordings, pass subject=, a column of ids."
+    return table.fail(
+        int(rows[gap + 1]),
+        f"the clock {kind} from {before} to {after} (column {columns.time!r}), a step of {step:g} "
+        f"s against {usual}. {advice}",
     )
+
+
+def _times(table: Table, column: str, rows: Rows) -> pd.Series:
+    """Return a column of times: numbers, durations or dates, as the first cell says."""
+    cells = times = table.column(column).iloc[rows]
+    if cells.dtype.kind not in "iufmM":
+        texts = cells.astype("str").str.replace(table.decimal, ".", regex=False)
+        kinds = (pd.to_numeric, pd.to_timedelta, partial(pd.to_datetime, format="ISO8601"))
+        first: Any = texts.iloc[:1]
+        known = [read for read in kinds if pd.Series(read(first, errors="coerce")).notna().all()]
+        times = pd.Series((known or kinds)[0](texts, errors="coerce"))
+    for at in np.flatnonzero(times.isna())[:1]:
+        cell = cells.iloc[at]
+        found = "is empty" if pd.isna(cell) else f"holds {str(cell)!r}, which is not a time"
+        raise table.fail(
+            int(rows[at]),
+            f"column {column!r} {found}. Give seconds, dates in ISO 8601 such as "
+            "2024-03-04T10:00:00, or durations such as 00:00:01.25, the same in all rows.",
+        )
+    return times

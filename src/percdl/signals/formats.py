@@ -1,0 +1,376 @@
+"""Readers of CSV, TSV and Parquet tables, EDF files, WFDB records and NPZ archives."""
+
+import csv
+import io
+import json
+import os
+import warnings
+from collections.abc import Collection, Iterator, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from percdl.exceptions import InvalidParameterError, UnreadableFileError
+from percdl.signals.extras import hushed, require
+from percdl.signals.files import replace_file
+from percdl.signals.recording import Recording, abbreviate
+from percdl.signals.tables import MISSING, Table, missing_column, pick_signals
+
+# The endings of files, by format.
+FORMATS = {
+    "csv": (".csv", ".tsv", ".tab", ".txt"),
+    "parquet": (".parquet", ".pq"),
+    "npz": (".npz",),
+    "edf": (".edf",),
+    "wfdb": (".hea",),
+}
+_DELIMITERS = (",", ";", "\t", "|")
+# Fields of the header of an EDF file, which has 256 bytes: the numbers of records and of signals.
+_N_RECORDS, _N_SIGNALS = slice(236, 244), slice(252, 256)
+_ANNOTATIONS = b"EDF Annotations"
+# Name of the entry of an NPZ archive that describes a cohort.
+HEADER = "percdl"
+_LABELS = ("sfreq", "channels", "units", "subject", "group", "person", "visit", "processing")
+
+
+def read_text_table(
+    path: Path,
+    needed: Collection[str] = (),
+    texts: Collection[str] | None = None,
+    *,
+    delimiter: str | None = None,
+    decimal: str = ".",
+    encoding: str = "utf-8-sig",
+    skip_lines: int = 0,
+    header: bool = True,
+) -> Table:
+    """Read columns of a text table; all columns if none is named.
+
+    Columns not in ``texts`` are read as numbers; all columns are text if ``texts`` is None. If a
+    column of numbers holds text, all are read as text, and `Table.numbers` names the cell.
+    """
+    delimiter = delimiter or ("\t" if path.suffix.lower() in (".tsv", ".tab") else ",")
+    for sign in (delimiter, decimal):
+        if len(sign) != 1 or not sign.isascii() or sign in '\r\n"' or delimiter == decimal:
+            raise InvalidParameterError(
+                f"delimiter={delimiter!r} and decimal={decimal!r} must be two different ASCII "
+                "characters, e.g. ';' and ','."
+            )
+    lines = _read_lines(path, encoding, skip_lines)
+    place, first = f"{path}, line {skip_lines + 1}", skip_lines + header
+    names = _cells(path, lines, skip_lines, delimiter)
+    if not header:
+        names = [str(index) for index in range(len(names))]
+    elif twice := sorted({name for name in names if name and names.count(name) > 1}):
+        raise UnreadableFileError(
+            f"{place}: several columns are named {abbreviate(map(repr, twice))}. Give them "
+            "different names."
+        )
+    if missing := [name for name in needed if name not in names]:
+        advice = _header_advice(lines, delimiter, needed)
+        raise UnreadableFileError(missing_column(place, missing[0], names) + advice)
+    if len(lines) <= first:
+        raise UnreadableFileError(
+            f"{path} has a header but no row. One line per sample is needed."
+        )
+    _check_rows(path, lines, first, len(names), delimiter)
+    kept = [index for index, name in enumerate(names) if not needed or name in needed]
+    numbers = [i for i in kept if texts is not None and names[i] not in texts]
+
+    def parse(numbers: list[int]) -> pd.DataFrame:
+        return pd.read_csv(
+            io.StringIO("\n".join(lines[first:])),
+            sep=delimiter,
+            decimal=decimal,
+            header=None,
+            names=range(len(names)),
+            usecols=kept,
+            index_col=False,
+            dtype={i: "float64" if i in numbers else "str" for i in kept},
+            na_values={i: list(MISSING) if i in numbers else [""] for i in kept},
+            keep_default_na=False,
+            skipinitialspace=True,
+            skip_blank_lines=False,
+        )
+
+    try:
+        frame = parse(numbers)
+    except ValueError:
+        frame = parse([])
+    frame.columns = pd.Index([names[index] for index in kept])
+    return Table(str(path), frame, "line", range(first + 1, len(lines) + 1), decimal)
+
+
+def find_delimiter(path: Path, names: Collection[str]) -> str | None:
+    """Return the delimiter with which the first line of a file has one of these columns."""
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        header = file.readline()
+    return next((mark for mark in _DELIMITERS if set(names) & _names_in(header, mark)), None)
+
+
+def read_parquet_table(path: Path, needed: Collection[str] = ()) -> Table:
+    """Read columns of a Parquet file; all columns if none is named."""
+    parquet = require("pyarrow.parquet", "Reading Parquet files")
+    known = set(needed) <= set(parquet.read_schema(path).names)
+    columns = list(needed) if needed and known else None
+    frame = pd.read_parquet(path, engine="pyarrow", columns=columns)
+    if frame.empty:
+        raise UnreadableFileError(f"{path} has no row. One row per sample is needed.")
+    if not set(needed) <= set(frame.columns):  # pandas stores the index as a column
+        frame = frame.reset_index()
+    return Table(str(path), frame)
+
+
+def _read_lines(path: Path, encoding: str, skipped: int) -> list[str]:
+    """Return the lines of a file without blank lines at the end."""
+    try:
+        text = path.read_text(encoding=encoding)
+        before = text.partition("\0")[0] if "\0" in text else None
+    except UnicodeDecodeError as error:
+        text, before = "", error.object[: error.start].decode("latin-1")
+    except LookupError as error:
+        raise InvalidParameterError(f"encoding={encoding!r} is unknown. Try 'utf-8'.") from error
+    if before is not None:
+        raise UnreadableFileError(
+            f"{path}, line {before.count(chr(10)) + 1} is not {encoding} text. Pass the encoding "
+            "of the file, e.g. encoding='latin-1' or 'utf-16'; save spreadsheets as CSV."
+        )
+    lines = text.split("\n")
+    while lines and not lines[-1].strip():
+        lines.pop()
+    if len(lines) <= skipped:
+        after = f" after the first {skipped} lines" if skipped else ""
+        raise UnreadableFileError(
+            f"{path} is empty{after}. A header line and one line per sample are needed."
+        )
+    return lines
+
+
+def _cells(path: Path, lines: list[str], at: int, delimiter: str) -> list[str]:
+    """Return the cells of a line."""
+    reader = csv.reader([lines[at]], delimiter=delimiter, skipinitialspace=True, strict=True)
+    try:
+        return [cell.strip() for cell in next(reader, [])]
+    except csv.Error as error:
+        raise UnreadableFileError(
+            f"{path}, line {at + 1}: {error}. Close every quotation mark in its line, right "
+            "before the next delimiter."
+        ) from error
+
+
+def _header_advice(lines: list[str], delimiter: str, needed: Collection[str]) -> str:
+    """Return options that would find the columns in the first lines, if there are some."""
+    for mark in (delimiter, *_DELIMITERS):
+        for before, line in enumerate(lines[:50]):
+            if set(needed) <= _names_in(line, mark):
+                return (
+                    f" Line {before + 1} has the columns wanted: pass skip_lines={before} and "
+                    f"delimiter={mark!r}."
+                )
+    return ""
+
+
+def _names_in(line: str, delimiter: str) -> set[str]:
+    return {cell.strip(' "\n') for cell in line.split(delimiter)}
+
+
+def _check_rows(path: Path, lines: list[str], first: int, expected: int, delimiter: str) -> None:
+    """Raise where a row has too many or too few cells.
+
+    pandas fills short rows silently and cannot tell lost cells from empty ones.
+    """
+    for at in range(first, len(lines)):
+        line = lines[at]
+        found = line.count(delimiter) + 1 if line.strip(" ") else 0
+        if '"' in line:
+            found = len(_cells(path, lines, at, delimiter))
+        if found != expected:
+            what = f"has {found} cell(s), but the first has {expected}" if found else "is blank"
+            raise UnreadableFileError(
+                f"{path}, line {at + 1} {what}. Complete, shorten or delete the row; write NaN "
+                "for a missing sample. If commas are decimal signs, pass decimal=',' and the "
+                "delimiter; if lines come before the header, pass skip_lines=."
+            )
+
+
+def read_edf(path: Path, channels: dict[str, str] | None, subject: str) -> Iterator[Recording]:
+    """Yield the recording of a whole and uninterrupted EDF file; see `Cohort.from_edf`."""
+    edfio = require("edfio", "Reading EDF files")
+    content = path.read_bytes()
+    announced = int(content[_N_RECORDS])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # files cut short are refused below
+        edf = edfio.read_edf(content)
+    if edf.num_data_records != announced:
+        raise UnreadableFileError(
+            f"{path}: its header announces {announced} data records (-1 means that it is still "
+            f"being recorded), {edf.num_data_records} are there. Copy or export it again."
+        )
+    signals = edf.signals
+    rates = [signal.sampling_frequency for signal in signals]
+    starts = _record_starts(content, announced)
+    apart = np.abs(np.diff(starts) - edf.data_record_duration) > 0.5 / max(rates, default=1)
+    if apart.any():
+        at = int(apart.argmax()) + 2
+        raise UnreadableFileError(
+            f"{path}, data record {at}: the recording is interrupted before this record, "
+            f"which starts at {starts[at - 1]:g} s. Export the parts as separate files."
+        )
+    wanted, names = pick_signals(path, [signal.label for signal in signals], rates, channels)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # signals without calibration
+        values = np.column_stack([signals[i].data for i in wanted])
+    units = [signals[i].physical_dimension for i in wanted]
+    yield Recording(values, sfreq=rates[wanted[0]], channels=names, units=units, subject=subject)
+
+
+def _record_starts(content: bytes, n_records: int) -> np.ndarray:
+    """Return the start of each data record in seconds; empty if the file does not hold them.
+
+    EDF+ opens the annotations of each record with its time, followed by the byte 20.
+    """
+    n_signals = int(content[_N_SIGNALS])
+    labels = [content[256 + 16 * i : 272 + 16 * i].strip() for i in range(n_signals)]
+    if _ANNOTATIONS not in labels:
+        return np.zeros(0)
+    # The number of samples comes after 216 bytes of other fields per signal.
+    counts = 256 + 216 * n_signals
+    sizes = [2 * int(content[counts + 8 * i : counts + 8 * (i + 1)]) for i in range(n_signals)]
+    keeper = labels.index(_ANNOTATIONS)
+    begin = 256 * (n_signals + 1) + sum(sizes[:keeper])
+    places = range(begin, begin + n_records * sum(sizes), sum(sizes))
+    stamps = (content[place : place + sizes[keeper]].split(b"\x14")[0] for place in places)
+    return np.array([float(stamp) for stamp in stamps])
+
+
+def read_wfdb(path: Path, channels: dict[str, str] | None, subject: str) -> Iterator[Recording]:
+    """Yield the recording of a WFDB header; see `Cohort.from_wfdb`."""
+    wfdb = require("wfdb", "Reading WFDB records")
+    in_segments = _check_header(path)
+    # Segments can only be joined at the frame rate, which `_check_header` makes sure of.
+    with hushed():
+        record = wfdb.rdrecord(str(path.absolute().with_suffix("")), smooth_frames=in_segments)
+    signals = list(record.p_signal.T) if in_segments else record.e_p_signal
+    frames = [1] * record.n_sig if in_segments else record.samps_per_frame
+    rates = [record.fs * n for n in frames]
+    # Names of signals are optional in a header.
+    names = [name or f"signal{index}" for index, name in enumerate(record.sig_name)]
+    wanted, chosen = pick_signals(path, names, rates, channels)
+    values = np.column_stack([signals[index] for index in wanted])
+    units = [record.units[index] or "" for index in wanted]
+    yield Recording(values, sfreq=rates[wanted[0]], channels=chosen, units=units, subject=subject)
+
+
+def _check_header(path: Path, is_segment: bool = False) -> bool:
+    """Raise where a header is malformed or names files outside its folder.
+
+    Returns whether the record is in segments. A segment must not be in segments itself.
+    """
+    if path.suffix.lower() != ".hea":
+        raise UnreadableFileError(
+            f"{path} is not a WFDB header. Pass the .hea file of the record."
+        )
+    _check_inside(path, path.name)
+    # wfdb ignores bytes other than ASCII.
+    text = path.read_bytes().decode("ascii", "ignore")
+    stripped = [line.strip() for line in text.splitlines()]
+    lines = [line.split() for line in stripped if line and line[0] != "#"]
+    if not lines or "\0" in text:
+        raise UnreadableFileError(f"{path} is empty or no text. A WFDB header has a record line.")
+    in_segments, names = "/" in lines[0][0], [line[0] for line in lines[1:]]
+    if any("://" in name or "::" in name for name in names):
+        raise UnreadableFileError(f"{path} names a file on the network. Only local ones are read.")
+    if in_segments and is_segment:
+        raise UnreadableFileError(
+            f"{path} is a segment that is in segments itself, which WFDB does not allow."
+        )
+    for name in dict.fromkeys(names):
+        file = f"{name}.hea" if in_segments else name
+        _check_inside(path, file)
+        if in_segments and (path.parent / file).is_file():
+            _check_header(path.parent / file, is_segment=True)
+    number = lines[0][1] if len(lines[0]) > 1 else ""
+    if not in_segments and number.isdecimal() and len(names) < int(number):
+        raise UnreadableFileError(
+            f"{path}: the first line announces {number} signal(s), but {len(names)} "
+            "are described. The header was cut short; copy it again."
+        )
+    if in_segments:
+        wfdb = require("wfdb", "Reading WFDB records")
+        segments = wfdb.rdheader(str(path.absolute().with_suffix("")), rd_segments=True).segments
+        if {n for segment in segments if segment for n in segment.samps_per_frame or [1]} - {1}:
+            raise UnreadableFileError(
+                f"{path}: a segment has signals of several sampling rates, which cannot be "
+                "joined. Pass the segments as separate files."
+            )
+    return in_segments
+
+
+def _check_inside(path: Path, name: str) -> None:
+    """Raise where a name in a header, or a symbolic link, leads out of its folder."""
+    folder = os.path.realpath(path.parent)
+    found = os.path.realpath(os.path.join(folder, name))
+    if not Path(found).is_relative_to(folder):
+        raise UnreadableFileError(
+            f"{path}: {name!r} is {found}, outside the folder of the record. Copy the file "
+            "into that folder; other files are not read."
+        )
+
+
+def read_npz(path: Path, entry: str, given: dict[str, Any], subject: str) -> Iterator[Recording]:
+    """Yield the recordings of an archive; see `Cohort.from_npz`.
+
+    ``entry`` names the samples in an archive of one recording, ``given`` are labels that replace
+    those of the archive.
+    """
+    arrays = load_arrays(path)
+    if HEADER in arrays:
+        from percdl.signals.headers import CohortHeader, read_header
+
+        header = read_header(CohortHeader, str(arrays[HEADER]), path)
+        for position, labels in enumerate(header.recordings):
+            yield Recording(_entry(path, arrays, f"recording_{position}"), **dict(labels))
+        return
+    values = _entry(path, arrays, entry, "Name the entry of the samples: values='...'.")
+    stored: dict[str, Any] = {
+        name: arrays[name].astype(str).ravel().tolist()
+        for name in ("channels", "units", "processing")
+        if name in arrays
+    }
+    if "sfreq" not in given:
+        rate = _entry(path, arrays, "sfreq", "Or pass sfreq=, in samples per second.")
+        if rate.size != 1 or rate.dtype.kind not in "iuf":
+            raise UnreadableFileError(
+                f"{path}, entry 'sfreq' holds {rate!r}. One number is needed, or pass sfreq=."
+            )
+        stored["sfreq"] = rate.item()
+    yield Recording(values, subject=subject, **(stored | given))
+
+
+def write_npz(recordings: Sequence[Recording], path: str | PathLike[str]) -> None:
+    """Write recordings so that `Cohort.from_npz` returns them unchanged; nothing is pickled."""
+    described = [{name: getattr(recording, name) for name in _LABELS} for recording in recordings]
+    header = json.dumps({"schema": 1, "recordings": described})
+    arrays: dict[str, Any] = {HEADER: np.array(header)}
+    arrays |= {f"recording_{i}": recording.values for i, recording in enumerate(recordings)}
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
+    replace_file(Path(path).expanduser(), buffer.getvalue())
+
+
+def load_arrays(path: Path) -> dict[str, np.ndarray]:
+    """Return all arrays of an archive; nothing is unpickled."""
+    with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+        return dict(archive)
+
+
+def _entry(path: Path, arrays: dict[str, np.ndarray], name: str, advice: str = "") -> np.ndarray:
+    if name not in arrays:
+        known = ", ".join(map(repr, arrays)) or "none"
+        raise UnreadableFileError(
+            f"{path} has no entry {name!r}; its entries are {known}. {advice}".rstrip()
+        )
+    return arrays[name]
