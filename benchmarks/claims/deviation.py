@@ -25,7 +25,7 @@ from percdl.analysis import judge_events, measure_deviation, measure_regularity
 from percdl.analysis.deviation import LEAST_PERSONS, Reference, describe_people
 from percdl.datasets.gait import GROUPS
 from percdl.estimators.personalization import Personalization
-from percdl.experiments.gait_fits import HEALTHY, LENGTH, build
+from percdl.experiments.gait import HEALTHY, LENGTH, build
 from percdl.signals import Cohort
 
 # What a coin reaches: the interval of a separation has to be above it.

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from benchmarks.claims._claim import Claim, at_least, beside, is_quick
 from percdl.experiments import Study
-from percdl.experiments.ecg_classification import (
+from percdl.experiments.ecg import (
     FREE,
     PAPER_AUC,
     RICH,

@@ -14,12 +14,12 @@ from benchmarks.claims._claim import Claim, at_least, at_most, beside, is_quick
 from benchmarks.cohorts import present
 from percdl import Algorithm, load_gait
 from percdl.datasets.gait import GROUPS
-from percdl.experiments import Study, gait_cycles, gait_fits
+from percdl.experiments import Study, gait
 from percdl.experiments.fits import error_of_fit
-from percdl.experiments.gait_cycles import PERSONAL
-from percdl.experiments.gait_fits import (
+from percdl.experiments.gait import (
     FROM_CYCLE,
     FROM_DATA,
+    PERSONAL,
     build,
     first_dictionary,
     load_walks,
@@ -34,22 +34,20 @@ def claims() -> Iterator[Claim]:
     present(load_gait)
     n_members = 5 if is_quick() else N_MEMBERS
     study = Study()
-    numbers = gait_fits.measure_errors(study, n_members)
+    numbers = gait.measure_errors(study, n_members)
     ratios: Any = (numbers["PerCDL"] / numbers["IndCDL"]).to_dict()
     for start in (FROM_DATA, FROM_CYCLE):
-        error = numbers.loc[(start, gait_fits.DEFAULT), "PerCDL"]
+        error = numbers.loc[(start, gait.DEFAULT), "PerCDL"]
         detail = f"{3 * n_members} walks, first atom: {start}"
         yield at_most("gait, error of PerCDL", error, MOST_ERROR, detail)
-        yield at_most(
-            "gait, PerCDL / IndCDL", ratios[start, gait_fits.DEFAULT], MOST_RATIO, detail
-        )
-        plain = ratios[start, gait_fits.PRINTED]
+        yield at_most("gait, PerCDL / IndCDL", ratios[start, gait.DEFAULT], MOST_RATIO, detail)
+        plain = ratios[start, gait.PRINTED]
         yield beside("gait, PerCDL / IndCDL, as printed", f"{plain:.3f} ({start})")
     yield beside("gait, PerCDL / IndCDL, default rounds", f"{_untuned_ratio(n_members):.3f}")
-    kept = ratios[gait_fits.FROM_POPULATION, gait_fits.KEPT]
+    kept = ratios[gait.FROM_POPULATION, gait.KEPT]
     yield at_most("gait, PerCDL / IndCDL, windows kept", kept, MOST_RATIO, "from PopCDL's atom")
-    people = gait_cycles.measure_distances(study, n_members)
-    table, shares = gait_cycles.summarize(people), gait_cycles.share_nearest(people)
+    people = gait.measure_distances(study, n_members)
+    table, shares = gait.summarize(people), gait.share_nearest(people)
     for group in GROUPS:
         others = table[group].drop(PERSONAL)
         yield at_least(

@@ -12,14 +12,14 @@ import pandas as pd
 from numpy.testing import assert_allclose
 
 from percdl.datasets.ptbxl import PTBXL, SUPERCLASSES, as_leads
-from percdl.experiments import Study, ecg, ecg_classification, find
-from percdl.experiments.ecg_classification import neighbour_auc
+from percdl.experiments import Study, ecg, find
+from percdl.experiments.ecg import neighbour_auc
 from percdl.transforms import TimeWarp
 
 # tslearn says on import that a format it can do without is not installed.
 pytestmark = pytest.mark.filterwarnings("ignore:h5py not installed")
 LEADS, N_TIMES, PERIOD, N_MEMBERS = ("II", "V1"), 600, 90, 12
-FEATURES = ecg_classification.WARPS, ecg_classification.RICH
+FEATURES = ecg.WARPS, ecg.RICH
 LABELS = ["ecg:errors", "ecg:classification", "fig:app:ecg_atoms", "fig:app:ecg_recon"]
 
 
@@ -55,9 +55,9 @@ def few_and_fast(records):
         one = replace(ecg.ALGORITHM, population_rounds=1, personal_rounds=1)
         patch.setattr(ecg, "ALGORITHM", one)
         patch.setattr(ecg, "WARP", small)
-        patch.setattr(ecg_classification, "FINE", small)
-        few = {name: ecg_classification.FEATURE_SETS[name] for name in FEATURES}
-        patch.setattr(ecg_classification, "FEATURE_SETS", few)
+        patch.setattr(ecg, "FINE", small)
+        few = {name: ecg.FEATURE_SETS[name] for name in FEATURES}
+        patch.setattr(ecg, "FEATURE_SETS", few)
         for cached in caches:
             cached.cache_clear()
         yield
@@ -84,19 +84,17 @@ def test_the_first_beat_has_its_peak_where_it_is_said_to_be():
 
 
 def test_mean_amplitudes_are_in_the_order_of_the_subjects():
-    model = ecg.fit("PerCDL", N_MEMBERS, ecg.COMPRESSED, ecg_classification.WAVES)
+    model = ecg.fit("PerCDL", N_MEMBERS, ecg.COMPRESSED, ecg.WAVES)
     events = model.events_
     expected = [events.query("subject == @s")["amplitude"].mean() for s in model.subjects_]
     assert_allclose(ecg.mean_amplitudes(model), expected)
 
 
 def test_richer_transforms_have_more_parameters():
-    table = Study().sweep(
-        ecg_classification.measure_auc, n_members=[N_MEMBERS], features=list(FEATURES)
-    )
+    table = Study().sweep(ecg.measure_auc, n_members=[N_MEMBERS], features=list(FEATURES))
     # The T wave of a lead tells the class, by its size and sign: gains see it, warps do not.
     assert table["auc"].iloc[1] > 0.8
-    assert table["n_features"].tolist() == [4, 4 + 2 * ecg_classification.WAVES.knots]
+    assert table["n_features"].tolist() == [4, 4 + 2 * ecg.WAVES.knots]
 
 
 @pytest.mark.parametrize("label", LABELS)

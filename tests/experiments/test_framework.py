@@ -12,11 +12,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 from typer.testing import CliRunner
 
-from percdl import experiments
 from percdl.cli import app
 from percdl.exceptions import InvalidParameterError, PerCDLError
-from percdl.experiments import CATALOG, Ledger, Line, Result, Scale, Study, archive, find
-from percdl.experiments.archive import write_page
+from percdl.experiments import CATALOG, Ledger, Line, Result, Scale, Study, catalog, find
+from percdl.experiments.catalog import write_page
 
 ENTRY, OTHER = CATALOG[0], CATALOG[1]
 WIDE = {"COLUMNS": "200", "TERM": "dumb", "NO_COLOR": "1"}
@@ -27,7 +26,7 @@ def a_result(value=0.25):
     figure.add_subplot().plot([0, 1])
     table = pd.DataFrame({"x": [1, 2], "y": [value, np.nan]})
     lines = [Line("distance", "0.5", f"{value}", "S = 3 | N = 4")]
-    return Result(lines, {"numbers": table}, {"picture": figure}, "Smaller than the paper's.")
+    return Result(lines, {"_numbers": table}, {"": figure}, "Smaller than the paper's.")
 
 
 @pytest.fixture
@@ -39,7 +38,7 @@ def offered(monkeypatch):
         def load(entry):
             return lambda study: (asked.append((entry.label, study)), function(study))[1]
 
-        monkeypatch.setattr(experiments.catalog.Entry, "load", load)
+        monkeypatch.setattr(catalog.Entry, "load", load)
         return asked
 
     return put
@@ -69,37 +68,37 @@ def test_the_scale_decides_the_setting():
 
 
 def test_a_result_is_written_whole_and_read_back(tmp_path):
-    stored = archive.write(ENTRY, Scale.PAPER, a_result(), tmp_path)
+    stored = catalog.write(ENTRY, Scale.PAPER, a_result(), tmp_path)
     folder = tmp_path / ENTRY.name
     assert {p.name for p in folder.iterdir()} == {
-        "picture.png", "picture.svg", "numbers.csv", f"{ENTRY.name}.json"
-    }  # fmt: skip
-    assert stored == archive.read(ENTRY, tmp_path)
+        f"{ENTRY.name}{end}" for end in (".png", ".svg", "_numbers.csv", ".json")
+    }
+    assert stored == catalog.read(ENTRY, tmp_path)
     assert (stored.scale, stored.lines) == (Scale.PAPER, a_result().lines)
-    assert pd.read_csv(folder / "numbers.csv").equals(a_result().tables["numbers"])
+    assert pd.read_csv(folder / f"{ENTRY.name}_numbers.csv").equals(a_result().tables["_numbers"])
     summary = json.loads((folder / f"{ENTRY.name}.json").read_text())
-    assert summary["tables"]["numbers.csv"][1] == {"x": 2, "y": None}
+    assert summary["tables"][f"{ENTRY.name}_numbers.csv"][1] == {"x": 2, "y": None}
 
 
 def test_the_same_result_gives_the_same_files(tmp_path):
     for home in ("one", "two"):
-        archive.write(ENTRY, Scale.PAPER, a_result(), tmp_path / home)
+        catalog.write(ENTRY, Scale.PAPER, a_result(), tmp_path / home)
     one, two = (tmp_path / home / ENTRY.name for home in ("one", "two"))
     assert all(path.read_bytes() == (two / path.name).read_bytes() for path in one.iterdir())
 
 
 def test_a_result_of_another_scale_or_version_does_not_count_as_finished(tmp_path, monkeypatch):
-    assert archive.finished(ENTRY, Scale.SMALL, tmp_path) is None
-    written = archive.write(ENTRY, Scale.SMALL, a_result(), tmp_path)
-    assert archive.finished(ENTRY, Scale.SMALL, tmp_path) == written
-    assert archive.finished(ENTRY, Scale.PAPER, tmp_path) is None
-    monkeypatch.setattr(archive, "__version__", "99")
-    assert archive.finished(ENTRY, Scale.SMALL, tmp_path) is None
+    assert catalog.finished(ENTRY, Scale.SMALL, tmp_path) is None
+    written = catalog.write(ENTRY, Scale.SMALL, a_result(), tmp_path)
+    assert catalog.finished(ENTRY, Scale.SMALL, tmp_path) == written
+    assert catalog.finished(ENTRY, Scale.PAPER, tmp_path) is None
+    monkeypatch.setattr(catalog, "__version__", "99")
+    assert catalog.finished(ENTRY, Scale.SMALL, tmp_path) is None
 
 
 def test_the_page_holds_all_results_and_needs_nothing_else(tmp_path):
     for entry in (OTHER, ENTRY):
-        archive.write(entry, Scale.SMALL, a_result(), tmp_path)
+        catalog.write(entry, Scale.SMALL, a_result(), tmp_path)
     page = write_page(tmp_path).read_text()
     assert page.index(ENTRY.title) < page.index(OTHER.title)
     assert page.count("data:image/png;base64,") == 2
@@ -107,14 +106,14 @@ def test_the_page_holds_all_results_and_needs_nothing_else(tmp_path):
     text = (tmp_path / "README.md").read_text()
     assert "| distance | 0.5 | 0.25 |\n" in text
     assert "Settings: S = 3 | N = 4." in text
-    assert (tmp_path / f"{ENTRY.name}/picture.png").is_file()
-    assert f"]({ENTRY.name}/picture.png)" in text
+    assert (tmp_path / f"{ENTRY.name}/{ENTRY.name}.png").is_file()
+    assert f"]({ENTRY.name}/{ENTRY.name}.png)" in text
 
 
 def test_settings_that_differ_are_written_line_by_line(tmp_path):
     result = a_result()
     result.lines.append(Line("error", "-", "1", "S = 5 | N = 4"))
-    archive.write(ENTRY, Scale.SMALL, result, tmp_path)
+    catalog.write(ENTRY, Scale.SMALL, result, tmp_path)
     page = write_page(tmp_path).read_text()
     text = (tmp_path / "README.md").read_text()
     assert "| distance | 0.5 | 0.25 | S = 3 \\| N = 4 |" in text
@@ -176,7 +175,7 @@ def test_an_interrupted_fresh_run_goes_on_without_fresh(tmp_path, offered):
 
 
 def test_the_page_says_what_is_missing(tmp_path):
-    archive.write(ENTRY, Scale.SMALL, a_result(), tmp_path)
+    catalog.write(ENTRY, Scale.SMALL, a_result(), tmp_path)
     page = write_page(tmp_path).read_text()
     for text in (page, (tmp_path / "README.md").read_text()):
         assert f"1 of {len(CATALOG)} figures" in text
@@ -206,7 +205,7 @@ def test_one_label_that_fails_does_not_stop_the_others(tmp_path, offered):
     assert outcome.exit_code != 0
     assert "no recordings here [set PERCDL_DATA]" in outcome.output
     assert f"not reproduced: {ENTRY.label}" in outcome.output
-    assert archive.finished(OTHER, Scale.SMALL, tmp_path)
+    assert catalog.finished(OTHER, Scale.SMALL, tmp_path)
 
 
 def test_a_ledger_measures_a_line_cut_short_again(tmp_path):

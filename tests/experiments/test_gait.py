@@ -13,8 +13,8 @@ import pandas as pd
 
 from percdl.datasets import load_gait
 from percdl.datasets.gait import GROUPS
-from percdl.experiments import Study, find, gait_cycles, gait_fits, gait_groups
-from percdl.experiments.gait_cycles import OFFSETS, PERSONAL, place_atom
+from percdl.experiments import Study, find, gait, gait_groups
+from percdl.experiments.gait import OFFSETS, PERSONAL, place_atom
 from percdl.experiments.gait_groups import judge, paper_statements
 from percdl.signals import Cohort
 
@@ -77,11 +77,11 @@ def test_a_statement_is_judged_by_its_share_of_the_excess():
 
 
 def test_means_and_shares_are_by_group():
-    columns = {kind: 0.2 if kind == PERSONAL else 0.1 for kind in gait_cycles.PAPER}
+    columns = {kind: 0.2 if kind == PERSONAL else 0.1 for kind in gait.PAPER_DISTANCES}
     people = pd.DataFrame({"subject": range(6), "group": [*GROUPS, *GROUPS], **columns})
     people.loc[0, PERSONAL] = 0.0
-    assert list(gait_cycles.share_nearest(people).values()) == [0.5, 0.0, 0.0]
-    assert gait_cycles.summarize(people).loc[PERSONAL].tolist() == pytest.approx([0.1, 0.2, 0.2])
+    assert list(gait.share_nearest(people).values()) == [0.5, 0.0, 0.0]
+    assert gait.summarize(people).loc[PERSONAL].tolist() == pytest.approx([0.1, 0.2, 0.2])
 
 
 def load_short_walks(data_home=None):
@@ -98,12 +98,12 @@ def load_short_walks(data_home=None):
 @pytest.fixture(scope="module")
 def few_walks(shared_data):
     """Let every gait label take three short walks a group and few rounds."""
-    cached = [x for x in vars(gait_fits).values() if hasattr(x, "cache_clear")]
+    cached = [x for x in vars(gait).values() if hasattr(x, "cache_clear")]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PERCDL_DATA", str(shared_data))
-        patch.setattr(gait_fits, "load_gait", load_short_walks)
+        patch.setattr(gait, "load_gait", load_short_walks)
         few = Algorithm(population_rounds=2, personal_rounds=2)
-        patch.setattr(gait_fits, "ALGORITHM", few)
+        patch.setattr(gait, "ALGORITHM", few)
         patch.setattr(Study, "pick", lambda self, small, paper: 3)
         # Time warping has tests of its own, and takes long to compile.
         euclidean = gait_groups.atom_distance
@@ -116,7 +116,7 @@ def few_walks(shared_data):
 
 
 def test_walks_are_of_one_trial_each_and_z_scored(few_walks):
-    walks = gait_fits.load_walks(3)
+    walks = gait.load_walks(3)
     assert pd.Series(walks.groups).value_counts().tolist() == [3, 3, 3]
     assert len({code.split("-")[0] for code in walks.cohort.subjects}) == 9
     for record in walks.cohort:
@@ -137,6 +137,6 @@ def test_a_label_says_what_was_found(few_walks, label):
 
 
 def test_free_atoms_explain_most_at_given_onsets(few_walks):
-    table = gait_fits.measure_errors(Study(), 3)
+    table = gait.measure_errors(Study(), 3)
     assert (table["best free atoms"] < table["PerCDL"]).all()
     assert (table["PerCDL"] < table["PopCDL"]).all()

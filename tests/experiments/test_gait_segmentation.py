@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from percdl.analysis import score_segmentation
-from percdl.experiments import Study, gait_fits, gait_segmentation
+from percdl.experiments import Study, gait, gait_segmentation
 from percdl.experiments.gait_segmentation import (
     AMPLITUDE,
     RHYTHM,
@@ -63,7 +63,7 @@ def walks():
     swings = {n: np.column_stack([o, o + 50]) for n, o in zip(names, onsets, strict=True)}
     signals = [np.random.default_rng(0).standard_normal(o[-1] + 1200) for o in onsets]
     cohort = Cohort.from_arrays(signals, sfreq=100, subjects=names)
-    return gait_fits.Walks(cohort, swings), pd.concat(found, ignore_index=True)
+    return gait.Walks(cohort, swings), pd.concat(found, ignore_index=True)
 
 
 @pytest.fixture

@@ -76,4 +76,4 @@ def test_times_stand_beside_those_of_the_paper(monkeypatch):
     result = computation_time.computation_time(Study())
     expected = [f"{seconds} (150 recordings)" for seconds in ("26.86", "5.94", "48.37")]
     assert [line.paper for line in result.lines] == expected
-    assert (result.tables["computation_time"]["subjects"] == 2).all()
+    assert (result.tables[""]["subjects"] == 2).all()

@@ -10,7 +10,7 @@ import typer
 
 from percdl.cli.errors import fail, prepare_folder, require_packages
 from percdl.exceptions import PerCDLError
-from percdl.experiments.catalog import CATALOG, find
+from percdl.experiments.catalog import CATALOG, find, finished, write, write_page
 from percdl.experiments.study import Scale, logger
 
 if TYPE_CHECKING:
@@ -43,8 +43,6 @@ def reproduce(
     """
     from rich.console import Console
 
-    from percdl.experiments.archive import write_page
-
     entries = list(CATALOG) if "all" in labels else [find(label) for label in labels]
     prepare_folder(out, "--out")
     require_packages(("matplotlib", "jinja2"), "reproduce", "reproduce draws pictures")
@@ -61,17 +59,17 @@ def reproduce(
 
 def _one(entry: Entry, scale: Scale, out: Path, fresh: bool, console: Any) -> bool:
     """Reproduce one label and print its lines; return False if that is not possible."""
-    from percdl.experiments.archive import finished, forget, ledger_file, write
     from percdl.experiments.study import Ledger, Study
 
     console.print(f"[bold]{entry.label}[/bold]  {entry.title}")
+    rows = entry.ledger_in(out, scale)
     if fresh:
-        forget(entry, scale, out)
+        entry.summary_in(out).unlink(missing_ok=True)
+        rows.unlink(missing_ok=True)
     stored = finished(entry, scale, out)
     if stored is not None:
         console.print("  kept from an earlier run; --fresh repeats it")
     else:
-        rows = ledger_file(entry, scale, out)
         status, handler = console.status("starting"), logging.Handler(logging.INFO)
         handler.emit = lambda record: status.update(record.getMessage())
         logger.setLevel(logging.INFO)

@@ -45,8 +45,8 @@ def match_atoms(
 def atom_distance(dictionary: Dictionary, truth: Dictionary, metric: str = "euclidean") -> float:
     """Return the mean distance between unit-norm atoms, after the best assignment.
 
-    Scales are ignored. An atom of NaN, one never found, counts as zero. Cost as in `match_atoms`:
-    O(K^2 L P + K^3).
+    Scales are ignored. An atom of NaN, one never found, counts as zero. Cost O(K^2 L P + K^3), as
+    in `match_atoms`.
 
     Parameters
     ----------

@@ -1,14 +1,50 @@
-"""All labels of the paper that can be reproduced, in the order of the paper."""
+"""All labels of the paper that can be reproduced, and their results in a folder."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from importlib import import_module
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
+from percdl import __version__
 from percdl.exceptions import InvalidParameterError
-from percdl.experiments.study import Result, Study
+from percdl.experiments.study import Line, Result, Scale, Study
+
+# Label, module, function and title, in the order of the paper.
+_ROWS = """
+fig:transfo_illustration | known_truth | fig_transfo_illustration | What a time warp can do
+fig:conv | growth | fig_conv | Distance to the common atoms as the cohort grows
+fig:supp:synth_conv | growth | fig_synth_conv | Common atoms as the cohort grows
+theorem:convergence1 | growth | theorem_convergence | The rate of Theorem 1
+fig:noise | noise | fig_noise | Impulse noise
+fig:app:gaussian_noise | noise | fig_gaussian_noise | Gaussian noise
+fig:app:activations | known_truth | fig_activations | Activations, all else known
+fig:app:validation_common | known_truth | fig_validation_common | Common atoms, all else known
+fig:app:perso | known_truth | fig_perso | Personalization, all else known
+fig:sensitivity_analysis | known_truth | fig_sensitivity | Depth and width of the warp
+tab:gait_segmentation | gait_segmentation | tab_gait_segmentation | Gait cycles found
+gait:errors | gait | gait_errors | Gait: reconstruction errors
+fig:gait | gait_groups | fig_gait | Gait: what the groups share and how they differ
+fig:IndCDL_PopCDL | gait_groups | fig_indcdl_popcdl | Gait: IndCDL and PopCDL in each group
+fig:app:gait_comp_indcdl | gait_groups | fig_gait_indcdl | Gait: the same analysis with IndCDL
+tab:app:group_popcdl | gait_groups | tab_group_popcdl | Gait: PopCDL in each group
+fig:app:gait_personalization | gait | fig_gait_personalization | Gait: one person a group
+tab:app:personalization | gait | tab_personalization | Gait: atoms and true cycles
+ecg:errors | ecg | ecg_errors | ECG: reconstruction errors
+ecg:classification | ecg | ecg_classification | ECG: diagnosis from personalization
+fig:app:ecg_atoms | ecg | fig_ecg_atoms | ECG: atoms of the superclasses
+fig:app:ecg_recon | ecg | fig_ecg_recon | ECG: three reconstructions
+time | computation_time | computation_time | Computation times
+"""
+# Labels of the paper that show the same numbers as another one.
+ALIASES = {
+    "tab:app:gait_segmentation": "tab:gait_segmentation",
+    "theorem:convergence": "theorem:convergence1",
+}
 
 
 class Entry(NamedTuple):
@@ -27,39 +63,16 @@ class Entry(NamedTuple):
         """Import the module and return the function."""
         return getattr(import_module(f"percdl.experiments.{self.module}"), self.name)
 
+    def summary_in(self, out: Path) -> Path:
+        """Return the path of the summary in a folder of results."""
+        return out / self.name / f"{self.name}.json"
 
-# Label, module, function and title.
-_ROWS = """
-fig:transfo_illustration | warps | fig_transfo_illustration | What a time warp can do
-fig:conv | growth | fig_conv | Distance to the common atoms as the cohort grows
-fig:supp:synth_conv | growth | fig_synth_conv | Common atoms as the cohort grows
-theorem:convergence1 | growth | theorem_convergence | The rate of Theorem 1
-fig:noise | noise | fig_noise | Impulse noise
-fig:app:gaussian_noise | noise | fig_gaussian_noise | Gaussian noise
-fig:app:activations | known_truth | fig_activations | Activations, all else known
-fig:app:validation_common | known_truth | fig_validation_common | Common atoms, all else known
-fig:app:perso | known_truth | fig_perso | Personalization, all else known
-fig:sensitivity_analysis | warps | fig_sensitivity | Depth and width of the warp
-tab:gait_segmentation | gait_segmentation | tab_gait_segmentation | Gait cycles found
-gait:errors | gait_fits | gait_errors | Gait: reconstruction errors
-fig:gait | gait_groups | fig_gait | Gait: what the groups share and how they differ
-fig:IndCDL_PopCDL | gait_groups | fig_indcdl_popcdl | Gait: IndCDL and PopCDL in each group
-fig:app:gait_comp_indcdl | gait_groups | fig_gait_indcdl | Gait: the same analysis with IndCDL
-tab:app:group_popcdl | gait_groups | tab_group_popcdl | Gait: PopCDL in each group
-fig:app:gait_personalization | gait_cycles | fig_gait_personalization | Gait: one person a group
-tab:app:personalization | gait_cycles | tab_personalization | Gait: atoms and true cycles
-ecg:errors | ecg | ecg_errors | ECG: reconstruction errors
-ecg:classification | ecg_classification | ecg_classification | ECG: diagnosis from personalization
-fig:app:ecg_atoms | ecg | fig_ecg_atoms | ECG: atoms of the superclasses
-fig:app:ecg_recon | ecg | fig_ecg_recon | ECG: three reconstructions
-time | computation_time | computation_time | Computation times
-"""
+    def ledger_in(self, out: Path, scale: Scale) -> Path:
+        """Return the path of the ledger of an unfinished run of this scale and version."""
+        return out / self.name / f"{scale.value}-{__version__}.partial.jsonl"
+
+
 CATALOG = tuple(Entry(*row.split(" | ")) for row in _ROWS.strip().splitlines())
-# Labels of the paper that show the same numbers as another one.
-ALIASES = {
-    "tab:app:gait_segmentation": "tab:gait_segmentation",
-    "theorem:convergence": "theorem:convergence1",
-}
 
 
 def find(label: str) -> Entry:
@@ -78,3 +91,83 @@ def find(label: str) -> Entry:
         f"The paper has no label {label!r} that can be reproduced. {hint}"
         f"Choose `all` or one of: {', '.join(entries)}."
     )
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Contents of the JSON file of a label: lines, file names, and the tables as records."""
+
+    label: str
+    title: str
+    scale: Scale
+    percdl: str
+    reading: str
+    lines: list[Line]
+    figures: list[str]
+    tables: dict[str, list[dict[str, Any]]]
+
+    @property
+    def shared_settings(self) -> str | None:
+        """Settings of all lines, where they are the same."""
+        settings = {line.settings for line in self.lines}
+        return settings.pop() if len(settings) == 1 else None
+
+
+def write(entry: Entry, scale: Scale, result: Result, out: Path) -> Summary:
+    """Write figures (PNG and SVG), tables (CSV) and, last, the summary (JSON)."""
+    import matplotlib as mpl
+
+    folder = out / entry.name
+    folder.mkdir(parents=True, exist_ok=True)
+    figures, records = [], {}
+    for ending, figure in result.figures.items():
+        name = f"{entry.name}{ending}"
+        figures.append(f"{name}.png")
+        figure.savefig(folder / f"{name}.png", dpi=120)
+        with mpl.rc_context({"svg.hashsalt": name}):  # no random identifiers, and no dates
+            figure.savefig(folder / f"{name}.svg", dpi=120, metadata={"Date": None})
+    for ending, table in result.tables.items():
+        name = f"{entry.name}{ending}.csv"
+        table.to_csv(folder / name, index=False, float_format="%.6g")
+        records[name] = json.loads(str(table.to_json(orient="records")))
+    about = (entry.label, entry.title, scale, __version__)
+    summary = Summary(*about, result.reading, result.lines, figures, records)
+    text = json.dumps(asdict(summary), indent=1, ensure_ascii=False)
+    entry.summary_in(out).write_text(text + "\n", encoding="utf-8")
+    return summary
+
+
+def read(entry: Entry, out: Path) -> Summary | None:
+    """Read the summary of a label, if it is there."""
+    if not entry.summary_in(out).is_file():
+        return None
+    content = json.loads(entry.summary_in(out).read_text(encoding="utf-8"))
+    content["lines"] = [Line(**line) for line in content["lines"]]
+    return Summary(**content | {"scale": Scale(content["scale"])})
+
+
+def finished(entry: Entry, scale: Scale, out: Path) -> Summary | None:
+    """Return the result of a label at this scale, made by this version, if there is one."""
+    summary = read(entry, out)
+    is_this = summary is not None and (summary.scale, summary.percdl) == (scale, __version__)
+    return summary if is_this else None
+
+
+def write_page(out: Path) -> Path:
+    """Write index.html and README.md of all results in a folder; return the former."""
+    from percdl.report.pages import as_data_uri, render
+
+    found = {entry.name: read(entry, out) for entry in CATALOG}
+    done = {name: summary for name, summary in found.items() if summary is not None}
+    values = {
+        "results": done,
+        "missing": [entry.label for entry in CATALOG if entry.name not in done],
+        "pictures": {
+            name: [as_data_uri((out / name / file).read_bytes()) for file in summary.figures]
+            for name, summary in done.items()
+        },
+    }
+    for file in ("README.md", "index.html"):
+        template = f"results.{file.rpartition('.')[2]}.j2"
+        (out / file).write_text(render(template, **values), encoding="utf-8")
+    return out / "index.html"

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from percdl.datasets import make_synthetic
 from percdl.estimators.base import BaseCDL
-from percdl.experiments import ecg, fits, gait_fits
+from percdl.experiments import ecg, fits, gait
 from percdl.experiments.study import Result, Study, lines
 from percdl.plotting.style import OBSERVED, SHARED, color
 
@@ -30,7 +30,7 @@ PAPER: Mapping[str, tuple[int, tuple[float, float, float]]] = {
 
 def computation_time(study: Study) -> Result:
     """Time every fit twice; the first may have to compile."""
-    rows = measure_times(study, _cases(study))
+    rows = _measure(study, _cases(study))
     found = [
         (
             f"{row['case']}, {row['method']}: seconds",
@@ -41,14 +41,14 @@ def computation_time(study: Study) -> Result:
     ]
     return Result(
         lines(f"{os.cpu_count()} CPU cores, {jax.devices()[0].device_kind}", found),
-        {"computation_time": rows},
-        {"computation_time": _draw(rows)},
+        {"": rows},
+        {"": _draw(rows)},
         "Compare times per recording. The machines differ, so that the factors say little about "
         "the algorithms.",
     )
 
 
-def measure_times(study: Study, cases: Mapping[str, Callable[[str], BaseCDL]]) -> pd.DataFrame:
+def _measure(study: Study, cases: Mapping[str, Callable[[str], BaseCDL]]) -> pd.DataFrame:
     """Return the seconds of each case and method, beside the paper's."""
 
     def measure(case: str, method: str) -> dict[str, float]:
@@ -75,11 +75,11 @@ def _cases(study: Study) -> dict[str, Callable[[str], BaseCDL]]:
         f"synthetic, S = {size}": partial(fits.fit, data=make_synthetic(size, random_state=0))
         for size in study.pick((2, 16), (2, 16, 128, 1024))
     }
-    n_walks, n_ecgs = gait_fits.n_per_group(study), ecg.n_per_class(study)
-    start = gait_fits.first_dictionary(n_walks, gait_fits.FROM_DATA)
-    walks = gait_fits.load_walks(n_walks).cohort
+    n_walks, n_ecgs = gait.n_per_group(study), ecg.n_per_class(study)
+    start = gait.first_dictionary(n_walks, gait.FROM_DATA)
+    walks = gait.load_walks(n_walks).cohort
     ecg.prepare(n_ecgs, ecg.RAW)
-    cases["gait"] = lambda name: gait_fits.build(name, start).fit(walks)
+    cases["gait"] = lambda name: gait.build(name, start).fit(walks)
     # Without the cache of the study.
     cases["ECG"] = lambda name: ecg.fit.__wrapped__(name, n_ecgs, ecg.RAW)
     return cases
@@ -99,5 +99,5 @@ def _draw(rows: pd.DataFrame) -> Figure:
         ax.set_yticks(place, part["case"])
         ax.set(xscale="log", title=method, xlabel="milliseconds per recording")
     axes[0, 0].invert_yaxis()
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    fits.legend_below(figure)
     return figure

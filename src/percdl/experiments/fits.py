@@ -79,6 +79,13 @@ def unit(curves: Float[np.ndarray, "... L"]) -> Float[np.ndarray, "... L"]:
     return curves / np.where(norms > 0, norms, 1)
 
 
+def choose(table: Any, **chosen: Any) -> Any:
+    """Return the rows that have the chosen values."""
+    for name, wanted in chosen.items():
+        table = table[table[name] == wanted]
+    return table
+
+
 def select(table: Any, by: str, value: str, **chosen: Any) -> dict[Any, Any]:
     """Return a column by another one, for the rows that have the chosen values.
 
@@ -86,9 +93,7 @@ def select(table: Any, by: str, value: str, **chosen: Any) -> dict[Any, Any]:
     >>> select(table, "S", "mean", method="a")
     {1: 0.5, 2: 0.25}
     """
-    for name, wanted in chosen.items():
-        table = table[table[name] == wanted]
-    return table.set_index(by)[value].to_dict()
+    return choose(table, **chosen).set_index(by)[value].to_dict()
 
 
 def confidence(rows: pd.DataFrame, by: list[str], value: str) -> pd.DataFrame:
@@ -122,6 +127,12 @@ def panels(
     for ax in axes.flat:
         make_axes(ax)
     return figure, axes
+
+
+def legend_below(figure: Figure, n_columns: int = 3) -> None:
+    """Add the legend of the first axes below all of them."""
+    entries = figure.axes[0].get_legend_handles_labels()
+    figure.legend(*entries, loc="outside lower center", ncols=n_columns)
 
 
 def draw_band(ax: Axes, part: pd.DataFrame, x: str, color: str, alpha: float) -> None:

@@ -11,6 +11,7 @@ of the swing, and the heel touches it at the deepest dip after.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,23 +19,12 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from percdl.analysis.groups import GroupCurve, summarize_groups
+from percdl.analysis.groups import summarize_groups
 from percdl.datasets import atom_distance
 from percdl.datasets.gait import GROUPS
-from percdl.estimators.base import BaseCDL
-from percdl.experiments import gait_fits
+from percdl.experiments import gait
 from percdl.experiments.fits import panels, unit
-from percdl.experiments.gait_fits import (
-    GROUP_COLORS,
-    HEALTHY,
-    IN_PLACE,
-    SFREQ,
-    TIME,
-    WINDOW,
-    Walks,
-    fit_in_place,
-    n_per_group,
-)
+from percdl.experiments.gait import GROUP_COLORS, HEALTHY, IN_PLACE, SFREQ, TIME, fit_in_place
 from percdl.experiments.study import Result, Study, lines
 from percdl.plotting.style import (
     COLORS,
@@ -64,29 +54,38 @@ Phases = Mapping[str, float]
 class GroupStudy:
     """Groups as a model sees them.
 
-    ``curves`` hold mean and standard deviation of the unit-norm personal atoms, ``variability``
-    (L,) is that of the patients relative to Healthy, ``phases`` are in samples of the window.
+    ``mean`` and ``sd`` (L, groups) are those of the unit-norm personal atoms, ``variability``
+    (L, patients) is relative to Healthy, ``phases`` are in samples of the window.
     """
 
-    curves: dict[str, GroupCurve]
-    variability: dict[str, np.ndarray]
+    mean: Any
+    sd: Any
+    variability: Any
     phases: dict[str, Phases]
+
+    def tabulate(self, **more: Any) -> pd.DataFrame:
+        """Return all curves, one row per sample."""
+        columns: dict[str, Any] = {"time_s": TIME}
+        for group in GROUPS:
+            columns |= {f"{group}_mean": self.mean[group], f"{group}_sd": self.sd[group]}
+        relative = self.variability.add_suffix("_relative_variability")
+        return pd.DataFrame({**columns, **relative, **more})
 
 
 def study_groups(name: str, n_members: int) -> GroupStudy:
     """Fit a model and summarize its personal atoms by group."""
-    model, walks = fit_in_place(name, n_members), gait_fits.load_walks(n_members)
-    curves = summarize_groups(gait_fits.personal_atoms(model)[..., None], list(walks.groups))
-    annotated, sd = annotated_window(model, walks), curves[HEALTHY].sd[:, 0]
-    return GroupStudy(
-        curves,
-        # Unlike a ratio, it stays readable where nothing varies.
-        {g: (curves[g].sd[:, 0] - sd) / sd.max() for g in PATIENTS},
-        {g: find_phases(curves[g].mean[:, 0], annotated[walks.groups == g]) for g in GROUPS},
-    )
+    model, walks = fit_in_place(name, n_members), gait.load_walks(n_members)
+    curves = summarize_groups(gait.personal_atoms(model)[..., None], list(walks.groups))
+    mean = pd.DataFrame({group: curves[group].mean[:, 0] for group in GROUPS})
+    sd = pd.DataFrame({group: curves[group].sd[:, 0] for group in GROUPS})
+    # Unlike a ratio, the difference stays readable where nothing varies.
+    variability = sd[list(PATIENTS)].sub(sd[HEALTHY], axis=0) / sd[HEALTHY].max()
+    annotated = annotated_window(model, walks)
+    phases = {g: find_phases(mean[g].to_numpy(), annotated[walks.groups == g]) for g in GROUPS}
+    return GroupStudy(mean, sd, variability, phases)
 
 
-def annotated_window(model: BaseCDL, walks: Walks) -> Float[np.ndarray, "S 2"]:
+def annotated_window(model: gait.BaseCDL, walks: gait.Walks) -> Float[np.ndarray, "S 2"]:
     """Return each person's median annotated start and end, in samples after the model's onsets."""
     windows = {subject: np.full(2, np.nan) for subject in walks.cohort.subjects}
     for subject, found in model.events_.groupby("subject")["onset_sample"]:
@@ -135,7 +134,7 @@ def judge(variability: Float[np.ndarray, " L"], stretch: tuple[float, float]) ->
     return pd.Series({"excess": excess[inside].sum() / excess.sum(), "time": inside.mean()})
 
 
-def compare_with_paper(study: GroupStudy) -> pd.DataFrame:
+def _compare_with_paper(study: GroupStudy) -> pd.DataFrame:
     """Return one row per statement of the paper: both shares of its place."""
     rows = []
     for group in PATIENTS:
@@ -143,28 +142,17 @@ def compare_with_paper(study: GroupStudy) -> pd.DataFrame:
             if of == group:
                 start, end = stretch[0] / SFREQ, stretch[1] / SFREQ
                 about = {"group": group, "paper": words, "from_s": start, "to_s": end}
-                rows.append({**about, **judge(study.variability[group], stretch)})
+                rows.append({**about, **judge(study.variability[group].to_numpy(), stretch)})
     return pd.DataFrame(rows)
-
-
-def tabulate(study: GroupStudy, **more: np.ndarray) -> pd.DataFrame:
-    """Return means, standard deviations and relative variability, one row per sample."""
-    columns: dict[str, np.ndarray] = {"time_s": TIME}
-    for group, curve in study.curves.items():
-        columns[f"{group}_mean"], columns[f"{group}_sd"] = curve.mean[:, 0], curve.sd[:, 0]
-    for group, variability in study.variability.items():
-        columns[f"{group}_relative_variability"] = variability
-    return pd.DataFrame({**columns, **more})
 
 
 def _draw_group(
     top: Axes, study: GroupStudy, group: str, name: str, bottom: Axes | None = None
 ) -> None:
     """Draw a group's mean and band, and mark its phases, also on the panel below."""
-    mean, sd = study.curves[group].mean[:, 0], study.curves[group].sd[:, 0]
-    tint, name = GROUP_COLORS[group], f"{group}, {name}"
-    fill_band(top, TIME, mean - 2 * sd, mean + 2 * sd, tint, label="± 2 sd")
-    top.plot(TIME, mean, color=tint, lw=1.8, label=name)
+    mean, band, tint = study.mean[group], 2 * study.sd[group], GROUP_COLORS[group]
+    fill_band(top, TIME, mean - band, mean + band, tint, label="± 2 sd")
+    top.plot(TIME, mean, color=tint, lw=1.8, label=f"{group}, {name}")
     for index, (phase, at) in enumerate(study.phases[group].items()):
         for ax in filter(None, (top, bottom)):
             line = LINE_STYLES[1 + index % (len(LINE_STYLES) - 1)]
@@ -174,33 +162,32 @@ def _draw_group(
             xytext=(0, 2 + 9 * (index % 2)), textcoords="offset points",  # on two levels
             ha="center", va="bottom", fontsize="x-small", color="0.3",
         )  # fmt: skip
-    label(top, "" if bottom else WINDOW, gait_fits.VELOCITY)
+    label(top, "" if bottom else gait.WINDOW, gait.VELOCITY)
 
 
 def _draw_patients(axes: np.ndarray, study: GroupStudy, name: str) -> None:
     """Draw groups of patients above, and their variability against Healthy below."""
-    healthy = study.curves[HEALTHY].mean[:, 0]
     for (top, bottom), group in zip(axes.T, PATIENTS, strict=True):
         _draw_group(top, study, group, name, bottom)
-        top.plot(TIME, healthy, "--", color=GROUP_COLORS[HEALTHY], lw=1.2, label=HEALTHY)
+        healthy = {"color": GROUP_COLORS[HEALTHY], "lw": 1.2, "label": HEALTHY}
+        top.plot(TIME, study.mean[HEALTHY], "--", **healthy)
         more = study.variability[group]
         bottom.axhline(0, color=OBSERVED, lw=0.8)
         fill_band(bottom, TIME, 0, np.maximum(more, 0), COLORS[1], alpha=0.25)
         bottom.plot(TIME, more, color=COLORS[1], lw=1.5, label="sd beyond Healthy's")
-        label(bottom, WINDOW, "relative\nvariability")
+        label(bottom, gait.WINDOW, "relative\nvariability")
 
 
-def _distance(curve: np.ndarray, other: np.ndarray) -> float:
-    return float(np.linalg.norm(unit(curve) - unit(other)))
+def _distance(curve: Any, other: Any) -> float:
+    return float(np.linalg.norm(unit(np.asarray(curve)) - unit(np.asarray(other))))
 
 
 def fig_gait(study: Study) -> Result:
     """fig:gait: the common atom, the groups, and where patients vary more than Healthy."""
-    n_members = n_per_group(study)
+    n_members = gait.n_per_group(study)
     common = fit_in_place("PerCDL", n_members).dictionary_[0, :, 0]
     groups = study_groups("PerCDL", n_members)
-    judged = compare_with_paper(groups)
-    apart = _distance(common, groups.curves[HEALTHY].mean[:, 0])
+    judged = _compare_with_paper(groups)
     phases = pd.DataFrame(groups.phases).T / SFREQ
     found = [
         (
@@ -210,15 +197,13 @@ def fig_gait(study: Study) -> Result:
         )
         for group, words, _, _, excess, time in judged.to_numpy()
     ]
-    found.append(("common atom to Healthy mean", "similar (picture)", f"{apart:.3f}"))
+    apart = f"{_distance(groups.mean[HEALTHY], common):.3f}"
+    found.append(("common atom to Healthy mean", "similar (picture)", apart))
+    tables = {"": groups.tabulate(common_atom=common), "_reading": judged}
     return Result(
         lines(f"{3 * n_members} walks, {IN_PLACE}; atoms at unit norm", found),
-        {
-            "fig_gait": tabulate(groups, common_atom=common),
-            "fig_gait_reading": judged,
-            "fig_gait_phases": phases.rename_axis("group").reset_index(),
-        },
-        {"fig_gait": _draw_gait(common, groups)},
+        {**tables, "_phases": phases.rename_axis("group").reset_index()},
+        {"": _draw_gait(common, groups)},
         "A group differs at a place if the share of its excess variability there clearly exceeds "
         "the share of the window.",
     )
@@ -230,9 +215,9 @@ def _draw_gait(common: np.ndarray, groups: GroupStudy) -> Figure:
     top, bottom = axes[:, 0]
     _draw_group(top, groups, HEALTHY, "mean personalized atom", bottom)
     top.plot(TIME, unit(common), color=SHARED, lw=1.5, label="common atom")
-    sd = groups.curves[HEALTHY].sd[:, 0]
+    sd = groups.sd[HEALTHY]
     bottom.plot(TIME, sd / sd.max(), color=GROUP_COLORS[HEALTHY], label="Healthy's own sd")
-    label(bottom, WINDOW, "sd of Healthy\n(of its max.)")
+    label(bottom, gait.WINDOW, "sd of Healthy\n(of its max.)")
     _draw_patients(axes[:, 1:], groups, "mean personalized atom")
     for ax in axes[0]:
         add_legend(ax, headroom=0.4)
@@ -241,14 +226,13 @@ def _draw_gait(common: np.ndarray, groups: GroupStudy) -> Figure:
 
 def fig_gait_indcdl(study: Study) -> Result:
     """fig:app:gait_comp_indcdl: the analysis of fig:gait with IndCDL; the ends of its atoms."""
-    n_members = n_per_group(study)
-    individual, personal = (study_groups(name, n_members) for name in ("IndCDL", "PerCDL"))
-    ends = pd.DataFrame(
-        [(g, ends_share(individual.curves[g]), ends_share(personal.curves[g])) for g in GROUPS],
-        columns=["group", "IndCDL", "PerCDL"],
-    )
+    n_members = gait.n_per_group(study)
+    groups = {name: study_groups(name, n_members) for name in ("IndCDL", "PerCDL")}
+    at_ends = np.minimum(np.arange(len(TIME)), np.arange(len(TIME))[::-1]) < N_ENDS
+    shares = {n: one.sd[at_ends].mean() / one.sd[~at_ends].mean() for n, one in groups.items()}
+    ends = pd.DataFrame(shares).rename_axis("group").reset_index()
     figure, axes = panels((8.5, 4.6), 2, 2, sharex=True, sharey="row", height_ratios=(2.2, 1))
-    _draw_patients(axes, individual, "mean IndCDL atom")
+    _draw_patients(axes, groups["IndCDL"], "mean IndCDL atom")
     for ax in axes[0]:
         add_legend(ax)
     said = "IndCDL's ends vary more (picture)"
@@ -259,47 +243,40 @@ def fig_gait_indcdl(study: Study) -> Result:
     settings = f"{3 * n_members} walks, {IN_PLACE}; first and last {N_ENDS / SFREQ:g} s"
     return Result(
         lines(settings, found),
-        {"fig_gait_indcdl": tabulate(individual), "fig_gait_indcdl_ends": ends},
-        {"fig_gait_indcdl": figure},
+        {"": groups["IndCDL"].tabulate(), "_ends": ends},
+        {"": figure},
         "The paper calls the ends of IndCDL's atoms parasitic: an atom without shared structure "
         "includes what precedes or follows the cycle, while a warp keeps the ends of the common "
         "atom in place.",
     )
 
 
-def ends_share(curve: GroupCurve) -> float:
-    """Return the mean standard deviation at the ends of the atom over that of the rest."""
-    sd = curve.sd[:, 0]
-    ends = np.concatenate([sd[:N_ENDS], sd[-N_ENDS:]])
-    return float(ends.mean() / sd[N_ENDS:-N_ENDS].mean())
-
-
-def _group_atoms(n_members: int) -> dict[str, np.ndarray]:
+def _group_atoms(n_members: int) -> Any:
     """Return the atom that PopCDL finds in each group alone."""
-    return {g: fit_in_place("PopCDL", n_members, g).dictionary_[0, :, 0] for g in GROUPS}
+    fits = {group: fit_in_place("PopCDL", n_members, group) for group in GROUPS}
+    return pd.DataFrame({group: model.dictionary_[0, :, 0] for group, model in fits.items()})
 
 
 def fig_indcdl_popcdl(study: Study) -> Result:
     """fig:IndCDL_PopCDL: in each group, the mean of IndCDL's atoms and PopCDL's atom."""
-    n_members = n_per_group(study)
+    n_members = gait.n_per_group(study)
     groups, atoms = study_groups("IndCDL", n_members), _group_atoms(n_members)
-    distances = {g: _distance(groups.curves[g].mean[:, 0], atom) for g, atom in atoms.items()}
+    distances = {g: _distance(groups.mean[g], atoms[g]) for g in GROUPS}
     figure, axes = panels((12, 3.8), 1, len(GROUPS), sharex=True, sharey=True)
-    for ax, (group, atom) in zip(axes[0], atoms.items(), strict=True):
+    for ax, group in zip(axes[0], GROUPS, strict=True):
         _draw_group(ax, groups, group, "IndCDL mean")
-        ax.plot(TIME, atom, "--", color=SHARED, lw=1.5, label="PopCDL of the group")
+        ax.plot(TIME, atoms[group], "--", color=SHARED, lw=1.5, label="PopCDL of the group")
         ax.label_outer()
         add_legend(ax, headroom=0.25)
     found = [
         (f"{group}: IndCDL mean to PopCDL atom", "similar (picture)", f"{distance:.3f}")
         for group, distance in distances.items()
     ]
-    curves = tabulate(groups, **{f"{g}_PopCDL": atom for g, atom in atoms.items()})
     table = pd.DataFrame(distances.items(), columns=["group", "distance"])
     return Result(
         lines(f"{n_members} walks a group, {IN_PLACE}; unit norms", found),
-        {"fig_indcdl_popcdl": curves, "fig_indcdl_popcdl_distances": table},
-        {"fig_indcdl_popcdl": figure},
+        {"": groups.tabulate(**atoms.add_suffix("_PopCDL")), "_distances": table},
+        {"": figure},
         "Orthogonal shapes of unit norm are 1.41 apart. The band shows how much the walkers of a "
         "group differ.",
     )
@@ -307,16 +284,13 @@ def fig_indcdl_popcdl(study: Study) -> Result:
 
 def tab_group_popcdl(study: Study) -> Result:
     """tab:app:group_popcdl: distances between the atoms that PopCDL finds in each group."""
-    n_members = n_per_group(study)
+    n_members = gait.n_per_group(study)
     rows = study.sweep(_pair_distances, n_members=[n_members], pair=PAIRS)
-    numbers, atoms = (
-        rows.drop(columns=["n_members", "pair"]),
-        pd.DataFrame(_group_atoms(n_members)),
-    )
+    numbers, atoms = rows.drop(columns=["n_members", "pair"]), _group_atoms(n_members)
     figure, axes = panels((6.5, 3.6))
     for group, tint in GROUP_COLORS.items():
         axes[0, 0].plot(TIME, atoms[group], color=tint, lw=2, label=f"{group} alone")
-    label(axes[0, 0], WINDOW, gait_fits.VELOCITY)
+    label(axes[0, 0], gait.WINDOW, gait.VELOCITY)
     add_legend(axes[0, 0])
     found = [
         (f"{a} - {b}", f"{PAPER_DISTANCES[a, b]}", f"{dtw:.4f}")
@@ -325,8 +299,8 @@ def tab_group_popcdl(study: Study) -> Result:
     settings = f"{n_members} walks a group, {IN_PLACE}; unit-norm atoms, DTW without window"
     return Result(
         lines(settings, found),
-        {"tab_group_popcdl": numbers, "tab_group_popcdl_atoms": atoms},
-        {"tab_group_popcdl": figure},
+        {"": numbers, "_atoms": atoms},
+        {"": figure},
         "The paper does not say how it scaled the atoms: compare the order of the pairs.",
     )
 

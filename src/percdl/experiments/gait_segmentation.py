@@ -24,7 +24,7 @@ from percdl.analysis import (
 from percdl.estimators import PerCDL
 from percdl.estimators.base import BaseCDL
 from percdl.experiments.fits import panels
-from percdl.experiments.gait_fits import load_walks, n_per_group
+from percdl.experiments.gait import load_walks, n_per_group
 from percdl.experiments.study import Line, Result, Study, lines
 from percdl.plotting.style import COLORS, FAINT, SHARED, label
 from percdl.signals import Cohort
@@ -158,11 +158,11 @@ def tab_gait_segmentation(study: Study) -> Result:
     return Result(
         _lines(curves, score, printed, counts, halves),
         {
-            "tab_gait_segmentation": pd.concat(tables, ignore_index=True),
-            "tab_gait_segmentation_walks": counts.reset_index(),
-            "tab_gait_segmentation_halves": halves,
+            "": pd.concat(tables, ignore_index=True),
+            "_walks": counts.reset_index(),
+            "_halves": halves,
         },
-        {"tab_gait_segmentation": _draw_curves(curves, score)},
+        {"": _draw_curves(curves, score)},
         "Halves show that the choice of numbers matters little.",
     )
 

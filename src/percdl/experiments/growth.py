@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from percdl.datasets import SyntheticCohort, make_synthetic, match_atoms
 from percdl.datasets.synthetic import common_patterns
 from percdl.experiments import fits
-from percdl.experiments.fits import FLOOR, METHODS, MODELS, select, unit
+from percdl.experiments.fits import FLOOR, METHODS, MODELS, legend_below, select, unit
 from percdl.experiments.known_truth import find_atoms
 from percdl.experiments.study import Result, Study, lines
 from percdl.plotting.style import SHARED, add_legend, color, label
@@ -29,14 +29,14 @@ def measure_distances(
     study: Study, sizes: Sequence[int], seeds: Sequence[int], n_times: int = 500
 ) -> pd.DataFrame:
     """Return the distance to the true atoms, one row per size, seed and method."""
-    return study.sweep(_distance, N=[n_times], S=sizes, seed=seeds, method=(*MODELS, FLOOR))
 
+    def measure(N: int, S: int, seed: int, method: str) -> dict[str, float]:
+        data = _cohort(S, N, random_state=seed)
+        if method == FLOOR:
+            return {"distance": data.gauge_floor()}
+        return {"distance": data.distance_to_truth(fits.fit(method, data).dictionary_)}
 
-def _distance(N: int, S: int, seed: int, method: str) -> dict[str, float]:
-    data = _cohort(S, N, random_state=seed)
-    if method == FLOOR:
-        return {"distance": data.gauge_floor()}
-    return {"distance": data.distance_to_truth(fits.fit(method, data).dictionary_)}
+    return study.sweep(measure, N=[n_times], S=sizes, seed=seeds, method=(*MODELS, FLOOR))
 
 
 def mean_distances(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, dict[int, float]]]:
@@ -76,8 +76,8 @@ def fig_conv(study: Study) -> Result:
     ]
     return Result(
         lines(f"N = 500, {fits.SETTINGS}, {len(seeds)} seeds", found),
-        {"fig_conv": table, "fig_conv_seeds": rows},
-        {"fig_conv": draw_distances(table, len(seeds))},
+        {"": table, "_seeds": rows},
+        {"": draw_distances(table, len(seeds))},
         "The gauge floor is the distance that perfect warps would leave. 1/sqrt(S) is S^-0.50. In "
         "the paper PerCDL falls with S, and PopCDL and IndCDL rise.",
     )
@@ -117,8 +117,8 @@ def fig_synth_conv(study: Study) -> Result:
     ]
     return Result(
         lines(f"N = 1000, {fits.SETTINGS}, {len(seeds)} seeds", found),
-        {"fig_synth_conv": table, "fig_synth_conv_atoms": atoms},
-        {"fig_synth_conv": draw_atoms(atoms, sizes)},
+        {"": table, "_atoms": atoms},
+        {"": draw_atoms(atoms, sizes)},
         "Averaged timings blunt the corners of an atom.",
     )
 
@@ -127,18 +127,18 @@ def measure_atoms(
     study: Study, sizes: Sequence[int], methods: Sequence[str] = METHODS
 ) -> pd.DataFrame:
     """Return the atoms of one seed, in the order, sign and norm of the truth, row by sample."""
-    rows = study.sweep(_atoms, S=sizes, method=methods, seed=[0]).drop(columns="seed")
+
+    def measure(S: int, method: str, seed: int) -> dict[str, Any]:
+        data = _cohort(S, 1000, random_state=seed)
+        found = np.asarray(fits.fit(method, data).dictionary_, float)
+        return {"atoms": unit(found[match_atoms(found, data.dictionary)][..., 0])}
+
+    rows = study.sweep(measure, S=sizes, method=methods, seed=[0]).drop(columns="seed")
     atoms = rows.explode("atoms", ignore_index=True)
     atoms["atom"] = atoms.groupby(["S", "method"]).cumcount()
     values = atoms.explode("atoms", ignore_index=True).rename(columns={"atoms": "value"})
     sample = values.groupby(["S", "method", "atom"]).cumcount()
     return values.assign(sample=sample, value=values["value"].astype(float))
-
-
-def _atoms(S: int, method: str, seed: int) -> dict[str, Any]:
-    data = _cohort(S, 1000, random_state=seed)
-    found = np.asarray(fits.fit(method, data).dictionary_, float)
-    return {"atoms": unit(found[match_atoms(found, data.dictionary)][..., 0])}
 
 
 def draw_atoms(atoms: pd.DataFrame, sizes: Sequence[int]) -> Figure:
@@ -156,15 +156,12 @@ def draw_atoms(atoms: pd.DataFrame, sizes: Sequence[int]) -> Figure:
         ax.label_outer()
     for size, ax in zip(sizes, axes[0], strict=True):
         ax.set_title(f"S = {size}")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    legend_below(figure, 4)
     return figure
 
 
 def theorem_convergence(study: Study) -> Result:
-    """theorem:convergence1: the maximum-likelihood atoms are 1 / sqrt(S p) from the truth.
-
-    A and Z are given, as in the theorem, so that the estimate is one solve of PerCDU.
-    """
+    """theorem:convergence1: given A and Z, the estimate is 1 / sqrt(S p) from the truth."""
     counts = (1, 3, 9)
     sizes, seeds = study.pick(((10, 32, 100), range(5)), ((10, 32, 100, 320, 1000), range(10)))
     rows = study.sweep(measure_theorem, S=sizes, p=counts, seed=seeds)
@@ -181,8 +178,8 @@ def theorem_convergence(study: Study) -> Result:
     ]
     return Result(
         lines(f"A and Z given, noise {NOISE:g}, {len(seeds)} seeds", found),
-        {"theorem_convergence": table, "theorem_convergence_seeds": rows},
-        {"theorem_convergence": draw_theorem(table)},
+        {"": table, "_seeds": rows},
+        {"": draw_theorem(table)},
         "By the theorem all exponents are -1/2: people and repetitions are worth the same.",
     )
 

@@ -1,7 +1,9 @@
-"""Each step of the algorithm alone: two of Phi, A and Z are known, the step finds the third.
+"""Time warps, and each step of the algorithm alone.
 
-fig:app:activations (CSC), fig:app:validation_common (PerCDU) and fig:app:perso (IPU), in double
-precision, so that the errors are those of the step and not of rounding.
+fig:transfo_illustration draws random warps. In fig:app:activations (CSC),
+fig:app:validation_common (PerCDU) and fig:app:perso (IPU), two of Phi, A and Z are known and the
+step finds the third; fig:sensitivity_analysis repeats IPU with other depths and widths. All in
+double precision, so that the errors are those of the step and not of rounding.
 """
 
 from collections.abc import Callable
@@ -13,32 +15,97 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from percdl.analysis import normalized_reconstruction_error
 from percdl.datasets import SyntheticCohort, make_synthetic, onset_accuracy
-from percdl.datasets.synthetic import personalize
-from percdl.experiments.fits import panels
+from percdl.datasets.synthetic import common_patterns, draw_warps, personalize
+from percdl.experiments.fits import PENALTY, panels
 from percdl.experiments.study import Result, Study, lines
-from percdl.plotting.style import FAINT, OBSERVED, SHARED, color, label
+from percdl.plotting.style import COLORS, SHARED, color, label
 from percdl.signals.reconstruction import rebuild
 from percdl.steps import percdu
 from percdl.steps.csc import encode
 from percdl.steps.realignment import search
 from percdl.steps.statistics import segment_statistics
 from percdl.steps.types import Events, Signals, Statistics
+from percdl.transforms import TimeWarp
 from percdl.transforms.base import WarpTransform
 
+# Depths and widths that are drawn, the length of the atom, and the number of warps.
+SHAPES = ((1, 3), (1, 10), (3, 3), (3, 10))
+LENGTH, N_DRAWS = 50, 5
 # The paper's number of steps; Gauss-Newton stops by itself long before.
 N_STEPS = 250
 SETTINGS = "S = 3, N = 500, K = 2, L = 50, r = 3, D = 3, W = 10"
-PENALTY = 1e-2
-# A warp whose largest error is at most this many samples counts as recovered.
+# A warp counts as recovered if its largest error is at most this number of samples.
 TOLERANCE = 0.5
-# The truth is wide and pale; the estimate is thin and dark on top of it.
-TRUE: dict[str, Any] = {"linewidth": 6, "alpha": 0.35, "solid_capstyle": "butt", "label": "true"}
-FOUND: dict[str, Any] = {"linewidth": 1.5, "linestyle": "--", "color": SHARED}
+# Depths and widths of fig:sensitivity_analysis, and those of the data.
+PAPER_DEPTHS, PAPER_WIDTHS = (1, 2, 3, 4, 5, 6), (2, 4, 6, 8, 10, 12, 15, 20)
+SMALL_DEPTHS, SMALL_WIDTHS = (1, 3, 5), (2, 6, 10, 15)
+TRUTH = (3, 10)
+_encode = jax.jit(encode)
+_count = jax.jit(segment_statistics, static_argnums=(2, 3, 4))
+_equations = jax.jit(lambda f, *system: f.normal_equations(*system), static_argnums=0)
+_warp = jax.jit(lambda f, params, length: f.warp(params, length, 1), static_argnums=(0, 2))
+
+
+def fig_transfo_illustration(study: Study) -> Result:
+    """fig:transfo_illustration: warps psi and personal atoms, the same at both scales."""
+    numbers, found = draw_random_warps(), []
+    for depth, width in SHAPES:
+        part = numbers.query(f"depth == {depth} and width == {width}")
+        slopes = np.diff(part["warp"].to_numpy().reshape(N_DRAWS, LENGTH)) * (LENGTH - 1)
+        quantity = f"slopes of psi, D = {depth}, W = {width}"
+        ours = f"{slopes.min():.2g} to {slopes.max():.2g}"
+        found.append((quantity, "increasing (picture)", ours))
+    return Result(
+        lines(f"{N_DRAWS} draws each, rows of a rescaled to l1 norm 0.99", found),
+        {"": numbers},
+        {"": _draw_shapes(numbers)},
+        "A warp stretches the atom where it is flat and squeezes it where it is steep.",
+    )
+
+
+def draw_random_warps() -> pd.DataFrame:
+    """Return warps and warped atoms of random parameters, one row per sample."""
+    rng, atom = np.random.default_rng(0), common_patterns(LENGTH)[1]
+    frames = []
+    for depth, width in SHAPES:
+        transform = TimeWarp(depth, width)
+        for draw in range(N_DRAWS):
+            params = jnp.asarray(draw_warps(1, depth, width, rng)[0])
+            columns = {
+                "time": np.linspace(0, 1, LENGTH),
+                "warp": np.asarray(transform.warp(params, LENGTH, 1))[0] / (LENGTH - 1),
+                "atom": atom[:, 0],
+                "personal_atom": np.asarray(transform.apply(params, jnp.asarray(atom)))[:, 0],
+            }
+            about = {"depth": depth, "width": width, "draw": draw}
+            frames.append(pd.DataFrame({**about, **columns}))
+    return pd.concat(frames, ignore_index=True)
+
+
+def _draw_shapes(numbers: pd.DataFrame) -> Figure:
+    """Draw one column per depth and width: the warps above, the atoms below."""
+    figure, axes = panels((11, 5), 2, len(SHAPES), sharex=True, sharey="row")
+    for (depth, width), (top, bottom) in zip(SHAPES, axes.T, strict=True):
+        part = numbers.query(f"depth == {depth} and width == {width}")
+        top.plot([0, 1], [0, 1], color=SHARED, lw=2, label="identity")
+        first = part.query("draw == 0")
+        bottom.plot(first["time"], first["atom"], color=SHARED, lw=2, label="common atom")
+        for index, one in part.groupby("draw"):
+            look = {"color": color(int(str(index))), "lw": 1}
+            top.plot(one["time"], one["warp"], label=f"draw {index}", **look)
+            bottom.plot(one["time"], one["personal_atom"], **look)
+        top.set(title=f"D = {depth}, W = {width}", ylabel="warped time (share)")
+        label(bottom, "time (share of the atom)", "amplitude (a.u.)")
+    for ax in axes.flat:
+        ax.label_outer()
+    for ax in axes[:, 0]:
+        ax.legend(fontsize="small", frameon=False)
+    return figure
 
 
 @cache
@@ -66,9 +133,7 @@ def find_atoms(data: SyntheticCohort) -> Float[np.ndarray, "K L P"]:
             _equations(data.transform, data.params[:, k], atom, moment[:, k], weight[:, k])
             for k, atom in enumerate(start)
         ]
-        gram, transported = (
-            np.stack(list(map(np.asarray, x))) for x in zip(*systems, strict=True)
-        )
+        gram, transported = (np.stack([*map(np.asarray, x)]) for x in zip(*systems, strict=True))
     return percdu.update_dictionary(gram, transported, start)
 
 
@@ -81,13 +146,6 @@ def find_params(data: SyntheticCohort, transform: WarpTransform) -> Float[np.nda
             for k, atom in enumerate(data.dictionary)
         ]
     return np.stack(found, axis=1)
-
-
-# Compiled, since a first call operation by operation would take seconds.
-_encode = jax.jit(encode)
-_count = jax.jit(segment_statistics, static_argnums=(2, 3, 4))
-_equations = jax.jit(lambda f, *system: f.normal_equations(*system), static_argnums=0)
-_warp = jax.jit(lambda f, params, length: f.warp(params, length, 1), static_argnums=(0, 2))
 
 
 @partial(jax.jit, static_argnames="transform")
@@ -108,15 +166,13 @@ def _statistics(data: SyntheticCohort) -> Statistics:
     columns = ("onset_sample", "atom", "amplitude")  # by subject, onsets increasing
     shape = len(data.cohort), -1
     events = Events(*(jnp.asarray(data.events[c].to_numpy().reshape(shape)) for c in columns))
-    size = data.dictionary.shape[:2]
-    return jax.tree.map(np.asarray, _count(_signals(data), events, *size, 0))
+    return jax.tree.map(np.asarray, _count(_signals(data), events, *data.dictionary.shape[:2], 0))
 
 
 def _error(data: SyntheticCohort, personal: np.ndarray) -> float:
     """Return the reconstruction error of personal atoms at the true activations."""
-    return normalized_reconstruction_error(
-        data.cohort, rebuild(data.cohort, data.events, personal)
-    )
+    rebuilt = rebuild(data.cohort, data.events, personal)
+    return normalized_reconstruction_error(data.cohort, rebuilt)
 
 
 def _score(
@@ -130,22 +186,16 @@ def _score(
 def fig_activations(study: Study) -> Result:
     """fig:app:activations: CSC finds the activations; one cohort of three is drawn."""
     rows, settings = _score(study, score_activations, f"lambda = {PENALTY}, exact coder")
-    data = make_cohort(0)
-    events = find_events(data)
     exact, error = rows["onsets_exact"].mean(), rows["amplitude_error"].max()
     found = [
         ("onsets found to the sample", "recovered (picture)", f"{exact:.2%}"),
         ("activations that are not there", "-", str(rows["n_extra"].sum())),
         ("largest error of an amplitude", "-", f"{error:.1e} of 1"),
     ]
-    rebuilt = draw_reconstruction(data, events, data.dictionary, data.personal_dictionary)
     return Result(
         lines(settings, found),
-        {"fig_activations": rows},
-        {
-            "fig_activations": draw_activations(data, events),
-            "fig_activations_reconstruction": rebuilt,
-        },
+        {"": rows},
+        {"": _draw_activations(make_cohort(0))},
         "CSC finds the activations with the true personal atoms.",
     )
 
@@ -163,20 +213,21 @@ def score_activations(seed: int) -> dict[str, float]:
     }
 
 
-def draw_activations(data: SyntheticCohort, found: pd.DataFrame) -> Figure:
+def _draw_activations(data: SyntheticCohort) -> Figure:
     """Draw true and found activations of each subject as lines as high as their amplitude."""
     figure, axes = panels((10, 5), len(data.cohort), sharex=True, sharey=True)
+    found = find_events(data)
     for ax, record in zip(axes[:, 0], data.cohort, strict=True):
         for k in range(len(data.dictionary)):
-            true, ours = (
-                e[(e["subject"] == record.subject) & (e["atom"] == k)]
+            (at, height), (there, size) = (
+                e.query(f"subject == '{record.subject}' and atom == {k}")[
+                    ["onset_sample", "amplitude"]
+                ].T.to_numpy()
                 for e in (data.events, found)
             )
-            at, height = true["onset_sample"], true["amplitude"]
             ax.vlines(at, 0, height, color=color(k), lw=6, alpha=0.35, label=f"true, atom {k}")
-            at, height = ours["onset_sample"], ours["amplitude"]
-            ax.vlines(at, 0, height, color=SHARED, lw=1.2)
-            ax.plot(at, height, "os"[k % 2], color=SHARED, ms=4, label=f"found, atom {k}")
+            ax.vlines(there, 0, size, color=SHARED, lw=1.2)
+            ax.plot(there, size, "os"[k % 2], color=SHARED, ms=4, label=f"found, atom {k}")
         label(ax, "onset (samples)", f"subject {record.subject}\namplitude")
         ax.set(xlim=(0, record.n_times), ylim=(0, 1.5))
         ax.label_outer()
@@ -188,25 +239,18 @@ def fig_validation_common(study: Study) -> Result:
     """fig:app:validation_common: PerCDU finds the common atoms, codes and warps known."""
     rows, settings = _score(study, score_atoms, "one solve from the first subject's atoms")
     data = make_cohort(0)
-    atoms = find_atoms(data)
-    personal = personalize(data.transform, data.params, atoms)
+    true, ours = (atoms[:, None, :, 0] for atoms in (data.dictionary, find_atoms(data)))
     median, largest = rows["distance"].median(), rows["distance"].max()
     start = rows["start_distance"].mean()
-    ours = f"median {median:.1e}, largest {largest:.1e}; {start:.2f} at the start"
+    distances = f"median {median:.1e}, largest {largest:.1e}; {start:.2f} at the start"
     found = [
-        ("distance to the true common atoms", "recovered (picture)", ours),
+        ("distance to the true common atoms", "recovered (picture)", distances),
         ("normalized reconstruction error, largest", "-", f"{rows['error'].max():.1e}"),
     ]
-    rebuilt = draw_reconstruction(data, data.events, atoms, personal)
     return Result(
         lines(settings, found),
-        {"fig_validation_common": rows},
-        {
-            "fig_validation_common": draw_pairs(
-                data.dictionary[:, None, :, 0], atoms[:, None, :, 0], "amplitude (a.u.)"
-            ),
-            "fig_validation_common_reconstruction": rebuilt,
-        },
+        {"": rows},
+        {"": _draw_pairs(true, ours, "amplitude (a.u.)")},
         "One linear solve finds the common atoms with the true codes and warps. A sample of the "
         "atom that no warp of the three subjects visits stays unknown, even though all recordings "
         "are reconstructed.",
@@ -228,8 +272,6 @@ def fig_perso(study: Study) -> Result:
     """fig:app:perso: IPU finds the warps, common atoms and codes known."""
     rows, settings = _score(study, score_warps, "Gauss-Newton from zero and from an alignment")
     data = make_cohort(0)
-    params = find_params(data, data.transform)
-    personal = personalize(data.transform, params, data.dictionary)
     good, near = rows["warps_recovered"].mean(), rows["warp_error_median"].median()
     ours = f"{good:.1%}; median of the largest deviation {near:.2g} samples"
     found = [
@@ -237,15 +279,12 @@ def fig_perso(study: Study) -> Result:
         ("distance to the personal atoms, largest", "-", f"{rows['atom_distance'].max():.2g}"),
         ("normalized reconstruction error, largest", "-", f"{rows['error'].max():.1e}"),
     ]
-    true, ours = (displacements(data, x).swapaxes(0, 1) for x in (data.params, params))
-    rebuilt = draw_reconstruction(data, data.events, data.dictionary, personal)
+    both = data.params, find_params(data, data.transform)
+    true, ours = (_displacements(data, params).swapaxes(0, 1) for params in both)
     return Result(
         lines(settings, found),
-        {"fig_perso": rows},
-        {
-            "fig_perso": draw_pairs(true, ours, r"$\psi(t) - t$ (samples)"),
-            "fig_perso_reconstruction": rebuilt,
-        },
+        {"": rows},
+        {"": _draw_pairs(true, ours, r"$\psi(t) - t$ (samples)")},
         "IPU finds the warps with the true atoms and codes. Warps are compared as functions of "
         "time, since different parameters can give the same warp.",
     )
@@ -256,7 +295,7 @@ def score_warps(seed: int) -> dict[str, float]:
     data = make_cohort(seed)
     params = find_params(data, data.transform)
     personal = personalize(data.transform, params, data.dictionary)
-    deviation = np.abs(displacements(data, params) - displacements(data, data.params)).max(-1)
+    deviation = np.abs(_displacements(data, params) - _displacements(data, data.params)).max(-1)
     gaps = personal - data.personal_dictionary
     distances = np.linalg.norm(gaps, axis=(2, 3)) / np.linalg.norm(data.dictionary, axis=(1, 2))
     return {
@@ -268,9 +307,7 @@ def score_warps(seed: int) -> dict[str, float]:
     }
 
 
-def displacements(
-    data: SyntheticCohort, params: Float[np.ndarray, "S K M"]
-) -> Float[np.ndarray, "S K L"]:
+def _displacements(data: SyntheticCohort, params: np.ndarray) -> Float[np.ndarray, "S K L"]:
     """Return psi(t) - t in samples."""
     length = data.dictionary.shape[1]
     with jax.enable_x64(True):
@@ -278,13 +315,14 @@ def displacements(
         return np.asarray(warps)[..., 0, :] - np.arange(length)
 
 
-def draw_pairs(
-    truth: Float[np.ndarray, "K S L"], found: Float[np.ndarray, "K S L"], name: str
-) -> Figure:
-    """Draw true and found curves: a row per atom, a column per subject."""
+def _draw_pairs(truth: np.ndarray, found: np.ndarray, name: str) -> Figure:
+    """Draw true and found curves (K, S, L): a row per atom, a column per subject."""
     figure, axes = panels((11, 5), *truth.shape[:2], sharex=True, sharey=True)
+    # The truth is wide and pale; the estimate is thin and dark on top of it.
+    wide: dict[str, Any] = {"lw": 6, "alpha": 0.35, "solid_capstyle": "butt", "label": "true"}
     for (k, s), ax in np.ndenumerate(axes):
-        _draw_pair(ax, truth[k, s], found[k, s], k)
+        ax.plot(truth[k, s], color=color(k), **wide)
+        ax.plot(found[k, s], "--", color=SHARED, lw=1.5, label="found")
         ax.set_title(f"atom {k}" if axes.shape[1] == 1 else f"subject {s}, atom {k}")
         label(ax, "time (samples)", name)
         ax.label_outer()
@@ -293,38 +331,63 @@ def draw_pairs(
     return figure
 
 
-def draw_reconstruction(
-    data: SyntheticCohort,
-    events: pd.DataFrame,
-    dictionary: Float[np.ndarray, "K L P"],
-    personal: Float[np.ndarray, "S K L P"],
-) -> Figure:
-    """Draw each recording with its reconstruction, and the atoms of each subject beside it."""
-    n_subjects, n_atoms = personal.shape[:2]
-    widths = [4, *[1.2] * n_atoms]
-    figure, axes = panels((13, 2.3 * n_subjects), n_subjects, 1 + n_atoms, width_ratios=widths)
-    rebuilt = rebuild(data.cohort, events, personal)
-    for s, (first, *others) in enumerate(axes):
-        first.plot(data.cohort[s].values[:, 0], color=FAINT, lw=5, label="recording")
-        first.plot(rebuilt[s][:, 0], color=SHARED, lw=1, label="reconstruction")
-        first.margins(x=0)
-        first.set(ylim=(-1.3, 1.8), ylabel="amplitude (a.u.)")
-        first.set_title(f"subject {s}", fontsize="medium")
-        for k, ax in enumerate(others):
-            ax.plot(dictionary[k, :, 0], ":", color=OBSERVED, lw=1, label="common atom")
-            # Given or found, depending on the experiment.
-            truth, used = data.personal_dictionary[s, k, :, 0], personal[s, k, :, 0]
-            _draw_pair(ax, truth, used, k, "in use")
-            ax.set_ylim(-1.3, 2.6)
-            ax.set_title(f"atom {k}, subject {s}", fontsize="medium")
-    for top, bottom in zip(axes[0], axes[-1], strict=True):
-        top.legend(fontsize="x-small", frameon=False, loc="upper right")
-        bottom.set_xlabel("time (samples)")
+def fig_sensitivity(study: Study) -> Result:
+    """fig:sensitivity_analysis: warps of every depth and width on data with warps (3, 10)."""
+    depths, widths, seeds = study.pick(
+        (SMALL_DEPTHS, SMALL_WIDTHS, range(2)), (PAPER_DEPTHS, PAPER_WIDTHS, range(20))
+    )
+    rows = study.sweep(measure_sensitivity, depth=depths, width=widths, seed=seeds)
+    groups = rows.groupby(["depth", "width"], sort=False, as_index=False)
+    table = groups.agg({"error": "mean", "normalized_error": "mean"})
+    spread = [
+        (
+            f"error over W: standard deviation, D = {depth}",
+            "falls with D (picture)",
+            f"{errors.std(ddof=0):.3f} around {errors.mean():.3f}",
+        )
+        for depth, errors in table.groupby("depth")["error"]
+    ]
+    settings = (
+        f"S = 3, N = 500, true (D, W) = {TRUTH}, true atoms and activations, "
+        f"W from {min(widths)} to {max(widths)}, {len(seeds)} seeds"
+    )
+    return Result(
+        lines(settings, spread),
+        {"": table, "_seeds": rows},
+        {"": _draw_sensitivity(table, len(seeds))},
+        "In the paper larger D is less sensitive to W. The map shows the mean errors.",
+    )
+
+
+def measure_sensitivity(depth: int, width: int, seed: int) -> dict[str, float]:
+    """Return the Euclidean distance of recordings and reconstructions, mean over subjects."""
+    data, transform = make_cohort(seed), TimeWarp(depth, width)
+    personal = personalize(transform, find_params(data, transform), data.dictionary)
+    rebuilt = rebuild(data.cohort, data.events, personal)
+    gaps = [record.values - own for record, own in zip(data.cohort, rebuilt, strict=True)]
+    return {
+        "error": float(np.linalg.norm(gaps, axis=(1, 2)).mean()),
+        "normalized_error": normalized_reconstruction_error(data.cohort, rebuilt),
+    }
+
+
+def _draw_sensitivity(table: pd.DataFrame, n_seeds: int) -> Figure:
+    """Draw the errors as a map with numbers; the true depth and width are boxed."""
+    errors = table.pivot(index="depth", columns="width", values="error")
+    values, depths, widths = errors.to_numpy(), errors.index.tolist(), errors.columns.tolist()
+    figure = Figure(figsize=(2 + 0.9 * len(widths), 1.6 + 0.6 * len(depths)), layout="constrained")
+    ax = figure.add_subplot()
+    image = ax.imshow(values, cmap="cividis", aspect="auto", vmin=0)
+    for (row, column), value in np.ndenumerate(values):
+        shade = "white" if value < 0.6 * values.max() else SHARED
+        ax.text(column, row, f"{value:.2f}", ha="center", va="center", color=shade)
+    corner = widths.index(TRUTH[1]) - 0.5, depths.index(TRUTH[0]) - 0.5
+    box = {"fill": False, "edgecolor": COLORS[1], "lw": 4, "label": "true D and W"}
+    ax.add_patch(Rectangle(corner, 1, 1, **box))
+    figure.legend(loc="outside upper right", frameon=False)
+    ax.set_xticks(range(len(widths)), widths)
+    ax.set_yticks(range(len(depths)), depths)
+    label(ax, "width W (sines per layer)", "depth D (layers)")
+    ax.set_title(f"Mean of {n_seeds} seeds", loc="left", fontsize="medium")
+    figure.colorbar(image, label="reconstruction error\n(Euclidean distance per recording)")
     return figure
-
-
-def _draw_pair(
-    ax: Axes, truth: np.ndarray, found: np.ndarray, atom: int, name: str = "found"
-) -> None:
-    ax.plot(truth, color=color(atom), **TRUE)
-    ax.plot(found, label=name, **FOUND)

@@ -14,18 +14,8 @@ from matplotlib.figure import Figure
 
 from percdl.algorithm.settings import Huber
 from percdl.datasets import make_synthetic, personal_atom_distance
-from percdl.experiments.fits import (
-    LOOKS,
-    METHODS,
-    PENALTY,
-    SETTINGS,
-    confidence,
-    draw_band,
-    error_of_fit,
-    fit,
-    panels,
-    select,
-)
+from percdl.experiments import fits
+from percdl.experiments.fits import LOOKS, METHODS, PENALTY, panels, select
 from percdl.experiments.study import Result, Study, lines
 from percdl.plotting.style import label
 
@@ -35,28 +25,27 @@ PAPER_RATES, SMALL_RATES = (0.0, 0.01, 0.05, 0.1, 0.15, 0.2), (0.0, 0.1, 0.2)
 # The default delta of Huber's loss was chosen on seeds 0 to 9.
 IMPULSE_SEEDS = range(10, 20)
 N_SUBJECTS, N_TIMES = 32, 1000
-# Columns: error against the clean signals, and against the recordings as given.
-CLEAN, GIVEN = "error_clean", "error_given"
 PAPER_LEVELS, SMALL_LEVELS = (-5, 0, 5, 10, 15, 20, 25, 30), (0, 10, 30)
 # Below this SNR PerCDL and PopCDL do better than IndCDL, according to the paper.
 NOISY = 20
+# Columns: error against the clean signals, and against the recordings as given.
+CLEAN, GIVEN = "error_clean", "error_given"
 QUANTITIES = {
     "euclidean": "Euclidean distance to the personal atoms",
     "dtw": "DTW distance to the personal atoms",
     CLEAN: "error of the clean signals",
     GIVEN: "error of the recordings as given",
 }
-# What the paper says of each quantity, and of the rise of an error, without a number.
+# The paper's statements about distances, and about the rise of the errors.
 CLOSER = f"PerCDL and PopCDL closer than IndCDL below {NOISY} dB"
-PAPER_ON = {"euclidean": CLOSER, "dtw": CLOSER, CLEAN: "-", GIVEN: "-"}
-PAPER_ON_RISE = {
-    CLEAN: "-",
-    GIVEN: "PopCDL and PerCDL degrade relatively less than IndCDL under high noise levels "
-    f"(SNR < {NOISY})",
-}
+LESS = (
+    "PopCDL and PerCDL degrade relatively less than IndCDL under high noise levels "
+    f"(SNR < {NOISY})"
+)
 # The paper's penalty lies far below loud noise; "auto" follows the noise.
 FIXED = str(PENALTY)
 PENALTIES = {FIXED: PENALTY, "auto": "auto"}
+SETTINGS = f"S = {N_SUBJECTS}, N = {N_TIMES}, {fits.SETTINGS}"
 
 
 def measure(study: Study, seeds: Sequence[int], **levels: Sequence[Any]) -> pd.DataFrame:
@@ -70,22 +59,16 @@ def measure(study: Study, seeds: Sequence[int], **levels: Sequence[Any]) -> pd.D
 
 
 def _scores(
-    S: int,
-    N: int,
-    seed: int,
-    method: str,
-    loss: str = "squared",
-    penalty: str = FIXED,
-    **noise: Any,
+    S: int, N: int, seed: int, method: str, loss: str = "squared", penalty: str = FIXED, **noise
 ) -> dict[str, float]:
     clean = make_synthetic(S, N, random_state=seed)
     data = make_synthetic(S, N, **noise, random_state=seed)
-    model = fit(method, data, loss=LOSS[loss], penalty=PENALTIES[penalty])
+    model = fits.fit(method, data, loss=LOSS[loss], penalty=PENALTIES[penalty])
     atoms = model.personal_dictionary_, clean.personal_dictionary
     return {
         **{metric: personal_atom_distance(*atoms, metric) for metric in ("euclidean", "dtw")},
-        CLEAN: error_of_fit(model, data.cohort, clean.cohort),
-        GIVEN: error_of_fit(model, data.cohort),
+        CLEAN: fits.error_of_fit(model, data.cohort, clean.cohort),
+        GIVEN: fits.error_of_fit(model, data.cohort),
         "penalty_used": model.penalty_,
     }
 
@@ -95,11 +78,24 @@ def fig_noise(study: Study) -> Result:
     rates, seeds = study.pick((SMALL_RATES, IMPULSE_SEEDS[:2]), (PAPER_RATES, IMPULSE_SEEDS))
     rows = measure(study, seeds, impulse_rate=rates, loss=list(LOSSES))
     table = summarize_impulses(rows)
-    settings = f"S = {N_SUBJECTS}, N = {N_TIMES}, {SETTINGS}, {len(seeds)} seeds from {seeds[0]}"
+
+    def errors(loss: str, rate: float, column: str, against: str = CLEAN) -> str:
+        found = select(table, "method", column, loss=loss, impulse_rate=rate, against=against)
+        return ", ".join(f"{method} {found[method]:.3g}" for method in METHODS)
+
+    found = []
+    for loss, rate in product(LOSSES, rates):
+        mean, median, won = (errors(loss, rate, c) for c in ("mean", "median", "seeds_lowest"))
+        quantity = f"error of the clean signals, {100 * rate:g} % impulses, {LOSSES[loss]}"
+        said = "PerCDL lowest (picture)" if loss == "squared" else "-"
+        ours = f"means {mean}; medians {median}; lowest of {len(seeds)} seeds: {won}"
+        found.append((quantity, said, ours))
+    quantity = f"error of the recordings as given, {100 * rates[-1]:g} % impulses, squared loss"
+    found.append((quantity, "-", errors("squared", rates[-1], "mean", GIVEN)))
     return Result(
-        lines(settings, _impulse_lines(table, rates, len(seeds))),
-        {"fig_noise": table, "fig_noise_seeds": rows},
-        {"fig_noise": draw_impulses(table, len(seeds))},
+        lines(f"{SETTINGS}, {len(seeds)} seeds from {seeds[0]}", found),
+        {"": table, "_seeds": rows},
+        {"": draw_impulses(table, len(seeds))},
         "In the paper PerCDL has the lowest error throughout. Against the recordings as given, "
         "free atoms are rewarded for fitting the impulses too.",
     )
@@ -120,38 +116,18 @@ def summarize_impulses(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-def _impulse_lines(
-    table: pd.DataFrame, rates: Sequence[float], n_seeds: int
-) -> list[tuple[str, str, str]]:
-    def errors(loss: str, rate: float, column: str = "mean", against: str = CLEAN) -> str:
-        found = select(table, "method", column, loss=loss, impulse_rate=rate, against=against)
-        return ", ".join(f"{method} {found[method]:.3g}" for method in METHODS)
-
-    rows = []
-    for loss, rate in product(LOSSES, rates):
-        mean, median, won = (errors(loss, rate, c) for c in ("mean", "median", "seeds_lowest"))
-        quantity = f"error of the clean signals, {100 * rate:g} % impulses, {LOSSES[loss]}"
-        said = "PerCDL lowest (picture)" if loss == "squared" else "-"
-        found = f"means {mean}; medians {median}; lowest of {n_seeds} seeds: {won}"
-        rows.append((quantity, said, found))
-    quantity = f"error of the recordings as given, {100 * rates[-1]:g} % impulses, squared loss"
-    return [*rows, (quantity, "-", errors("squared", rates[-1], against=GIVEN))]
-
-
 def draw_impulses(table: pd.DataFrame, n_seeds: int) -> Figure:
     """Draw the errors over the share of impulses, with bars of two standard deviations."""
     figure, axes = panels((12, 4.2), 1, 3, sharey=True)
-    shown = [(loss, CLEAN) for loss in LOSSES] + [("squared", GIVEN)]
-    targets = {CLEAN: "against the clean signals", GIVEN: "against the recordings as given"}
-    for ax, (loss, against) in zip(axes[0], shown, strict=True):
+    shown = [(loss, CLEAN, "clean signals") for loss in LOSSES]
+    shown.append(("squared", GIVEN, "recordings as given"))
+    for ax, (loss, against, target) in zip(axes[0], shown, strict=True):
         for i, method in enumerate(METHODS):
-            part = table.query("loss == @loss and against == @against and method == @method")
-            at = 100 * part["impulse_rate"] + 0.25 * (
-                i - 1
-            )  # side by side, so that no bar is hidden
+            part = fits.choose(table, loss=loss, against=against, method=method)
+            at = 100 * part["impulse_rate"] + 0.25 * (i - 1)  # side by side
             bars = 2 * part["std"]
             ax.errorbar(at, part["mean"], bars, capsize=3, label=method, **LOOKS[method])
-        ax.set_title(f"{LOSSES[loss]}, {targets[against]}", fontsize="medium")
+        ax.set_title(f"{LOSSES[loss]}, against the {target}", fontsize="medium")
         label(ax, "samples hit by an impulse (%)", "normalized reconstruction error")
         ax.label_outer()
     axes[0, 0].set_ylim(bottom=0)
@@ -168,25 +144,23 @@ def fig_gaussian_noise(study: Study) -> Result:
     levels, seeds = study.pick((SMALL_LEVELS, range(3)), (PAPER_LEVELS, range(10)))
     rows = measure(study, seeds, snr_db=levels, penalty=list(PENALTIES))
     table = summarize_gaussian(rows)
-    settings = f"S = {N_SUBJECTS}, N = {N_TIMES}, {SETTINGS}, {len(seeds)} seeds"
+    settings = f"{SETTINGS}, {len(seeds)} seeds"
     adapted = settings.replace(f"lambda = {PENALTY}", 'penalty="auto"')
-    at = f"at {', '.join(map(str, levels))} dB"
-    span = f"from {max(levels)} to {min(levels)} dB, difference and ratio"
     found = []
     for quantity, name in QUANTITIES.items():
-        row = f"{name}, {at}"
-        found += lines(settings, [(row, PAPER_ON[quantity], _curves(table, quantity, FIXED))])
+        said = CLOSER if quantity in ("euclidean", "dtw") else "-"
+        row = f"{name}, at {', '.join(map(str, levels))} dB"
+        found += lines(settings, [(row, said, _curves(table, quantity, FIXED))])
         found += lines(adapted, [(row, "-", _curves(table, quantity, "auto"))])
-    for quantity, said in PAPER_ON_RISE.items():
+    span = f"from {max(levels)} to {min(levels)} dB, difference and ratio"
+    for quantity, said in ((CLEAN, "-"), (GIVEN, LESS)):
         rises = {method: rise(table, quantity, method) for method in METHODS}
-        ours = "; ".join(
-            f"{m} {more:+.2g}, {ratio:.3g} times" for m, (more, ratio) in rises.items()
-        )
+        ours = "; ".join(f"{m} {more:+.2g}, {by:.3g} times" for m, (more, by) in rises.items())
         found += lines(settings, [(f"rise of the {QUANTITIES[quantity]} {span}", said, ours)])
     return Result(
         found,
-        {"fig_gaussian_noise": table, "fig_gaussian_noise_seeds": rows},
-        {"fig_gaussian_noise": draw_gaussian(table, len(seeds))},
+        {"": table, "_seeds": rows},
+        {"": draw_gaussian(table, len(seeds))},
         "A penalty far below the noise lets activations fit noise, so errors are also measured "
         'with penalty="auto".',
     )
@@ -195,7 +169,7 @@ def fig_gaussian_noise(study: Study) -> Result:
 def summarize_gaussian(rows: pd.DataFrame) -> pd.DataFrame:
     """Return mean and 95 % confidence limits of every quantity over seeds."""
     by = ["penalty", "snr_db", "method"]
-    frames = [confidence(rows, by, name).assign(quantity=name) for name in QUANTITIES]
+    frames = [fits.confidence(rows, by, name).assign(quantity=name) for name in QUANTITIES]
     return pd.concat(frames, ignore_index=True)
 
 
@@ -217,17 +191,14 @@ def _curves(table: pd.DataFrame, quantity: str, penalty: str) -> str:
 def draw_gaussian(table: pd.DataFrame, n_seeds: int) -> Figure:
     """Draw one panel per quantity: solid with the paper's penalty, dashed with "auto"."""
     figure, axes = panels((11, 7), 2, 2, sharex=True)
-    curves = [(penalty, method) for penalty in PENALTIES for method in METHODS]
     for ax, (quantity, name) in zip(axes.flat, QUANTITIES.items(), strict=True):
-        shown = table[table["quantity"] == quantity]
-        for penalty, method in curves:
-            part = shown.query("method == @method and penalty == @penalty")
-            is_fixed = penalty == FIXED
-            look = {**LOOKS[method], "linestyle": "-" if is_fixed else "--"}
+        for penalty, method in product(PENALTIES, METHODS):
+            part = fits.choose(table, quantity=quantity, method=method, penalty=penalty)
+            look = {**LOOKS[method], "linestyle": "-" if penalty == FIXED else "--"}
             named = f"{method}, penalty {penalty}"
             ax.plot(part["snr_db"], part["mean"], label=named, ms=5, **look)
-            if is_fixed:
-                draw_band(ax, part, "snr_db", look["color"], 0.15)
+            if penalty == FIXED:
+                fits.draw_band(ax, part, "snr_db", look["color"], 0.15)
         ax.set_yscale("log")
         ax.set_title(name)
     for above, below in axes.T:
