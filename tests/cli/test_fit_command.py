@@ -22,8 +22,8 @@ from percdl import (
     Rotation,
     TimeWarp,
 )
-from percdl.cli.errors import CommandError
 from percdl.cli.model_options import ModelOptions
+from percdl.cli.output import CommandError
 from percdl.parameters import parameters_of
 
 

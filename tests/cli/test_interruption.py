@@ -12,8 +12,7 @@ from commands import MODEL, READ, contents, refused, run
 from small_models import assert_same_fit
 
 import percdl
-from percdl.cli.errors import stopping_between_rounds, terminating_like_ctrl_c
-from percdl.cli.output import Output
+from percdl.cli.output import Output, stopping_between_rounds, terminating_like_ctrl_c
 from percdl.estimators import container
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from commands import refused
 
-from percdl.cli.errors import CommandError
 from percdl.cli.federate_config import read_server_file, read_site_file
+from percdl.cli.output import CommandError
 
 SITE = """
 [site]

@@ -9,7 +9,7 @@ from commands import READ, contents, refused, write_walks
 
 from percdl import Cohort
 from percdl.cli.data_options import DataOptions, read_cohort
-from percdl.cli.errors import CommandError
+from percdl.cli.output import CommandError
 
 
 def read(*data, settings=None, **options):

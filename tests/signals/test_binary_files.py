@@ -257,11 +257,8 @@ def test_unknown_and_ambiguous_signals(edf):
 
 def test_an_interrupted_edf_is_refused(edf):
     path = edf(annotations=[(0.5, "step")])
-    content = path.read_bytes()
-    assert content.count(b"+2\x14\x14") == 1
-    path.write_bytes(content.replace(b"+2\x14\x14", b"+7\x14\x14"))
-    message = r"A\.edf, data record 3: the recording is interrupted .* starts at 7 s"
-    with pytest.raises(UnreadableFileError, match=message):
+    path.write_bytes(path.read_bytes().replace(b"EDF+C", b"EDF+D", 1))
+    with pytest.raises(UnreadableFileError, match=r"A\.edf is interrupted"):
         Cohort.from_edf(path)
 
 
@@ -370,17 +367,6 @@ def test_bytes_that_are_no_part_of_a_name_hide_no_link(elsewhere):
         Cohort.from_wfdb(path)
 
 
-@pytest.mark.parametrize("segment", ["../A", "linked", "within"])
-def test_segments_lie_in_the_folder_of_the_record(elsewhere, segment):
-    path, other = elsewhere
-    path.with_name("linked.hea").symlink_to(other / "A.hea")
-    path.with_name("linked.dat").symlink_to(other / "A.dat")
-    path.with_name("within.hea").write_text(SIGNAL.format("linked.dat"))
-    path.with_name("B.hea").write_text(f"B/1 2 250 500\n{segment} 500\n")
-    with pytest.raises(UnreadableFileError, match=r"\.hea: .*outside the folder of the record"):
-        Cohort.from_wfdb(path.with_name("B.hea"))
-
-
 def test_a_linked_header_must_stay_in_its_folder(elsewhere):
     path, other = elsewhere
     expected = Cohort.from_wfdb(path)[0].values
@@ -394,20 +380,11 @@ def test_a_linked_header_must_stay_in_its_folder(elsewhere):
     np.testing.assert_array_equal(linked, expected)
 
 
-def test_a_segment_in_segments_is_refused(record):
-    path = record()
-    path.write_text("A/1 2 250 500\nA 500\n")
-    with pytest.raises(UnreadableFileError, match=r"A\.hea is a segment that is in segments"):
-        Cohort.from_wfdb(path)
-
-
-def test_records_in_segments_are_joined(record, tmp_path):
-    for name in ("B", "C"):
-        record(name)
-    (tmp_path / "A.hea").write_text("A/2 2 250 1000\nB 500\nC 500\n")
-    joined = Cohort.from_wfdb(tmp_path / "A.hea")[0]
-    half = Cohort.from_wfdb(tmp_path / "B.hea")[0]
-    np.testing.assert_allclose(joined.values, np.vstack([half.values, half.values]))
+def test_records_in_segments_are_refused(record, tmp_path):
+    record("B")
+    (tmp_path / "A.hea").write_text("A/2 2 250 1000\nB 500\nB 500\n")
+    with pytest.raises(UnreadableFileError, match=r"A\.hea has segments"):
+        Cohort.from_wfdb(tmp_path / "A.hea")
 
 
 def test_rates_must_agree_within_a_record(record):

@@ -74,7 +74,7 @@ def test_recordings_are_read_one_by_one(written):
 def test_shards_are_closed_by_size_too(tmp_path):
     size = make()[2].values.nbytes / 2**20
     opened = write_shards(make(), tmp_path, megabytes_per_shard=size)
-    assert [len(shard.subjects) for shard in opened.shards] == [1] * len(LENGTHS)
+    assert [len(shard.labels) for shard in opened.shards] == [1] * len(LENGTHS)
 
 
 def test_recordings_may_come_from_a_generator(tmp_path):

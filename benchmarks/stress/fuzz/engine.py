@@ -140,7 +140,7 @@ def _place(error: BaseException) -> str:
     step, place = error.__traceback__, "no line of the package"
     while step is not None:  # not by the module traceback, which reads the lines of the files
         file = step.tb_frame.f_code.co_filename
-        if file.startswith(PACKAGE) and not file.endswith("cli/errors.py"):
+        if file.startswith(PACKAGE) and not file.endswith("cli/output.py"):
             place = f"{file.removeprefix(PACKAGE).lstrip('/')}:{step.tb_lineno}"
         step = step.tb_next
     return f"{type(error).__name__} at {place}"

@@ -14,10 +14,10 @@ from benchmarks.stress.fuzz.choices import happens, mutate
 from benchmarks.stress.fuzz.engine import WrongResultError
 from percdl.cli import app
 from percdl.cli.data_options import DataOptions
-from percdl.cli.errors import CommandError
 from percdl.cli.federate_config import SitePlan, read_server_file, read_site_file
 from percdl.cli.model_options import ModelOptions
 from percdl.cli.options import types_of
+from percdl.cli.output import CommandError
 from percdl.exceptions import PerCDLError
 
 REFUSALS = (CommandError, PerCDLError, typer.BadParameter)

@@ -10,16 +10,12 @@ from typing import Annotated
 import typer
 
 from percdl import __version__
-from percdl.cli.datasets import datasets
-from percdl.cli.demo import demo
-from percdl.cli.federate_keys import keys
-from percdl.cli.federate_server import server
-from percdl.cli.federate_simulate import simulate
-from percdl.cli.federate_site import site
+from percdl.cli.federate_server import server, simulate
+from percdl.cli.federate_site import keys, site
 from percdl.cli.fit import fit, suggest
 from percdl.cli.model_commands import events, info, personalize, report
 from percdl.cli.options import add_command
-from percdl.cli.reproduce import reproduce
+from percdl.cli.studies import datasets, demo, reproduce
 
 app = typer.Typer(name="percdl", no_args_is_help=True, pretty_exceptions_enable=False)
 for command in (fit, report, personalize, events, suggest, info, datasets, demo, reproduce):

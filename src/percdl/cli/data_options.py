@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from percdl.cli.errors import fail
 from percdl.cli.options import OneOrMore, optional, types_of, use_config
+from percdl.cli.output import fail
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -114,10 +114,7 @@ class DataOptions:
     ] = None
 
     def as_fitted(self, settings: Mapping[str, Any] | None) -> DataOptions:
-        """Return the options, with those not given taken from the settings of a fit.
-
-        Files, subjects and groups are not taken from the fit.
-        """
+        """Take options about reading and processing that were not given from those of a fit."""
         names = {*_OF_TABLES, *_OF_TEXT, *_PROCESSING}
         if self.sfreq is not None or self.time is not None:
             names -= {"sfreq", "time"}
@@ -128,10 +125,9 @@ class DataOptions:
 
 
 def read_cohort(options: DataOptions, settings: Mapping[str, Any] | None = None) -> Cohort:
-    """Read and process the recordings; one that cannot be read is an error.
+    """Read and process the recordings.
 
-    ``settings`` are those of a model (``model.settings_``). They stand for options that are not
-    given, as far as these concern files of this format.
+    The settings of a model (``model.settings_``) replace options that are not given.
     """
     from percdl.signals import Cohort
 
@@ -148,7 +144,16 @@ def read_cohort(options: DataOptions, settings: Mapping[str, Any] | None = None)
         names = [given[name]] if isinstance(given[name], str) else given[name]
         listed = [part.strip() for text in names for part in text.split(",")]
         given[name] = listed[0] if len(listed) == 1 else listed
-    return _process(getattr(Cohort, f"from_{format}")(files, **given), options)
+    cohort = getattr(Cohort, f"from_{format}")(files, **given)
+    if options.resample is not None:
+        cohort = cohort.resample(options.resample)
+    if options.bandpass is not None:
+        low, high = options.bandpass
+        is_open = high in (None, float("inf"), "Infinity")  # the latter in settings of a model
+        cohort = cohort.bandpass(low or None, None if is_open else high)
+    if options.zscore or options.zscore_jointly:
+        cohort = cohort.zscore("channel" if options.zscore else "recording")
+    return cohort
 
 
 def read_any_cohort(options: DataOptions) -> AnyCohort:
@@ -236,15 +241,3 @@ def _refuse_useless(options: DataOptions, format: str) -> None:
 
 def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
-
-
-def _process(cohort: Cohort, options: DataOptions) -> Cohort:
-    if options.resample is not None:
-        cohort = cohort.resample(options.resample)
-    if options.bandpass is not None:
-        low, high = options.bandpass
-        is_open = high in (None, float("inf"), "Infinity")  # the latter in settings of a model
-        cohort = cohort.bandpass(low or None, None if is_open else high)
-    if options.zscore or options.zscore_jointly:
-        cohort = cohort.zscore("channel" if options.zscore else "recording")
-    return cohort

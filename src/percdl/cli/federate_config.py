@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, InstanceOf
 
 from percdl.cli.data_options import DataOptions
-from percdl.cli.errors import fail
 from percdl.cli.model_options import ModelOptions
 from percdl.cli.options import check_table, read_toml, types_of, validate
+from percdl.cli.output import fail
 
 
 def _beside(path: Path, info: Any) -> Path:

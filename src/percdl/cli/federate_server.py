@@ -1,4 +1,4 @@
-"""``percdl federate server``: the coordinator of a federation."""
+"""``percdl federate server`` and ``simulate``: a coordinator, a trial in one process."""
 
 from __future__ import annotations
 
@@ -7,27 +7,32 @@ import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from percdl.cli.errors import (
+from percdl.cli.data_options import DataOptions, read_cohort
+from percdl.cli.model_options import ModelOptions, read_dictionary
+from percdl.cli.options import optional
+from percdl.cli.output import (
     NOTHING_FOUND,
+    Output,
     fail,
+    interruptible,
     prepare_folder,
     require_packages,
     terminating_like_ctrl_c,
     writing,
 )
-from percdl.cli.model_options import read_dictionary
-from percdl.cli.output import Output, interruptible
 from percdl.exceptions import PerCDLError
 
 if TYPE_CHECKING:
     from percdl.cli.federate_config import ServerPlan
     from percdl.federated.estimator import FederatedPerCDL
     from percdl.runtimes.messages import Wire
+    from percdl.signals import Cohort
 
 MODEL, CHECKPOINT, AUDIT = "model.percdl", "checkpoint.percdl", "audit.jsonl"
 
@@ -49,10 +54,10 @@ def server(
     Only sums over the subjects of a site arrive here. Model, log of all rounds and checkpoint
     are written to FOLDER/RUN; after a crash or Ctrl-C, --resume continues from there.
 
-    Exit codes: 0 done, 1 an error of PerCDL, 2 wrong files or too few sites, 3 done but nothing
-    was found, 130 interrupted.
+    Exit codes are those of `percdl --help`.
     """
     from percdl.cli.federate_config import read_server_file
+    from percdl.estimators.fitting import rounds_per_run
 
     require_packages(("flwr", "cryptography"), "federated", "a server uses Flower")
     plan = read_server_file(config)
@@ -69,9 +74,14 @@ def server(
     keys = _read_files(plan)
     place = _prepare(plan, resume)
     again = f"percdl federate server {shlex.quote(str(config))} --resume"
+    advice = f"Stopped. Continue with:\n{again}"
     with output.showing_warnings(), _connected(plan, keys, output) as wire:
         _gather(wire, plan, output)
-        _fit(federation, wire, plan, output, place / CHECKPOINT if resume else None, again)
+        n_rounds = rounds_per_run(plan.model.build())
+        output.event("start", command="federate server", run=plan.run, rounds=n_rounds)
+        start: dict[str, Any] = {"resume": place / CHECKPOINT} if resume else {"run": plan.run}
+        with interruptible(output, n_rounds, lambda: advice) as report:
+            federation.fit_over(wire, report=report, **start)
     with writing(place / MODEL, "folder in [server]"):
         federation.model_.save(place / MODEL)
     (place / CHECKPOINT).unlink(missing_ok=True)
@@ -174,26 +184,10 @@ def _gather(wire: Wire, plan: ServerPlan, output: Output) -> None:
         )
 
 
-def _fit(
-    federation: FederatedPerCDL,
-    wire: Wire,
-    plan: ServerPlan,
-    output: Output,
-    resume: Path | None,
-    again: str,
-) -> None:
-    """Fit over the sites; an interruption says how to continue."""
-    from percdl.estimators.fitting import rounds_per_run
-
-    n_rounds = rounds_per_run(plan.model.build())
-    output.event("start", command="federate server", run=plan.run, rounds=n_rounds)
-    with interruptible(output, n_rounds, lambda: f"Stopped. Continue with:\n{again}") as report:
-        run = None if resume else plan.run
-        federation.fit_over(wire, run=run, resume=resume, report=report)
-
-
 def conclude(federation: FederatedPerCDL, place: Path, output: Output) -> None:
     """Print a table of the sites: requests answered and missed, bytes sent and received."""
+    import pandas as pd
+
     model: Any = federation.model_
     lines = federation.audit_.to_dict("records")
     rows = [
@@ -206,23 +200,89 @@ def conclude(federation: FederatedPerCDL, place: Path, output: Output) -> None:
         }
         for site in federation.sites_
     ]
-    width = max(len(row["site"]) for row in rows)
-    output.say(f"{'site':<{width}}  answered  dropped  sent by it  sent to it (bytes)")
-    for row in rows:
-        output.say(
-            f"{row['site']:<{width}}  {row['answered']:>8}  {row['dropped']:>7}  "
-            f"{row['bytes_up']:>10}  {row['bytes_down']:>10}"
-        )
+    headings = ("site", "answered", "dropped", "sent by it", "sent to it (bytes)")
+    output.say(pd.DataFrame(rows).to_string(index=False, header=list(headings)))
     masked = "masked sums" if federation.secure_ else "plain sums"
     output.say(f"Objective {model.objective_:.6g}, {masked}, {len(rows)} sites.")
-    output.event(
-        "done",
-        out=place / MODEL,
-        audit=place / AUDIT,
-        sites=federation.sites_,
-        secure=federation.secure_,
-        objective=model.objective_,
-        stop_reason=model.stop_reason_,
-        summary=rows,
-    )
+    about = {"sites": federation.sites_, "secure": federation.secure_, "summary": rows}
+    about |= {"objective": model.objective_, "stop_reason": model.stop_reason_}
+    output.event("done", out=place / MODEL, audit=place / AUDIT, **about)
     output.say(f"Model: {place / MODEL}\nLog: {place / AUDIT}")
+
+
+def simulate(
+    source: DataOptions,
+    options: ModelOptions,
+    output: Output,
+    by: Annotated[
+        str | None,
+        optional(
+            "Column of groups, of --metadata if given; each group is a site. "
+            "(default: each folder of DATA is one)"
+        ),
+    ] = None,
+    secure: Annotated[
+        bool | None, optional("Mask the sums. (default: from three sites)", "--secure/--plain")
+    ] = None,
+    min_sites: Annotated[int, typer.Option(help="Smallest number of sites in a sum.", min=2)] = 2,
+    min_subjects: Annotated[
+        int, typer.Option(help="Smallest number of recordings at a site.", min=1)
+    ] = 1,
+    out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("federation"),
+) -> None:
+    """Run a federation in this process: its result, and what each site would send.
+
+    percdl federate simulate lyon/ nice/ paris/ --sfreq 100 --atom-length 1s --penalty 1
+
+    Each folder is a site, or each group of one cohort: --by diagnosis. The numbers are those of
+    a real federation. The model, the log of all rounds and the results of each site are written
+    to OUT.
+    """
+    require_packages(("cryptography",), "federated", "the sites need keys")
+    from percdl.federated.estimator import FederatedPerCDL
+
+    with output.showing_warnings():
+        sites = _read_folders(source) if by is None else _read_groups(source, by)
+        for name, cohort in sites.items():
+            output.say(f"{name}: {cohort!r}")
+        prepare_folder(out, "--out")
+        if any(out.iterdir()):
+            fail(f"{out} is not empty. Choose another folder with --out.")
+        federation = FederatedPerCDL(
+            options.build(),
+            secure="auto" if secure is None else secure,
+            min_sites=min_sites,
+            min_subjects_per_site=min_subjects,
+            audit=out / AUDIT,
+        )
+        output.event("start", command="federate simulate", sites=list(sites))
+        federation.fit(sites, folder=out / "sites")
+    with writing(out / MODEL, "--out"):
+        federation.model_.save(out / MODEL)
+    conclude(federation, out, output)
+    output.say(f"Results of each site: {out / 'sites'}")
+
+
+def _read_groups(source: DataOptions, by: str) -> dict[str, Cohort]:
+    cohort = read_cohort(replace(source, group=by))
+    if set(cohort.groups) == {None} and source.metadata is None:
+        fail(
+            f"--by {by} names a column of the table of subjects, and none is given. Pass it with "
+            "--metadata."
+        )
+    if None in cohort.groups:
+        who = cohort.subjects[cohort.groups.index(None)]
+        fail(f"--by {by} has no value for {who!r}, which would be at no site.")
+    return {name: cohort.select(group=name) for name in sorted(set(map(str, cohort.groups)))}
+
+
+def _read_folders(source: DataOptions) -> dict[str, Cohort]:
+    folders = {Path(name).resolve().name: name for name in source.data or []}
+    for name in source.data or []:
+        if not Path(name).is_dir():
+            fail(f"{name} is not a folder. Without --by, each site is a folder.")
+    if len(source.data or []) < 2:
+        fail("name a folder for each site, two or more of them, or the groups with --by.")
+    if len(folders) < len(source.data or []):
+        fail(f"sites are named after folders, and two are named alike: {', '.join(folders)}.")
+    return {site: read_cohort(replace(source, data=[name])) for site, name in folders.items()}

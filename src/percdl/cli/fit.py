@@ -15,17 +15,19 @@ import typer
 
 from percdl.cli import data_options as data
 from percdl.cli.data_options import DataOptions
-from percdl.cli.errors import (
-    NOTHING_FOUND,
-    CommandError,
-    fail,
-    prepare_file,
-    require_packages,
-    writing,
-)
 from percdl.cli.model_options import ModelOptions, check_atom_length
 from percdl.cli.options import Seed, check_table, optional, set_defaults, types_of
-from percdl.cli.output import Output, interruptible, to_json
+from percdl.cli.output import (
+    NOTHING_FOUND,
+    CommandError,
+    Output,
+    fail,
+    interruptible,
+    prepare_file,
+    require_packages,
+    to_json,
+    writing,
+)
 from percdl.exceptions import PerCDLError
 
 if TYPE_CHECKING:
@@ -72,32 +74,36 @@ def _trusted(settings: dict[str, Any], path: Path) -> dict[str, Any]:
     return chosen
 
 
+Out = Annotated[Path, typer.Option(help="Model file to write or replace.")]
+Page = Annotated[Path | None, optional("HTML report to write, optional.")]
+Resume = Annotated[
+    Path | None,
+    optional(
+        "Continue from the checkpoint of an interrupted fit, with its settings.",
+        is_eager=True,
+        callback=_resume,
+    ),
+]
+Checkpoint = Annotated[
+    bool, typer.Option(help="Write OUT.checkpoint after each round. Ctrl-C keeps it.")
+]
+Dask = Annotated[
+    str | None,
+    optional(
+        "Run on Dask workers: address of the scheduler, or its scheduler file.", metavar="ADDRESS"
+    ),
+]
+
+
 def fit(
     source: DataOptions,
     options: ModelOptions,
     output: Output,
-    out: Annotated[Path, typer.Option(help="Model file to write or replace.")] = Path(
-        "model.percdl"
-    ),
-    report: Annotated[Path | None, optional("HTML report to write, optional.")] = None,
-    resume: Annotated[
-        Path | None,
-        optional(
-            "Continue from the checkpoint of an interrupted fit, with its settings.",
-            is_eager=True,
-            callback=_resume,
-        ),
-    ] = None,
-    checkpoint: Annotated[
-        bool, typer.Option(help="Write OUT.checkpoint after each round. Ctrl-C keeps it.")
-    ] = True,
-    dask: Annotated[
-        str | None,
-        optional(
-            "Run on Dask workers: address of the scheduler, or its scheduler file.",
-            metavar="ADDRESS",
-        ),
-    ] = None,
+    out: Out = Path("model.percdl"),
+    report: Page = None,
+    resume: Resume = None,
+    checkpoint: Checkpoint = True,
+    dask: Dask = None,
 ) -> None:
     """Learn the patterns that subjects share, and how each subject differs.
 
@@ -105,10 +111,8 @@ def fit(
 
     The number of atoms, their length and the penalty are estimated from the data unless given.
     After Ctrl-C, `percdl fit --resume OUT.checkpoint` continues and gives the same result. DATA
-    can be a folder of `percdl.write_shards`, which need not fit in memory.
-
-    Exit codes: 0 success, 1 internal error, 2 wrong options or files, 3 success but no pattern
-    found, 130 interrupted.
+    can be a folder of `percdl.write_shards`, which need not fit in memory. Exit codes are those
+    of `percdl --help`; 3: no pattern was found.
     """
     from percdl.signals import as_cohort
 
@@ -161,16 +165,9 @@ def _fit(
     n_rounds, done = count_rounds(model), 0
     if before is not None:
         done = before.content["restart"] * rounds_per_run(model) + before.n_rounds
-    output.event(
-        "start",
-        command="fit",
-        subjects=len(cohort),
-        channels=cohort.channels,
-        sfreq=cohort.sfreq,
-        rounds=n_rounds,
-        rounds_done=done,
-        settings=settings,
-    )
+    about = {"subjects": len(cohort), "channels": cohort.channels, "sfreq": cohort.sfreq}
+    about |= {"rounds": n_rounds, "rounds_done": done, "settings": settings}
+    output.event("start", command="fit", **about)
 
     def advise() -> str:
         saved = [path for path in (checkpoint, resume) if path is not None and path.exists()]
@@ -190,29 +187,20 @@ def _conclude(
     """Print the result; exit with another code if nothing was found."""
     from percdl.estimators.personalization import explained_share
 
-    found = len(model.events_)
-    explained = explained_share(cohort, model.personalization_)
-    output.event(
-        "done",
-        **files,
-        n_atoms=model.n_atoms_,
-        atom_length=model.atom_length_,
-        penalty=model.penalty_,
-        objective=model.objective_,
-        explained=explained,
-        events=found,
-        stop_reason=model.stop_reason_,
-        seconds=round(seconds, 3),
-    )
+    n_events, explained = len(model.events_), explained_share(cohort, model.personalization_)
+    names = ("n_atoms", "atom_length", "penalty", "objective", "stop_reason")
+    about = {name: getattr(model, f"{name}_") for name in names}
+    about |= {"explained": explained, "events": n_events, "seconds": round(seconds, 3)}
+    output.event("done", **files, **about)
     output.say(
         f"{model.n_atoms_} atom(s) of {model.atom_length_} samples "
-        f"({model.atom_length_ / model.sfreq_:.3g} s), penalty {model.penalty_:.3g}: "
-        f"{found} events in {len(cohort)} recording(s), {explained:.1%} of the energy explained."
+        f"({model.atom_length_ / model.sfreq_:.3g} s), penalty {model.penalty_:.3g}: {n_events} "
+        f"events in {len(cohort)} recording(s), {explained:.1%} of the energy explained.\n"
+        f"Model: {files['out']}"
     )
-    output.say(f"Model: {files['out']}")
     if files["report"] is not None:
         output.say(f"Report: {files['report']}")
-    if not found:
+    if not n_events:
         raise typer.Exit(NOTHING_FOUND)
 
 
@@ -242,18 +230,18 @@ def _connected(address: str | None, output: Output) -> Iterator[Place | None]:
         yield DaskRuntime(client)
 
 
+AtomLength = Annotated[
+    str,
+    typer.Option(
+        help="If given, choose the rest for it: 1.0s, 250ms, 100 (samples).",
+        callback=check_atom_length,
+        metavar="DURATION",
+    ),
+]
+
+
 def suggest(
-    source: DataOptions,
-    output: Output,
-    atom_length: Annotated[
-        str,
-        typer.Option(
-            help="If given, choose the rest for it: 1.0s, 250ms, 100 (samples).",
-            callback=check_atom_length,
-            metavar="DURATION",
-        ),
-    ] = "auto",
-    seed: Seed = 0,
+    source: DataOptions, output: Output, atom_length: AtomLength = "auto", seed: Seed = 0
 ) -> None:
     """Suggest the atom length, the number of atoms and the penalty for recordings.
 
@@ -283,26 +271,22 @@ def suggest(
         model = PerCDL(atom_length=length, random_state=seed, progress=False)
         check_arguments(model)
         chosen = choose(model, cohort)
-    seconds = chosen.atom_length / cohort.sfreq
-    output.event(
-        "done",
-        n_atoms=chosen.n_atoms,
-        atom_length=chosen.atom_length,
-        atom_seconds=seconds,
-        penalty=chosen.penalty,
-        period=None if period is None else period.period,
-        confidence=None if period is None else period.confidence,
-    )
+    n_atoms, n_samples = chosen.n_atoms, chosen.atom_length
+    seconds = n_samples / cohort.sfreq
+    about = {"n_atoms": n_atoms, "atom_length": n_samples, "atom_seconds": seconds}
+    about |= {"penalty": chosen.penalty, "period": None, "confidence": None}
     if period is not None:
+        about |= {"period": period.period, "confidence": period.confidence}
         output.say(
             f"period       {period.period / cohort.sfreq:.3g} s (median over recordings; "
             f"similarity of cycles {period.confidence:.2f} of 1)"
         )
+    output.event("done", **about)
     penalty = f"{float(f'{chosen.penalty:.3g}'):g}"
     output.say(
-        f"atom length  {chosen.atom_length} samples, {seconds:.3g} s\n"
-        f"atoms        {chosen.n_atoms}\n"
+        f"atom length  {n_samples} samples, {seconds:.3g} s\n"
+        f"atoms        {n_atoms}\n"
         f"penalty      {penalty} (lower: more events, higher: only clear ones)\n"
-        f"To fit:      percdl fit ... --atom-length {chosen.atom_length} --n-atoms "
-        f"{chosen.n_atoms} --penalty {penalty}"
+        f"To fit:      percdl fit ... --atom-length {n_samples} --n-atoms {n_atoms} --penalty "
+        f"{penalty}"
     )

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from percdl.cli.data_options import DataOptions, protect_recordings, read_cohort, read_metadata
-from percdl.cli.errors import (
+from percdl.cli.options import OpenPage, optional
+from percdl.cli.output import (
     NOTHING_FOUND,
+    Output,
     prepare_file,
     prepare_folder,
     require_packages,
+    to_json,
     writing,
 )
-from percdl.cli.options import OpenPage, optional
-from percdl.cli.output import Output, to_json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -83,13 +84,10 @@ def _parameter_table(found: Personalization) -> pd.DataFrame:
     """Return activations and parameters, one row per subject and atom."""
     import pandas as pd
 
-    n_params = found.params.shape[-1]
-    subjects = pd.Index(found.subjects, dtype=object)
-    index = pd.MultiIndex.from_product(
-        [subjects, range(found.params.shape[1])], names=["subject", "atom"]
-    )
-    names = [f"param{m}" for m in range(n_params)]
-    table = pd.DataFrame(found.params.reshape(-1, n_params), index, names)
+    _, n_atoms, n_params = found.params.shape
+    rows = [list(found.subjects), range(n_atoms)]
+    index = pd.MultiIndex.from_product(rows, names=["subject", "atom"])
+    table = pd.DataFrame(found.params.reshape(-1, n_params), index).add_prefix("param")
     table.insert(0, "activations", found.n_activations.ravel())
     return table.reset_index()
 
@@ -109,11 +107,9 @@ def events(
     percdl events gait.percdl new/ --format bids --out study/
 
     Without DATA, the events of the fit are written. With DATA, each recording is personalized
-    from the start with the final atoms, also a recording of the fit. Its events can therefore
-    differ slightly from those of the fit.
-
-    Files are read and processed as in the fit, unless options say otherwise. Exit code 3: there
-    are no events.
+    from the start with the final atoms, also a recording of the fit, so its events can differ
+    slightly. Files are read and processed as in the fit, unless options say otherwise. Exit code
+    3: there are no events.
     """
     from percdl.estimators.modelfile import load
 
@@ -220,11 +216,19 @@ def info(
     """
     from percdl.estimators import container
 
-    version = container.written_by(file)
     is_model = container.kind_of(file) != container.CHECKPOINT
-    described = _describe_model(file) if is_model else _describe_checkpoint(file)
-    described = {"file": file, "version": version, **described}
-    typer.echo(to_json(described) if json else "\n".join(_lines(described)))
+    described = {"file": file, "version": container.written_by(file)}
+    described |= _describe_model(file) if is_model else _describe_checkpoint(file)
+    if json:
+        typer.echo(to_json(described))
+        return
+    settings = described.pop("settings")
+    for name, value in described.items():
+        typer.echo(f"{name.replace('_', ' '):<24} {_text(value)}")
+    typer.echo("settings" if settings else f"{'settings':<24} not fitted from the command line")
+    for name, value in (settings or {}).items():
+        if value is not None:
+            typer.echo(f"  {name.replace('_', '-'):<22} {_text(value)}")
 
 
 def _describe_model(path: Path) -> dict[str, Any]:
@@ -273,19 +277,9 @@ def _describe_checkpoint(path: Path) -> dict[str, Any]:
     }
 
 
-def _lines(described: dict[str, Any]) -> list[str]:
-    settings = described.pop("settings")
-    lines = [f"{name.replace('_', ' '):<24} {_text(value)}" for name, value in described.items()]
-    if settings is None:
-        return [*lines, f"{'settings':<24} not fitted from the command line"]
-    given = {name.replace("_", "-"): value for name, value in settings.items()}
-    options = [f"  {name:<22} {_text(v)}" for name, v in given.items() if v is not None]
-    return [*lines, "settings", *options]
-
-
 def _text(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return ", ".join(map(str, value)) or "none"
-    return (
-        "unknown" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
-    )
+    if value is None:
+        return "unknown"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

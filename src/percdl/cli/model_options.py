@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
-from percdl.cli.errors import fail
 from percdl.cli.options import check_table, types_of
+from percdl.cli.output import fail
 
 if TYPE_CHECKING:
     import numpy as np

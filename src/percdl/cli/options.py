@@ -18,7 +18,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 from typer.core import TyperCommand
 
-from percdl.cli.errors import CommandError, fail, reported
+from percdl.cli.output import CommandError, fail, reported
 
 # Options that belong to one call and are not read from a file.
 NOT_IN_FILES = {"config", "debug", "resume"}

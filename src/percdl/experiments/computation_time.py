@@ -6,15 +6,12 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 import jax
-import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
 from percdl.datasets import make_synthetic
 from percdl.estimators.base import BaseCDL
 from percdl.experiments import ecg, fits, gait
 from percdl.experiments.study import Result, Study, lines
-from percdl.plotting.style import OBSERVED, SHARED, color
 
 METHODS = ("IndCDL", "PopCDL", "PerCDL")
 # Recordings, and seconds in the order of `METHODS`, in the paper's appendix.
@@ -42,7 +39,7 @@ def computation_time(study: Study) -> Result:
     return Result(
         lines(f"{os.cpu_count()} CPU cores, {jax.devices()[0].device_kind}", found),
         {"": rows},
-        {"": _draw(rows)},
+        {},
         "Compare times per recording. The machines differ, so that the factors say little about "
         "the algorithms.",
     )
@@ -83,21 +80,3 @@ def _cases(study: Study) -> dict[str, Callable[[str], BaseCDL]]:
     # Without the cache of the study.
     cases["ECG"] = lambda name: ecg.fit.__wrapped__(name, n_ecgs, ecg.RAW)
     return cases
-
-
-def _draw(rows: pd.DataFrame) -> Figure:
-    """Draw the seconds of both machines, on a logarithmic axis."""
-    figure, axes = fits.panels((9, 4.2), 1, len(METHODS), sharey=True)
-    for ax, method in zip(axes[0], METHODS, strict=True):
-        part = rows[rows["method"] == method]
-        place = np.arange(len(part))
-        ours, theirs = 1000 / part["subjects"], 1000 / part["paper_subjects"]
-        ax.barh(place + 0.2, part["paper"] * theirs, 0.38, color=OBSERVED, label="paper, M3 Max")
-        ax.barh(place - 0.2, part["again"] * ours, 0.38, color=color(0), label="here")
-        first = part["first"] * ours
-        ax.plot(first, place - 0.2, "|", color=SHARED, ms=9, label="here, the first time")
-        ax.set_yticks(place, part["case"])
-        ax.set(xscale="log", title=method, xlabel="milliseconds per recording")
-    axes[0, 0].invert_yaxis()
-    fits.legend_below(figure)
-    return figure

@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
-from matplotlib.figure import Figure
 
 from percdl.algorithm.settings import Algorithm
 from percdl.datasets import load_gait
@@ -28,7 +27,7 @@ from percdl.datasets.gait import GROUPS
 from percdl.estimators import IndCDL, PerCDL, PopCDL
 from percdl.estimators.base import BaseCDL
 from percdl.exceptions import DatasetError
-from percdl.experiments.fits import BARYCENTER, draw_errors, errors_of_fits, panels, unit
+from percdl.experiments.fits import BARYCENTER, errors_of_fits, panels, unit
 from percdl.experiments.study import Line, Result, Study, as_printed, lines
 from percdl.plotting.style import COLORS, FAINT, SHARED, add_legend, label
 from percdl.signals import Cohort
@@ -171,24 +170,10 @@ def gait_errors(study: Study) -> Result:
     """gait:errors: reconstruction errors of the three models and of IndCDL's barycenter."""
     n_members = n_per_group(study)
     numbers = measure_errors(study, n_members)
-    figure, axes = panels((10, 3.8))
-    looks = [
-        {
-            "marker": "os^"[index // 2],
-            "fillstyle": "none" if kind == PRINTED else "full",
-            "color": COLORS[index // 2],
-            "ms": 6,
-            "label": f"{kind},\n{start}",
-        }
-        for index, (start, kind) in enumerate(CASES)
-    ]
-    cases = zip(numbers.to_dict("records"), looks, strict=True)
-    draw_errors(axes[0, 0], PAPER_ERRORS, cases, 0.12)
-    figure.legend(loc="outside right center", fontsize="small", frameon=False)
     return Result(
         _error_lines(numbers, f"{3 * n_members} walks, {SETTINGS}"),
         {"": numbers.reset_index()},
-        {"": figure},
+        {},
         "In the paper errors rise as IndCDL < PerCDL < PopCDL. How it scaled its signals and "
         "defined the error is not known, so compare ratios rather than errors.",
     )
@@ -320,7 +305,7 @@ def tab_personalization(study: Study) -> Result:
     return Result(
         lines(f"{3 * n_members} walks, {IN_PLACE}; {HOW}", found),
         {**tables, "_participants": people},
-        {"": _draw_distances(people)},
+        {},
         "Each atom is placed where it fits best; how the paper cut and scaled its cycles is not "
         "known. Participants without an atom or a whole cycle are excluded.",
     )
@@ -349,31 +334,6 @@ def share_nearest(people: pd.DataFrame) -> dict[str, float]:
     """Return, by group, the share of participants whose own atom is the nearest."""
     nearest: Any = people[list(PAPER_DISTANCES)].idxmin(axis=1) == PERSONAL
     return nearest.groupby(people["group"]).mean()[list(GROUPS)].to_dict()
-
-
-def _draw_distances(people: pd.DataFrame) -> Figure:
-    """Draw each participant's distances, their means, and the paper's values."""
-    figure, axes = panels((9, 4), 1, len(GROUPS), sharey=True)
-    rng = np.random.default_rng(0)  # scatters points sideways
-    diamond: dict[str, Any] = {"color": SHARED, "ms": 5, "fillstyle": "none"}
-    kinds = list(PAPER_DISTANCES)
-    for index, (ax, group) in enumerate(zip(axes[0], GROUPS, strict=True)):
-        part = people[people["group"] == group]
-        for place, (kind, paper) in enumerate(PAPER_DISTANCES.items()):
-            x = place + rng.uniform(-0.15, 0.15, len(part))
-            ax.plot(x, part[kind], ".", color=COLORS[place], ms=4, alpha=0.5)
-            ax.hlines(part[kind].mean(), place - 0.3, place + 0.3, color=COLORS[place], lw=2.5)
-            ax.plot(place, paper[index], "D", **diamond)
-        ax.set_title(group, fontsize="medium")
-        names = [kind.replace(" (", "\n(").replace(" person", "\nperson") for kind in kinds]
-        ax.set_xticks(range(len(names)), names, rotation=40, ha="right", fontsize="small")
-    first = axes[0, 0]
-    first.plot([], [], color="0.4", lw=2.5, label="mean of participants")
-    first.plot([], [], ".", color="0.4", label="participant")
-    first.plot([], [], "D", label="paper", **diamond)
-    first.set(ylabel="distance to true cycles\n(all at unit norm)", ylim=(0, None))
-    figure.legend(loc="outside upper center", ncols=3, fontsize="small", frameon=False)
-    return figure
 
 
 def fig_gait_personalization(study: Study) -> Result:

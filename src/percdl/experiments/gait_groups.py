@@ -287,11 +287,6 @@ def tab_group_popcdl(study: Study) -> Result:
     n_members = gait.n_per_group(study)
     rows = study.sweep(_pair_distances, n_members=[n_members], pair=PAIRS)
     numbers, atoms = rows.drop(columns=["n_members", "pair"]), _group_atoms(n_members)
-    figure, axes = panels((6.5, 3.6))
-    for group, tint in GROUP_COLORS.items():
-        axes[0, 0].plot(TIME, atoms[group], color=tint, lw=2, label=f"{group} alone")
-    label(axes[0, 0], gait.WINDOW, gait.VELOCITY)
-    add_legend(axes[0, 0])
     found = [
         (f"{a} - {b}", f"{PAPER_DISTANCES[a, b]}", f"{dtw:.4f}")
         for a, b, dtw in numbers[["a", "b", "dtw"]].to_numpy()
@@ -300,7 +295,7 @@ def tab_group_popcdl(study: Study) -> Result:
     return Result(
         lines(settings, found),
         {"": numbers, "_atoms": atoms},
-        {"": figure},
+        {},
         "The paper does not say how it scaled the atoms: compare the order of the pairs.",
     )
 

@@ -30,16 +30,9 @@ def as_any_cohort(X: object) -> AnyCohort:
 def as_cohort(X: object, **description: Any) -> Cohort:
     """Return signals in any accepted form as a `Cohort`.
 
-    Parameters
-    ----------
-    X : Cohort, list of Recording, list of arrays, 3-D or 2-D array
-        See `Cohort.from_arrays` for the axes.
-    **description
-        Passed to `Cohort.from_arrays` (``sfreq``, ``subjects``, ...); not allowed if ``X`` is
-        a Cohort or Recordings.
+    ``description`` (``sfreq``, ``subjects``, ...) is passed to `Cohort.from_arrays`; it is not
+    allowed if ``X`` is a Cohort or a list of recordings.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> as_cohort(np.zeros((3, 50, 2)), sfreq=100)
     Cohort(3 recordings, 2 channels (ch0, ch1), 100 Hz, 50 samples)

@@ -118,19 +118,11 @@ class Cohort(FromFiles, Interop, Preprocessing, Measured, Sequence[Recording]):
     ) -> "Cohort":
         """Build a cohort from a long frame, one row per sample.
 
-        Parameters
-        ----------
-        frame, channels : DataFrame, list of str
-            The columns of the signal. Subjects come in order of appearance; their rows may be
-            interleaved.
-        subject, time, group : str
-            Columns of the subject ids, of the time (seconds, dates or durations) and of the
-            groups. Rows are sorted by the time column, if there is one.
-        sfreq : float, optional
-            Samples per second. By default read from the time column, which must then be
-            uniform, or 1.0 without a time column. If both are given they must agree.
-        units : str or list of str, optional
-            See `Recording`.
+        ``channels`` are the columns of the signal; ``subject``, ``time`` (seconds, dates or
+        durations) and ``group`` are other columns. Subjects come in order of appearance, and
+        their rows may be interleaved; rows are sorted by time. ``sfreq`` is read from the time
+        column by default, which must then be uniform, or 1.0 without one. ``units``: see
+        `Recording`.
         """
         return cls(recordings_from_frame(frame, channels, subject, time, sfreq, group, units))
 
@@ -248,9 +240,8 @@ class Cohort(FromFiles, Interop, Preprocessing, Measured, Sequence[Recording]):
     ) -> tuple["Cohort", "Cohort"]:
         """Draw a training and a test cohort; both keep the order of the recordings.
 
-        Recordings are drawn independently, so trials of one person can end up on both sides.
-        Keep one trial per person, or split by hand with `select`. ``test_size`` is a share or a
-        number of recordings; ``stratify_by_group`` keeps the proportions of the groups.
+        ``test_size`` is a share or a number of recordings; ``stratify_by_group`` keeps the
+        proportions of the groups. Recordings of one person can end up on both sides.
         """
         from sklearn.model_selection import train_test_split
 
@@ -323,7 +314,7 @@ class Cohort(FromFiles, Interop, Preprocessing, Measured, Sequence[Recording]):
 
 
 def unknown_subject(subject: str, known: Sequence[str]) -> str:
-    """Return the message for an unknown subject, with similar ids."""
+    """Return the message about an unknown subject, with similar ids."""
     near = get_close_matches(subject, known, n=3)
     hint = f"Near matches: {', '.join(near)}." if near else f"Subjects: {abbreviate(known)}."
     return f"No subject {subject!r} among {len(known)} recording(s). {hint}"

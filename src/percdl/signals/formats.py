@@ -27,10 +27,8 @@ FORMATS = {
     "edf": (".edf",),
     "wfdb": (".hea",),
 }
-_DELIMITERS = (",", ";", "\t", "|")
-# Fields of the header of an EDF file, which has 256 bytes: the numbers of records and of signals.
-_N_RECORDS, _N_SIGNALS = slice(236, 244), slice(252, 256)
-_ANNOTATIONS = b"EDF Annotations"
+# Fields of the header of an EDF file: the kind, and the number of data records.
+_KIND, _N_RECORDS = slice(192, 236), slice(236, 244)
 # Name of the entry of an NPZ archive that describes a cohort.
 HEADER = "percdl"
 _LABELS = ("sfreq", "channels", "units", "subject", "group", "person", "visit", "processing")
@@ -70,8 +68,10 @@ def read_text_table(
             "different names."
         )
     if missing := [name for name in needed if name not in names]:
-        advice = _header_advice(lines, delimiter, needed)
-        raise UnreadableFileError(missing_column(place, missing[0], names) + advice)
+        advice = "If lines come before the header, pass skip_lines=; if another sign separates"
+        raise UnreadableFileError(
+            f"{missing_column(place, missing[0], names)} {advice} cells, pass delimiter=."
+        )
     if len(lines) <= first:
         raise UnreadableFileError(
             f"{path} has a header but no row. One line per sample is needed."
@@ -108,7 +108,10 @@ def find_delimiter(path: Path, names: Collection[str]) -> str | None:
     """Return the delimiter with which the first line of a file has one of these columns."""
     with path.open(encoding="utf-8-sig", errors="replace") as file:
         header = file.readline()
-    return next((mark for mark in _DELIMITERS if set(names) & _names_in(header, mark)), None)
+    for mark in (",", ";", "\t", "|"):
+        if set(names) & {cell.strip(' "\n') for cell in header.split(mark)}:
+            return mark
+    return None
 
 
 def read_parquet_table(path: Path, needed: Collection[str] = ()) -> Table:
@@ -161,22 +164,6 @@ def _cells(path: Path, lines: list[str], at: int, delimiter: str) -> list[str]:
         ) from error
 
 
-def _header_advice(lines: list[str], delimiter: str, needed: Collection[str]) -> str:
-    """Return options that would find the columns in the first lines, if there are some."""
-    for mark in (delimiter, *_DELIMITERS):
-        for before, line in enumerate(lines[:50]):
-            if set(needed) <= _names_in(line, mark):
-                return (
-                    f" Line {before + 1} has the columns wanted: pass skip_lines={before} and "
-                    f"delimiter={mark!r}."
-                )
-    return ""
-
-
-def _names_in(line: str, delimiter: str) -> set[str]:
-    return {cell.strip(' "\n') for cell in line.split(delimiter)}
-
-
 def _check_rows(path: Path, lines: list[str], first: int, expected: int, delimiter: str) -> None:
     """Raise where a row has too many or too few cells.
 
@@ -200,75 +187,47 @@ def read_edf(path: Path, channels: dict[str, str] | None, subject: str) -> Itera
     """Yield the recording of a whole and uninterrupted EDF file; see `Cohort.from_edf`."""
     edfio = require("edfio", "Reading EDF files")
     content = path.read_bytes()
-    announced = int(content[_N_RECORDS])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # files cut short are refused below
         edf = edfio.read_edf(content)
-    if edf.num_data_records != announced:
+    present, announced = edf.num_data_records, int(content[_N_RECORDS])
+    if present != announced:
         raise UnreadableFileError(
             f"{path}: its header announces {announced} data records (-1 means that it is still "
-            f"being recorded), {edf.num_data_records} are there. Copy or export it again."
+            f"being recorded), {present} are there. Copy or export it again."
         )
-    signals = edf.signals
-    rates = [signal.sampling_frequency for signal in signals]
-    starts = _record_starts(content, announced)
-    apart = np.abs(np.diff(starts) - edf.data_record_duration) > 0.5 / max(rates, default=1)
-    if apart.any():
-        at = int(apart.argmax()) + 2
+    if content[_KIND].startswith(b"EDF+D"):
         raise UnreadableFileError(
-            f"{path}, data record {at}: the recording is interrupted before this record, "
-            f"which starts at {starts[at - 1]:g} s. Export the parts as separate files."
+            f"{path} is interrupted (EDF+D). Export the parts as separate files."
         )
-    wanted, names = pick_signals(path, [signal.label for signal in signals], rates, channels)
+    labels = [signal.label for signal in edf.signals]
+    rates = [signal.sampling_frequency for signal in edf.signals]
+    wanted, names = pick_signals(path, labels, rates, channels)
+    signals = [edf.signals[i] for i in wanted]
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # signals without calibration
-        values = np.column_stack([signals[i].data for i in wanted])
-    units = [signals[i].physical_dimension for i in wanted]
+        values = np.column_stack([signal.data for signal in signals])
+    units = [signal.physical_dimension for signal in signals]
     yield Recording(values, sfreq=rates[wanted[0]], channels=names, units=units, subject=subject)
-
-
-def _record_starts(content: bytes, n_records: int) -> np.ndarray:
-    """Return the start of each data record in seconds; empty if the file does not hold them.
-
-    EDF+ opens the annotations of each record with its time, followed by the byte 20.
-    """
-    n_signals = int(content[_N_SIGNALS])
-    labels = [content[256 + 16 * i : 272 + 16 * i].strip() for i in range(n_signals)]
-    if _ANNOTATIONS not in labels:
-        return np.zeros(0)
-    # The number of samples comes after 216 bytes of other fields per signal.
-    counts = 256 + 216 * n_signals
-    sizes = [2 * int(content[counts + 8 * i : counts + 8 * (i + 1)]) for i in range(n_signals)]
-    keeper = labels.index(_ANNOTATIONS)
-    begin = 256 * (n_signals + 1) + sum(sizes[:keeper])
-    places = range(begin, begin + n_records * sum(sizes), sum(sizes))
-    stamps = (content[place : place + sizes[keeper]].split(b"\x14")[0] for place in places)
-    return np.array([float(stamp) for stamp in stamps])
 
 
 def read_wfdb(path: Path, channels: dict[str, str] | None, subject: str) -> Iterator[Recording]:
     """Yield the recording of a WFDB header; see `Cohort.from_wfdb`."""
     wfdb = require("wfdb", "Reading WFDB records")
-    in_segments = _check_header(path)
-    # Segments can only be joined at the frame rate, which `_check_header` makes sure of.
+    _check_header(path)
     with hushed():
-        record = wfdb.rdrecord(str(path.absolute().with_suffix("")), smooth_frames=in_segments)
-    signals = list(record.p_signal.T) if in_segments else record.e_p_signal
-    frames = [1] * record.n_sig if in_segments else record.samps_per_frame
-    rates = [record.fs * n for n in frames]
+        record = wfdb.rdrecord(str(path.absolute().with_suffix("")), smooth_frames=False)
+    rates = [record.fs * n for n in record.samps_per_frame]
     # Names of signals are optional in a header.
     names = [name or f"signal{index}" for index, name in enumerate(record.sig_name)]
     wanted, chosen = pick_signals(path, names, rates, channels)
-    values = np.column_stack([signals[index] for index in wanted])
+    values = np.column_stack([record.e_p_signal[index] for index in wanted])
     units = [record.units[index] or "" for index in wanted]
     yield Recording(values, sfreq=rates[wanted[0]], channels=chosen, units=units, subject=subject)
 
 
-def _check_header(path: Path, is_segment: bool = False) -> bool:
-    """Raise where a header is malformed or names files outside its folder.
-
-    Returns whether the record is in segments. A segment must not be in segments itself.
-    """
+def _check_header(path: Path) -> None:
+    """Raise where a header is malformed, has segments, or names files outside its folder."""
     if path.suffix.lower() != ".hea":
         raise UnreadableFileError(
             f"{path} is not a WFDB header. Pass the .hea file of the record."
@@ -280,33 +239,18 @@ def _check_header(path: Path, is_segment: bool = False) -> bool:
     lines = [line.split() for line in stripped if line and line[0] != "#"]
     if not lines or "\0" in text:
         raise UnreadableFileError(f"{path} is empty or no text. A WFDB header has a record line.")
-    in_segments, names = "/" in lines[0][0], [line[0] for line in lines[1:]]
+    (record, *numbers), names = lines[0], [line[0] for line in lines[1:]]
+    if "/" in record:
+        raise UnreadableFileError(f"{path} has segments. Pass the segments as separate files.")
     if any("://" in name or "::" in name for name in names):
         raise UnreadableFileError(f"{path} names a file on the network. Only local ones are read.")
-    if in_segments and is_segment:
-        raise UnreadableFileError(
-            f"{path} is a segment that is in segments itself, which WFDB does not allow."
-        )
     for name in dict.fromkeys(names):
-        file = f"{name}.hea" if in_segments else name
-        _check_inside(path, file)
-        if in_segments and (path.parent / file).is_file():
-            _check_header(path.parent / file, is_segment=True)
-    number = lines[0][1] if len(lines[0]) > 1 else ""
-    if not in_segments and number.isdecimal() and len(names) < int(number):
+        _check_inside(path, name)
+    if numbers and numbers[0].isdecimal() and len(names) < int(numbers[0]):
         raise UnreadableFileError(
-            f"{path}: the first line announces {number} signal(s), but {len(names)} "
+            f"{path}: the first line announces {numbers[0]} signal(s), but {len(names)} "
             "are described. The header was cut short; copy it again."
         )
-    if in_segments:
-        wfdb = require("wfdb", "Reading WFDB records")
-        segments = wfdb.rdheader(str(path.absolute().with_suffix("")), rd_segments=True).segments
-        if {n for segment in segments if segment for n in segment.samps_per_frame or [1]} - {1}:
-            raise UnreadableFileError(
-                f"{path}: a segment has signals of several sampling rates, which cannot be "
-                "joined. Pass the segments as separate files."
-            )
-    return in_segments
 
 
 def _check_inside(path: Path, name: str) -> None:

@@ -168,8 +168,8 @@ class FromFiles(Recordings):
         """Read WFDB records (PhysioNet) from their .hea files, in the units of the record.
 
         Only files in the folder of the header are read; a name or a symbolic link to another
-        place raises `UnreadableFileError`. Signals must have one sampling rate: choose them with
-        ``channels``. Needs wfdb (``pip install 'percdl[data]'``). Other arguments: see
+        place raises an error, and so do segments. Signals must have one sampling rate: choose
+        them with ``channels``. Needs wfdb (``pip install 'percdl[data]'``). Other arguments: see
         `FromFiles`.
         """
         read = partial(formats.read_wfdb, channels=channel_map(channels))

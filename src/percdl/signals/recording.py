@@ -88,20 +88,13 @@ class Recording:
         names = [f"ch{index}" for index in range(n_channels)] if channels is None else channels
         is_one = units is None or isinstance(units, str)
         scales: Any = [units or ""] * n_channels if is_one else units
+        state: dict[str, Any] = {"values": array, "sfreq": as_rate(sfreq, who)}
         labels = {"subject": subject, "group": group, "person": person, "visit": visit}
-        self.__setstate__(
-            {
-                "values": array,
-                "sfreq": as_rate(sfreq, who),
-                "channels": _per_channel("channels", names, array.shape, who),
-                "units": _per_channel("units", scales, array.shape, who),
-                **{
-                    name: None if label is None else as_label(label, name, who)
-                    for name, label in labels.items()
-                },
-                "processing": _as_texts(processing, "processing", who),
-            }
-        )
+        for name, label in labels.items():
+            state[name] = None if label is None else as_label(label, name, who)
+        for name, texts in {"channels": names, "units": scales, "processing": processing}.items():
+            state[name] = _as_texts(texts, name, array.shape, who)
+        self.__setstate__(state)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Pickle and copy call this too; without it they return writable values.
@@ -170,8 +163,7 @@ class Recordings(ABC):
 
     @classmethod
     @abstractmethod
-    def from_arrays(cls: type[C], arrays: Arrays, **labels: Any) -> C:
-        """Build a cohort from arrays, time before channels."""
+    def from_arrays(cls: type[C], arrays: Arrays, **labels: Any) -> C: ...  # noqa: D102
 
     @property
     def subjects(self) -> tuple[str, ...]:
@@ -314,18 +306,14 @@ def _as_values(values: Arrays, who: str) -> Float[np.ndarray, "n_times n_channel
             f"{who}: values is not an array: {error} Pass n_times rows of n_channels numbers each."
         ) from error
     if array.dtype.kind not in "biuf":
-        # scikit-learn's estimator checks look for the first words.
-        advice = (
-            "Complex data not supported: pass real and imaginary parts as two channels."
-            if array.dtype.kind == "c"
-            else "Convert with `.astype(float)` and mark missing samples with NaN."
-        )
+        advice = "Convert with `.astype(float)` and mark missing samples with NaN."
+        if array.dtype.kind == "c":  # scikit-learn's estimator checks look for the first words
+            advice = "Complex data not supported: pass real and imaginary parts as two channels."
         raise InvalidRecordingError(
             f"{who}: values has dtype {array.dtype}, but real numbers are needed. {advice}"
         )
     single = array.dtype.kind == "f" and array.dtype.itemsize <= 4
-    with np.errstate(over="ignore"):  # an extended float may become infinite, refused below
-        array = array.astype(np.float32 if single else np.float64, copy=False)
+    array = array.astype(np.float32 if single else np.float64, copy=False)
     if isinstance(values, np.ma.MaskedArray):
         array = np.where(np.ma.getmaskarray(values), np.nan, array)
     if array.ndim == 1:
@@ -346,12 +334,14 @@ def _as_values(values: Arrays, who: str) -> Float[np.ndarray, "n_times n_channel
     return array
 
 
-def _per_channel(
-    what: str, values: str | Iterable[str], shape: tuple[int, ...], who: str
-) -> tuple[str, ...]:
-    """Return one text per channel of an array of this shape."""
-    texts = _as_texts(values, what, who)
-    if len(texts) != shape[1]:
+def _as_texts(values: Any, what: str, shape: tuple[int, ...], who: str) -> tuple[str, ...]:
+    """Return channels, units or processing as a tuple of strings."""
+    texts = as_names(values, what)
+    if not all(isinstance(text, str) for text in texts):
+        raise InvalidRecordingError(
+            f"{who}: {what}={list(texts)} must be a list of strings. Convert the entries to text."
+        )
+    if what != "processing" and len(texts) != shape[1]:
         advice = "Pass values.T." if len(texts) == shape[0] else "Give one per channel."
         raise InvalidRecordingError(
             f"{who}: {what}={list(texts)} has {len(texts)} entries, but values has {shape[1]} "
@@ -361,13 +351,4 @@ def _per_channel(
         raise InvalidRecordingError(
             f"{who}: channels={list(texts)} repeats a name. Give each channel its own name."
         )
-    return texts
-
-
-def _as_texts(names: str | Iterable[Any], what: str, who: str) -> tuple[str, ...]:
-    found = as_names(names, what)
-    if not all(isinstance(name, str) for name in found):
-        raise InvalidRecordingError(
-            f"{who}: {what}={list(found)} must be a list of strings. Convert the entries to text."
-        )
-    return tuple(str(name) for name in found)
+    return tuple(str(text) for text in texts)

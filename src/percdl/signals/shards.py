@@ -8,6 +8,7 @@ a fit needs about all recordings (power, missing samples).
 import hashlib
 import json
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress
@@ -35,6 +36,7 @@ INDEX, CHECKSUM = "index.json", "checksum"
 LAYOUT = 2
 # Attributes that all recordings of a cohort share.
 SHARED = ("channels", "units", "sfreq", "processing")
+LABELS = ("subject", "group", "person", "visit")
 
 
 @dataclass(frozen=True)
@@ -44,12 +46,9 @@ class Shard:
     path: Path
     n_bytes: int
     first: int  # position of its first recording in the cohort
-    subjects: tuple[str, ...]
-    groups: tuple[str | None, ...]
-    persons: tuple[str | None, ...] | None  # None in older folders, as `visits`
-    visits: tuple[str | None, ...] | None
-    lengths: tuple[int, ...]
-    checksums: tuple[int, ...] | None  # of each recording; None in folders of PerCDL 0.1
+    lengths: list[int]
+    checksums: list[int] | None  # of each recording; None in folders of PerCDL 0.1
+    labels: list[dict[str, str | None]]  # subject, group, person and visit of each recording
     shared: dict[str, Any]  # channels, units, sfreq and processing of the cohort
 
     def check(self) -> None:
@@ -87,12 +86,10 @@ class Shard:
         return values
 
     def _recording(self, position: int, values: np.ndarray) -> Recording:
-        subject, group = self.subjects[position], self.groups[position]
-        person, visit = (of and of[position] for of in (self.persons, self.visits))
+        labels: Any = self.labels[position]
         if self.checksums is not None and self.checksums[position] != _checksum(values):
-            raise self._error(f"is damaged: the checksum of subject {subject!r} differs")
+            raise self._error(f"is damaged: the checksum of subject {labels['subject']!r} differs")
         with reading(f"The shard {self.path}"):
-            labels = {"subject": subject, "group": group, "person": person, "visit": visit}
             return Recording(values, **labels, **self.shared)
 
     def _error(self, problem: str) -> UnreadableFileError:
@@ -117,12 +114,9 @@ class ShardedCohort(Sequence):
 
     Attributes
     ----------
-    subjects, groups, persons, visits, channels, units, processing, sfreq, lengths, power
-        As in `Cohort`.
-    n_masks, empty, flat
-        As in `Cohort`.
     fingerprint : str
-        SHA-256 of the index, which holds the checksums of all samples.
+        SHA-256 of the index, which holds the checksums of all samples. Other attributes are
+        those of `Cohort`.
 
     Examples
     --------
@@ -179,13 +173,16 @@ class ShardedCohort(Sequence):
 
     def _list_shards(self, index: "ShardIndex") -> Iterator[Shard]:
         first, table = 0, index.recordings
+        columns = {name: getattr(table, name) for name in LABELS}
+        rows = zip(*filter(None, columns.values()), strict=True)  # older folders have fewer
+        names = [name for name, column in columns.items() if column]
+        labels = [dict(zip(names, row, strict=True)) for row in rows]
         shared = {name: getattr(self, name) for name in SHARED}
         for entry in index.shards:
             own = slice(first, first + entry.count)
-            names = ("subject", "group", "person", "visit", "length", "checksum")
-            columns = (getattr(table, name) for name in names)
-            parts: Any = (None if column is None else tuple(column[own]) for column in columns)
-            yield Shard(self.folder / entry.file, entry.bytes, first, *parts, shared=shared)
+            sums = None if table.checksum is None else table.checksum[own]
+            about = (table.length[own], sums, labels[own], shared)
+            yield Shard(self.folder / entry.file, entry.bytes, first, *about)
             first += entry.count
 
     def check(self) -> None:
@@ -281,19 +278,19 @@ def write_shards(
     sweep_parts(folder)
     shards: list[dict[str, Any]] = []
     table: dict[str, list[Any]] = {}
-    shared, seen = None, set()
+    shared = None
     batches = _batches(recordings, recordings_per_shard, megabytes_per_shard * 2**20)
     for index, batch in enumerate(batches):
         shared = _agree(shared, batch)
-        if repeated := sorted({str(recording.subject) for recording in batch} & seen):
-            raise repeated_subjects(repeated)
-        seen |= {str(recording.subject) for recording in batch}
         path = folder / f"shard-{index:06d}.npy"
         for name, column in _write_shard(path, batch).items():
             table.setdefault(name, []).extend(column)
         shards.append({"file": path.name, "count": len(batch), "bytes": path.stat().st_size})
     if shared is None:
         raise InvalidRecordingError("No recording was given, so there is nothing to write.")
+    counts = Counter(table["subject"])
+    if repeated := [subject for subject, count in counts.items() if count > 1]:
+        raise repeated_subjects(repeated)
     content = {"schema": LAYOUT, **shared, "shards": shards, "recordings": table}
     content[CHECKSUM] = digest_of(content)
     replace_file(folder / INDEX, json.dumps(content).encode())
@@ -343,10 +340,7 @@ def _write_shard(path: Path, batch: list[Recording]) -> dict[str, list[Any]]:
     parts = np.split(values, np.cumsum(lengths)[:-1])
     found = measure(parts)
     return {
-        **{
-            name: [getattr(recording, name) for recording in batch]
-            for name in ("subject", "group", "person", "visit")
-        },
+        **{name: [getattr(recording, name) for recording in batch] for name in LABELS},
         "length": lengths,
         "power": found.power.tolist(),
         "masks": found.masks.tolist(),

@@ -1,0 +1,227 @@
+"""``percdl datasets``, ``demo`` and ``reproduce``: commands without recordings of your own."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from percdl.cli.options import OpenPage, Seed, optional
+from percdl.cli.output import Output, fail, prepare_folder, require_packages, writing
+from percdl.exceptions import PerCDLError
+from percdl.experiments.catalog import CATALOG, Entry, find, finished, write, write_page
+from percdl.experiments.study import Ledger, Scale, Study, logger
+
+if TYPE_CHECKING:
+    from percdl.report.demo import Comparison
+
+N_TIMES = 500
+HEADINGS = ("distance to the\ntrue atoms", "squared\nrelative error", "onsets within\none sample")
+
+
+def datasets(
+    output: Output,
+    download: Annotated[
+        str | None, typer.Option(help="Download gait or ptbxl, if it is not there yet.")
+    ] = None,
+    data_home: Annotated[Path | None, optional("Folder to search and download to.")] = None,
+) -> None:
+    """List the public datasets, their location on this computer and their licences.
+
+    percdl datasets --download gait
+
+    The folder in PERCDL_DATA is searched first, then the user's cache folder.
+    """
+    from percdl.datasets import gait, ptbxl
+    from percdl.datasets.downloads import ENVIRONMENT_VARIABLE
+    from percdl.exceptions import DatasetError
+
+    known = {"gait": (gait.SOURCE, gait.find_gait), "ptbxl": (ptbxl.SOURCE, ptbxl.find_ptbxl)}
+    if download is not None and download not in known:
+        fail(f"--download {download} must be one of {', '.join(known)}.")
+    if download is not None:
+        with output.showing_warnings():
+            folder = known[download][1](data_home, download=True)
+        output.event("done", dataset=download, folder=folder)
+        output.say(f"{download}: {folder}")
+        return
+    for name, (source, locate) in known.items():
+        try:
+            folder = locate(data_home, download=False)
+        except DatasetError:
+            named = data_home or os.environ.get(ENVIRONMENT_VARIABLE)
+            if named and not Path(named).expanduser().is_dir():
+                raise  # a misspelled folder is not a missing dataset
+            folder = None
+        about = {"size": source.size, "licence": source.licence, "citation": source.citation}
+        output.event("dataset", name=name, title=source.name, folder=folder, **about)
+        where = folder or f"not on this computer; percdl datasets --download {name}"
+        output.say(
+            f"{name}: {source.name}, {source.size}, {source.licence}\n  folder: {where}\n"
+            f"  Python: percdl.load_{name}()\n  cite:   {source.citation}"
+        )
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the page and the pictures.")] = Path(
+        "percdl-demo"
+    ),
+    subjects: Annotated[int, typer.Option(min=2, help="Number of subjects.")] = 64,
+    seed: Seed = 0,
+    open_page: OpenPage = False,
+) -> None:
+    """Fit PopCDL, IndCDL and PerCDL to a synthetic cohort and compare them with the true atoms.
+
+    The settings are those of the paper's synthetic experiment. All three models start from the
+    atoms of the first subject.
+    """
+    from rich.console import Console
+
+    prepare_folder(out, "--out")
+    require_packages(("matplotlib", "jinja2"), "plot", "the demo draws pictures")
+    from percdl.report.demo import render_page
+
+    console = Console(highlight=False)
+    comparison = _compare(subjects, seed, console)
+    page = out / "index.html"
+    with writing(out, "--out"):
+        for outcome in comparison.outcomes:
+            (out / f"{outcome.name.lower()}.png").write_bytes(outcome.picture)
+        page.write_text(render_page(comparison), encoding="utf-8")
+    _print_table(comparison, console)
+    best = comparison.outcomes[-1]
+    console.print(
+        f"{best.name}: distance {best.distance:.3f} (gauge floor {comparison.gauge_floor:.3f}), "
+        f"squared relative error {best.error:.1e}, {best.onsets:.1%} of the onsets found."
+    )
+    console.print(f"Page: {page}", soft_wrap=True)
+    if open_page:
+        typer.launch(page.resolve().as_uri())
+
+
+def _compare(n_subjects: int, seed: int, console: Any) -> Comparison:
+    """Make the cohort, fit the three models and compare them with the true atoms."""
+    from percdl.analysis import normalized_reconstruction_error
+    from percdl.datasets import make_synthetic, onset_accuracy
+    from percdl.experiments.fits import fit
+    from percdl.report.demo import Comparison, Outcome, draw_model
+
+    data = make_synthetic(n_subjects, N_TIMES, random_state=seed)
+    outcomes = []
+    for name in ("PopCDL", "IndCDL", "PerCDL"):
+        started = time.perf_counter()
+        with console.status(f"Fitting {name} to {n_subjects} subjects"):
+            model = fit(name, data)
+        seconds = time.perf_counter() - started
+        rebuilt = model.reconstruct(data.cohort)
+        outcomes.append(
+            Outcome(
+                name=name,
+                distance=data.distance_to_truth(model.dictionary_),
+                error=normalized_reconstruction_error(data.cohort, rebuilt),
+                onsets=onset_accuracy(model.events_, data.events, tolerance=1),
+                seconds=seconds,
+                picture=draw_model(model, data, rebuilt),
+            )
+        )
+    return Comparison(
+        n_subjects=n_subjects,
+        n_times=N_TIMES,
+        seed=seed,
+        start_distance=data.distance_to_truth(data.personal_dictionary[0]),
+        gauge_floor=data.gauge_floor(),
+        outcomes=tuple(outcomes),
+    )
+
+
+def _print_table(comparison: Comparison, console: Any) -> None:
+    from rich.table import Table
+
+    table = Table(
+        title=f"{comparison.n_subjects} subjects, {comparison.n_times} samples each, "
+        f"seed {comparison.seed}",
+        caption="Distances are between unit-norm atoms. The gauge floor is the distance that "
+        "remains with the true warps. The first run includes compilation time.",
+    )
+    table.add_column("")
+    for heading in (*HEADINGS, "seconds"):
+        table.add_column(heading, justify="right")
+    table.add_row("start", f"{comparison.start_distance:.3f}")
+    for outcome in comparison.outcomes:
+        table.add_row(*outcome.cells())
+    table.add_row("gauge floor", f"{comparison.gauge_floor:.3f}")
+    console.print(table)
+
+
+def reproduce(
+    labels: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="LABEL...",
+            help="`all`, or labels: " + ", ".join(entry.label for entry in CATALOG) + ".",
+        ),
+    ],
+    scale: Annotated[
+        Scale, typer.Option(help="Minutes on two cores (small), or the full size.")
+    ] = Scale.SMALL,
+    out: Annotated[Path, typer.Option(help="Folder for figures, numbers and a page.")] = Path(
+        "percdl-results"
+    ),
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Repeat results that are already in the folder.")
+    ] = False,
+) -> None:
+    """Reproduce figures and tables of the paper.
+
+    Each label gets a folder with its figure (PNG, SVG), its numbers (CSV, JSON) and lines
+    `paper | ours | settings`. A page shows all labels in the folder. Finished labels are kept,
+    and an interrupted label continues where it stopped.
+    """
+    from rich.console import Console
+
+    entries = list(CATALOG) if "all" in labels else [find(label) for label in labels]
+    prepare_folder(out, "--out")
+    require_packages(("matplotlib", "jinja2"), "reproduce", "reproduce draws pictures")
+    console = Console(highlight=False)
+    try:
+        failed = [entry.label for entry in entries if not _one(entry, scale, out, fresh, console)]
+    except KeyboardInterrupt:
+        console.print("Stopped. Results so far are kept. Without --fresh, the next run continues.")
+        raise
+    console.print(f"Page: {write_page(out)}", soft_wrap=True)
+    if failed:
+        fail(f"not reproduced: {', '.join(failed)}. The reasons are above.")
+
+
+def _one(entry: Entry, scale: Scale, out: Path, fresh: bool, console: Any) -> bool:
+    """Reproduce one label and print its lines; return False if that is not possible."""
+    console.print(f"[bold]{entry.label}[/bold]  {entry.title}")
+    rows = entry.ledger_in(out, scale)
+    if fresh:
+        entry.summary_in(out).unlink(missing_ok=True)
+        rows.unlink(missing_ok=True)
+    stored = finished(entry, scale, out)
+    if stored is not None:
+        console.print("  kept from an earlier run; --fresh repeats it")
+    else:
+        status, handler = console.status("starting"), logging.Handler(logging.INFO)
+        handler.emit = lambda record: status.update(record.getMessage())
+        logger.setLevel(logging.INFO)
+        logger.addHandler(handler)
+        try:
+            with status:
+                result = entry.load()(Study(scale, Ledger(rows)))
+        except (PerCDLError, ImportError) as error:
+            console.print(f"  cannot be reproduced here: {error}", markup=False)
+            return False
+        finally:
+            logger.removeHandler(handler)
+        stored = write(entry, scale, result, out)
+        rows.unlink(missing_ok=True)
+    for line in stored.lines:
+        console.print(f"  {line}", markup=False, soft_wrap=True)
+    return True
