@@ -15,17 +15,14 @@ from percdl.experiments.gait_segmentation import (
     AMPLITUDE,
     RHYTHM,
     TOLERANCE,
-    choose_on_halves,
     count,
     keep_certain,
     rates,
-    resample,
     trace,
 )
 from percdl.signals import Cohort
 
 N_WALKS, N_STEPS, LAG = 4, 30, -15
-FEW_CHOICES = {"even_share": (0.005, 0.07), "spread": (0.3,), "break_rate": (0.02,)}
 
 
 def a_walk(seed):
@@ -50,9 +47,8 @@ def a_walk(seed):
 
 @pytest.fixture(autouse=True)
 def few_tries(monkeypatch):
-    """Draw short curves, and choose between two settings only."""
+    """Draw short curves."""
     monkeypatch.setattr(gait_segmentation, "N_THRESHOLDS", 25)
-    monkeypatch.setattr(gait_segmentation, "CHOICES", FEW_CHOICES)
 
 
 @pytest.fixture
@@ -92,21 +88,6 @@ def test_rhythm_tells_weak_steps_from_stronger_bumps_and_amplitude_cannot(walks,
         for c in (by_rhythm, by_amplitude)
     ]
     assert flawless == [True, False]
-
-
-def test_drawn_cohorts_scatter_about_the_rates(walks, cycles):
-    counts = count(walks[1], cycles)
-    drawn = resample(counts, n_draws=200)
-    assert (drawn["sensitivity"] == 1).all()
-    np.testing.assert_allclose(drawn["false_positives"].mean(), rates(counts)[1], rtol=0.1)
-
-
-def test_numbers_chosen_on_a_half_serve_the_other(walks, cycles):
-    halves = choose_on_halves(walks[1], cycles, seeds=range(3))
-    assert halves["even_share"].tolist() == [0.07] * 3
-    assert (halves["sensitivity"] == 1).all()
-    assert (halves["false_positives"] == 0).all()
-    assert (halves["sensitivity_of_setting"] == 1).all()
 
 
 def test_the_label_says_what_was_found(walks, monkeypatch):

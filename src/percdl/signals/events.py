@@ -32,9 +32,8 @@ _DESCRIPTIONS = {
 
 
 def events_to_csv(events: pd.DataFrame, path: str | PathLike[str]) -> None:
-    """Write events to one CSV file, which ``pandas.read_csv`` reads back.
+    """Write events to one CSV file; other columns follow those of ``model.events_``.
 
-    Other columns, such as the probability of `judge_events`, follow those of ``model.events_``.
     Cost O(E) for E events.
 
     Parameters
@@ -45,12 +44,8 @@ def events_to_csv(events: pd.DataFrame, path: str | PathLike[str]) -> None:
     Examples
     --------
     >>> import tempfile
-    >>> events = pd.DataFrame({"subject": ["P01"], "atom": 0, "onset_sample": 120})
-    >>> events = events.assign(onset_seconds=1.2, amplitude=1.0)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     events_to_csv(events, f"{folder}/events.csv")
-    ...     len(pd.read_csv(f"{folder}/events.csv"))
-    1
+    >>> events = pd.DataFrame([["P01", 0, 120, 1.2, 1.0]], columns=list(COLUMNS))
+    >>> events_to_csv(events, f"{tempfile.mkdtemp()}/events.csv")
     """
     _check(events)
     table = events[[*COLUMNS, *(name for name in events if name not in COLUMNS)]]
@@ -68,10 +63,9 @@ def events_to_bids(
 ) -> list[Path]:
     """Write events as BIDS: one ``events.tsv`` per subject and one JSON file for their columns.
 
-    Files are ``sub-<id>/<datatype>/sub-<id>_task-<task>_events.tsv`` and one
-    ``task-<task>_events.json``. BIDS ids consist of letters and digits: other characters are left
-    out of the file names, and the column ``subject`` keeps the full id. Cost O(E log E) for E
-    events.
+    Files are ``sub-<id>/<datatype>/sub-<id>_task-<task>_events.tsv``. BIDS ids consist of letters
+    and digits: other characters are left out of the file names, and the column ``subject`` keeps
+    the full id. Cost O(E log E) for E events.
 
     Parameters
     ----------
@@ -92,11 +86,9 @@ def events_to_bids(
     Examples
     --------
     >>> import tempfile
-    >>> events = pd.DataFrame({"subject": ["P01"], "atom": 0, "onset_sample": 120})
-    >>> events = events.assign(onset_seconds=1.2, amplitude=1.0)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     [path.name for path in events_to_bids(events, folder, duration=0.5, task="walk")]
-    ['sub-P01_task-walk_events.tsv']
+    >>> events = pd.DataFrame([["P01", 0, 120, 1.2, 1.0]], columns=list(COLUMNS))
+    >>> events_to_bids(events, tempfile.mkdtemp(), duration=0.5, task="walk")[0].name
+    'sub-P01_task-walk_events.tsv'
     """
     _check(events, duration)
     label = _bids_label(task)
@@ -109,30 +101,26 @@ def events_to_bids(
                 "allows letters and digits only. Rename one of them."
             )
         ids[name] = subject
-    root = Path(folder).expanduser()
-    written = []
+    files = {f"task-{label}_events.json": json.dumps(_DESCRIPTIONS, indent=2) + "\n"}
     own = dict(_by_subject(events))
     for name, subject in ids.items():
         rows = own.get(subject, events[:0])
-        table = pd.DataFrame(
-            {
-                "onset": rows["onset_seconds"],
-                "duration": float(duration),
-                "trial_type": [f"atom{atom}" for atom in rows["atom"]],
-                "sample": rows["onset_sample"],
-                "amplitude": rows["amplitude"],
-                "subject": rows["subject"],
-            }
-        )
-        path = root / f"sub-{name}" / datatype / f"sub-{name}_task-{label}_events.tsv"
+        columns = {
+            "onset": rows["onset_seconds"],
+            "duration": float(duration),
+            "trial_type": [f"atom{atom}" for atom in rows["atom"]],
+            "sample": rows["onset_sample"],
+            "amplitude": rows["amplitude"],
+            "subject": rows["subject"],
+        }
+        path = f"sub-{name}/{datatype}/sub-{name}_task-{label}_events.tsv"
+        look: Any = {"sep": "\t", "na_rep": "n/a", "lineterminator": "\n"}
+        files[path] = pd.DataFrame(columns).to_csv(index=False, **look)
+    paths = [Path(folder).expanduser() / name for name in files]
+    for path, text in zip(paths, files.values(), strict=True):
         path.parent.mkdir(parents=True, exist_ok=True)
-        text = table.to_csv(index=False, sep="\t", na_rep="n/a", lineterminator="\n")
         replace_file(path, text.encode())
-        written.append(path)
-    root.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(_DESCRIPTIONS, indent=2) + "\n"
-    replace_file(root / f"task-{label}_events.json", text.encode())
-    return written
+    return paths[1:]
 
 
 def events_to_wfdb(
@@ -165,17 +153,15 @@ def events_to_wfdb(
     Examples
     --------
     >>> import tempfile
-    >>> events = pd.DataFrame({"subject": ["P01"], "atom": 0, "onset_sample": 120})
-    >>> events = events.assign(onset_seconds=1.2, amplitude=1.0)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     [path.name for path in events_to_wfdb(events, folder, sfreq=100)]
-    ['P01.percdl']
+    >>> events = pd.DataFrame([["P01", 0, 120, 1.2, 1.0]], columns=list(COLUMNS))
+    >>> events_to_wfdb(events, tempfile.mkdtemp(), sfreq=100)[0].name
+    'P01.percdl'
     """
     wfdb = require("wfdb", "Writing WFDB annotations")
     _check(events)
     names = [*events["subject"].astype(str).unique(), extension]
     odd = [name for name in names if not re.fullmatch(r"[-\w]+", name, re.ASCII)]
-    atoms, onsets = events["atom"].to_numpy(), events["onset_sample"].to_numpy()
+    atoms, onsets = (events[name].to_numpy() for name in ("atom", "onset_sample"))
     if odd or (atoms > 127).any() or (onsets < 0).any():
         raise InvalidParameterError(
             "WFDB names consist of letters, digits, - and _, and annotations hold atoms up to 127 "
@@ -185,47 +171,31 @@ def events_to_wfdb(
     root.mkdir(parents=True, exist_ok=True)
     written = []
     for subject, rows in _by_subject(events):
+        atoms, onsets = (rows[name].to_numpy(np.int64) for name in ("atom", "onset_sample"))
+        pairs = zip(atoms, rows["amplitude"], strict=True)
+        notes = [f"atom={atom} amplitude={amplitude:.9g}" for atom, amplitude in pairs]
+        about = {"symbol": [symbol] * len(rows), "num": atoms, "aux_note": notes}
         with hushed():
-            wfdb.wrann(
-                subject,
-                extension,
-                rows["onset_sample"].to_numpy(np.int64),
-                symbol=[symbol] * len(rows),
-                num=rows["atom"].to_numpy(np.int64),
-                aux_note=[
-                    f"atom={atom} amplitude={amplitude:.9g}"
-                    for atom, amplitude in zip(rows["atom"], rows["amplitude"], strict=True)
-                ],
-                fs=float(sfreq),
-                write_dir=str(root),
-            )
+            wfdb.wrann(subject, extension, onsets, **about, fs=float(sfreq), write_dir=str(root))
         written.append(root / f"{subject}.{extension}")
     return written
 
 
 def events_to_annotations(
-    events: pd.DataFrame,
-    *,
-    duration: float,
-    subjects: Iterable[Label] | None = None,
+    events: pd.DataFrame, *, duration: float, subjects: Iterable[Label] | None = None
 ) -> dict[str, Any]:
     """Return events as one ``mne.Annotations`` per subject.
 
     Descriptions are ``atom0``, ``atom1``, ...; the amplitude is an extra, if the installed MNE
     supports extras. Onsets count from the first sample of the recording, as
-    ``raw.set_annotations(found)`` expects, for dated and cropped Raws too. To keep existing
-    annotations, add the start time of the Raw:
+    ``raw.set_annotations(found)`` expects. To keep existing annotations, add the start time:
     ``raw.annotations.append(found.onset + raw.first_time, found.duration, found.description)``.
     Needs mne (``pip install 'percdl[interop]'``). Cost O(E log E) for E events.
 
     Parameters
     ----------
-    events : DataFrame
-        Such as ``model.events_``.
-    duration : float
-        Length of an event in seconds, ``model.atom_length_ / model.sfreq_``.
-    subjects : list, optional
-        All subjects; those without events get empty annotations.
+    events, duration, subjects
+        As in `events_to_bids`; subjects without events get empty annotations.
 
     Returns
     -------
@@ -234,11 +204,9 @@ def events_to_annotations(
 
     Examples
     --------
-    >>> events = pd.DataFrame({"subject": ["P01"], "atom": 0, "onset_sample": 120})
-    >>> events = events.assign(onset_seconds=1.2, amplitude=1.0)
-    >>> found = events_to_annotations(events, duration=0.5)["P01"]
-    >>> found.onset.tolist(), [str(name) for name in found.description]
-    ([1.2], ['atom0'])
+    >>> events = pd.DataFrame([["P01", 0, 120, 1.2, 1.0]], columns=list(COLUMNS))
+    >>> events_to_annotations(events, duration=0.5)["P01"].onset.tolist()
+    [1.2]
     """
     mne = require("mne", "Making MNE annotations", "interop")
     _check(events, duration)

@@ -70,26 +70,18 @@ class FromFiles(Recordings):
 
         Parameters
         ----------
-        paths, metadata, metadata_subject, subject_of
-            See `FromFiles`.
-        channels : list of str, or dict column -> channel, optional
-            By default all columns not named elsewhere, except clocks and counters: columns with
-            a name such as ``time`` or ``index`` that increase by equal steps.
+        paths, channels, metadata, metadata_subject, subject_of
+            See `FromFiles`. By default all columns not named elsewhere are channels, except
+            clocks and counters.
         sfreq, time : float, str, optional
             Samples per second, or the column of times: seconds, durations (00:00:01.25) or dates
-            (ISO 8601), with equal steps within 0.1 %. With both, times may be rounded: steps
-            within half a period, the whole within 1 %.
+            (ISO 8601), with equal steps within 0.1 %. With both, times may be rounded.
         subject, group : str, optional
-            Columns of subject ids and groups, in files of several subjects. Groups are read from
-            ``metadata``, if given.
+            Columns of subject ids and groups, in files of several subjects.
         units : str or list of str, optional
             See `Recording`.
-        delimiter, decimal, encoding : str, optional
-            The delimiter is a comma by default, or a tab in .tsv and .tab files. ``utf-8-sig``
-            reads UTF-8 with or without byte-order mark.
-        skip_lines, header : int, bool
-            Lines before the header, and whether there is one; columns are ``"0"``, ``"1"``, ...
-            without it.
+        delimiter, decimal, encoding, skip_lines, header : optional
+            How the text is written: ``header=False`` names the columns ``"0"``, ``"1"``, ...
         """
         own = group if metadata is None else None
         columns = Columns(channel_map(channels), subject, own, time, sfreq, units)
@@ -186,9 +178,9 @@ class FromFiles(Recordings):
     ) -> C:
         """Read all recordings in a folder and its subfolders.
 
-        The ``format`` ("csv", "parquet", "npz", "edf" or "wfdb") is that of the file endings by
-        default, and the ``metadata`` ``participants.tsv`` (BIDS), if it exists. Other options are
-        passed to the reader of the format, e.g. ``sfreq=`` for CSV files.
+        The ``format`` ("csv", "parquet", "npz", "edf" or "wfdb") is found from the file endings by
+        default, and ``metadata`` is ``participants.tsv`` (BIDS), if it exists. Other options go to
+        the reader of the format, e.g. ``sfreq=`` for CSV files.
         """
         table = participants_table(folder_path) if metadata is None else metadata
         chosen, files = find_recordings(folder_path, format, table)
@@ -196,10 +188,7 @@ class FromFiles(Recordings):
 
 
 def find_files(paths: Paths, suffixes: tuple[str, ...]) -> list[Path]:
-    """Return the files of a path, a pattern, a folder or a list of these, sorted by name.
-
-    ``**`` in a pattern matches subfolders; in a folder, files with these suffixes are read.
-    """
+    """Return the files of a path, a pattern, a folder or a list of these, sorted by name."""
     wanted = [paths] if isinstance(paths, str | PathLike) else list(paths)
     if not wanted:
         raise InvalidParameterError("The list of files is empty. Pass at least one path.")
@@ -216,18 +205,12 @@ def find_recordings(
     if format is not None and format not in FORMATS:
         raise InvalidParameterError(f"format={format!r} must be one of {', '.join(FORMATS)}.")
     table = Path(metadata).expanduser() if isinstance(metadata, str | PathLike) else root
-    found = {
-        name: [
-            file
-            for file in sorted(root.rglob("*"))
-            if _has_suffix(file, suffixes) and not (table.is_file() and file.samefile(table))
-        ]
-        for name, suffixes in FORMATS.items()
-        if format in (None, name)
-    }
+    files = [f for f in sorted(root.rglob("*")) if not (table.is_file() and f.samefile(table))]
+    asked = FORMATS if format is None else {format: FORMATS[format]}
+    found = {name: [f for f in files if _has_suffix(f, ends)] for name, ends in asked.items()}
     present = {name: matches for name, matches in found.items() if matches}
     if not present:
-        endings = ", ".join(ending for name in found for ending in FORMATS[name])
+        endings = ", ".join(ending for ends in asked.values() for ending in ends)
         raise FileNotFoundError(f"No recording ({endings}) is in the folder {root}.")
     if len(present) > 1:
         examples = ", ".join(f"{name} ({files[0].name})" for name, files in present.items())

@@ -50,11 +50,9 @@ class Interop(Recordings):
 
     @classmethod
     def from_aeon(cls: type[C], X: Any, **labels: Any) -> C:
-        """Read a collection of aeon: channels before time. aeon itself is not needed.
+        """Read a collection of aeon, ``numpy3D`` or ``np-list``: channels before time.
 
-        ``X`` is aeon's ``numpy3D`` (n_cases, n_channels, n_timepoints) or ``np-list``; convert
-        other types with ``aeon.utils.conversion.convert_collection``. Labels are those of
-        `Cohort.from_arrays`; pass class labels ``y`` as ``groups``. Floats are not copied.
+        Labels are those of `Cohort.from_arrays`; pass class labels ``y`` as ``groups``.
         """
         if isinstance(X, list | tuple) and X and all(has_axes(case, 2) for case in X):
             return cls.from_arrays([np.asanyarray(case).T for case in X], **labels)
@@ -65,8 +63,7 @@ class Interop(Recordings):
     def to_aeon(self, output_type: str | None = None) -> Any:
         """Return a collection for aeon: channels before time. Class labels are `Cohort.groups`.
 
-        ``output_type`` is ``"numpy3D"`` (n_cases, n_channels, n_timepoints) or ``"np-list"``; by
-        default the first if all lengths are equal, as aeon expects.
+        ``output_type`` is ``"numpy3D"`` (the default if all lengths are equal) or ``"np-list"``.
         """
         if output_type not in (None, NUMPY_3D, NUMPY_LIST):
             raise InvalidParameterError(
@@ -85,11 +82,9 @@ class Interop(Recordings):
         """Read a panel of sktime; only ``nested_univ`` needs sktime itself.
 
         ``X`` is ``numpy3D`` (n_instances, n_channels, n_timepoints), ``pd-multiindex``,
-        ``df-list`` or ``nested_univ``; convert other types with ``sktime.datatypes.convert``. The
-        rate is read from a time index of dates or durations. Integers and periods count samples,
-        1.0 per second by default. Gaps in the index are refused. Labels are those of
-        `Cohort.from_arrays`; subjects and channels are the instances and columns of a frame by
-        default.
+        ``df-list`` or ``nested_univ``. The rate is read from a time index of dates or durations;
+        integers and periods count samples. Gaps are refused. Labels are those of
+        `Cohort.from_arrays`, by default the instances and columns of a frame.
         """
         if has_axes(X, 3):
             cube = np.asanyarray(X).transpose(0, 2, 1)
@@ -103,11 +98,10 @@ class Interop(Recordings):
         )
 
     def to_sktime(self, mtype: str = "pd-multiindex") -> Any:
-        """Return a panel for sktime; only ``nested_univ`` needs sktime itself.
+        """Return a panel for sktime, indexed by subject id and sample number.
 
         ``mtype`` is ``"pd-multiindex"``, ``"df-list"``, ``"nested_univ"`` or ``"numpy3D"``, which
-        requires equal lengths and drops subjects and channel names. Frames are indexed by subject
-        id and by sample number from 0 on. Class labels are `Cohort.groups`.
+        requires equal lengths and drops the names. Class labels are `Cohort.groups`.
         """
         mtypes = (NUMPY_3D, MULTIINDEX, FRAMES, NESTED)
         if mtype not in mtypes:
@@ -130,10 +124,9 @@ class Interop(Recordings):
     def from_tslearn(cls: type[C], X: Any, *, lengths: Arrays | None = None, **labels: Any) -> C:
         """Read a dataset of tslearn (n_ts, sz, d): time before channels, padded with NaN.
 
-        tslearn itself is not needed. The padding is removed: the last samples where every channel
-        is NaN. Other NaN are missing samples. A recording that ends in missing samples looks like
-        a shorter one; pass ``lengths``, without padding, to tell them apart. Labels are those of
-        `Cohort.from_arrays`.
+        The padding, the last samples where every channel is NaN, is removed. A recording that ends
+        in missing samples looks like a shorter one; pass ``lengths`` to tell them apart. Labels
+        are those of `Cohort.from_arrays`.
         """
         if not has_axes(X, 3):
             needed = "a 3-D array (n_ts, sz, d) padded with NaN"
@@ -160,17 +153,12 @@ class Interop(Recordings):
     def to_tslearn(self) -> np.ndarray:
         """Return an array (n_ts, sz, d) for tslearn, padded with NaN.
 
-        tslearn reads NaN at the end of a recording as padding. Keep `Cohort.lengths` to convert
-        back: ``Cohort.from_tslearn(X, lengths=cohort.lengths)``.
+        Convert back with ``Cohort.from_tslearn(X, lengths=cohort.lengths)``.
         """
         arrays = [recording.values for recording in self]
-        n_times = max(map(len, arrays))
-        return np.stack(
-            [
-                np.pad(values, ((0, n_times - len(values)), (0, 0)), constant_values=np.nan)
-                for values in arrays
-            ]
-        )
+        room = [((0, max(map(len, arrays)) - len(x)), (0, 0)) for x in arrays]
+        padded = zip(arrays, room, strict=True)
+        return np.stack([np.pad(x, more, constant_values=np.nan) for x, more in padded])
 
     @classmethod
     def from_mne(
@@ -185,21 +173,13 @@ class Interop(Recordings):
     ) -> C:
         """Read Raw, Epochs or Evoked of MNE, with their rate, channel names and units.
 
-        MNE holds samples in SI units: volts, tesla. Values and units are kept, unless ``units``
-        asks for a conversion. Needs mne (``pip install 'percdl[interop]'``).
-
-        Parameters
-        ----------
-        data : Raw, Epochs, Evoked, or list of these
-            Each epoch is one recording, named ``<subject>-<number>`` after its place in
-            ``epochs.selection``, with its condition as group.
-        subjects, groups : one label per item of ``data``, optional
-            Subjects are ``info["subject_info"]["his_id"]`` by default, or ``"0"``, ``"1"``, ...
-        picks, units : optional
-            Channels as in MNE: names, or types such as ``"eeg"``; all by default, including bad
-            ones. Units to convert to, e.g. ``"uV"`` or ``{"eeg": "uV", "mag": "fT"}``.
-        bad_as_nan : bool, default=False
-            Set the spans of a Raw annotated ``BAD_...`` to missing, in all channels.
+        Each epoch is one recording, named ``<subject>-<number>`` after its place in
+        ``epochs.selection``, with its condition as group. ``subjects`` and ``groups`` have one
+        label per item of ``data``; subjects are ``info["subject_info"]["his_id"]`` by default.
+        ``picks`` are channels as in MNE, all by default, including bad ones. Samples are in SI
+        units, unless ``units`` asks for a conversion: ``"uV"`` or ``{"eeg": "uV", "mag": "fT"}``.
+        ``bad_as_nan`` sets spans of a Raw annotated ``BAD_...`` to missing. Needs mne
+        (``pip install 'percdl[interop]'``).
         """
         mne = require("mne", "Reading MNE containers", "interop")
         kinds = (mne.io.BaseRaw, mne.BaseEpochs, mne.Evoked)
@@ -229,10 +209,9 @@ class Interop(Recordings):
     def to_mne(self, ch_types: str | Iterable[str] = "misc") -> list[Any]:
         """Return one ``mne.io.RawArray`` per recording, with the subject id in its ``info``.
 
-        MNE holds volts: channels in mV or uV are converted if their type has a unit. Missing
-        samples stay NaN and are annotated ``BAD_NAN``. Groups are dropped. Needs mne
-        (``pip install 'percdl[interop]'``). ``ch_types`` is the type of all channels or of each
-        of them, such as ``"eeg"``; ``"misc"`` has no unit, and values are not converted.
+        ``ch_types`` is the type of all channels or of each. MNE holds volts: channels in mV or uV
+        are converted if their type has a unit, ``"misc"`` has none. Missing samples are annotated
+        ``BAD_NAN``. Groups are dropped. Needs mne (``pip install 'percdl[interop]'``).
         """
         mne = require("mne", "Making MNE containers", "interop")
         raws = []

@@ -38,13 +38,9 @@ class Preprocessing(Recordings):
     def resample(self: C, sfreq: float) -> C:
         """Resample all recordings to one rate, with a low-pass filter against aliasing.
 
-        Polyphase filtering (`scipy.signal.resample_poly`), in O(n_times) per channel.
-        Recordings that already have the rate are returned unchanged. Gaps are never filled: a
-        new sample is missing if its filter touches a missing one (ten samples of the slower
-        rate to each side).
+        Polyphase filtering (`scipy.signal.resample_poly`). Gaps are never filled: a new sample is
+        missing if its filter touches a missing one (ten samples of the slower rate to each side).
 
-        Examples
-        --------
         >>> from percdl import Cohort
         >>> walks = Cohort.from_arrays(np.ones((1, 8)), sfreq=200)
         >>> walks.resample(100)
@@ -57,10 +53,9 @@ class Preprocessing(Recordings):
     def bandpass(self: C, low: float | None, high: float | None, *, order: int = 4) -> C:
         """Keep the frequencies between two edges, without delay.
 
-        A Butterworth filter run forwards and backwards (`scipy.signal.sosfiltfilt`): the gain
-        at an edge is 1/2 (-6 dB), and the phase is zero. Every run of observed samples is
-        filtered separately; missing samples stay missing. Edges are in Hz, None leaves a side
-        open; ``order`` is that of the filter that is run twice.
+        A Butterworth filter of this order, run forwards and backwards: the gain at an edge is 1/2,
+        and the phase is zero. Runs of observed samples are filtered separately; missing samples
+        stay missing. Edges are in Hz, None leaves a side open.
         """
         return type(self)(_bandpass(recording, low, high, order) for recording in self)
 
@@ -78,10 +73,10 @@ class Preprocessing(Recordings):
         step: str,
         units: str | Iterable[str] | None = None,
     ) -> C:
-        """Change the samples by a function of your own, recorded under a name.
+        """Change the samples by a function of your own, recorded under the name ``step``.
 
         It takes the values (n_times, n_channels) of a recording and returns an array of the same
-        shape. ``step`` describes it, e.g. ``"rectified"``; ``units`` are those of the new values.
+        shape; ``units`` are those of the new values.
         """
         return type(self)(_apply(recording, function, step, units) for recording in self)
 
