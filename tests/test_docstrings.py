@@ -53,6 +53,7 @@ FREE_OF_COST = {
 COMPUTING_PLOTS = {"percdl.plotting.plot_embedding"}
 NOT_RUN = {
     "percdl.DaskRuntime": "starts processes of its own",
+    "percdl.datasets.load_ptbxl_balanced": "needs recordings of 1.8 GB",
     "percdl.load_ptbxl": "needs recordings of 1.8 GB",
     "percdl.local_cluster": "starts processes of its own",
 }

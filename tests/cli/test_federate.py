@@ -349,7 +349,7 @@ def simulated(tmp_path, *more):
 
 
 def test_a_simulation_writes_model_log_and_what_sites_keep(tmp_path):
-    result, out = simulated(tmp_path, "--dtype", "float64", "--json")
+    result, out = simulated(tmp_path, "--json")
     assert result.exit_code == 0, result.output
     done = events_of(result)[-1]
     assert done["secure"] is True

@@ -163,7 +163,7 @@ def test_split_that_cannot_be(cohort):
     with pytest.raises(InvalidParameterError, match=r"'None': 1.*stratify_by_group=False"):
         cohort.split()
     assert len(cohort.split(stratify_by_group=False, random_state=0)[1]) == 2
-    with pytest.raises(InvalidParameterError, match=r"Cannot split 1 recording"):
+    with pytest.raises(InvalidParameterError, match=r"Cannot split groups"):
         cohort[:1].split()
 
 
@@ -195,7 +195,7 @@ def test_mixed_rates_are_refused_only_when_one_is_needed():
     ("recordings", "message"),
     [
         ([], "at least one recording"),
-        ([Recording([0.0])], "Recording 0 has no subject.*subject='P01'"),
+        ([Recording([0.0])], "Item 0 .*no subject.*subject='P01'"),
         (
             [Recording([0.0], subject="A"), Recording([0.0], subject="B", channels=["x"])],
             "'A' has the channels 'ch0' and subject 'B' has 'x'",

@@ -236,5 +236,5 @@ def test_arguments_out_of_range():
     with pytest.raises(InvalidParameterError, match=r"2 type\(s\) for 1 channel"):
         gyro.to_mne(["eeg", "eeg"])
     two = [make_raw(names=["a"], types=["eeg"]), make_raw(names=["b"], types=["eeg"])]
-    with pytest.raises(InvalidRecordingError, match="same channels"):
+    with pytest.raises(InvalidRecordingError, match="need the same"):
         Cohort.from_mne(two)

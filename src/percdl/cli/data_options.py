@@ -125,10 +125,7 @@ class DataOptions:
 
 
 def read_cohort(options: DataOptions, settings: Mapping[str, Any] | None = None) -> Cohort:
-    """Read and process the recordings.
-
-    The settings of a model (``model.settings_``) replace options that are not given.
-    """
+    """Read and process recordings; settings of a model replace options that are not given."""
     from percdl.signals import Cohort
 
     format, files, metadata = _find(options)

@@ -22,25 +22,19 @@ def _beside(path: Path, info: Any) -> Path:
         raise ValueError(str(error)) from error
 
 
-def _dashed(name: str) -> str:
-    return name.replace("_", "-")
-
-
 Beside = Annotated[Path, Field(strict=False), AfterValidator(_beside)]
 Seconds = Annotated[float, Field(ge=0)]
 Port = Annotated[int, Field(ge=0, le=65535)]
 
 
 class _Table(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, alias_generator=_dashed)
+    model_config = ConfigDict(
+        strict=True, extra="forbid", frozen=True, alias_generator=lambda x: x.replace("_", "-")
+    )
 
 
 class ServerPlan(_Table):
-    """The tables ``[server]``, ``[sites]`` (node keys by site) and ``[model]``.
-
-    Paths are relative to the file, times are in seconds. ``init`` is a model whose atoms are the
-    first dictionary; without it, the sites find one together.
-    """
+    """The tables ``[server]``, ``[sites]`` (node keys) and ``[model]``; times in seconds."""
 
     run: str
     folder: Beside
@@ -60,11 +54,7 @@ class ServerPlan(_Table):
 
 
 class SitePlan(_Table):
-    """The tables ``[site]`` and ``[data]``.
-
-    The conditions of the site are those of `Consent`; ``require_secure`` is the opposite of
-    ``allow_plain``.
-    """
+    """The tables ``[site]``, with the conditions of `Consent`, and ``[data]``."""
 
     name: str
     server: str
@@ -90,7 +80,8 @@ def read_server_file(path: Path) -> ServerPlan:
     content = _read(path, {"server", "sites", "model"})
     model = ModelOptions.from_table(content.get("model", {}), f"{path} [model]")
     more = {"sites": content.get("sites", {}), "model": model}
-    return _parse(ServerPlan, content.get("server", {}) | more, path, "server")
+    table = content.get("server", {}) | more
+    return validate(ServerPlan, table, f"{path} [server]", ServerPlan.model_fields, path.parent)
 
 
 def read_site_file(path: Path) -> SitePlan:
@@ -101,7 +92,8 @@ def read_site_file(path: Path) -> SitePlan:
     files = validate(dict[str, list[Beside | None]], given, f"{path} [data]", (), path.parent)
     names = list(map(str, files["data"]))
     data = replace(DataOptions(**table), data=names, metadata=files["metadata"][0])
-    return _parse(SitePlan, content.get("site", {}) | {"data": data}, path, "site")
+    table = content.get("site", {}) | {"data": data}
+    return validate(SitePlan, table, f"{path} [site]", SitePlan.model_fields, path.parent)
 
 
 def _read(path: Path, tables: set[str]) -> dict[str, Any]:
@@ -110,8 +102,3 @@ def _read(path: Path, tables: set[str]) -> dict[str, Any]:
         if name not in tables or not isinstance(table, dict):
             fail(f"{path} has {name!r}; only the tables {', '.join(sorted(tables))} are known.")
     return content
-
-
-def _parse(model: type[BaseModel], table: dict[str, Any], path: Path, name: str) -> Any:
-    """Return a table as a model; paths in it are relative to the file."""
-    return validate(model, table, f"{path} [{name}]", model.model_fields, path.parent)

@@ -69,10 +69,15 @@ def declared() -> dict[str, _Declared]:
     }
     found["seed"], found["huber_delta"] = found.pop("random_state"), found.pop("delta")
     names = f"{', '.join(_STAGES)}, several of these joined by +, {' or '.join(_ALONE)}"
+
+    def is_known(text: str) -> bool:
+        parts = text.split("+")
+        return text in _ALONE or (set(parts) <= set(_STAGES) and len(set(parts)) == len(parts))
+
     # Objects in Python are text in the shell.
     changes: dict[str, dict[str, Any]] = {
         "transformation": {
-            "kind": Annotated[str, Predicate(_is_transformation), Noun("name", names)],
+            "kind": Annotated[str, Predicate(is_known), Noun("name", names)],
             "default": "warp",
             "meaning": "How subjects differ: warp, rotation and gain, joined by +; identity (not "
             "at all) or free (in every sample).",
@@ -98,11 +103,6 @@ def declared() -> dict[str, _Declared]:
         parameter = Parameter(name, kind, default, meaning, "Model")
         found[name] = _Declared(parameter, "transformation")
     return found
-
-
-def _is_transformation(text: str) -> bool:
-    parts = text.split("+")
-    return text in _ALONE or (set(parts) <= set(_STAGES) and len(set(parts)) == len(parts))
 
 
 def check_atom_length(text: str) -> Any:

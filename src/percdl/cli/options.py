@@ -157,10 +157,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def check_table(table: Mapping[str, Any], types: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return the values of a table, converted to the types of these options.
-
-    An unknown key or a value of the wrong type is refused. A number may stand for its text.
-    """
+    """Return the values of a table as the types of these options; a number may be text."""
     from pydantic import ConfigDict, with_config
     from typing_extensions import TypedDict
 
@@ -175,10 +172,7 @@ def check_table(table: Mapping[str, Any], types: Mapping[str, Any], where: str) 
 def validate(
     kind: Any, table: Mapping[str, Any], where: str, known: Iterable[str], folder: Any = None
 ) -> Any:
-    """Return a table as a type with these keys; exits with the first error.
-
-    ``folder`` is the context of the validation.
-    """
+    """Return a table as a type with these keys, or exit with the first error."""
     from pydantic import TypeAdapter, ValidationError
 
     try:

@@ -55,11 +55,7 @@ def find_dataset(
     data_home: str | os.PathLike[str] | None,
     source: Source | None,
 ) -> Path:
-    """Return the folder of a dataset: named, in ``PERCDL_DATA``, shared, cached, or fetched now.
-
-    ``find`` returns the folder of the files, given one that may hold them. ``data_home`` is the
-    only place searched, if given. Without a ``source``, a missing dataset is an error.
-    """
+    """Return the folder of a dataset: named, in PERCDL_DATA, shared, cached, or fetched now."""
     named = data_home or os.environ.get(ENVIRONMENT_VARIABLE)
     homes = [Path(named).expanduser()] if named else []
     if homes and not homes[0].is_dir():
@@ -92,12 +88,7 @@ def find_dataset(
 
 
 def fetch(source: Source, folder: Path) -> None:
-    """Download a dataset and unpack it into a folder, completely or not at all.
-
-    pooch tries failed transfers again. The SHA-256 sum of the archive is stored in the folder by
-    the first download, and later ones must agree with it. The unpacked files are compared with
-    the publisher's manifest, if there is one.
-    """
+    """Download a dataset, check it and unpack it into a folder, completely or not at all."""
     pooch = require("pooch", f"Downloading {source.name}")
     warnings.warn(
         f"Downloading {source.name} ({source.size}) to {folder}. Licence: {source.licence}. "
@@ -119,8 +110,14 @@ def fetch(source: Source, folder: Path) -> None:
             # Names in the manifest start from the only folder, if there is one.
             items = list(unpacked.iterdir())
             root = items[0] if len(items) == 1 and items[0].is_dir() else unpacked
-            if difference := _find_difference(pooch, manifest, root):
-                raise _discard(archive, difference)
+            for line in manifest.read_text(encoding="utf-8").splitlines():
+                expected, _, name = line.partition(" ")
+                path = root / name.strip().lstrip("*")
+                if not path.is_file():
+                    raise _discard(archive, f"{path.relative_to(root)} is not in it")
+                if pooch.file_hash(str(path)) != expected:
+                    problem = "does not have the published SHA-256 sum"
+                    raise _discard(archive, f"{path.relative_to(root)} {problem}")
         for item in unpacked.iterdir():
             item.replace(folder / item.name)
     archive.unlink()
@@ -166,15 +163,3 @@ def _discard(archive: Path, reason: str) -> DatasetError:
     archive.unlink()
     archive.with_name(f"{archive.name}.sha256").unlink()
     return DatasetError(f"{archive.name} was downloaded, but {reason}. It was deleted; try again.")
-
-
-def _find_difference(pooch: Any, manifest: Path, root: Path) -> str | None:
-    """Describe the first file that differs from a manifest; None if all agree."""
-    for line in manifest.read_text(encoding="utf-8").splitlines():
-        expected, _, name = line.partition(" ")
-        path = root / name.strip().lstrip("*")
-        if not path.is_file():
-            return f"{path.relative_to(root)} is not in it"
-        if pooch.file_hash(str(path)) != expected:
-            return f"{path.relative_to(root)} does not have the published SHA-256 sum"
-    return None

@@ -53,16 +53,12 @@ class GaitData:
     Attributes
     ----------
     cohort : Cohort
-        One recording per trial: values as distributed, 100 Hz, the trial's code such as
-        ``"10-5"`` as subject (participant 10 as person, trial 5 as visit), the pathology group as
-        group.
+        One recording per trial, 100 Hz: its code such as ``"10-5"`` is the subject (participant
+        10 the person, trial 5 the visit), the pathology group the group.
     metadata : DataFrame
-        Indexed by code: Subject, Trial, Age, Gender, Height (m), Weight (kg), BMI, Laterality,
-        Sensor, WalkedDistance (m), WalkingSpeed, PathologyGroup, IsControl. Unknown values
-        are missing.
+        The published columns, indexed by code; unknown values are missing.
     swings : dict of code to foot to array (n, 2)
-        Expert annotation: first and last sample of each period in which a foot is off the
-        ground.
+        Expert annotation: first and last sample of each period with the foot off the ground.
     """
 
     cohort: Cohort
@@ -96,19 +92,15 @@ def load_gait(
     Parameters
     ----------
     data_home : path, optional
-        Folder that holds ``GaitData/<code>.csv`` and ``.json``, the ``GaitData`` folder itself,
-        or the one above (with ``gait/`` in it). By default ``PERCDL_DATA``, then
-        ``shared/data`` beside a checkout of the repository, then the user's cache. A part of
-        the set is enough.
+        Folder of the files, all or some, or one that holds ``gait/``. By default ``PERCDL_DATA``,
+        then ``shared/data`` beside a checkout of the repository, then the user's cache.
     channels : list of str, default=("RRY",)
         Columns to read: foot (L or R), acceleration (A, in g) or angular velocity (R, in
         deg/s), axis (V, X, Y or Z). The paper's is RRY: right foot, sagittal plane.
     trials, subjects : list, optional
-        Codes of the trials wanted, in that order, and numbers of the participants; all trials,
-        sorted by code, by default.
+        Codes of the trials wanted, in that order, and numbers of the participants.
     download : bool, default=True
-        Download the dataset (200 MB), into ``data_home`` or the user's cache, if no folder holds
-        it. The authors publish no checksum: later downloads must agree with the first.
+        Download the dataset (200 MB), into ``data_home`` or the cache, if no folder holds it.
 
     Returns
     -------

@@ -62,8 +62,7 @@ class PTBXL:
     labels : DataFrame
         Indexed by ecg_id, one Boolean column per superclass: NORM, MI, STTC, CD, HYP.
     folds : Series
-        Official stratified fold, 1 to 10, by ecg_id; all records of a patient share one.
-        Folds 9 and 10 were validated by a cardiologist and serve for validation and test.
+        Official stratified fold, 1 to 10, by ecg_id; 9 and 10 are for validation and test.
     """
 
     cohort: Cohort
@@ -119,9 +118,8 @@ def load_ptbxl(
     Parameters
     ----------
     data_home : path, optional
-        Folder with ``ptbxl_database.csv``, ``scp_statements.csv`` and ``records100/``, or the
-        one above it (with ``ptbxl/`` in it). By default ``PERCDL_DATA``, then ``shared/data``
-        beside a checkout of the repository, then the user's cache.
+        Folder with ``ptbxl_database.csv``, or one that holds ``ptbxl/``; by default as in
+        `load_gait`.
     sfreq : {100, 500}, default=100
         Which version of the recordings to read.
     records : list of int, optional
@@ -129,8 +127,7 @@ def load_ptbxl(
     superclasses, folds : list, optional
         Keep the records with at least one of these superclasses, in these official folds.
     download : bool, default=True
-        Download the dataset (1.8 GB) from PhysioNet, into ``data_home`` or the user's cache, if
-        no folder holds it. Files are compared with the SHA-256 sums that PhysioNet publishes.
+        Download the dataset (1.8 GB) from PhysioNet, if no folder holds it.
 
     Returns
     -------
@@ -138,8 +135,6 @@ def load_ptbxl(
 
     Examples
     --------
-    Not run with the tests of the documentation, since the recordings take 1.8 GB:
-
     >>> ecgs = load_ptbxl(folds=[9, 10])  # doctest: +SKIP
     """
     if sfreq not in RATES:
@@ -326,17 +321,15 @@ def load_ptbxl_balanced(
     """Load the same number of records of each superclass, each with that superclass alone.
 
     The records, at 100 Hz, are those of ``ptbxl100_balanced_2650.npz`` where the folder holds
-    that archive; otherwise they are drawn from the whole of PTB-XL. Cost: one read of the whole
-    archive, or of the tables and the records drawn.
+    that archive; otherwise they are drawn from PTB-XL. Cost: one read of the archive, or of the
+    tables and the records drawn.
 
     Parameters
     ----------
     data_home, download
         See `load_ptbxl`.
-    n_per_class : int
-        Records of each superclass; the paper has 530.
-    random_state : int
-        Seed of the draw.
+    n_per_class, random_state : int
+        Records of each superclass (530 in the paper), and seed of the draw.
 
     Returns
     -------
@@ -344,16 +337,7 @@ def load_ptbxl_balanced(
 
     Examples
     --------
-    An archive of ten records, two of each class:
-
-    >>> import tempfile
-    >>> stored = {"X": np.zeros((10, 10, 1), np.int16), "Y": np.eye(5)[[0, 1, 2, 3, 4] * 2]}
-    >>> stored |= {"classes": SUPERCLASSES, "ecg_id": np.arange(10), "split": ["train"] * 10}
-    >>> stored |= {"leads": ["II"], "fs": 100, "units_per_mV": 1000}
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     np.savez(f"{folder}/{BALANCED}", **stored)
-    ...     load_ptbxl_balanced(folder, n_per_class=1).superclass.value_counts().tolist()
-    [1, 1, 1, 1, 1]
+    >>> ecgs = load_ptbxl_balanced()  # doctest: +SKIP
     """
     folder = find_ptbxl(data_home, download=download, archive=BALANCED)
     if (folder / BALANCED).is_file():

@@ -32,16 +32,11 @@ class SyntheticCohort:
     ----------
     cohort : Cohort
         The recordings, noise included: X.
-    dictionary : array (K, L, P)
-        The true common atoms Phi, at the amplitude of the patterns (not at unit norm).
-    params : array (S, K, M)
-        The true personalization A.
-    personal_dictionary : array (S, K, L, P)
-        The true personal atoms ``f(phi_k, a_sk)``.
-    events : DataFrame
-        The true activations Z: subject, atom, onset_sample, onset_seconds, amplitude.
-    transform : Transform
-        The f that made the personal atoms.
+    dictionary, params, personal_dictionary : arrays (K, L, P), (S, K, M), (S, K, L, P)
+        The true common atoms Phi, at the amplitude of the patterns (not at unit norm), the true
+        personalization A, and the true personal atoms ``f(phi_k, a_sk)``.
+    events, transform : DataFrame, Transform
+        The true activations Z, and the f that made the personal atoms.
     """
 
     cohort: Cohort
@@ -58,9 +53,8 @@ class SyntheticCohort:
     def gauge_floor(self) -> float:
         """Return the distance to the truth that even perfect parameters would leave.
 
-        ``phi o h`` with warps ``h^-1 o psi_s`` fits as well as ``phi`` with ``psi_s``, for every
-        h. Where the mean warp is the identity, the atom is ``phi o psi_bar``, with psi_bar the
-        mean of the true warps; its distance to phi falls about as 1 / sqrt(S).
+        ``phi o h`` with warps ``h^-1 o psi_s`` fits as well as ``phi`` with ``psi_s``. If the mean
+        warp is the identity, the atom is ``phi o psi_bar``, psi_bar the mean of the true warps.
         """
         atoms = _of_each_atom(_center, self.transform, self.params, self.dictionary)
         return self.distance_to_truth(np.stack(atoms))
@@ -98,11 +92,9 @@ def make_synthetic(
         above 0.99 is scaled down to it (decision 5).
     noise_std, snr_db : float
         Standard deviation of white Gaussian noise, or its signal-to-noise ratio in decibels.
-    impulse_rate, impulse_subjects : float
-        Share of the samples of a hit recording to which an impulse is added, and share of the
-        recordings that are hit.
-    impulse_range : (float, float), default=(2.0, 2.5)
-        Smallest and largest size of the impulses; their signs are random.
+    impulse_rate, impulse_subjects, impulse_range
+        Share of the samples with an impulse, share of the recordings that have impulses, and
+        smallest and largest size of an impulse; signs are random.
     sfreq : float, default=100.0
         Samples per second.
     random_state : int, Generator or None
@@ -189,10 +181,7 @@ def repeat_patterns(
     n_times: int,
     streams: list[np.random.Generator],
 ) -> tuple[Float[np.ndarray, "S K L P"], list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
-    """Place the patterns of each subject in random order, with random gaps and without overlap.
-
-    Returns the personal atoms, the onsets and atoms of each subject, and the signals (S, N, P).
-    """
+    """Place the patterns of each subject; return personal atoms, codes and signals (S, N, P)."""
     atom_length = dictionary.shape[1]
     personal = personalize(transform, params, dictionary)
     order = np.repeat(np.arange(len(dictionary)), n_repetitions)
@@ -355,11 +344,7 @@ class Noise:
 
 
 def corrupt(clean: np.ndarray, noise: Noise, rng: np.random.Generator) -> np.ndarray:
-    """Return recordings (S, N, P) with the noise added; the clean ones are left as they are.
-
-    Every recording has a stream of its own, so the noise of one does not depend on the
-    number of the others.
-    """
+    """Return recordings (S, N, P) with noise; that of one does not depend on the others."""
     # Three streams, so that switching one kind of noise on leaves the others as they were.
     gaussian, impulses, lottery = rng.spawn(3)
     n_subjects, n_samples = len(clean), clean[0].size

@@ -48,11 +48,7 @@ ALIASES = {
 
 
 class Entry(NamedTuple):
-    """A label as in the paper's source, the function that reproduces it, and a title.
-
-    Labels that start with ``gait:`` and ``ecg:`` are numbers of the paper's text. The name of the
-    function is also that of the folder of the results.
-    """
+    """A label of the paper, the function that reproduces it (and names its folder), a title."""
 
     label: str
     module: str

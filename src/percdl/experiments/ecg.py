@@ -201,7 +201,13 @@ def measure_errors(study: Study, n_members: int) -> pd.DataFrame:
 def fig_ecg_atoms(study: Study) -> Result:
     """fig:app:ecg_atoms: the atoms in lead II, by superclass, with IndCDL and with PerCDL."""
     n_members = n_per_class(study)
-    crowds = {name: atoms_by_class(name, n_members) for name in SAID_OF_ATOMS}
+    cohort, crowds = prepare(n_members, FILTERED), {}
+    for method in SAID_OF_ATOMS:  # all leads together at unit norm
+        atoms = fit(method, n_members, FILTERED).personal_dictionary_[:, 0]
+        atoms = atoms / np.linalg.norm(atoms, axis=(1, 2), keepdims=True)
+        lead = atoms[:, :, cohort.channels.index(LEAD)]
+        groups, known = np.array(cohort.groups), ~np.isnan(lead).any(1)
+        crowds[method] = {name: lead[(groups == name) & known] for name in SUPERCLASSES}
     curves, spreads = measure_crowds(crowds)
     found = []
     for method, said in SAID_OF_ATOMS.items():
@@ -217,16 +223,6 @@ def fig_ecg_atoms(study: Study) -> Result:
         {"": _draw_crowds(crowds, curves)},
         "The energy of the atoms around the mean of their superclass is relative to their own.",
     )
-
-
-def atoms_by_class(name: str, n_members: int) -> dict[str, Float[np.ndarray, "s L"]]:
-    """Return the personal atoms in lead II, all leads together at unit norm."""
-    cohort = prepare(n_members, FILTERED)
-    atoms = fit(name, n_members, FILTERED).personal_dictionary_[:, 0]
-    atoms = atoms / np.linalg.norm(atoms, axis=(1, 2), keepdims=True)
-    lead = atoms[:, :, cohort.channels.index(LEAD)]
-    groups, known = np.array(cohort.groups), ~np.isnan(lead).any(1)
-    return {name: lead[(groups == name) & known] for name in SUPERCLASSES}
 
 
 def measure_crowds(crowds: Crowds) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -356,7 +352,13 @@ def ecg_classification(study: Study) -> Result:
     """Measure the AUC of all sets of features and of nearest neighbours."""
     n_members = n_per_class(study)
     table = study.sweep(measure_auc, n_members=[n_members], features=list(FEATURE_SETS))
-    near = study.sweep(measure_neighbours, n_members=[n_members], metric=list(PAPER_NEIGHBOURS))
+
+    def measure(n_members: int, metric: str) -> dict[str, float]:
+        atoms = fit("PerCDL", n_members, FILTERED).personal_dictionary_[:, 0]
+        found = neighbour_auc(atoms, load_records(n_members).superclass, metric)
+        return {f"auc_{k}": value for k, value in found.items()}
+
+    near = study.sweep(measure, n_members=[n_members], metric=list(PAPER_NEIGHBOURS))
     settings = f"{5 * n_members} records, {COMMON_SETTINGS}; {PROTOCOL}"
     found = []
     for name, n_features, auc, spread, _, official in table.drop(columns="n_members").to_numpy():
@@ -401,21 +403,10 @@ def measure_auc(n_members: int, features: str) -> dict[str, Any]:
     }
 
 
-def measure_neighbours(n_members: int, metric: str) -> dict[str, float]:
-    """Return the AUC of the nearest 5 (as in the paper) and 15 personal atoms."""
-    atoms = fit("PerCDL", n_members, FILTERED).personal_dictionary_[:, 0]
-    found = neighbour_auc(atoms, load_records(n_members).superclass, metric)
-    return {f"auc_{k}": value for k, value in found.items()}
-
-
 def neighbour_auc(
     atoms: Float[np.ndarray, "S L P"], labels: ArrayLike, metric: str
 ) -> dict[int, float]:
-    """Return the macro one-vs-one AUC of nearest neighbours, on 30 % of the records.
-
-    One value per number of neighbours, `PAPER_K` and `CHOSEN_K`, from the same distances between
-    atoms at unit norm ("euclidean" or "dtw"). A missing atom, NaN, counts as zero.
-    """
+    """Return the macro one-vs-one AUC of nearest unit-norm atoms, by number of neighbours."""
     classes = np.asarray(labels)
     known = np.nan_to_num(atoms / np.linalg.norm(atoms, axis=(1, 2), keepdims=True))
     split = train_test_split(known, classes, test_size=0.3, stratify=classes, random_state=0)

@@ -146,11 +146,7 @@ def build(name: str, init: Any, **changes: Any) -> BaseCDL:
 
 @cache
 def first_dictionary(n_members: int, start: str) -> Float[np.ndarray, "1 L 1"]:
-    """Return the dictionary that all models start from.
-
-    Either the one that the library chooses from the data, or the cycle in the middle of the first
-    healthy participant's walk, cut at its annotated start.
-    """
+    """Return the dictionary chosen from the data, or a cycle of the first healthy walk."""
     walks = load_walks(n_members)
     if start == FROM_DATA:
         no_rounds = Algorithm(population_rounds=0, personal_rounds=0)
@@ -180,11 +176,7 @@ def gait_errors(study: Study) -> Result:
 
 
 def measure_errors(study: Study, n_members: int) -> pd.DataFrame:
-    """Return the errors, one row per first dictionary and algorithm, one column per model.
-
-    Beside the paper's four models: the best free atom of each person at PerCDL's own onsets.
-    Beside the first dictionaries: all models from PopCDL's atom, with fixed windows.
-    """
+    """Return the errors, one row per first dictionary and algorithm, one column per model."""
     rows = study.sweep(_errors, n_members=[n_members], case=CASES)
     return rows.drop(columns=["n_members", "case"]).set_index(["start", "algorithm"])
 
@@ -232,11 +224,7 @@ def _error_lines(numbers: pd.DataFrame, settings: str) -> list[Line]:
 
 
 class Placed(NamedTuple):
-    """An atom placed on a walker's cycles.
-
-    ``distance`` is the mean Euclidean distance of atom and cycles at unit norm, ``offsets`` are
-    the samples from the start of the atom to each annotated start.
-    """
+    """An atom on a walker's cycles: mean distance at unit norm, offsets in samples, cycles."""
 
     distance: float
     offsets: Int[np.ndarray, " n"]
@@ -246,11 +234,7 @@ class Placed(NamedTuple):
 def place_atom(
     atom: np.ndarray, walk: np.ndarray, starts: np.ndarray, one_offset: bool = False
 ) -> Placed:
-    """Place an atom where it is nearest to a walker's cycles.
-
-    ``one_offset`` takes the same offset for all cycles, the one of least mean distance. A cycle
-    with a window that leaves the recording at some offset is not used.
-    """
+    """Place an atom where it is nearest to the cycles that stay inside at every offset."""
     tried = np.array(OFFSETS)
     inside = (starts >= tried[-1]) & (starts - tried[0] + len(atom) <= len(walk))
     onsets = starts[inside] - tried[:, None]

@@ -112,10 +112,7 @@ def find_phases(curve: Float[np.ndarray, " L"], annotated: Float[np.ndarray, "S 
 
 
 def paper_statements(phases: Phases) -> dict[tuple[str, str], tuple[float, float]]:
-    """Return the paper's statements: (group, words) to the samples that they refer to.
-
-    The beginning of the swing is its first quarter, and right before its end is the last.
-    """
+    """Return the paper's statements: (group, words) to the samples that they refer to."""
     toe, heel = phases[TOE_OFF], phases[HEEL_ON]
     quarter = (heel - toe) / 4
     heel_off = phases.get(HEEL_OFF, 0.0)
@@ -132,18 +129,6 @@ def judge(variability: Float[np.ndarray, " L"], stretch: tuple[float, float]) ->
     samples, excess = np.arange(len(variability)), np.maximum(variability, 0)
     inside = (samples >= stretch[0]) & (samples <= stretch[1])
     return pd.Series({"excess": excess[inside].sum() / excess.sum(), "time": inside.mean()})
-
-
-def _compare_with_paper(study: GroupStudy) -> pd.DataFrame:
-    """Return one row per statement of the paper: both shares of its place."""
-    rows = []
-    for group in PATIENTS:
-        for (of, words), stretch in paper_statements(study.phases[group]).items():
-            if of == group:
-                start, end = stretch[0] / SFREQ, stretch[1] / SFREQ
-                about = {"group": group, "paper": words, "from_s": start, "to_s": end}
-                rows.append({**about, **judge(study.variability[group].to_numpy(), stretch)})
-    return pd.DataFrame(rows)
 
 
 def _draw_group(
@@ -187,7 +172,14 @@ def fig_gait(study: Study) -> Result:
     n_members = gait.n_per_group(study)
     common = fit_in_place("PerCDL", n_members).dictionary_[0, :, 0]
     groups = study_groups("PerCDL", n_members)
-    judged = _compare_with_paper(groups)
+    rows = []
+    for group in PATIENTS:
+        for (of, words), stretch in paper_statements(groups.phases[group]).items():
+            if of == group:
+                start, end = stretch[0] / SFREQ, stretch[1] / SFREQ
+                about = {"group": group, "paper": words, "from_s": start, "to_s": end}
+                rows.append({**about, **judge(groups.variability[group].to_numpy(), stretch)})
+    judged = pd.DataFrame(rows)
     phases = pd.DataFrame(groups.phases).T / SFREQ
     found = [
         (
@@ -285,7 +277,13 @@ def fig_indcdl_popcdl(study: Study) -> Result:
 def tab_group_popcdl(study: Study) -> Result:
     """tab:app:group_popcdl: distances between the atoms that PopCDL finds in each group."""
     n_members = gait.n_per_group(study)
-    rows = study.sweep(_pair_distances, n_members=[n_members], pair=PAIRS)
+
+    def measure(n_members: int, pair: tuple[str, str]) -> dict[str, float | str]:
+        one, other = (fit_in_place("PopCDL", n_members, group).dictionary_ for group in pair)
+        distances = {metric: atom_distance(one, other, metric) for metric in ("dtw", "euclidean")}
+        return {"a": pair[0], "b": pair[1], **distances}
+
+    rows = study.sweep(measure, n_members=[n_members], pair=PAIRS)
     numbers, atoms = rows.drop(columns=["n_members", "pair"]), _group_atoms(n_members)
     found = [
         (f"{a} - {b}", f"{PAPER_DISTANCES[a, b]}", f"{dtw:.4f}")
@@ -298,9 +296,3 @@ def tab_group_popcdl(study: Study) -> Result:
         {},
         "The paper does not say how it scaled the atoms: compare the order of the pairs.",
     )
-
-
-def _pair_distances(n_members: int, pair: tuple[str, str]) -> dict[str, float | str]:
-    one, other = (fit_in_place("PopCDL", n_members, group).dictionary_ for group in pair)
-    distances = {metric: atom_distance(one, other, metric) for metric in ("dtw", "euclidean")}
-    return {"a": pair[0], "b": pair[1], **distances}

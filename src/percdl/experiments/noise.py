@@ -49,11 +49,7 @@ SETTINGS = f"S = {N_SUBJECTS}, N = {N_TIMES}, {fits.SETTINGS}"
 
 
 def measure(study: Study, seeds: Sequence[int], **levels: Sequence[Any]) -> pd.DataFrame:
-    """Return distances and errors, one row per seed, method and combination of levels.
-
-    Levels are ``loss``, ``penalty``, ``S``, ``N`` and arguments of `make_synthetic`:
-    ``impulse_rate`` or ``snr_db``.
-    """
+    """Return scores by seed, method and levels: loss, penalty, S, N, impulse_rate or snr_db."""
     size = {"S": levels.pop("S", [N_SUBJECTS]), "N": levels.pop("N", [N_TIMES])}
     return study.sweep(_scores, **size, **levels, seed=seeds, method=METHODS)
 
@@ -102,10 +98,7 @@ def fig_noise(study: Study) -> Result:
 
 
 def summarize_impulses(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return mean, median and standard deviation of both errors over seeds.
-
-    ``seeds_lowest`` counts the seeds in which the method had the lowest error of all.
-    """
+    """Return statistics of both errors, and in how many seeds each method had the lowest."""
     frames = []
     for against in (CLEAN, GIVEN):
         best = rows.groupby(["impulse_rate", "seed", "loss"])[against].transform("min")

@@ -22,8 +22,8 @@ from percdl.signals.recording import (
     Label,
     Recording,
     abbreviate,
-    channels_in_words,
     entries,
+    in_words,
     qualified_name,
     recordings_from_arrays,
 )
@@ -179,9 +179,9 @@ class Cohort(FromFiles, Interop, Preprocessing, Measured, Sequence[Recording]):
             if other.sfreq != first.sfreq:
                 raise InvalidRecordingError(
                     f"Subject {first.subject!r} was sampled at {first.sfreq:g} Hz and subject "
-                    f"{other.subject!r} at {other.sfreq:g} Hz, but one rate is needed. Resample "
-                    f"first, e.g. `cohort.resample({min(first.sfreq, other.sfreq):g})`; if times "
-                    "in milliseconds were read as seconds, divide them by 1000."
+                    f"{other.subject!r} at {other.sfreq:g} Hz. Resample first, e.g. "
+                    f"`cohort.resample({min(first.sfreq, other.sfreq):g})`; if milliseconds were "
+                    "read as seconds, divide them by 1000."
                 )
         return first.sfreq
 
@@ -255,8 +255,8 @@ class Cohort(FromFiles, Interop, Preprocessing, Measured, Sequence[Recording]):
             )
         except ValueError as error:
             raise InvalidParameterError(
-                f"Cannot split {len(self)} recording(s), groups {dict(Counter(labels))}, with "
-                f"test_size={test_size}: {error} Change test_size or pass stratify_by_group=False."
+                f"Cannot split groups {dict(Counter(labels))} with test_size={test_size}: {error} "
+                "Change test_size or pass stratify_by_group=False."
             ) from error
         return self[np.sort(train)], self[np.sort(test)]
 
@@ -296,13 +296,7 @@ class Cohort(FromFiles, Interop, Preprocessing, Measured, Sequence[Recording]):
         return self._recordings == other._recordings
 
     def __repr__(self) -> str:
-        rates, sizes = np.unique(self.sfreqs), np.unique(self.lengths)
-        parts = [
-            f"{len(self)} recording{'' if len(self) == 1 else 's'}",
-            channels_in_words(self.channels),
-            f"{abbreviate(f'{rate:g}' for rate in rates)} Hz",
-            f"{sizes[0]} samples" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} samples",
-        ]
+        parts = [in_words(self.lengths, self.channels, self.sfreqs)]
         if any(group is not None for group in self.groups):
             counts = Counter(str(group) for group in self.groups)
             parts.append("groups " + abbreviate(f"{name}: {n}" for name, n in counts.items()))
@@ -348,15 +342,10 @@ def _check_consistent(recordings: Sequence[Any]) -> None:
             "Check the files read or the selection made."
         )
     for position, recording in enumerate(recordings):
-        if not isinstance(recording, Recording):
+        if not isinstance(recording, Recording) or recording.subject is None:
             raise InvalidRecordingError(
-                f"Item {position} is of type {qualified_name(recording)}, but a Cohort is made "
-                "of Recordings. Build it from arrays with Cohort.from_arrays."
-            )
-        if recording.subject is None:
-            raise InvalidRecordingError(
-                f"Recording {position} has no subject, but every recording of a Cohort needs one. "
-                "Pass Recording(..., subject='P01')."
+                f"Item {position} is of type {qualified_name(recording)} and has no subject. A "
+                "Cohort is made of Recording(..., subject='P01'); see also Cohort.from_arrays."
             )
     counts = Counter(recording.subject for recording in recordings)
     if repeated := [str(subject) for subject, count in counts.items() if count > 1]:
@@ -375,9 +364,8 @@ def _check_consistent(recordings: Sequence[Any]) -> None:
                 what == "processing" and lasting_steps(mine) == lasting_steps(theirs)
             ):
                 continue
+            one, two = (abbreviate(map(repr, names)) or "none" for names in (mine, theirs))
             raise InvalidRecordingError(
-                f"Subject {first.subject!r} has the {what} {abbreviate(map(repr, mine)) or 'none'}"
-                f" and subject {other.subject!r} has {abbreviate(map(repr, theirs)) or 'none'}. "
-                f"All recordings of a Cohort need the same {what}, in the same order; in an "
-                "array, time comes before channels."
+                f"Subject {first.subject!r} has the {what} {one} and subject {other.subject!r} "
+                f"has {two}. All recordings of a Cohort need the same, in the same order."
             )

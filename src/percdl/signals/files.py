@@ -143,10 +143,7 @@ def sweep_parts(folder: Path) -> None:
 
 
 def hold(path: Path) -> int | None:
-    """Lock a file or folder; return a descriptor for `release`, or None without locks.
-
-    Raises `BlockingIOError` if another process holds the lock.
-    """
+    """Lock a file or folder, for `release`; raises `BlockingIOError` if another process does."""
     if fcntl is None:
         return None
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
@@ -180,10 +177,7 @@ def make_held(name: Callable[[], Path], make: Callable[[Path], object]) -> tuple
 
 
 def sweep(paths: Iterable[Path], is_needed: Callable[[Path], bool] = lambda path: False) -> None:
-    """Delete files and folders that no process holds and that are not needed.
-
-    Those that this account cannot lock or read are kept.
-    """
+    """Delete files and folders that no process holds and that are not needed."""
     for path in list(paths):
         with suppress(OSError):
             held = None if is_needed(path) else hold(path)

@@ -165,10 +165,7 @@ def _cells(path: Path, lines: list[str], at: int, delimiter: str) -> list[str]:
 
 
 def _check_rows(path: Path, lines: list[str], first: int, expected: int, delimiter: str) -> None:
-    """Raise where a row has too many or too few cells.
-
-    pandas fills short rows silently and cannot tell lost cells from empty ones.
-    """
+    """Raise where a row has too many or too few cells; pandas fills short rows silently."""
     for at in range(first, len(lines)):
         line = lines[at]
         found = line.count(delimiter) + 1 if line.strip(" ") else 0
@@ -265,11 +262,7 @@ def _check_inside(path: Path, name: str) -> None:
 
 
 def read_npz(path: Path, entry: str, given: dict[str, Any], subject: str) -> Iterator[Recording]:
-    """Yield the recordings of an archive; see `Cohort.from_npz`.
-
-    ``entry`` names the samples in an archive of one recording, ``given`` are labels that replace
-    those of the archive.
-    """
+    """Yield the recordings of an archive; ``given`` labels replace those of the archive."""
     arrays = load_arrays(path)
     if HEADER in arrays:
         from percdl.signals.headers import CohortHeader, read_header

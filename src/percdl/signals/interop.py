@@ -41,12 +41,7 @@ _UNIVARIATE = "Pass `X[:, None, :]` if its rows are univariate series."
 
 
 class Interop(Recordings):
-    """Convert recordings from and to the containers of other libraries.
-
-    Axes are never guessed: each converter reads the one layout that its library documents. Pass
-    labels that a container does not hold (sampling rate, subjects, groups, channel names, units)
-    as in `Cohort.from_arrays`.
-    """
+    """Convert recordings from and to the containers of other libraries; axes are not guessed."""
 
     @classmethod
     def from_aeon(cls: type[C], X: Any, **labels: Any) -> C:
@@ -151,10 +146,7 @@ class Interop(Recordings):
         return cls.from_arrays([x[:end] for x, end in zip(padded, ends, strict=True)], **labels)
 
     def to_tslearn(self) -> np.ndarray:
-        """Return an array (n_ts, sz, d) for tslearn, padded with NaN.
-
-        Convert back with ``Cohort.from_tslearn(X, lengths=cohort.lengths)``.
-        """
+        """Return (n_ts, sz, d) padded with NaN; `from_tslearn(X, lengths=...)` reads it back."""
         arrays = [recording.values for recording in self]
         room = [((0, max(map(len, arrays)) - len(x)), (0, 0)) for x in arrays]
         padded = zip(arrays, room, strict=True)

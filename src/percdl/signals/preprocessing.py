@@ -29,10 +29,7 @@ class Preprocessing(Recordings):
 
     @property
     def processing(self) -> tuple[str, ...]:
-        """Processing steps of the recordings, in order.
-
-        Recordings differ in resampling only; the steps are those of the recording with most.
-        """
+        """Processing steps of the recordings, in order; recordings differ in resampling only."""
         return max((recording.processing for recording in self), key=len)
 
     def resample(self: C, sfreq: float) -> C:
@@ -82,10 +79,7 @@ class Preprocessing(Recordings):
 
 
 def lasting_steps(steps: Iterable[str]) -> tuple[str, ...]:
-    """Return the steps that must agree for values to be comparable: all but resampling.
-
-    Sampling rates are compared separately; the rate before resampling does not matter.
-    """
+    """Return the steps that must agree for values to be comparable: all but resampling."""
     return tuple(step for step in steps if not step.startswith(_RESAMPLED))
 
 

@@ -25,7 +25,7 @@ from percdl.signals.cohort import Cohort, find_subject, repeated_subjects
 from percdl.signals.files import replace_file, replacing, sweep_parts
 from percdl.signals.formats import load_arrays
 from percdl.signals.measured import measure
-from percdl.signals.recording import Recording, channels_in_words
+from percdl.signals.recording import Recording, in_words
 from percdl.signals.tables import reading
 
 if TYPE_CHECKING:
@@ -219,15 +219,9 @@ class ShardedCohort(Sequence):
         return shard.read_one(position - shard.first)
 
     def __repr__(self) -> str:
-        sizes, n_shards = np.unique(self.lengths), len(self.shards)
-        parts = [
-            f"{len(self)} recording{'' if len(self) == 1 else 's'} in {n_shards} "
-            f"shard{'' if n_shards == 1 else 's'}",
-            channels_in_words(self.channels),
-            f"{self.sfreq:g} Hz",
-            f"{sizes[0]} samples" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} samples",
-        ]
-        return f"ShardedCohort({', '.join(parts)})"
+        text, n_shards = in_words(self.lengths, self.channels, self.sfreq), len(self.shards)
+        count, _, rest = text.partition(",")
+        return f"ShardedCohort({count} in {n_shards} shard{'s'[: n_shards != 1]},{rest})"
 
 
 def digest_of(content: dict[str, Any]) -> str:
