@@ -65,7 +65,7 @@ def test_aeon_estimator_takes_a_cohort(ragged, square):
         assert list(model.fit(X, y).predict(X)) == ["old"] * 3
 
 
-@pytest.mark.parametrize("mtype", ["pd-multiindex", "df-list", "nested_univ", "numpy3D"])
+@pytest.mark.parametrize("mtype", ["pd-multiindex", "df-list", "numpy3D"])
 @pytest.mark.filterwarnings("ignore")  # sktime's own, of pandas to come
 def test_sktime_checks_and_converts_its_panels(mtype, ragged, square):
     datatypes = library("sktime.datatypes")
@@ -77,15 +77,9 @@ def test_sktime_checks_and_converts_its_panels(mtype, ragged, square):
     assert facts["is_equal_length"] == (cohort is square)
     told = {"subjects": SUBJECTS, "channels": ["x", "y"]}
     assert Cohort.from_sktime(X, **told) == cohort
-    for other in ("pd-multiindex", "df-list", "nested_univ"):
+    for other in ("pd-multiindex", "df-list"):
         again = datatypes.convert(X, mtype, other, as_scitype="Panel")
         assert Cohort.from_sktime(again, **told) == cohort
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_sktime_keeps_the_names_of_nested_panels(ragged):
-    library("sktime.datatypes")
-    assert Cohort.from_sktime(ragged.to_sktime("nested_univ")) == ragged
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_array_equal
 
 from percdl import Cohort
-from percdl.exceptions import InvalidParameterError, InvalidRecordingError, MissingPackageError
+from percdl.exceptions import InvalidParameterError, InvalidRecordingError
 from percdl.signals import as_cohort
 
 DTYPES = st.sampled_from([np.float32, np.float64])
@@ -234,14 +234,6 @@ def test_unknown_containers_are_refused():
         cohort.to_aeon("df-list")
     with pytest.raises(InvalidParameterError, match="mtype='pd-wide' must be one of 'numpy3D'"):
         cohort.to_sktime("pd-wide")
-
-
-def test_nested_frames_say_what_they_need(monkeypatch):
-    monkeypatch.setitem(sys.modules, "sktime", None)
-    with pytest.raises(
-        MissingPackageError, match=r"needs the package `sktime`.*percdl\[interop\]"
-    ):
-        Cohort.from_arrays([[1.0, 2.0]]).to_sktime("nested_univ")
 
 
 def test_converters_import_none_of_the_libraries():

@@ -22,8 +22,8 @@ from percdl.signals.recording import (
     Label,
     Recording,
     abbreviate,
+    describe,
     entries,
-    in_words,
     qualified_name,
     recordings_from_arrays,
 )
@@ -296,7 +296,7 @@ class Cohort(FromFiles, Interop, Preprocessing, Measured, Sequence[Recording]):
         return self._recordings == other._recordings
 
     def __repr__(self) -> str:
-        parts = [in_words(self.lengths, self.channels, self.sfreqs)]
+        parts = [describe(self.lengths, self.channels, self.sfreqs)]
         if any(group is not None for group in self.groups):
             counts = Counter(str(group) for group in self.groups)
             parts.append("groups " + abbreviate(f"{name}: {n}" for name, n in counts.items()))

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError
-from percdl.signals.extras import hushed, require
+from percdl.signals.extras import require
 from percdl.signals.recording import (
     Arrays,
     Label,
@@ -21,13 +21,10 @@ from percdl.signals.tables import recordings_from_frame
 
 C = TypeVar("C", bound="Interop")
 NUMPY_3D, NUMPY_LIST = "numpy3D", "np-list"
-MULTIINDEX, FRAMES, NESTED = "pd-multiindex", "df-list", "nested_univ"
+MULTIINDEX, FRAMES = "pd-multiindex", "df-list"
 _CUBE = "a 3-D array (n_cases, n_channels, n_timepoints)"
 _AEON = f"{_CUBE} or a list of 2-D arrays (n_channels, n_timepoints)"
-_SKTIME = (
-    f"{_CUBE}, a frame with the index levels instance and time, a list of frames (one row per "
-    "time) or a frame of series"
-)
+_SKTIME = f"{_CUBE}, a frame with the index levels instance and time, or a list of frames"
 # Units by their FIFF codes. MNE holds samples in these, never in multiples.
 _SI = {
     1: "m", 3: "s", 6: "M", 7: "rad", 107: "V", 110: "S", 112: "T", 114: "°C", 117: "V/m²",
@@ -74,12 +71,11 @@ class Interop(Recordings):
     def from_sktime(
         cls: type[C], X: Any, *, sfreq: SupportsFloat | None = None, **labels: Any
     ) -> C:
-        """Read a panel of sktime; only ``nested_univ`` needs sktime itself.
+        """Read a panel of sktime: ``numpy3D``, ``pd-multiindex`` or ``df-list``.
 
-        ``X`` is ``numpy3D`` (n_instances, n_channels, n_timepoints), ``pd-multiindex``,
-        ``df-list`` or ``nested_univ``. The rate is read from a time index of dates or durations;
-        integers and periods count samples. Gaps are refused. Labels are those of
-        `Cohort.from_arrays`, by default the instances and columns of a frame.
+        The rate is read from a time index of dates or durations; integers and periods count
+        samples. Gaps are refused. Labels are those of `Cohort.from_arrays`, by default the
+        instances and columns of a frame. Convert other types with ``sktime.datatypes.convert``.
         """
         if has_axes(X, 3):
             cube = np.asanyarray(X).transpose(0, 2, 1)
@@ -95,10 +91,10 @@ class Interop(Recordings):
     def to_sktime(self, mtype: str = "pd-multiindex") -> Any:
         """Return a panel for sktime, indexed by subject id and sample number.
 
-        ``mtype`` is ``"pd-multiindex"``, ``"df-list"``, ``"nested_univ"`` or ``"numpy3D"``, which
-        requires equal lengths and drops the names. Class labels are `Cohort.groups`.
+        ``mtype`` is ``"pd-multiindex"``, ``"df-list"`` or ``"numpy3D"``, which requires equal
+        lengths and drops the names. Class labels are `Cohort.groups`.
         """
-        mtypes = (NUMPY_3D, MULTIINDEX, FRAMES, NESTED)
+        mtypes = (NUMPY_3D, MULTIINDEX, FRAMES)
         if mtype not in mtypes:
             raise InvalidParameterError(
                 f"mtype={mtype!r} must be one of {', '.join(map(repr, mtypes))}. Convert to "
@@ -112,8 +108,7 @@ class Interop(Recordings):
         }
         if mtype == FRAMES:
             return list(frames.values())
-        panel = pd.concat(frames, names=["instances", "timepoints"])
-        return _convert(panel, MULTIINDEX, NESTED) if mtype == NESTED else panel
+        return pd.concat(frames, names=["instances", "timepoints"])
 
     @classmethod
     def from_tslearn(cls: type[C], X: Any, *, lengths: Arrays | None = None, **labels: Any) -> C:
@@ -264,18 +259,9 @@ def _as_multiindex(X: Any) -> pd.DataFrame:
                     f"{list(frame.columns)}. All must have the same channels, in the same order."
                 )
         X = pd.concat(dict(enumerate(X)))
-    if isinstance(X, pd.DataFrame) and is_nested(X):
-        return _convert(X, NESTED, MULTIINDEX)
     if isinstance(X, pd.DataFrame) and X.index.nlevels == 2:
         return X
     raise refusal(X, "from_sktime", _SKTIME, _UNIVARIATE)
-
-
-def _convert(X: Any, source: str, target: str) -> Any:
-    """Convert between types of sktime, with sktime."""
-    datatypes = require("sktime.datatypes", f"Converting {source} to {target}", "interop")
-    with hushed():
-        return datatypes.convert(X, source, target, as_scitype="Panel")
 
 
 def _factor(name: str, unit: str, kind: str, si: str) -> float:
@@ -352,9 +338,7 @@ def better_door(X: object) -> str | None:
     item = X[0] if isinstance(X, list | tuple) and X else X
     if type(item).__module__.partition(".")[0] == "mne":
         return "`Cohort.from_mne(...)`"
-    if isinstance(item, pd.DataFrame) and (
-        item is not X or isinstance(item.index, pd.MultiIndex) or is_nested(item)
-    ):
+    if isinstance(item, pd.DataFrame) and (item is not X or item.index.nlevels > 1):
         return "`Cohort.from_sktime(...)`"
     if isinstance(item, pd.DataFrame | pd.Series):
         return "`Cohort.from_frame(frame, subject=..., channels=[...])`"
@@ -364,8 +348,3 @@ def better_door(X: object) -> str | None:
 def has_axes(X: object, n_axes: int) -> bool:
     """Whether a value is an array with this number of axes; frames are not arrays."""
     return not isinstance(X, pd.DataFrame) and getattr(X, "ndim", None) == n_axes
-
-
-def is_nested(frame: pd.DataFrame) -> bool:
-    """Whether the cells of a frame are series, as in sktime's ``nested_univ``."""
-    return frame.size > 0 and isinstance(frame.iat[0, 0], pd.Series)

@@ -213,7 +213,7 @@ def channels_in_words(channels: Sequence[str]) -> str:
     return f"{len(channels)} channel{'s'[: len(channels) != 1]} ({abbreviate(channels)})"
 
 
-def in_words(lengths: np.ndarray, channels: Sequence[str], rates: Any) -> str:
+def describe(lengths: np.ndarray, channels: Sequence[str], rates: Any) -> str:
     """Describe a cohort, e.g. ``2 recordings, 1 channel (x), 100 Hz, 40 to 50 samples``."""
     sizes, hertz = np.unique(lengths), abbreviate(f"{rate:g}" for rate in np.unique(rates))
     span = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"

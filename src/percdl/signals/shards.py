@@ -25,7 +25,7 @@ from percdl.signals.cohort import Cohort, find_subject, repeated_subjects
 from percdl.signals.files import replace_file, replacing, sweep_parts
 from percdl.signals.formats import load_arrays
 from percdl.signals.measured import measure
-from percdl.signals.recording import Recording, in_words
+from percdl.signals.recording import Recording, describe
 from percdl.signals.tables import reading
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ class ShardedCohort(Sequence):
         return shard.read_one(position - shard.first)
 
     def __repr__(self) -> str:
-        text, n_shards = in_words(self.lengths, self.channels, self.sfreq), len(self.shards)
+        text, n_shards = describe(self.lengths, self.channels, self.sfreq), len(self.shards)
         count, _, rest = text.partition(",")
         return f"ShardedCohort({count} in {n_shards} shard{'s'[: n_shards != 1]},{rest})"
 
