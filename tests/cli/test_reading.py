@@ -114,7 +114,7 @@ def mess(tmp_path):
         (["{}/Di.csv", *READ], "{}/Di.csv"),
         (["{}/Ada.csv", "--channels", "y", "--sfreq", "50"], "no column 'y', only 't', 'x'"),
         (["{}/Ada.csv", "--channels", "x"], "Pass sfreq=, in samples per second, or time="),
-        (["{}/Ada.csv", *READ, "--delimiter", ";"], "delimiter=','"),
+        (["{}/Ada.csv", *READ, "--delimiter", ";"], "pass delimiter="),
         (["{}/Ada.csv", *READ, "--metadata", "{}/none.csv"], "none.csv"),
         (["{}/Ada.csv", *READ, "--metadata-subject", "id"], "which is missing"),
         (["{}/Ada.csv", *READ, "--input-format", "xls"], "must be one of csv, parquet"),

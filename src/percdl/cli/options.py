@@ -1,9 +1,7 @@
 """Commands and groups of options, and values of options in TOML files.
 
-Typer has no groups of options. A parameter of a command that is a group stands for the options of
-the group, so that each option is declared once and not once per command. A group is a dataclass
-with annotated fields (``Annotated[float | None, typer.Option(help=...)]``), or a class with a
-method ``options``, such as `percdl.cli.model_options.ModelOptions`.
+Typer has no groups of options. Here, a parameter of a command can be a group: a dataclass with
+annotated fields, or a class with a method ``options``, such as `ModelOptions`.
 """
 
 from __future__ import annotations
@@ -117,9 +115,8 @@ class OneOrMore:
 def use_config(context: Any, path: Path, shared: Mapping[str, Mapping[str, Any]]) -> None:
     """Make the options of a TOML file the defaults of the command that is run.
 
-    Keys are options, spelled as on the command line (``atom-length``) or with underscores. Keys
-    at the top and in the table of the command (``[fit]``) are options of this command. The tables
-    in ``shared`` hold options, by type, for all commands; tables of other commands are skipped.
+    Keys at the top and in the table of the command (``[fit]``) are its options. Tables in
+    ``shared`` hold options for all commands; tables of other commands are skipped.
     """
     own = str(context.info_name)
     commands = list(getattr(getattr(context.parent, "command", None), "commands", {}))

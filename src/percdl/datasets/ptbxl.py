@@ -249,12 +249,8 @@ def _read_catalogue(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     class_of = dict(zip(diagnostic.iloc[:, 0], diagnostic["diagnostic_class"], strict=True))
     codes = map(literal_eval, metadata["scp_codes"])
     found = [{class_of[code] for code in record if code in class_of} for record in codes]
-    labels = pd.DataFrame(
-        [[name in classes for name in SUPERCLASSES] for classes in found],
-        index=metadata.index,
-        columns=list(SUPERCLASSES),
-    )
-    return metadata, labels
+    columns = {name: [name in classes for classes in found] for name in SUPERCLASSES}
+    return metadata, pd.DataFrame(columns, index=metadata.index)
 
 
 def _select(
@@ -265,22 +261,19 @@ def _select(
     folds: Iterable[int] | None,
 ) -> list[int]:
     """Return the ecg_id of the selected records, in the order of ``records``."""
-    known = (("records", records, labels.index), ("superclasses", superclasses, SUPERCLASSES),
-             ("folds", folds, range(1, 11)))  # fmt: skip
+    choices = {"records": labels.index, "superclasses": SUPERCLASSES, "folds": range(1, 11)}
     asked: dict[str, list[Any]] = {}
-    for name, wanted, choices in known:
-        asked[name] = list(choices if wanted is None else wanted)
-        absent = [value for value in asked[name] if value not in choices]
-        if absent:
+    for (name, known), wanted in zip(choices.items(), (records, superclasses, folds), strict=True):
+        asked[name] = list(known if wanted is None else wanted)
+        if absent := [value for value in asked[name] if value not in known]:
             raise InvalidParameterError(
                 f"`load_ptbxl({name}=...)` asks for {abbreviate(map(repr, absent))}. Choose among "
-                f"{abbreviate(choices, shown=10)}."
+                f"{abbreviate(known, shown=10)}."
             )
-    allowed = set(metadata.index[metadata["strat_fold"].isin(asked["folds"]).to_numpy()])
+    allowed: Any = metadata["strat_fold"].isin(asked["folds"])
     if superclasses is not None:
-        has_one = np.asarray(labels[asked["superclasses"]].any(axis=1))
-        allowed &= set(labels.index[has_one])
-    ids = [record for record in asked["records"] if record in allowed]
+        allowed &= labels[asked["superclasses"]].any(axis=1)
+    ids = [record for record in asked["records"] if allowed[record]]
     if not ids:
         raise InvalidParameterError("No record has the requested superclasses and folds.")
     return ids

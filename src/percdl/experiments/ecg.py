@@ -103,7 +103,6 @@ PROTOCOL = (
     "SVM (C = 1, rbf, gamma = scale), macro one-vs-one, five splits 70/30"
 )
 
-Crowds = dict[str, dict[str, Float[np.ndarray, "s L"]]]
 Features = Float[np.ndarray, "S F"]
 
 
@@ -200,67 +199,45 @@ def measure_errors(study: Study, n_members: int) -> pd.DataFrame:
 
 def fig_ecg_atoms(study: Study) -> Result:
     """fig:app:ecg_atoms: the atoms in lead II, by superclass, with IndCDL and with PerCDL."""
-    n_members = n_per_class(study)
-    cohort, crowds = prepare(n_members, FILTERED), {}
-    for method in SAID_OF_ATOMS:  # all leads together at unit norm
-        atoms = fit(method, n_members, FILTERED).personal_dictionary_[:, 0]
-        atoms = atoms / np.linalg.norm(atoms, axis=(1, 2), keepdims=True)
-        lead = atoms[:, :, cohort.channels.index(LEAD)]
-        groups, known = np.array(cohort.groups), ~np.isnan(lead).any(1)
-        crowds[method] = {name: lead[(groups == name) & known] for name in SUPERCLASSES}
-    curves, spreads = measure_crowds(crowds)
-    found = []
-    for method, said in SAID_OF_ATOMS.items():
-        part = spreads[spreads["method"] == method]
-        ours = ", ".join(
-            f"{c} {s:.2f}" for c, s in zip(part["superclass"], part["spread"], strict=True)
-        )
-        quantity = f"{method}: energy around the class mean, lead {LEAD}"
-        found.append((quantity, f"{said} (picture)", ours))
-    return Result(
-        lines(f"{5 * n_members} records, {SETTINGS}, {FILTERED}", found),
-        {"": curves, "_spread": spreads},
-        {"": _draw_crowds(crowds, curves)},
-        "The energy of the atoms around the mean of their superclass is relative to their own.",
-    )
-
-
-def measure_crowds(crowds: Crowds) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the barycenters, and the energy of the atoms around the Euclidean one."""
     tslearn = require("tslearn.barycenters", "The DTW barycenter", "reproduce")
-    curves, spreads = [], []
-    for method, classes in crowds.items():
-        for name, atoms in classes.items():
+    n_members = n_per_class(study)
+    cohort, time = prepare(n_members, FILTERED), np.arange(LENGTH) / SFREQ
+    groups, lead = np.array(cohort.groups), cohort.channels.index(LEAD)
+    size = len(SAID_OF_ATOMS), len(SUPERCLASSES)
+    figure, axes = panels((12, 5), *size, sharex=True, sharey=True)
+    found, curves, spreads = [], [], []
+    for row, (method, said) in zip(axes, SAID_OF_ATOMS.items(), strict=True):
+        atoms = fit(method, n_members, FILTERED).personal_dictionary_[:, 0]
+        atoms = (atoms / np.linalg.norm(atoms, axis=(1, 2), keepdims=True))[:, :, lead]
+        known = ~np.isnan(atoms).any(1)
+        for ax, name in zip(row, SUPERCLASSES, strict=True):
             about = {"method": method, "superclass": name}
-            mean = atoms.mean(0)
-            warped = tslearn.dtw_barycenter_averaging(
-                atoms, init_barycenter=mean[:, None], max_iter=10
-            )
-            for kind, curve in ((EUCLIDEAN, mean), (DTW, np.asarray(warped)[:, 0])):
+            own = atoms[(groups == name) & known]
+            start = {"init_barycenter": own.mean(0)[:, None], "max_iter": 10}
+            warped = np.asarray(tslearn.dtw_barycenter_averaging(own, **start))[:, 0]
+            look: dict[str, Any] = {"color": FAINT, "lw": 0.4, "rasterized": True}
+            crowd = ax.plot(time, own[:MOST_DRAWN].T, **look)
+            crowd[0].set_label(f"subjects (up to {MOST_DRAWN})")
+            for kind, curve in ((EUCLIDEAN, own.mean(0)), (DTW, warped)):
+                ax.plot(time, curve, lw=1.8, label=kind, **LOOKS[kind])
                 rows = {"kind": kind, "sample": range(len(curve)), "value": curve}
                 curves.append(pd.DataFrame({**about, **rows}))
-            around = np.sum((atoms - mean) ** 2) / np.sum(atoms**2)
-            spreads.append({**about, "n": len(atoms), "spread": float(around)})
-    return pd.concat(curves, ignore_index=True), pd.DataFrame(spreads)
-
-
-def _draw_crowds(crowds: Crowds, curves: pd.DataFrame) -> Figure:
-    """Draw a row per method and a column per superclass."""
-    figure, axes = panels((12, 5), len(crowds), len(SUPERCLASSES), sharex=True, sharey=True)
-    time = np.arange(LENGTH) / SFREQ
-    shown = [(m, name, atoms) for m, classes in crowds.items() for name, atoms in classes.items()]
-    for ax, (method, name, atoms) in zip(axes.flat, shown, strict=True):
-        look = {"color": FAINT, "lw": 0.4, "rasterized": True}
-        for line in ax.plot(time, atoms[:MOST_DRAWN].T, **look)[:1]:
-            line.set_label(f"subjects (up to {MOST_DRAWN})")
-        part = curves[(curves["method"] == method) & (curves["superclass"] == name)]
-        for kind, look in LOOKS.items():
-            ax.plot(time, part.loc[part["kind"] == kind, "value"], lw=1.8, label=kind, **look)
-        ax.set_title(f"{name}, {method}", fontsize="medium")
-        label(ax, "time (s)", f"lead {LEAD} (atom at unit norm)")
-        ax.label_outer()
+            around = np.sum((own - own.mean(0)) ** 2) / np.sum(own**2)
+            spreads.append({**about, "n": len(own), "spread": float(around)})
+            ax.set_title(f"{name}, {method}", fontsize="medium")
+            label(ax, "time (s)", f"lead {LEAD} (atom at unit norm)")
+            ax.label_outer()
+        last = spreads[-len(SUPERCLASSES) :]
+        ours = ", ".join(f"{one['superclass']} {one['spread']:.2f}" for one in last)
+        quantity = f"{method}: energy around the class mean, lead {LEAD}"
+        found.append((quantity, f"{said} (picture)", ours))
     legend_below(figure)
-    return figure
+    return Result(
+        lines(f"{5 * n_members} records, {SETTINGS}, {FILTERED}", found),
+        {"": pd.concat(curves, ignore_index=True), "_spread": pd.DataFrame(spreads)},
+        {"": figure},
+        "The energy of the atoms around the mean of their superclass is relative to their own.",
+    )
 
 
 def fig_ecg_recon(study: Study) -> Result:
@@ -268,34 +245,29 @@ def fig_ecg_recon(study: Study) -> Result:
     n_members = n_per_class(study)
     cohort = prepare(n_members, FILTERED)
     shown = list(cohort.select(group=GROUP).subjects[:N_SHOWN])
-    figure, axes = panels(
-        (13, 2.4 * len(shown)), len(shown), len(MODELS), sharex=True, sharey="row"
-    )
+    at = slice(SECONDS * SFREQ), cohort.channels.index(LEAD)
+    size = len(shown), len(MODELS)
+    figure, axes = panels((13, 2.4 * len(shown)), *size, sharex=True, sharey="row")
     found, frames = [], []
     for column, (method, said) in zip(axes.T, SAID_OF_RECORDS.items(), strict=True):
         model, parts, errors = fit(method, n_members, FILTERED), [], []
         for ax, subject in zip(column, shown, strict=True):
             events = model.events_.query("subject == @subject")
-            part = _reconstruct(model, cohort, subject, events)
-            missed = np.sum((part["recording"] - part["reconstruction"]) ** 2)
-            errors.append(float(missed / np.sum(part["recording"] ** 2)))
-            plot_reconstruction(
-                part[["recording"]].to_numpy(),
-                part[["reconstruction"]].to_numpy(),
-                events.query(f"onset_sample < {len(part)}"),
-                atom_length=LENGTH,
-                name=f"lead {LEAD} (unit power)",
-                sfreq=SFREQ,
-                ax=ax,
-            )
+            row = cohort.subjects.index(subject)
+            atoms = model.personal_dictionary_[row : row + 1]
+            x, rebuilt = cohort[subject].values[at], rebuild([cohort[row]], events, atoms)[0][at]
+            errors.append(float(np.sum((x - rebuilt) ** 2) / np.sum(x**2)))
+            shown_events = events.query(f"onset_sample < {len(x)}")
+            about = {"atom_length": LENGTH, "name": f"lead {LEAD} (unit power)", "sfreq": SFREQ}
+            plot_reconstruction(x[:, None], rebuilt[:, None], shown_events, **about, ax=ax)
             ax.get_legend().remove()  # one for all, below
             ax.set_xlim(0, SECONDS)
             ax.label_outer()
             ax.set_title(f"{method}, record {subject}: error {errors[-1]:.2f}", fontsize="medium")
-            parts.append(part["reconstruction"])
-            frames.append(part.assign(method=method, subject=subject))
-        rebuilt = np.stack(parts)
-        roughness = np.sum(np.diff(rebuilt) ** 2) / np.sum(rebuilt**2)
+            parts.append(rebuilt)
+            columns = {"sample": range(len(x)), "recording": x, "reconstruction": rebuilt}
+            frames.append(pd.DataFrame(columns).assign(method=method, subject=subject))
+        roughness = np.sum(np.diff(parts) ** 2) / np.sum(np.square(parts))
         ours = ", ".join(f"{error:.2f}" for error in errors) + f"; roughness {roughness:.3f}"
         found.append((f"{method}: errors of three records", f"{said} (picture)", ours))
     legend_below(figure)
@@ -305,15 +277,6 @@ def fig_ecg_recon(study: Study) -> Result:
         {"": figure},
         "Roughness is the energy of a reconstruction's increments over its own energy.",
     )
-
-
-def _reconstruct(model: BaseCDL, cohort: Cohort, subject: str, events: Any) -> pd.DataFrame:
-    """Return lead II of a record and of its reconstruction, for the seconds drawn."""
-    row = cohort.subjects.index(subject)
-    rebuilt = rebuild([cohort[subject]], events, model.personal_dictionary_[row : row + 1])[0]
-    at = slice(SECONDS * SFREQ), cohort.channels.index(LEAD)
-    columns = {"recording": cohort[subject].values[at], "reconstruction": rebuilt[at]}
-    return pd.DataFrame(columns).rename_axis("sample").reset_index()
 
 
 def _params(n_members: int, *how: Any, name: str = "PerCDL") -> Features:

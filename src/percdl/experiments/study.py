@@ -37,16 +37,10 @@ class Scale(StrEnum):
 
 
 class Ledger:
-    """Finished measurements, kept so that an interrupted study resumes where it stopped.
+    """Finished measurements, so that an interrupted study resumes where it stopped.
 
     ``path`` is a file with one line of JSON per row; without it, rows are kept in memory. A last
     line that was cut short is measured again.
-
-    >>> ledger = Ledger()
-    >>> ledger.row({"seed": 0}, lambda: {"distance": 0.5})
-    {'seed': 0, 'distance': 0.5}
-    >>> ledger.row({"seed": 0}, lambda: 1 / 0)["distance"]
-    0.5
     """
 
     def __init__(self, path: Path | None = None) -> None:
