@@ -1,4 +1,4 @@
-"""Options from a TOML file: the command line wins, and nothing is for nobody."""
+"""Options from a TOML file: the command line wins, and unknown keys are refused."""
 
 import pytest
 from commands import MODEL, READ, refused, run

@@ -239,7 +239,7 @@ def test_wrong_paths(tmp_path):
     assert contents(tmp_path) == []
 
 
-def test_an_occupied_port_is_told(place):
+def test_an_occupied_port_is_reported(place):
     plan = read_server_file(place / "server.toml")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", plan.port))
@@ -328,12 +328,12 @@ def test_a_server_that_cannot_prove_itself_is_not_joined(place):
 
 def test_terms_have_a_checksum(place):
     result = run("federate", "server", place / "server.toml", "--terms", "--json")
-    (told,) = events_of(result)
-    assert told["terms"]["parameters"]["n_atoms"] == 2
+    (printed,) = events_of(result)
+    assert printed["terms"]["parameters"]["n_atoms"] == 2
     change(place / "server.toml", "penalty = 0.3", "penalty = 0.4")
     (other,) = events_of(run("federate", "server", place / "server.toml", "--terms", "--json"))
-    assert len(told["checksum"]) == 64
-    assert told["checksum"] != other["checksum"]
+    assert len(printed["checksum"]) == 64
+    assert printed["checksum"] != other["checksum"]
     assert contents(place / "server") == [] if (place / "server").exists() else True
 
 

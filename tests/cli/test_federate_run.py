@@ -135,9 +135,9 @@ def server(place, *options):
 def test_the_command_learns_what_the_estimator_does(place, linked):
     result = server(place, "--json")
     assert result.exit_code == 0, result.output
-    told = events_of(result)
-    assert [event["event"] for event in told] == ["sites", "start", *["round"] * 4, "done"]
-    assert [row["site"] for row in told[-1]["summary"]] == list(SITES)
+    printed = events_of(result)
+    assert [event["event"] for event in printed] == ["sites", "start", *["round"] * 4, "done"]
+    assert [row["site"] for row in printed[-1]["summary"]] == list(SITES)
     wire = Heard({name: site.answer for name, site in own_sites(place, "again").items()})
     model = fit_over(place, wire)
     learned = percdl.load(place / "server" / "trial" / "model.percdl")
@@ -226,12 +226,12 @@ def test_a_site_tells_what_it_sends_and_leaves_after_the_run(place, monkeypatch)
     monkeypatch.setattr(connection, "running_node", lambda *where: nullcontext(there))
     result = run("federate", "site", place / "lyon.toml", "--json")
     assert result.exit_code == 0, result.output
-    told = events_of(result)
-    warned = [event["message"] for event in told if event["event"] == "warning"]
+    printed = events_of(result)
+    warned = [event["message"] for event in printed if event["event"] == "warning"]
     assert any("no server. Next try in 0 s." in text for text in warned)
     assert any(text.startswith("join of run other, refused: ") for text in warned)
     kinds = [request.kind for request in wire.asked]
-    assert [event["kind"] for event in told if event["event"] == "answer"] == kinds
+    assert [event["kind"] for event in printed if event["event"] == "answer"] == kinds
     sent = (place / "lyon.own" / "sent.jsonl").read_text().splitlines()
     refusal, *replies = there.replies
     assert refusal is None

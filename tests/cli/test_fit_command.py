@@ -83,7 +83,7 @@ def test_quiet_says_nothing(walks, tmp_path):
     assert (result.exit_code, result.output) == (0, "")
 
 
-def test_people_are_told_what_came_out(walks, tmp_path):
+def test_the_result_is_printed(walks, tmp_path):
     result = run("fit", walks, *READ, *MODEL, "--out", tmp_path / "m")
     assert "4 recordings" in result.stdout
     assert "2 atom(s) of 16 samples (0.32 s), penalty 0.3: 15 events" in result.stdout
@@ -94,7 +94,7 @@ def test_people_are_told_what_came_out(walks, tmp_path):
 def test_a_report_is_asked_of_the_report(walks, tmp_path, monkeypatch):
     asked = []
     stand_in = ModuleType("percdl.report.cohort")
-    stand_in.write_report = lambda *told, metadata: asked.append((*told, metadata))
+    stand_in.write_report = lambda *given, metadata: asked.append((*given, metadata))
     monkeypatch.setitem(sys.modules, "percdl.report.cohort", stand_in)
     out, page = tmp_path / "m", tmp_path / "new" / "page.html"
     table = tmp_path / "subjects.csv"
@@ -198,7 +198,7 @@ def test_a_fit_starts_from_a_dictionary_on_disk(walks, model_file, tmp_path):
         ModelOptions.from_table({"init": str(tmp_path / "text.npy")}, "").build()
 
 
-def test_errors_of_our_own_are_told_and_shown_on_demand(walks, tmp_path, monkeypatch):
+def test_internal_errors_are_reported_and_traced_on_demand(walks, tmp_path, monkeypatch):
     def break_down(*_, **__):
         raise RuntimeError("the sky fell")
 

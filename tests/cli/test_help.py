@@ -52,7 +52,7 @@ def test_every_option_of_a_federation_is_explained(name):
     assert [p.name for p in options if not getattr(p, "help", None)] == []
 
 
-def test_shells_are_told_what_may_follow():
+def test_shells_complete_commands_and_options():
     complete = "import sys; sys.argv = ['percdl']; from percdl.cli import main; main()"
     asked = {"_PERCDL_COMPLETE": "complete_bash", "COMP_CWORD": "2"}
     for words, expected in (

@@ -22,11 +22,11 @@ def interrupting(monkeypatch):
 
     def after(n_rounds):
         def rounds(self, total):
-            told = []
+            shown = []
 
             def report(*round_):
-                told.append(round_)
-                if len(told) == n_rounds:
+                shown.append(round_)
+                if len(shown) == n_rounds:
                     raise KeyboardInterrupt
 
             return nullcontext(report)
@@ -162,11 +162,11 @@ def test_ctrl_c_in_a_terminal(walks, model_file, tmp_path):
 
 
 def test_the_second_press_does_not_wait():
-    before, told = signal.getsignal(signal.SIGINT), []
-    with stopping_between_rounds(told.append) as check:
+    before, shown = signal.getsignal(signal.SIGINT), []
+    with stopping_between_rounds(shown.append) as check:
         check()
         signal.raise_signal(signal.SIGINT)
-        assert told == ["stopping after this round. Press Ctrl-C again to stop immediately."]
+        assert shown == ["stopping after this round. Press Ctrl-C again to stop immediately."]
         with pytest.raises(KeyboardInterrupt):
             check()
         with pytest.raises(KeyboardInterrupt):

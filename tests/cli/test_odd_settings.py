@@ -77,7 +77,7 @@ def test_a_home_of_nobody_is_refused(tmp_path):
         read_server_file(path)
 
 
-def test_a_typing_error_is_told_with_the_keys_there_are(tmp_path):
+def test_a_misspelled_key_is_reported_with_the_known_ones(tmp_path):
     path = tmp_path / "server.toml"
     path.write_text(SERVER.replace("run =", "rum ="))
     with pytest.raises(

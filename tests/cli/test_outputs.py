@@ -122,7 +122,7 @@ def test_a_folder_where_a_file_should_be(command, walks, model_file, tmp_path):
     assert f"{tmp_path} is a folder. Name a file with --out" in message
 
 
-def test_a_report_that_cannot_be_written_is_told_before_the_fit(walks, tmp_path):
+def test_a_report_that_cannot_be_written_is_refused_before_the_fit(walks, tmp_path):
     pytest.importorskip("matplotlib")
     (tmp_path / "taken").write_text("a file")
     arguments = ["--out", tmp_path / "m", "--report", tmp_path / "taken" / "page.html"]

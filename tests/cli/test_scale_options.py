@@ -47,7 +47,7 @@ def test_a_damaged_shard_is_named(walks, tmp_path):
 
 
 @pytest.mark.filterwarnings("default")
-def test_a_scheduler_that_is_not_there_is_told(shards, tmp_path, monkeypatch):
+def test_a_missing_scheduler_is_reported(shards, tmp_path, monkeypatch):
     pytest.importorskip("distributed", reason="needs percdl[distributed]")
     monkeypatch.setattr(sys.modules["percdl.cli.fit"], "PATIENCE", 0.2)
     options = ("--out", tmp_path / "m", "--dask", "tcp://127.0.0.1:9")

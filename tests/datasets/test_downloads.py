@@ -218,7 +218,7 @@ def test_without_pooch_the_extra_is_named(source, tmp_path, monkeypatch):
         fetch(source, tmp_path)
 
 
-def test_a_download_with_other_files_inside_is_told(source, tmp_path, monkeypatch):
+def test_a_download_with_other_files_inside_is_refused(source, tmp_path, monkeypatch):
     monkeypatch.setattr(downloads, "fetch", lambda source, target: target.mkdir())
     with pytest.raises(DatasetError, match=r"downloaded to .*gait, but .*Empty that folder"):
         downloads.find_dataset("gait", lambda folder: None, tmp_path, source)

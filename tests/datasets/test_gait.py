@@ -51,7 +51,7 @@ def test_values_and_labels_are_those_of_the_files(walks):
     assert data.metadata.loc["7-2", "Subject"] == 7
 
 
-def test_walks_are_told_in_a_line(walks):
+def test_walks_are_described_in_a_line(walks):
     text = repr(load_gait(walks, download=False))
     assert text.startswith("GaitData(Cohort(3 recordings, 1 channel (RRY), 100 Hz, 300 samples")
     assert "groups Healthy: 3" in text

@@ -70,7 +70,7 @@ def load(folder, **options):
     return load_ptbxl(folder, download=False, **options)
 
 
-def test_ecgs_are_told_in_a_line(written):
+def test_ecgs_are_described_in_a_line(written):
     text = repr(load(written))
     assert text.startswith("PTBXL(Cohort(7 recordings, 12 channels")
     assert "NORM: 1" in text

@@ -55,7 +55,7 @@ def test_pictures_are_drawn_of_what_was_found():
 
 def test_random_warps_increase_and_keep_their_ends(monkeypatch):
     monkeypatch.setattr(known_truth, "SHAPES", ((3, 10),))
-    numbers = known_truth.draw_random_warps()
+    numbers = known_truth.fig_transfo_illustration(Study()).tables[""]
     for _, warp in numbers.groupby(["depth", "width", "draw"])["warp"]:
         assert (np.diff(warp) > 0).all()
         np.testing.assert_allclose(warp.iloc[[0, -1]], [0, 1], atol=1e-6)

@@ -127,7 +127,7 @@ def test_recordings_in_memory_travel_by_disk(cohort, runtime):
     assert model.recordings_ is cohort
 
 
-def test_damage_is_told_by_the_name_of_the_shard(on_disk, runtime):
+def test_an_error_names_the_damaged_shard(on_disk, runtime):
     path = on_disk.shards[1].path
     content = bytearray(path.read_bytes())
     content[-1000] ^= 1

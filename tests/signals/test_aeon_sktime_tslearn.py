@@ -75,11 +75,11 @@ def test_sktime_checks_and_converts_its_panels(mtype, ragged, square):
     assert valid, reason
     assert facts["n_instances"] == 3
     assert facts["is_equal_length"] == (cohort is square)
-    told = {"subjects": SUBJECTS, "channels": ["x", "y"]}
-    assert Cohort.from_sktime(X, **told) == cohort
+    labels = {"subjects": SUBJECTS, "channels": ["x", "y"]}
+    assert Cohort.from_sktime(X, **labels) == cohort
     for other in ("pd-multiindex", "df-list"):
         again = datatypes.convert(X, mtype, other, as_scitype="Panel")
-        assert Cohort.from_sktime(again, **told) == cohort
+        assert Cohort.from_sktime(again, **labels) == cohort
 
 
 @pytest.mark.filterwarnings("ignore")

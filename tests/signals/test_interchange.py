@@ -116,16 +116,16 @@ def test_axes_are_where_each_library_has_them():
 
 def test_description_travels():
     X = np.random.default_rng(0).standard_normal((3, 2, 9))
-    told = {"sfreq": 128, "subjects": "ABC", "groups": np.array(["x", "y", "x"]), "units": "mV"}
-    told["subjects"] = list(told["subjects"])
-    told["channels"] = ["I", "II"]
-    cohort = Cohort.from_aeon(X, **told)
+    labels = {"sfreq": 128, "subjects": "ABC", "groups": np.array(["x", "y", "x"]), "units": "mV"}
+    labels["subjects"] = list(labels["subjects"])
+    labels["channels"] = ["I", "II"]
+    cohort = Cohort.from_aeon(X, **labels)
     assert cohort.subjects == ("A", "B", "C")
     assert cohort.groups == ("x", "y", "x")
     assert (cohort.sfreq, cohort.channels, cohort.units) == (128, ("I", "II"), ("mV", "mV"))
-    assert Cohort.from_sktime(X, **told) == cohort
-    assert Cohort.from_tslearn(X.transpose(0, 2, 1), **told) == cohort
-    assert Cohort.from_sktime(cohort.to_sktime(), **told) == cohort
+    assert Cohort.from_sktime(X, **labels) == cohort
+    assert Cohort.from_tslearn(X.transpose(0, 2, 1), **labels) == cohort
+    assert Cohort.from_sktime(cohort.to_sktime(), **labels) == cohort
 
 
 def test_containers_do_not_share_memory_with_the_cohort():

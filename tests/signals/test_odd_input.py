@@ -164,8 +164,8 @@ def test_an_archive_may_be_anything_that_is_zipped(tmp_path):
 
 def test_an_archive_that_asks_for_more_memory_than_there_is(tmp_path):
     header = io.BytesIO()
-    told = {"descr": "<f8", "fortran_order": False, "shape": (1 << 58,)}
-    np.lib.format.write_array_header_1_0(header, told)
+    described = {"descr": "<f8", "fortran_order": False, "shape": (1 << 58,)}
+    np.lib.format.write_array_header_1_0(header, described)
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
         archive.writestr("values.npy", header.getvalue() + bytes(80))
     with pytest.raises(UnreadableFileError, match=r"a\.npz cannot be read"):

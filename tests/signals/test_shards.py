@@ -1,4 +1,4 @@
-"""A cohort on disk is the cohort that was written, and a damaged one is told by name."""
+"""A cohort on disk is the cohort that was written, and errors name a damaged one."""
 
 import json
 
@@ -159,7 +159,7 @@ def other_channels(path, tmp_path):
         (other_values, r"holds int64 of shape"),
     ],
 )
-def test_damage_is_told_by_the_name_of_the_shard(written, tmp_path, damage, match):
+def test_an_error_names_the_damaged_shard(written, tmp_path, damage, match):
     damage(written.shards[1].path, tmp_path)
     for look in (ShardedCohort.open, lambda _: as_any_cohort(written)):
         with pytest.raises(UnreadableFileError, match=match) as caught:
@@ -190,7 +190,7 @@ def test_shards_of_other_recordings_are_found_when_they_are_read(written, tmp_pa
 
 
 @pytest.mark.parametrize("text", ["{", "[]", json.dumps({"schema": 1}), json.dumps({"schema": 9})])
-def test_a_damaged_index_is_told(written, text):
+def test_a_damaged_index_is_refused(written, text):
     (written.folder / "index.json").write_text(text)
     with pytest.raises(UnreadableFileError, match=r"index.json is damaged"):
         ShardedCohort.open(written.folder)

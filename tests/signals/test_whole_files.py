@@ -47,11 +47,11 @@ LOST = {errno.EIO, errno.ENOSPC, errno.EDQUOT}
 
 
 @pytest.mark.parametrize(
-    ("is_folder", "tolerated", "told"),
+    ("is_folder", "tolerated", "raised"),
     [(True, CANNOT, LOST), (False, CANNOT, LOST)],
 )
 def test_disks_that_cannot_flush_are_no_reason_to_fail(
-    is_folder, tolerated, told, tmp_path, monkeypatch
+    is_folder, tolerated, raised, tmp_path, monkeypatch
 ):
     """Disks on a network or in user space; one that is full or broken always is."""
     flush, fault = os.fsync, []
@@ -66,7 +66,7 @@ def test_disks_that_cannot_flush_are_no_reason_to_fail(
         fault.append(number)
         replace_file(tmp_path / "a", str(number).encode())
         assert (tmp_path / "a").read_bytes() == str(number).encode()
-    for number in told:
+    for number in raised:
         fault.append(number)
         with pytest.raises(OSError, match=os.strerror(number)):
             replace_file(tmp_path / "a", b"")
@@ -134,7 +134,7 @@ def test_what_a_killed_process_has_left_is_swept_by_the_next(tmp_path):
 
 def test_the_folder_is_read_as_often_for_many_shards_as_for_few(tmp_path, monkeypatch):
     listed, glob = [], Path.glob
-    monkeypatch.setattr(Path, "glob", lambda *told: listed.append(told) or glob(*told))
+    monkeypatch.setattr(Path, "glob", lambda *given: listed.append(given) or glob(*given))
     counts = []
     for n_shards in (2, 9):
         folder = tmp_path / str(n_shards)

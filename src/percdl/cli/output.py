@@ -1,4 +1,4 @@
-"""What a command prints, and how it ends: one message, no traceback, an exit code for scripts."""
+"""Messages, errors and exit codes of commands: text for people, JSON lines for scripts."""
 
 from __future__ import annotations
 

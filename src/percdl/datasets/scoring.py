@@ -164,7 +164,7 @@ def _distances(dictionary: np.ndarray, truth: np.ndarray, metric: str) -> np.nda
     if dictionary.ndim != 3 or dictionary.shape != truth.shape:
         raise InvalidParameterError(
             f"The dictionary has shape {dictionary.shape}, the truth {truth.shape}. "
-            "Both must be (K, L, P): as many atoms, of the same length and channels."
+            "Both must be (K, L, P), with the same number of atoms, length and channels."
         )
     if metric not in ("euclidean", "dtw"):
         raise InvalidParameterError(f"metric={metric!r} must be one of euclidean, dtw.")

@@ -53,59 +53,38 @@ _warp = jax.jit(lambda f, params, length: f.warp(params, length, 1), static_argn
 
 def fig_transfo_illustration(study: Study) -> Result:
     """fig:transfo_illustration: warps psi and personal atoms, the same at both scales."""
-    numbers, found = draw_random_warps(), []
-    for depth, width in SHAPES:
-        part = numbers.query(f"depth == {depth} and width == {width}")
-        slopes = np.diff(part["warp"].to_numpy().reshape(N_DRAWS, LENGTH)) * (LENGTH - 1)
-        quantity = f"slopes of psi, D = {depth}, W = {width}"
-        ours = f"{slopes.min():.2g} to {slopes.max():.2g}"
-        found.append((quantity, "increasing (picture)", ours))
-    return Result(
-        lines(f"{N_DRAWS} draws each, rows of a rescaled to l1 norm 0.99", found),
-        {"": numbers},
-        {"": _draw_shapes(numbers)},
-        "A warp stretches the atom where it is flat and squeezes it where it is steep.",
-    )
-
-
-def draw_random_warps() -> pd.DataFrame:
-    """Return warps and warped atoms of random parameters, one row per sample."""
-    rng, atom = np.random.default_rng(0), common_patterns(LENGTH)[1]
-    frames = []
-    for depth, width in SHAPES:
-        transform = TimeWarp(depth, width)
-        for draw in range(N_DRAWS):
-            params = jnp.asarray(draw_warps(1, depth, width, rng)[0])
-            columns = {
-                "time": np.linspace(0, 1, LENGTH),
-                "warp": np.asarray(transform.warp(params, LENGTH, 1))[0] / (LENGTH - 1),
-                "atom": atom[:, 0],
-                "personal_atom": np.asarray(transform.apply(params, jnp.asarray(atom)))[:, 0],
-            }
-            about = {"depth": depth, "width": width, "draw": draw}
-            frames.append(pd.DataFrame({**about, **columns}))
-    return pd.concat(frames, ignore_index=True)
-
-
-def _draw_shapes(numbers: pd.DataFrame) -> Figure:
-    """Draw one column per depth and width: the warps above, the atoms below."""
+    rng, time = np.random.default_rng(0), np.linspace(0, 1, LENGTH)
+    atom = common_patterns(LENGTH)[1]
     figure, axes = panels((11, 5), 2, len(SHAPES), sharex=True, sharey="row")
+    found, frames = [], []
     for (depth, width), (top, bottom) in zip(SHAPES, axes.T, strict=True):
-        part = numbers.query(f"depth == {depth} and width == {width}")
+        transform = TimeWarp(depth, width)
+        params = jnp.asarray(draw_warps(N_DRAWS, depth, width, rng))
+        warps = np.asarray(transform.warp(params, LENGTH, 1))[:, 0] / (LENGTH - 1)
+        atoms = np.asarray(transform.apply(params, jnp.asarray(atom)))[..., 0]
+        slopes = np.diff(warps) * (LENGTH - 1)
+        ours = f"{slopes.min():.2g} to {slopes.max():.2g}"
+        found.append((f"slopes of psi, D = {depth}, W = {width}", "increasing (picture)", ours))
         top.plot([0, 1], [0, 1], color=SHARED, lw=2, label="identity")
-        first = part.query("draw == 0")
-        bottom.plot(first["time"], first["atom"], color=SHARED, lw=2, label="common atom")
-        for index, one in part.groupby("draw"):
-            look = {"color": color(int(str(index))), "lw": 1}
-            top.plot(one["time"], one["warp"], label=f"draw {index}", **look)
-            bottom.plot(one["time"], one["personal_atom"], **look)
+        bottom.plot(time, atom[:, 0], color=SHARED, lw=2, label="common atom")
+        for draw, (warp, own) in enumerate(zip(warps, atoms, strict=True)):
+            top.plot(time, warp, color=color(draw), lw=1, label=f"draw {draw}")
+            bottom.plot(time, own, color=color(draw), lw=1)
+            about = {"depth": depth, "width": width, "draw": draw, "time": time}
+            curves = {"warp": warp, "atom": atom[:, 0], "personal_atom": own}
+            frames.append(pd.DataFrame({**about, **curves}))
         top.set(title=f"D = {depth}, W = {width}", ylabel="warped time (share)")
         label(bottom, "time (share of the atom)", "amplitude (a.u.)")
     for ax in axes.flat:
         ax.label_outer()
     for ax in axes[:, 0]:
         ax.legend(fontsize="small", frameon=False)
-    return figure
+    return Result(
+        lines(f"{N_DRAWS} draws each, rows of a rescaled to l1 norm 0.99", found),
+        {"": pd.concat(frames, ignore_index=True)},
+        {"": figure},
+        "A warp stretches the atom where it is flat and squeezes it where it is steep.",
+    )
 
 
 @cache

@@ -295,7 +295,7 @@ class Metadata:
 
     def groups_of(self, subjects: Sequence[str]) -> list[str | None] | None:
         """Return the group of each subject of the table; None if it has no groups."""
-        table, column, rows = self._read()
+        table, _, rows = self._read()
         absent = [subject for subject in subjects if subject not in rows]
         extra = [subject for subject in rows if subject not in set(subjects)]
         if absent or extra:
@@ -305,41 +305,45 @@ class Metadata:
                 f"table, but not recorded: {abbreviate(map(repr, extra), shown=10) or 'none'}. "
                 "Add or remove rows or files."
             )
+        column = self.group or "group"
         if column not in table.frame:
             return None
         groups = [table.column(column).iloc[rows[subject]] for subject in subjects]
-        return [
-            None if _is_missing(group) else as_label(group, "group", table.name)
-            for group in groups
-        ]
+        place = table.name
+        return [None if _is_missing(g) else as_label(g, "group", place) for g in groups]
 
     def rows_of(self, subjects: Sequence[str]) -> pd.DataFrame:
         """Return the other columns for these subjects, with numbers as numbers."""
-        table, column, rows = self._read()
-        others = table.frame.drop(columns=[self._subject_column(table), column], errors="ignore")
+        table, ids, rows = self._read()
+        others = table.frame.drop(columns=[ids, self.group or "group"], errors="ignore")
         chosen = others.iloc[[rows[subject] for subject in subjects]]
         return chosen.apply(_as_numbers).set_axis(list(subjects))
 
     def _read(self) -> tuple[Table, str, dict[str, int]]:
-        """Return the table, its column of groups, and the row of each subject."""
-        table = self._read_table()
+        """Return the table, its column of subject ids, and the row of each subject."""
+        names = _SUBJECT_COLUMNS if self.subject is None else (self.subject,)
+        table = self._read_table(names)
         if self.group is not None:
             table.column(self.group)  # raises if it does not exist
-        column, rows = self._subject_column(table), {}
-        for row, value in enumerate(table.column(column)):
+        ids = next((name for name in names if name in table.frame), None)
+        if ids is None:
+            raise UnreadableFileError(
+                f"{table.name} has no column {' or '.join(map(repr, names))}, only "
+                f"{abbreviate(table.frame.columns, shown=10)}. Name the column of subject ids: "
+                "metadata_subject='...'."
+            )
+        rows: dict[str, int] = {}
+        for row, value in enumerate(table.column(ids)):
             if _is_missing(value):
-                raise table.fail(row, f"column {column!r} is empty. Every row needs a subject.")
+                raise table.fail(row, f"column {ids!r} is empty. Every row needs a subject.")
             subject = as_label(value, "subject", f"{table.name}, {table.place(row)}")
             if subject in rows:
-                raise table.fail(
-                    row,
-                    f"subject {subject!r} is listed again, after {table.place(rows[subject])}. "
-                    "Give each subject one row.",
-                )
+                again = f"subject {subject!r} is listed again, after {table.place(rows[subject])}"
+                raise table.fail(row, f"{again}. Give each subject one row.")
             rows[subject] = row
-        return table, self.group or "group", rows
+        return table, ids, rows
 
-    def _read_table(self) -> Table:
+    def _read_table(self, names: tuple[str, ...]) -> Table:
         if isinstance(self.source, pd.DataFrame):
             return Table("metadata", self.source)
         path = Path(self.source).expanduser()
@@ -348,23 +352,8 @@ class Metadata:
         with reading(path):
             if path.suffix.lower() in FORMATS["parquet"]:
                 return formats.read_parquet_table(path)
-            delimiter = formats.find_delimiter(path, self._subject_columns)
+            delimiter = formats.find_delimiter(path, names)
             return formats.read_text_table(path, delimiter=delimiter)
-
-    @property
-    def _subject_columns(self) -> tuple[str, ...]:
-        return _SUBJECT_COLUMNS if self.subject is None else (self.subject,)
-
-    def _subject_column(self, table: Table) -> str:
-        found = [name for name in self._subject_columns if name in table.frame]
-        if not found:
-            names = " or ".join(map(repr, self._subject_columns))
-            raise UnreadableFileError(
-                f"{table.name} has no column {names}, only "
-                f"{abbreviate(table.frame.columns, shown=10)}. Name the column of subject ids: "
-                "metadata_subject='...'."
-            )
-        return found[0]
 
 
 def _is_missing(value: Any) -> bool:
