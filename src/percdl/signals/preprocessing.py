@@ -88,6 +88,12 @@ def in_words(steps: Sequence[str]) -> str:
     return f"processed ({'; '.join(steps)})" if steps else "not processed"
 
 
+def _processed(recording: Recording, values: np.ndarray, step: str, **changes: Any) -> Recording:
+    """Return a recording with new values, and the step that made them."""
+    steps = (*recording.processing, step)
+    return replace(recording, values=values, processing=steps, **changes)
+
+
 def _resample(recording: Recording, sfreq: float) -> Recording:
     if sfreq == recording.sfreq:
         return recording
@@ -102,12 +108,8 @@ def _resample(recording: Recording, sfreq: float) -> Recording:
         )
     values = recording.values
     resampled = np.column_stack([_resample_channel(channel, ratio) for channel in values.T])
-    return replace(
-        recording,
-        values=resampled.astype(values.dtype),
-        sfreq=sfreq,
-        processing=(*recording.processing, f"{_RESAMPLED}{recording.sfreq:g} to {sfreq:g} Hz"),
-    )
+    step = f"{_RESAMPLED}{recording.sfreq:g} to {sfreq:g} Hz"
+    return _processed(recording, resampled.astype(values.dtype), step, sfreq=sfreq)
 
 
 def _resample_channel(
@@ -160,11 +162,7 @@ def _bandpass(
     ]
     hertz = " to ".join(f"{edge:g}" for edge in given)
     step = f"{kind.replace('pass', '-pass')} {hertz} Hz, Butterworth order {order}, zero phase"
-    return replace(
-        recording,
-        values=np.column_stack(filtered).astype(recording.values.dtype),
-        processing=(*recording.processing, step),
-    )
+    return _processed(recording, np.column_stack(filtered).astype(recording.values.dtype), step)
 
 
 def _filter_runs(
@@ -215,12 +213,8 @@ def _zscore(recording: Recording, per: str) -> Recording:
             "channels among others."
         )
     scale = np.sqrt(power if per == "channel" else np.nanmean(centered**2))
-    return replace(
-        recording,
-        values=(centered / scale).astype(recording.values.dtype),
-        units="SD",
-        processing=(*recording.processing, _ZSCORED[per]),
-    )
+    values = (centered / scale).astype(recording.values.dtype)
+    return _processed(recording, values, _ZSCORED[per], units="SD")
 
 
 def _apply(
@@ -236,5 +230,4 @@ def _apply(
             f"{recording.subject!r} into {values.shape}. It must return an array of the same "
             "shape; change rates with `resample`."
         )
-    steps = (*recording.processing, step)
-    return replace(recording, values=values, units=units, processing=steps)
+    return _processed(recording, values, step, units=units)

@@ -8,7 +8,6 @@ a fit needs about all recordings (power, missing samples).
 import hashlib
 import json
 import zlib
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress
@@ -272,19 +271,19 @@ def write_shards(
     sweep_parts(folder)
     shards: list[dict[str, Any]] = []
     table: dict[str, list[Any]] = {}
-    shared = None
+    shared, seen = None, set()
     batches = _batches(recordings, recordings_per_shard, megabytes_per_shard * 2**20)
     for index, batch in enumerate(batches):
-        shared = _agree(shared, batch)
+        shared, own = _agree(shared, batch), {recording.subject for recording in batch}
+        if repeated := sorted(map(str, own & seen)):
+            raise repeated_subjects(repeated)
+        seen |= own
         path = folder / f"shard-{index:06d}.npy"
         for name, column in _write_shard(path, batch).items():
             table.setdefault(name, []).extend(column)
         shards.append({"file": path.name, "count": len(batch), "bytes": path.stat().st_size})
     if shared is None:
         raise InvalidRecordingError("No recording was given, so there is nothing to write.")
-    counts = Counter(table["subject"])
-    if repeated := [subject for subject, count in counts.items() if count > 1]:
-        raise repeated_subjects(repeated)
     content = {"schema": LAYOUT, **shared, "shards": shards, "recordings": table}
     content[CHECKSUM] = digest_of(content)
     replace_file(folder / INDEX, json.dumps(content).encode())
