@@ -1,14 +1,11 @@
 """Groups compared, subjects ranked, profiled and placed in the plane."""
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 
 pytest.importorskip("matplotlib")
 
 from matplotlib.colors import to_hex
-from matplotlib.text import Text
 from pictures import CLUSTERS, DEVIATION, FEATURES, GROUPS, PERSONAL, SUBJECTS, legend
 from scipy import stats
 from sklearn.decomposition import PCA
@@ -142,31 +139,14 @@ def test_without_groups_there_is_nothing_to_explain():
     np.testing.assert_array_equal(ranked(ax)[:, 1], np.sort(DEVIATION)[::-1])
 
 
-@pytest.mark.parametrize("n_subjects", [31, 2000])
-def test_the_first_of_many_are_named_apart_and_above_the_others(n_subjects):
-    rng = np.random.default_rng(n_subjects)
-    deviation, groups = rng.chisquare(5, n_subjects), rng.choice(["x", "y", "z"], n_subjects)
-    names = [f"s{i}" for i in range(n_subjects)]
+def test_the_first_of_many_are_named():
+    rng = np.random.default_rng(0)
+    deviation, groups = rng.chisquare(5, 200), rng.choice(["x", "y", "z"], 200)
+    names = [f"s{i}" for i in range(200)]
     ax = plot_deviation_ranking(deviation, groups, subjects=names, n_named=4)
-    ax.figure.draw_without_rendering()
-    labels = [text for text in ax.texts if text.get_text() in names]
     wanted = [names[s] for s in np.argsort(-deviation)[:4]]
-    assert [text.get_text() for text in labels[::-1]] == wanted
-    boxes = [Text.get_window_extent(text) for text in labels]  # without the line to its point
-    assert all(low.y1 <= high.y0 + 1 for low, high in pairwise(boxes))
-    points = ax.transData.transform(ranked(ax))
-    assert not any(box.contains(*point) for box in boxes for point in points)
-
-
-def test_each_group_of_many_has_a_strip_of_its_ranks():
-    groups = np.array(GROUPS * 10)
-    ax = plot_deviation_ranking(np.arange(60.0), groups)
-    by_rank = groups[::-1]
-    for name, strip in zip(("healthy", "stroke"), ax.collections, strict=True):
-        ranks = [path.vertices[0, 0] for path in strip.get_paths()]
-        np.testing.assert_array_equal(ranks, np.flatnonzero(by_rank == name) + 1)
-        assert vertices(strip)[:, 1].max() < 0
-    assert min(ax.get_yticks()) == 0
+    ranked = ax.texts[0].get_text().split("\n")
+    assert ranked == [f"{rank}. {name}" for rank, name in enumerate(wanted, 1)]
 
 
 # Deviation profile

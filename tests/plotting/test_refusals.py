@@ -6,7 +6,6 @@ import pytest
 pytest.importorskip("matplotlib")
 
 from pictures import (
-    BAND,
     DEVIATION,
     DICTIONARY,
     EVENTS,
@@ -37,7 +36,6 @@ REFUSED = {
         lambda: plotting.plot_atoms(DICTIONARY, channels=["x"]),
         r"`channels` has 1 name\(s\) for 3 channel",
     ),
-    "half a band": (lambda: plotting.plot_atom_band(DICTIONARY[0], BAND[:1]), "two ends"),
     "an atom that is not there": (
         lambda: plotting.plot_personal_atoms(PERSONAL, atom=2),
         "`atom=2` is out of range: there are 2",
@@ -60,7 +58,7 @@ REFUSED = {
     ),
     "a name among the nameless": (
         lambda: plotting.plot_speed(WARPS, "a"),
-        "given by name. Pass `subjects`",
+        "Pass `subjects`",
     ),
     "a position beyond the last": (
         lambda: plotting.plot_embedding(FEATURES, highlight=[6]),
@@ -83,11 +81,14 @@ REFUSED = {
         lambda: plotting.plot_group_comparison(CURVES, GROUPS, band="se"),
         "`band='se'` must be one of ci, sd",
     ),
-    "a reference that nobody is in": (
+    "a reference without subjects": (
         lambda: plotting.plot_deviation_ranking(DEVIATION, GROUPS, reference="norm"),
         "No subject is in group 'norm'. The groups are: healthy, stroke",
     ),
-    "nobody to rank": (lambda: plotting.plot_deviation_ranking(np.full(3, np.nan)), "NaN for all"),
+    "no subject to rank": (
+        lambda: plotting.plot_deviation_ranking(np.full(3, np.nan)),
+        "NaN for all",
+    ),
     "a profile of NaN": (
         lambda: plotting.plot_deviation_profile(GONE[0], subject="Ada"),
         "`profile` of Ada is NaN",

@@ -1,12 +1,12 @@
 """Matplotlib functions: they take data and an optional Axes, and return the Axes."""
 
-from percdl.plotting.choosing import plot_atom_length, plot_selection
-from percdl.plotting.groups import plot_group_comparison
 from percdl.plotting.model import (
     plot_atom_band,
+    plot_atom_length,
     plot_atoms,
     plot_history,
     plot_personal_atoms,
+    plot_selection,
     plot_speed,
     plot_warps,
 )
@@ -14,6 +14,7 @@ from percdl.plotting.people import (
     plot_deviation_profile,
     plot_deviation_ranking,
     plot_embedding,
+    plot_group_comparison,
 )
 from percdl.plotting.recordings import plot_activations, plot_reconstruction
 from percdl.plotting.visits import plot_changes

@@ -59,13 +59,9 @@ def find_subject(wanted: int | str, subjects: Labels | None, count: int) -> int:
     if not isinstance(wanted, str):
         check_position(int(wanted), count, "subject")
         return int(wanted) % count
-    if subjects is None:
-        raise InvalidParameterError(
-            f"Subject {wanted!r} is given by name. Pass `subjects`, the names of all."
-        )
     names = names_of(subjects, count, "subject")
     if wanted not in names:
-        raise InvalidParameterError(unknown_subject(wanted, names))
+        raise InvalidParameterError(f"{unknown_subject(wanted, names)} Pass `subjects`.")
     return names.index(wanted)
 
 

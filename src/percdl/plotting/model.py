@@ -1,9 +1,9 @@
-"""Plots of a fitted model: atoms, bands, personal atoms, warps, speed, history."""
+"""Plots of a model: choices before a fit, atoms, bands, personal atoms, warps, history."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pandas as pd
@@ -22,9 +22,96 @@ from percdl.plotting.checks import (
     same_shape,
 )
 
+if TYPE_CHECKING:
+    from percdl.analysis import AtomLength, Selection
+
 # Atoms use the first colours; subjects, which may be drawn beside them, start at this one.
 FIRST_COLOR = 2
 WARPS = "model.warps_[:, 0, 0]"
+
+
+def plot_atom_length(suggestion: AtomLength, ax: Axes | None = None) -> Axes:
+    """Draw the periods of the subjects, and the atom length suggested from them.
+
+    Parameters
+    ----------
+    suggestion : AtomLength
+        Such as ``suggest_atom_length(cohort)``.
+    ax : optional
+        See `plot_atoms`.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> from percdl.analysis import suggest_atom_length
+    >>> beats = np.tile(np.hanning(40), (3, 20)) + 0.01 * np.random.default_rng(0).random((3, 800))
+    >>> plot_atom_length(suggest_atom_length(beats)).get_xlabel()
+    'period (s)'
+    """
+    ax = style.make_axes(ax)
+    periods = suggestion.periods[np.isfinite(suggestion.periods)] / suggestion.sfreq
+    ax.hist(periods, bins="auto", color=style.FAINT, edgecolor="white", label="period")
+    median, length = suggestion.period / suggestion.sfreq, suggestion.seconds
+    ax.axvline(median, color=style.OBSERVED, ls="--", label=f"median period, {median:.3g} s")
+    name = f"atom length, {length:.3g} s ({suggestion.length} samples)"
+    ax.axvline(length, color=style.color(1), linewidth=2, label=name)
+    return style.finish(ax, "period (s)", "subjects")
+
+
+def plot_selection(selection: Selection, ax: Axes | None = None) -> Axes:
+    """Draw the held-out scores of models, and the chosen one.
+
+    The parameter with most values runs along the axis; combinations of the others are lines.
+    Bars are standard errors; the dotted line lies one standard error below the best score.
+
+    Parameters
+    ----------
+    selection : Selection
+        Such as ``select(cohort, {"n_atoms": [1, 2, 3]})``.
+    ax : optional
+        See `plot_atoms`.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> from percdl import PerCDL
+    >>> from percdl.analysis import Selection
+    >>> table = pd.DataFrame({"n_atoms": [1, 2], "score": [0.7, 0.9]})
+    >>> table = table.assign(error=0.02, chosen=[False, True])
+    >>> plot_selection(Selection(table, {"n_atoms": 2}, PerCDL())).get_xlabel()
+    'n_atoms'
+    """
+    ax, table = style.make_axes(ax), selection.table
+    along = max(selection.chosen, key=lambda name: table[name].map(str).nunique())
+    others = [name for name in selection.chosen if name != along]
+    order = list(dict.fromkeys(table[along]))
+    if pd.api.types.is_numeric_dtype(table[along]):
+        order.sort()
+    labels = table[others].astype(str).agg(", ".join, axis=1) if others else [""] * len(table)
+    for index, (label, rows) in enumerate(table.groupby(labels, sort=False)):
+        x = np.array([order.index(value) for value in rows[along]])
+        rows, x = rows.iloc[np.argsort(x)], np.sort(x)
+        name = f"{', '.join(others)}: {label}" if others else None
+        ax.errorbar(
+            x, rows["score"], rows["error"], label=name, color=style.color(index), marker="o",
+            markersize=4, capsize=3,
+        )  # fmt: skip
+    best, chosen = table.loc[table["score"].idxmax()], table[table["chosen"]].iloc[0]
+    ax.axhline(
+        best["score"] - best["error"], color=style.OBSERVED, linestyle=":", label="best - 1 s.e."
+    )
+    ax.plot(
+        order.index(chosen[along]), chosen["score"], "o", color=style.SHARED, label="chosen",
+        markersize=12, fillstyle="none",
+    )  # fmt: skip
+    ax.set_xticks(range(len(order)), [f"{v:g}" if np.isreal(v) else str(v) for v in order])
+    return style.finish(ax, along, "held-out score (share explained)")
 
 
 def plot_atoms(
@@ -74,7 +161,7 @@ def plot_atoms(
         parts = [f"atom {k}"] * (n_atoms > 1) + [channel_names[p]] * (n_channels > 1)
         tint = style.color(p if n_atoms == 1 else k)
         name = ", ".join(parts) or "atom"
-        ax.plot(time, dictionary[k, :, p], style.look(p).line, color=tint, lw=1.5, label=name)
+        ax.plot(time, dictionary[k, :, p], style.look(p)[1], color=tint, lw=1.5, label=name)
     if truth is not None:
         truth = same_shape(truth, dictionary, "truth", "dictionary")
         norms = [np.sqrt((x**2).sum((1, 2), keepdims=True)) for x in (dictionary, truth)]
@@ -120,15 +207,12 @@ def plot_atom_band(
     'time (s)'
     """
     atom = as_shape(atom, "atom", "L, P", such_as="model.dictionary_[0]")
-    if len(band) != 2:
-        raise InvalidParameterError(f"`band` has {len(band)} parts. Pass its two ends.")
     ax = style.make_axes(ax)
     time = style.time_axis(len(atom), sfreq)[0]
     low, high = (same_shape(end, atom, "band", "atom") for end in band)
     for p in range(atom.shape[1]):
         label = f"{level:.0%} band" if p == 0 else None
-        looks = {"alpha": 0.25, "label": label}
-        style.fill_band(ax, time, low[:, p], high[:, p], style.color(p), **looks)
+        style.fill_band(ax, time, low[:, p], high[:, p], style.color(p), alpha=0.25, label=label)
     true = None if truth is None else np.asarray(truth)[None]
     return plot_atoms(atom[None], true, units=units, sfreq=sfreq, channels=channels, ax=ax)
 
@@ -302,8 +386,8 @@ def plot_history(
         Such as ``model.history_``: columns phase, objective, seconds.
     against : {"half-step", "seconds"}
         The horizontal axis: number of the half-step, or time since the start.
-    ax : Axes, optional
-        Where to draw; a new figure by default.
+    ax : optional
+        See `plot_atoms`.
 
     Returns
     -------
@@ -342,11 +426,14 @@ def _draw_crowd(
     if len(crowd):
         width = np.clip(6.4 / np.sqrt(len(curves)), 0.2, 0.8)  # thinner for a larger crowd
         lines = np.stack([np.broadcast_to(time, crowd.shape), crowd], axis=-1)
-        name = f"all {known.sum()} subjects"
-        looks = {"colors": style.FAINT, "linewidths": width, "zorder": 1}
-        ax.add_collection(LineCollection(list(lines), label=name, **looks))
+        ax.add_collection(
+            LineCollection(
+                list(lines), label=f"all {known.sum()} subjects", colors=style.FAINT,
+                linewidths=width, zorder=1,
+            )
+        )  # fmt: skip
     for index, s in enumerate(chosen):
         if known[s]:
-            tint, line = style.color(FIRST_COLOR + index), style.look(index).line
+            tint, line = style.color(FIRST_COLOR + index), style.look(index)[1]
             ax.plot(time, curves[s], line, color=tint, linewidth=1.8, label=labels[s])
     ax.autoscale_view()

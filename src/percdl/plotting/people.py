@@ -1,20 +1,129 @@
-"""Plots of subjects: deviation from a reference, and their parameters in the plane."""
+"""Plots of subjects and groups: mean curves, deviation, parameters in the plane."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
+from scipy import stats
 
 from percdl.exceptions import InvalidParameterError
 from percdl.plotting import style
-from percdl.plotting.checks import Labels, as_shape, find_subject, groups_of, names_of
+from percdl.plotting.checks import (
+    Labels,
+    as_shape,
+    check_position,
+    find_subject,
+    groups_of,
+    names_of,
+)
 
 FEW = 30  # subjects whose names fit along an axis
 COVERAGE = 0.95
+BANDS = {"ci": "95% confidence of the mean", "sd": "± 1 sd"}
+
+
+def plot_group_comparison(
+    curves: np.ndarray,
+    groups: Labels,
+    clusters: Sequence[Any] = (),
+    *,
+    channel: int = 0,
+    band: str = "ci",
+    alpha: float = 0.05,
+    units: str | None = None,
+    sfreq: float | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the mean curve of each group with a band, and where a test says they differ.
+
+    Parameters
+    ----------
+    curves : array (S, L) or (S, L, P)
+        One curve per subject, such as ``model.personal_dictionary_[:, 0]``.
+    groups : list of str
+        Group of each subject. Subjects of group None, or with NaN, are left out.
+    clusters : list of Cluster or of (start, stop, p), optional
+        Runs of samples where the groups differ, such as ``compare_groups(...).clusters``. Those
+        with ``p <= alpha`` are shaded; the others are an empty bar.
+    channel : int
+        Which channel to draw.
+    band : {"ci", "sd"}
+        The 95% confidence interval of the mean (Student), or one standard deviation.
+    alpha : float
+        Level of significance of the clusters.
+    units, sfreq, ax : optional
+        See `plot_atoms`.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> curves = np.random.default_rng(0).normal(size=(20, 50))
+    >>> groups = ["patients"] * 10 + ["controls"] * 10
+    >>> plot_group_comparison(curves, groups, [(20, 30, 0.001)], sfreq=100).get_xlabel()
+    'time (s)'
+    """
+    from percdl.analysis.groups import Cluster, summarize_groups  # here, because it loads JAX
+
+    curves = as_shape(
+        curves, "curves", "S, L", "S, L, P", such_as="model.personal_dictionary_[:, 0]"
+    )
+    curves = curves if curves.ndim == 3 else curves[:, :, None]
+    check_position(channel, curves.shape[2], "channel")
+    if band not in BANDS:
+        raise InvalidParameterError(f"`band={band!r}` must be one of {', '.join(BANDS)}.")
+    summaries = summarize_groups(curves[:, :, [channel]], groups_of(groups, len(curves)))
+    ax = style.make_axes(ax)
+    time, unit = style.time_axis(curves.shape[1], sfreq)
+    for index, (name, group) in enumerate(summaries.items()):
+        tint, line, _ = style.look(index)
+        mean, half, n = group.mean[:, 0], group.sd[:, 0], group.n_members
+        if band == "ci":
+            half = stats.t.ppf(0.975, n - 1) * half / np.sqrt(n)
+        style.fill_band(ax, time, mean - half, mean + half, tint)
+        ax.plot(time, mean, line, color=tint, linewidth=1.8, label=f"{name} (n = {n})")
+    ax.fill_between([], [], color=style.OBSERVED, alpha=0.4, linewidth=0, label=BANDS[band])
+    runs = [
+        (c.start, c.stop, c.p_value) if isinstance(c, Cluster) else c
+        for c in clusters
+        if not isinstance(c, Cluster) or c.channel == channel % curves.shape[2]
+    ]
+    _mark_clusters(ax, sorted(runs), alpha, sfreq or 1.0)
+    ax.margins(x=0.02)
+    return style.finish(ax, f"time ({unit})", style.with_units("amplitude", units), 2)
+
+
+def _mark_clusters(
+    ax: Axes, clusters: list[tuple[int, int, float]], alpha: float, rate: float
+) -> None:
+    """Draw a bar under the curves for each cluster, with its p value under the bar."""
+    low, high = ax.dataLim.intervaly
+    height = (high - low) or 1.0
+    names = {True: f"cluster, p ≤ {alpha:g}", False: "cluster, not significant"}
+    for index, (start, stop, p) in enumerate(clusters):
+        begin, width = (start - 0.5) / rate, (stop - start) / rate
+        face = style.SHARED if p <= alpha else "none"
+        ax.broken_barh(
+            [(begin, width)], (low - 0.1 * height, 0.03 * height), facecolor=face,
+            edgecolor=style.SHARED, label=names.pop(p <= alpha, None),
+        )  # fmt: skip
+        if p <= alpha:
+            ax.broken_barh(
+                [(begin, width)], (low - 0.07 * height, high - low + 0.07 * height),
+                facecolor=style.FAINT, alpha=0.45, linewidth=0, zorder=0,
+            )  # fmt: skip
+        level = low - (0.12 + 0.09 * (index % 2)) * height  # neighbours on two levels
+        text = "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
+        ax.text(begin + width / 2, level, text, ha="center", va="top", fontsize="x-small")
+    if clusters:
+        ax.update_datalim([(ax.dataLim.x0, low - (0.2 + 0.09 * (len(clusters) > 1)) * height)])
 
 
 def plot_deviation_ranking(
@@ -24,13 +133,11 @@ def plot_deviation_ranking(
     reference: str | None = None,
     subjects: Labels | None = None,
     n_named: int = 5,
-    name: str = "deviation index",
     ax: Axes | None = None,
 ) -> Axes:
     """Draw the deviation of each subject, the largest first.
 
-    Up to 30 subjects are all named along the axis. Of more, the first few are named beside their
-    points, and a strip for each group under the points shows its ranks.
+    Up to 30 subjects are all named along the axis. The first few of more are listed above.
 
     Parameters
     ----------
@@ -44,8 +151,6 @@ def plot_deviation_ranking(
         See `plot_personal_atoms`.
     n_named : int
         How many of more than 30 subjects to name.
-    name : str
-        Label of the vertical axis.
 
     Returns
     -------
@@ -75,61 +180,25 @@ def plot_deviation_ranking(
         low, high = np.quantile(height[group == reference], [tail, 1 - tail])
         label = f"{COVERAGE:.0%} of {reference}"
         ax.axhspan(low, high, color=style.FAINT, alpha=0.5, lw=0, zorder=0, label=label)
-    style.label(ax, "rank of the subject", name)
     points = np.stack([np.arange(1, len(order) + 1), height], axis=1)
     size = float(np.clip(60 / np.sqrt(len(order)), 2.5, 7.0))
     _draw_groups(ax, points, group, group_names, size)
     ax.update_datalim([(1, 0)])  # the axis of distances includes zero
     ax.autoscale_view()
-    sorted_labels = [labels[s] for s in order]
+    names = [labels[s] for s in order]
+    upright = {"rotation": 45, "ha": "right", "rotation_mode": "anchor", "fontsize": "small"}
     if len(order) <= FEW:
-        looks = {"rotation": 45, "ha": "right", "rotation_mode": "anchor", "fontsize": "small"}
-        ax.set_xticks(np.arange(1, len(order) + 1), sorted_labels, **looks)
-        ax.set_xlabel("subject, the most deviating first")
+        ax.set_xticks(points[:, 0], names, **upright)
+        style.label(ax, "subject, the most deviating first", "deviation index")
     else:
-        _add_strips(ax, height, group, group_names)
-        _name_first(ax, height, sorted_labels[:n_named])
+        ranked = [f"{rank}. {name}" for rank, name in enumerate(names[:n_named], 1)]
+        ax.text(1, 1.05 * height[0], "\n".join(ranked), va="bottom", fontsize="small")
+        ax.update_datalim([(1, 1.5 * height[0])])  # room for the names
+        ax.autoscale_view()
+        style.label(ax, "rank of the subject", "deviation index")
     if groups is not None:
         style.add_legend(ax, headroom=0.1, n_columns=4)
     return ax
-
-
-def _add_strips(ax: Axes, height: np.ndarray, group: np.ndarray, names: list[str]) -> None:
-    """Mark the ranks of each group in a separate row: thousands of points overlap."""
-    if len(names) < 2:
-        return
-    floor = min(0.0, height[-1])
-    row = 0.08 * ((height[0] - floor) or 1.0)
-    for index, name in enumerate(names):
-        tint, y = style.look(index).color, floor - (index + 1.5) * row
-        ranks = np.flatnonzero(group == name) + 1
-        opacity = float(np.clip(60 / len(height), 0.15, 1.0))
-        ax.vlines(ranks, y - 0.4 * row, y + 0.4 * row, colors=tint, linewidth=1, alpha=opacity)
-        ax.text(1.02 * len(height), y, name, va="center", fontsize="x-small")
-    ax.spines["left"].set_bounds(floor, height[0])
-    ax.set_yticks([tick for tick in ax.get_yticks() if floor <= tick <= height[0]])
-
-
-def _name_first(ax: Axes, height: np.ndarray, names: list[str]) -> None:
-    """Write the first names above the falling curve, each joined to its point by a thin line.
-
-    From the lowest up, a name stands at the height of its point or one line above the previous.
-    """
-    if not names:
-        return
-    # A line of text as a share of the panel; the axis will grow by these lines and the legend.
-    share = 11 / (ax.bbox.height / ax.figure.dpi * 72)
-    line = 1.4 * ax.dataLim.height * share / max(0.3, 1 - len(names) * share)
-    x = len(names) + 0.03 * len(height)
-    y = -np.inf
-    arrow = {"arrowstyle": "-", "color": style.OBSERVED, "linewidth": 0.6}
-    for rank in range(len(names), 0, -1):
-        point = (rank, height[rank - 1])
-        y = max(point[1] + 0.5 * line, y + line)
-        looks = {"va": "center", "fontsize": "small", "arrowprops": arrow}
-        ax.annotate(names[rank - 1], point, (x, y), **looks)
-    ax.update_datalim([(1, y + line)])
-    ax.autoscale_view()
 
 
 def plot_deviation_profile(

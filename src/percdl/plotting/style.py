@@ -6,7 +6,7 @@ Figures are made without pyplot, so no window opens and no figure is kept alive.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float
@@ -24,26 +24,15 @@ MARKERS = ("o", "^", "s", "D", "v", "P", "X", "*")
 Place = Literal["best", "upper left", "upper center", "lower right"]
 
 
-class Look(NamedTuple):
-    """How to draw one of several curves or groups; no two share all three."""
-
-    color: str
-    line: Any
-    marker: str
-
-
 def color(index: int) -> str:
     """Return the colour of the atom, channel or subject with this index."""
     return COLORS[index % len(COLORS)]
 
 
-def look(index: int) -> Look:
-    """Return colour, line style and marker of the group or atom with this index.
-
-    Neighbours differ in all three, so that colour is never the only cue.
-    """
+def look(index: int) -> tuple[str, Any, str]:
+    """Return colour, line style and marker of a group or atom; colour is never the only cue."""
     line = LINE_STYLES[index % len(LINE_STYLES)]
-    return Look(color(index), line, MARKERS[index % len(MARKERS)])
+    return color(index), line, MARKERS[index % len(MARKERS)]
 
 
 def make_axes(ax: Axes | None, size: tuple[float, float] = (6.0, 3.5)) -> Axes:
@@ -105,16 +94,20 @@ def add_legend(
     entries = ax.get_legend_handles_labels()[0] if handles is None else list(handles)
     if not entries:
         return
-    if not headroom:
-        _write_legend(ax, entries, place, n_columns)
-        return
     columns = min(n_columns, len(entries))
-    legend = _write_legend(ax, entries, "upper center", columns)
+    legend = _write_legend(ax, entries, "upper center" if headroom else place, columns)
+    if not headroom:
+        return
     # Before the layout is final, a panel among others is up to a fifth narrower.
     while columns > 1 and legend.get_window_extent().width > 1.2 * ax.bbox.width:
         columns -= 1
         legend = _write_legend(ax, entries, "upper center", columns)
-    _make_room(ax, legend, headroom)
+    # Raise the upper end of the axis until the data lie below the legend: a fifth more, because
+    # the layout may still shrink the panel and the frame has a margin.
+    share = min(0.6, 1.2 * legend.get_window_extent().height / ax.bbox.height)
+    room = max(headroom, share / (1 - share))
+    ax.update_datalim([(ax.dataLim.x0, ax.dataLim.y1 + room * ax.dataLim.height)])
+    ax.autoscale_view()
 
 
 def _write_legend(ax: Axes, entries: Sequence[Any], place: Place, n_columns: int) -> Legend:
@@ -134,13 +127,3 @@ def _write_legend(ax: Axes, entries: Sequence[Any], place: Place, n_columns: int
         if isinstance(handle, Line2D):
             handle.set(markersize=max(5.0, handle.get_markersize()), alpha=1)
     return legend
-
-
-def _make_room(ax: Axes, legend: Legend, least: float) -> None:
-    """Raise the upper end of the axis until the data lie below the legend."""
-    # A fifth more, because the layout may still shrink the panel and the frame has a margin.
-    share = min(0.6, 1.2 * legend.get_window_extent().height / ax.bbox.height)
-    room = max(least, share / (1 - share))
-    data = ax.dataLim
-    ax.update_datalim([(data.x0, data.y1 + room * data.height)])
-    ax.autoscale_view()
