@@ -22,7 +22,7 @@ from benchmarks.claims._claim import Claim, at_least, beside, is_quick
 from benchmarks.cohorts import present
 from percdl import load_gait
 from percdl.analysis import judge_events, measure_deviation, measure_regularity
-from percdl.analysis.deviation import LEAST_PERSONS, Reference, describe_people
+from percdl.analysis.deviation import LEAST_PERSONS, describe_people, distances
 from percdl.datasets.gait import GROUPS
 from percdl.estimators.personalization import Personalization
 from percdl.experiments.gait import HEALTHY, LENGTH, build
@@ -100,8 +100,7 @@ class Walkers:
         healthy = self.is_healthy & np.isfinite(norm).all(1)
         known = np.isfinite(values).all(1)
         found = np.full(len(values), np.nan)
-        reference = Reference(norm[healthy], who[healthy], kinds)
-        found[known] = reference.distances(values[known], who[known])
+        found[known] = distances(norm[healthy], who[healthy], values[known], who[known], kinds)
         return found
 
     def compare(
@@ -197,8 +196,9 @@ def _other_references(walkers: Walkers) -> Iterator[Claim]:
     rng, found = np.random.default_rng(0), []
     for _ in range(N_SPLITS):
         norm, rest = np.array_split(rng.permutation(healthy), 2)
-        reference = Reference(values[norm], who[norm], kinds)
-        patients, others = (reference.distances(values[x], who[x]) for x in (ill, rest))
+        patients, others = (
+            distances(values[norm], who[norm], values[x], who[x], kinds) for x in (ill, rest)
+        )
         found.append(np.heaviside(patients[:, None] - others, 0.5).mean())
     yield beside(
         f"{BOTH}: AUC when half of the healthy are the norm, measured on the others",
@@ -267,7 +267,7 @@ def _adjusted_index(walkers: Walkers, covariate: np.ndarray) -> np.ndarray:
         rest[s] = features[s] - design[s] @ line
     who, norm = np.array(walkers.people.subjects), walkers.is_healthy & known
     found = np.full(len(rest), np.nan)
-    found[known] = Reference(rest[norm], who[norm]).distances(rest[known], who[known])
+    found[known] = distances(rest[norm], who[norm], rest[known], who[known])
     return found
 
 

@@ -18,7 +18,7 @@ from benchmarks.claims._claim import Claim, at_least, beside, is_quick
 from benchmarks.timing import follow
 from percdl import Algorithm, Cohort, PerCDL, TimeWarp
 from percdl.analysis import measure_deviation
-from percdl.analysis.deviation import Reference
+from percdl.analysis.deviation import distances
 
 LENGTH, N_HEALTHY, N_PATIENTS, N_CYCLES, N_SEEDS = 60, 50, 40, 8, 5
 NOISE, SPREAD, EXCESS = 0.15, 0.25, 1.6
@@ -101,4 +101,4 @@ def _cycle(time: np.ndarray) -> np.ndarray:
 
 def _distances(values: np.ndarray, is_patient: np.ndarray) -> np.ndarray:
     who = np.arange(len(values)).astype(str)
-    return Reference(values[~is_patient], who[~is_patient]).distances(values, who)
+    return distances(values[~is_patient], who[~is_patient], values, who)

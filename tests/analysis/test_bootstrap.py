@@ -6,7 +6,7 @@ import small_models
 
 from percdl import Cohort
 from percdl.analysis import bootstrap_atoms, estimate_uncertainty
-from percdl.analysis.bootstrap import match_to
+from percdl.analysis.uncertainty import match_to
 from percdl.exceptions import InvalidParameterError
 
 

@@ -8,7 +8,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from percdl.analysis.classification import feature_auc, paper_classifier
+from percdl.analysis.classification import feature_auc
 from percdl.exceptions import InvalidParameterError
 
 RNG = np.random.default_rng(0)
@@ -50,17 +50,6 @@ def test_given_folds():
     assert result.shape == (1,)
     positions = [(np.flatnonzero(~test), np.flatnonzero(test))]
     assert feature_auc(features, LABELS, splits=positions) == result
-
-
-@pytest.mark.filterwarnings("ignore:The `probability` parameter:FutureWarning")
-def test_nothing_is_learned_from_the_test_part():
-    """The ranking of a test part does not change when another person joins it."""
-    features = 0.1 * CENTRES + NOISE
-    test = np.arange(120) % 4 == 0
-    auc = feature_auc(features, LABELS, splits=[(~test, test)]).item()
-    machine = paper_classifier().fit(features[~test], LABELS[~test])
-    shares = np.vstack([machine.predict_proba(row[None]) for row in features[test]])
-    assert auc == pytest.approx(roc_auc_score(LABELS[test], shares, multi_class="ovo"))
 
 
 def test_two_classes_are_ranked_as_by_the_machine_itself():

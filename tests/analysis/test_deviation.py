@@ -10,7 +10,7 @@ from sklearn.covariance import OAS
 
 from percdl import Cohort, TimeWarp
 from percdl.analysis import measure_deviation
-from percdl.analysis.deviation import Reference
+from percdl.analysis.deviation import distances
 from percdl.estimators.personalization import Personalization
 from percdl.exceptions import InvalidParameterError
 from percdl.transforms import Compose, Gain, Identity
@@ -62,7 +62,7 @@ def test_everyone_is_judged_by_the_others_exactly(shrinkage, n_persons, kinds):
     values = rng.normal(size=(36, 4)) @ rng.normal(size=(4, 4)) + 100
     who = np.array([f"P{s % n_persons}" for s in range(30)] + [f"new{s}" for s in range(6)])
     kinds = None if kinds is None else np.array(kinds)
-    found = Reference(values[:30], who[:30], kinds).distances(values, who, shrinkage)
+    found = distances(values[:30], who[:30], values, who, kinds, shrinkage)
     for s in range(36):
         rest = values[:30][who[:30] != who[s]]
         assert_allclose(found[s], naive_distance(values[s], rest, shrinkage, kinds), rtol=1e-8)
@@ -73,7 +73,7 @@ def test_without_shrinkage_the_distance_knows_no_units():
     rng = np.random.default_rng(0)
     values, who = rng.normal(size=(40, 5)), np.arange(40).astype(str)
     mapped = values @ rng.normal(size=(5, 5)) + rng.normal(size=5)
-    plain, other = (Reference(x[:30], who[:30]).distances(x, who, 0.0) for x in (values, mapped))
+    plain, other = (distances(x[:30], who[:30], x, who, shrinkage=0.0) for x in (values, mapped))
     assert_allclose(other, plain, rtol=1e-7)
 
 
@@ -85,7 +85,7 @@ def test_with_shrinkage_rotations_cancel_within_a_kind_and_units_between_kinds()
     turned[:, :3] = 7 * values[:, :3] @ ortho_group.rvs(3, random_state=0)
     turned[:, 3:5] = 0.01 * values[:, 3:5] @ ortho_group.rvs(2, random_state=0) + 5
     turned[:, 5] *= -1e4
-    plain, other = (Reference(x[:30], who[:30], kinds).distances(x, who) for x in (values, turned))
+    plain, other = (distances(x[:30], who[:30], x, who, kinds) for x in (values, turned))
     assert_allclose(other, plain, rtol=1e-7)
 
 
@@ -94,11 +94,11 @@ def test_members_have_the_distribution_of_the_theory():
     rng = np.random.default_rng(0)
     n, size = 399, 5
     values, who = rng.normal(size=(n + 1, size)), np.arange(n + 1).astype(str)
-    squared = Reference(values, who).distances(values, who, 0.0) ** 2
+    squared = distances(values, who, values, who, shrinkage=0.0) ** 2
     scaled = squared * n * (n - size) / ((n + 1) * (n - 1) * size)
     assert stats.kstest(scaled, stats.f(size, n - size).cdf).pvalue > 0.01
     # With shrinkage to the truth, a ball, nothing but the mean and the scale are estimated.
-    shrunk = Reference(values, who).distances(values, who) ** 2
+    shrunk = distances(values, who, values, who) ** 2
     assert stats.kstest(shrunk, stats.chi2(size).cdf).pvalue > 0.01
 
 
@@ -155,7 +155,7 @@ def test_other_parameters_count_beside_a_warp_in_units_of_their_own(space):
     assert np.abs(found.profile[35, 0, 5:-5, 1]).max() > 3
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_planted_local_delay_is_ranked_first_and_located(seed):
     params = some_params(seed=seed, n_params=12)
     people = seen_through(params, TimeWarp(1, 12))

@@ -14,8 +14,7 @@ from percdl import (
     TimeWarp,
     select,
 )
-from percdl.analysis.choosing import _model, _size
-from percdl.exceptions import InvalidParameterError
+from percdl.analysis.choosing import _size
 from percdl.plotting import plot_selection
 
 
@@ -62,17 +61,18 @@ def test_scores_are_those_of_grid_search(cohort):
     np.testing.assert_allclose(table["score"], search.cv_results_["mean_test_score"], rtol=1e-6)
 
 
-def test_depth_and_width_make_a_warp(cohort):
+def test_parts_of_the_transformation_vary(cohort):
     model = small_models.make("PerCDL", personal_rounds=1)
-    found = select(cohort, {"width": [3, 2]}, model, n_folds=2)
-    assert list(found.table["width"]) == [2, 3]
-    assert found.model.get_params()["transformation"] == TimeWarp(1, found.chosen["width"])
+    name = "transformation__width"
+    found = select(cohort, {name: [3, 2]}, model, n_folds=2)
+    assert list(found.table[name]) == [2, 3]
+    assert found.model.get_params()["transformation"] == TimeWarp(1, found.chosen[name])
 
 
 @pytest.mark.parametrize(
     ("grid", "options", "message"),
     [
-        ({"depth": [1]}, {}, "varies `depth` and `width` of a TimeWarp"),
+        ({"transformation__depth": [1]}, {}, "Invalid parameter 'transformation'"),
         ({"wings": [1]}, {}, "Invalid parameter 'wings'"),
         ({"n_atoms": [1]}, {"n_folds": 9}, "n_splits=9 greater than the number of samples"),
     ],
@@ -90,15 +90,10 @@ def test_the_picture_shows_every_model(found):
     assert len(labels) == 4
 
 
-def test_smaller_transforms_come_first_and_others_keep_theirs():
+def test_smaller_transforms_come_first():
     warp, both = TimeWarp(2, 3), Compose(TimeWarp(2, 3), Rotation())
     cohort = Cohort.from_arrays(np.zeros((1, 30, 3)))
     models = [PerCDL(1, 20, t) for t in (Identity(), warp, both)]
     sizes = [_size(model, cohort) for model in models]
     assert sizes == sorted(sizes)
     assert len(set(sizes)) == 3
-    rough = PerCDL(1, 20, TimeWarp(2, 3, roughness=0.5))
-    varied = _model(rough, {"depth": 4}).get_params()["transformation"]
-    assert varied == TimeWarp(4, 3, roughness=0.5)
-    with pytest.raises(InvalidParameterError, match="Vary `transformation` instead"):
-        _model(models[2], {"depth": 4})

@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 
 from percdl import Cohort, Compose, Gain, Huber, PerCDL, TimeWarp
 from percdl.analysis import estimate_uncertainty
-from percdl.analysis.uncertainty import Linearization
+from percdl.analysis.linearization import Linearization
 from percdl.exceptions import InvalidParameterError
 
 LENGTH = toy.LENGTH

@@ -1,6 +1,5 @@
 """Choose settings before a fit, and analyse the results afterwards."""
 
-from percdl.analysis.bootstrap import Bootstrap, bootstrap_atoms
 from percdl.analysis.choosing import AtomLength, Selection, select, suggest_atom_length
 from percdl.analysis.classification import feature_auc
 from percdl.analysis.covariates import CovariateTest, Regression, regress
@@ -28,7 +27,12 @@ from percdl.analysis.segmentation import (
     sensitivity_at,
     trace_trade_off,
 )
-from percdl.analysis.uncertainty import Uncertainty, estimate_uncertainty
+from percdl.analysis.uncertainty import (
+    Bootstrap,
+    Uncertainty,
+    bootstrap_atoms,
+    estimate_uncertainty,
+)
 from percdl.signals.reconstruction import normalized_reconstruction_error
 
 __all__ = [

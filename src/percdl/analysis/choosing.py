@@ -1,10 +1,10 @@
-"""What to choose before a fit: the atom length, and other settings by held-out scores."""
+"""Choices before a fit: the atom length, and other settings by held-out scores."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,16 +14,14 @@ from sklearn.model_selection import KFold, ParameterGrid, cross_val_score
 
 from percdl.estimators import PerCDL
 from percdl.estimators.base import BaseCDL
-from percdl.exceptions import InvalidParameterError, InvalidRecordingError, UnclearPeriodWarning
+from percdl.exceptions import InvalidRecordingError, UnclearPeriodWarning
 from percdl.parameters import in_samples, share_of
 from percdl.signals import Cohort, as_cohort
 from percdl.steps.period import agree_on_length, estimate_periods
-from percdl.transforms import TimeWarp
 
 # Warn if the median autocorrelation at the period is below this. Set by hand: white noise (8
 # recordings of 400 samples) gives at most 0.14, a perfectly periodic signal 1.
 UNCLEAR = 0.4
-WARP = ("depth", "width")
 
 
 @dataclass(frozen=True)
@@ -32,8 +30,9 @@ class AtomLength:
 
     Attributes
     ----------
-    length, seconds : int, float
-        The suggestion, a low quantile of the periods: cycles shorter than the atom would be lost.
+    length : int
+        The suggestion in samples, a low quantile of the periods: cycles shorter than the atom
+        would be lost.
     periods, strengths : array (S,)
         Period of each subject in samples, NaN if there is none, and the autocorrelation at it.
     subjects, sfreq : tuple of str, float
@@ -41,11 +40,15 @@ class AtomLength:
     """
 
     length: int
-    seconds: float
     periods: np.ndarray
     strengths: np.ndarray
     subjects: tuple[str, ...]
     sfreq: float
+
+    @property
+    def seconds(self) -> float:
+        """The suggestion in seconds."""
+        return self.length / self.sfreq
 
     @property
     def period(self) -> float:
@@ -97,9 +100,7 @@ def suggest_atom_length(cohort: Any) -> AtomLength:
             "peak at up to half their durations. Record for longer, or choose `atom_length` by "
             "eye: as long as the pattern you look for."
         )
-    chosen = AtomLength(
-        length, length / cohort.sfreq, found.period, found.strength, cohort.subjects, cohort.sfreq
-    )
+    chosen = AtomLength(length, found.period, found.strength, cohort.subjects, cohort.sfreq)
     if chosen.confidence < UNCLEAR:
         warnings.warn(
             f"The recordings are hardly periodic: {chosen!r}. Check the length by eye, or "
@@ -157,8 +158,7 @@ def select(
     cohort : Cohort or arrays
         The recordings.
     grid : dict of name to list of values
-        Arguments of the model, such as ``n_atoms`` or ``penalty``; ``depth`` and ``width`` stand
-        for ``transformation=TimeWarp(depth, width)``.
+        Arguments of the model, such as ``n_atoms``, ``penalty`` or ``transformation__width``.
     model : estimator, optional
         All other arguments; ``PerCDL(random_state=0)`` by default.
     n_folds, random_state : int
@@ -175,10 +175,11 @@ def select(
     >>> select(waves, {"penalty": [0.1, 5.0]}, PopCDL(atom_length=19, random_state=0)).chosen
     {'penalty': 5.0}
     """
-    base = PerCDL(random_state=0, progress=False) if model is None else model
+    base: Any = PerCDL(random_state=0, progress=False) if model is None else model
     cohort = as_cohort(cohort)
     points = [{name: point[name] for name in grid} for point in ParameterGrid(dict(grid))]
-    pairs = [(_model(base, point), point) for point in points]
+    models: list[Any] = [clone(base) for _ in points]
+    pairs = [(x.set_params(**point), point) for x, point in zip(models, points, strict=True)]
     pairs.sort(key=lambda pair: _size(pair[0], cohort))
     folds = list(KFold(n_folds, shuffle=True, random_state=random_state).split(cohort.subjects))
     raises: Any = "raise"
@@ -190,22 +191,6 @@ def select(
     first = int((table["score"] >= best["score"] - best["error"]).to_numpy().argmax())
     table["chosen"] = table.index == first
     return Selection(table, pairs[first][1], pairs[first][0])
-
-
-def _model(base: BaseCDL, point: dict[str, Any]) -> BaseCDL:
-    """Return the model of a point, not fitted; depth and width make a transform."""
-    arguments = {name: value for name, value in point.items() if name not in WARP}
-    if len(arguments) < len(point):
-        now = base.resolve("transformation")
-        if not isinstance(now, TimeWarp):
-            raise InvalidParameterError(
-                f"`select` varies `depth` and `width` of a TimeWarp, but the transform is "
-                f"{now!r}. Vary `transformation` instead, with a list of transforms."
-            )
-        changes = {name: point[name] for name in WARP if name in point}
-        arguments["transformation"] = replace(now, **changes)
-    model: Any = clone(base)
-    return model.set_params(**arguments)
 
 
 def _size(model: BaseCDL, cohort: Cohort) -> tuple[float, float, float]:

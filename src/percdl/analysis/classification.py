@@ -58,7 +58,11 @@ def feature_auc(
     >>> feature_auc(features, labels, n_splits=2)
     array([1., 1.])
     """
+    from sklearn.impute import SimpleImputer
     from sklearn.model_selection import StratifiedShuffleSplit, cross_val_score
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+    from sklearn.svm import SVC
 
     x, y = np.asarray(features, float), np.asarray(labels)
     if x.ndim != 2:
@@ -68,22 +72,13 @@ def feature_auc(
         raise InvalidParameterError("`labels` holds one class only. Pass at least two classes.")
     draw = StratifiedShuffleSplit(n_splits, test_size=test_size, random_state=random_state)
     folds = draw.split(x, y) if splits is None else splits
-    # Not `classifier or ...`: an unfitted ensemble has length 0.
-    machine = paper_classifier() if classifier is None else classifier
+    if classifier is None:
+        svm = SVC(C=1.0, kernel="rbf", gamma="scale", random_state=0).set_params(probability=True)
+        imputer = SimpleImputer(keep_empty_features=True)
+        classifier = make_pipeline(imputer, StandardScaler(), svm)
     raises: Any = "raise"
+    options = {"cv": folds, "scoring": "roc_auc_ovo", "error_score": raises}
     with warnings.catch_warnings():
         # scikit-learn announces the end of the paper's protocol for version 1.11.
         warnings.filterwarnings("ignore", "The `probability` parameter", FutureWarning)
-        return cross_val_score(machine, x, y, cv=folds, scoring="roc_auc_ovo", error_score=raises)
-
-
-def paper_classifier() -> Any:
-    """Return the paper's support vector machine, behind imputation and standardization."""
-    from sklearn.impute import SimpleImputer
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-    from sklearn.svm import SVC
-
-    machine = SVC(C=1.0, kernel="rbf", gamma="scale", random_state=0)
-    machine.set_params(probability=True)
-    return make_pipeline(SimpleImputer(keep_empty_features=True), StandardScaler(), machine)
+        return cross_val_score(classifier, x, y, **options)

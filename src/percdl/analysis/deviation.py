@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Int, Shaped
 from scipy.fft import dst
-from scipy.linalg import cho_factor, cho_solve
+from sklearn.covariance import oas
 from threadpoolctl import threadpool_limits
 
 from percdl.analysis.checks import Labels, as_personalization, check_lengths
@@ -101,9 +101,9 @@ def measure_deviation(
 
     y is the difference of a subject's features from the mean of the reference and S the
     covariance there, in units of the spread of each kind of feature; :math:`\alpha` is the
-    shrinkage of scikit-learn's ``OAS``. All four are those of the other members, exactly. A
-    subject without some atom is judged by the other atoms, against the members who have them.
-    Cost O(n F^3) for n members and F features.
+    shrinkage of scikit-learn's ``OAS``. All four are those of the other members. A subject
+    without some atom is judged by the other atoms, against the members who have them. Cost
+    O(n F^2 (n + F)) for n members and F features.
 
     Parameters
     ----------
@@ -150,7 +150,11 @@ def measure_deviation(
     if shrinkage is not None and not 0 <= shrinkage <= 1:
         raise InvalidParameterError(f"`shrinkage={shrinkage!r}` must be between 0 and 1, or None.")
     everyone = [home] if judged is home else [home, judged]
-    who = _name_persons(persons, everyone)
+    if persons is not None and not isinstance(persons, Mapping):
+        check_lengths("subjects", len(home.subjects), persons, "persons")
+        persons = dict(zip(home.subjects, persons, strict=True))
+    names = persons or {}
+    who = np.array([str(names.get(s, s)) for part in everyone for s in part.subjects])
     members = np.zeros(len(who), bool)
     members[: len(home.subjects)] = _find_members(groups, reference, len(home.subjects))
     n_persons = len(np.unique(who[members]))
@@ -163,7 +167,21 @@ def measure_deviation(
     values, kinds = np.concatenate([part for part, _ in described]), described[0][1]
     atoms = np.concatenate([part.personal_dictionary for part in everyone])
     speeds = np.concatenate([np.gradient(part.warps, axis=-1) for part in everyone])
-    index, atom_index = _measure(values, kinds, who, members, shrinkage)
+    known = np.asarray(~np.isnan(values).any(2))
+    index, atom_index = np.full(len(who), np.nan), np.full(known.shape, np.nan)
+
+    def judge(atoms: np.ndarray, rows: np.ndarray) -> np.ndarray | float:
+        own, n_kinds = values[:, atoms], kinds.max(initial=0) + 1
+        each = (kinds + np.arange(own.shape[1])[:, None] * n_kinds).ravel()
+        comparable = members & known[:, atoms].all(1)
+        return _index(own.reshape(len(own), -1), each, who, comparable, rows, shrinkage)
+
+    for k in range(known.shape[1]):
+        atom_index[known[:, k], k] = judge(np.array([k]), known[:, k])
+    # Subjects with the same atoms are judged by those, against the members who have them too.
+    for present in np.unique(known[known.any(1)], axis=0):
+        rows = (known == present).all(1)
+        index[rows] = judge(present, rows)
     shown = slice(len(who) - len(judged.subjects), None)
     labels = (None,) * len(judged.subjects) if groups is None or judged is not home else groups
     return Deviation(
@@ -204,32 +222,13 @@ def describe_people(
     return np.concatenate([sines, others], axis=2), kinds
 
 
-def _measure(values, kinds, who, members, shrinkage) -> tuple[np.ndarray, np.ndarray]:
-    """Return the index of all atoms together (S,), and of each alone (S, K)."""
-    n_subjects, n_atoms = values.shape[:2]
-    known = ~np.isnan(values).any(2)
-    index, atom_index = np.full(n_subjects, np.nan), np.full((n_subjects, n_atoms), np.nan)
-    for k in range(n_atoms):
-        rows, comparable = known[:, k], members & known[:, k]
-        atom_index[rows, k] = _judge(values[:, [k]], kinds, rows, who, comparable, shrinkage)
-    # Subjects with the same atoms are judged by those, against the members who have them too.
-    for atoms in np.unique(known[known.any(1)], axis=0):
-        rows, comparable = (known == atoms).all(1), members & known[:, atoms].all(1)
-        index[rows] = _judge(values[:, atoms], kinds, rows, who, comparable, shrinkage)
-    return index, atom_index
-
-
-def _judge(values, kinds, rows, who, members, shrinkage) -> np.ndarray | float:
+def _index(values, kinds, who, members, rows, shrinkage) -> np.ndarray | float:
     """Return the index of some subjects; NaN if the reference has too few members."""
-    n_subjects, n_atoms, _ = values.shape
-    kinds = (kinds + np.arange(n_atoms)[:, None] * (kinds.max(initial=0) + 1)).ravel()
-    values = values.reshape(n_subjects, -1)
-    norm = Reference(values[members], who[members], kinds)
-    if not norm.is_large_enough:
+    if len(np.unique(who[members])) < LEAST_PERSONS:
         return np.nan
-    judged = rows | members
-    distance = np.full(n_subjects, np.nan)
-    distance[judged] = norm.distances(values[judged], who[judged], shrinkage)
+    judged, distance = rows | members, np.full(len(values), np.nan)
+    own = values[judged], who[judged]
+    distance[judged] = distances(values[members], who[members], *own, kinds, shrinkage)
     return distance[rows] / np.median(distance[members])
 
 
@@ -239,10 +238,13 @@ def _profile(curves, who, members) -> np.ndarray:
     for k in range(curves.shape[1]):
         values = curves[:, k].reshape(len(curves), -1)
         known = ~np.isnan(values).any(1)
-        norm = Reference(values[members & known], who[members & known])
-        if norm.is_large_enough:
-            found = norm.z_scores(values[known], who[known])
-            scores[known, k] = found.reshape(len(found), *curves.shape[2:])
+        norm = members & known
+        if len(np.unique(who[norm])) >= LEAST_PERSONS:
+            floor = ROUNDING * np.abs(values[norm]).max(initial=np.finfo(float).tiny)
+            for rows, rest in _leave_out(values[norm], who[norm], who[known]):
+                spread = np.maximum(rest.std(0, ddof=1), floor)
+                z = (values[known][rows] - rest.mean(0)) / spread
+                scores[np.flatnonzero(known)[rows], k] = z.reshape(len(rows), *curves.shape[2:])
     return scores
 
 
@@ -270,110 +272,50 @@ def _find_members(groups: Labels | None, reference: str | None, n_subjects: int)
     return np.array([name == reference for name in labels])
 
 
-def _name_persons(persons, everyone: Sequence[Personalization]) -> Shaped[np.ndarray, " S"]:
-    """Return the person of each subject: those of the reference, then those to judge."""
-    home = everyone[0].subjects
-    if persons is not None and not isinstance(persons, Mapping):
-        check_lengths("subjects", len(home), persons, "persons")
-        persons = dict(zip(home, persons, strict=True))
-    names = persons or {}
-    return np.array([str(names.get(s, s)) for part in everyone for s in part.subjects])
+# The systems are small, so threads would only wait for each other.
+@threadpool_limits.wrap(limits=1)
+def distances(
+    norm: Float[np.ndarray, "n F"],
+    norm_persons: Shaped[np.ndarray, " n"],
+    values: Float[np.ndarray, "m F"],
+    persons: Shaped[np.ndarray, " m"],
+    kinds: Int[np.ndarray, " F"] | None = None,
+    shrinkage: float | None = None,
+) -> Float[np.ndarray, " m"]:
+    """Return Mahalanobis distances from the mean of all others, see `measure_deviation`.
 
-
-class Reference:
-    """Measurements (n, F) of a reference population, the person of each row, and their kinds.
-
-    Measurements of one kind share a unit. Sums over all members are computed once; leaving a
-    person out subtracts the rows of that person, which is exact.
+    ``norm`` are the measurements of a reference population. Those of one kind share a unit.
     """
-
-    def __init__(
-        self,
-        values: Float[np.ndarray, "n F"],
-        persons: Shaped[np.ndarray, " n"],
-        kinds: Int[np.ndarray, " F"] | None = None,
-    ):
-        self.values, self.centre = values, values.mean(0)
-        self.rows = values - self.centre
-        self.persons = persons
-        self.squares = (self.rows**2).sum(0)
-        self.kinds = np.zeros(values.shape[1], int) if kinds is None else kinds
-        largest = np.full(self.kinds.max(initial=0) + 1, np.finfo(float).tiny)
-        np.maximum.at(largest, self.kinds, np.abs(values).max(0, initial=0.0))
-        self.floor = ROUNDING * largest[self.kinds]
-
-    @property
-    def is_large_enough(self) -> bool:
-        """Whether two persons remain when any one is left out."""
-        return len(np.unique(self.persons)) >= LEAST_PERSONS
-
-    def z_scores(
-        self, values: Float[np.ndarray, "m F"], persons: Shaped[np.ndarray, " m"]
-    ) -> Float[np.ndarray, "m F"]:
-        """Return distances from the mean of all others, in their standard deviations (n - 1)."""
-        scores = np.empty(values.shape)
-        for judged, _, mean, sd, _ in self._leave_out(persons):
-            scores[judged] = (values[judged] - self.centre - mean) / sd
-        return scores
-
-    # The systems are small, so threads would only wait for each other.
-    @threadpool_limits.wrap(limits=1)
-    def distances(
-        self,
-        values: Float[np.ndarray, "m F"],
-        persons: Shaped[np.ndarray, " m"],
-        shrinkage: float | None = None,
-    ) -> Float[np.ndarray, " m"]:
-        """Return Mahalanobis distances from the mean of all others, see `measure_deviation`."""
-        varies = np.sqrt(self.squares / max(len(self.rows) - 1, 1)) > self.floor
-        if not varies.any():
+    kinds = np.zeros(norm.shape[1], int) if kinds is None else kinds
+    largest = np.full(kinds.max(initial=0) + 1, np.finfo(float).tiny)
+    np.maximum.at(largest, kinds, np.abs(norm).max(0, initial=0.0))
+    floor = ROUNDING * largest[kinds]
+    varies = norm.std(0, ddof=1) > floor
+    if not varies.any():
+        raise InvalidParameterError(
+            "The parameters do not vary in the reference, so no subject can be compared with "
+            "it. Fit a model with a transform, such as `PerCDL(transformation=TimeWarp())`."
+        )
+    norm, values, kinds, floor = norm[:, varies], values[:, varies], kinds[varies], floor[varies]
+    squared, n_of_kind = np.empty(len(values)), np.maximum(np.bincount(kinds), 1)
+    for rows, rest in _leave_out(norm, norm_persons, persons):
+        mean, sd = rest.mean(0), np.maximum(rest.std(0, ddof=1), floor)
+        unit = np.sqrt(np.bincount(kinds, sd**2) / n_of_kind)[kinds]
+        spread = (rest - mean) / unit
+        share = oas(spread, assume_centered=True)[1] if shrinkage is None else shrinkage
+        if share == 0 and len(rest) <= len(unit):
             raise InvalidParameterError(
-                "The parameters do not vary in the reference, so no subject can be compared with "
-                "it. Fit a model with a transform, such as `PerCDL(transformation=TimeWarp())`."
+                f"`shrinkage=0` needs more recordings in the reference than measurements; "
+                f"there are {len(rest)}, of {len(unit)} measurements. Leave it out."
             )
-        if not varies.all():
-            norm = Reference(self.values[:, varies], self.persons, self.kinds[varies])
-            return norm.distances(values[:, varies], persons, shrinkage)
-        n_of_kind = np.maximum(np.bincount(self.kinds), 1)
-        scatter = self.rows.T @ self.rows
-        squared = np.empty(len(values))
-        for judged, absent, mean, sd, n in self._leave_out(persons):
-            cross = scatter - absent.T @ absent - n * np.outer(mean, mean)
-            unit = np.sqrt(np.bincount(self.kinds, sd**2) / n_of_kind)[self.kinds]
-            covariance = cross / (n - 1) / np.outer(unit, unit)
-            share = shrink_by_oas(covariance, n) if shrinkage is None else shrinkage
-            if share == 0 and n <= len(covariance):
-                raise InvalidParameterError(
-                    f"`shrinkage=0` needs more recordings in the reference than measurements; "
-                    f"there are {n}, of {len(covariance)} measurements. Leave it out."
-                )
-            covariance *= 1 - share
-            np.fill_diagonal(covariance, covariance.diagonal() + share)
-            y = (values[judged] - self.centre - mean).T / unit[:, None]
-            factor = cho_factor(covariance, overwrite_a=True, check_finite=False)
-            squared[judged] = (y * cho_solve(factor, y, check_finite=False)).sum(0)
-        return np.sqrt(squared)
-
-    def _leave_out(self, persons: Shaped[np.ndarray, " m"]) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows judged, the rows left out, and mean, spread and number of the others."""
-        members = pd.Series(self.persons).groupby(self.persons).indices
-        known = np.where(np.isin(persons, self.persons), persons, "")  # all strangers at once
-        for name, judged in pd.Series(persons).groupby(known).indices.items():
-            absent = self.rows[members.get(name, [])]
-            n = len(self.rows) - len(absent)
-            # The rows are centred, so the remaining ones sum to minus the absent ones.
-            mean = -absent.sum(0) / n
-            squares = self.squares - (absent**2).sum(0) - n * mean**2
-            sd = np.sqrt(np.maximum(squares, 0) / (n - 1))
-            yield judged, absent, mean, np.maximum(sd, self.floor), n
+        covariance = (1 - share) * spread.T @ spread / (len(rest) - 1) + share * np.eye(len(unit))
+        y = ((values[rows] - mean) / unit).T
+        squared[rows] = (y * np.linalg.solve(covariance, y)).sum(0)
+    return np.sqrt(squared)
 
 
-def shrink_by_oas(covariance: Float[np.ndarray, "F F"], n: int) -> float:
-    """Return the shrinkage of scikit-learn's ``OAS`` for the covariance of n rows.
-
-    scikit-learn computes it from the rows, which would cost O(n F^2) for each person left out.
-    """
-    size = len(covariance)
-    square, mean = np.mean(covariance**2), np.trace(covariance) / size
-    spread = (n + 1) * (square - mean**2 / size)
-    return float((square + mean**2) / spread) if spread > square + mean**2 else 1.0
+def _leave_out(norm, norm_persons, persons) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the rows of each person, and the norm without that person; all strangers at once."""
+    known = np.where(np.isin(persons, norm_persons), persons, "")
+    for name, rows in pd.Series(known).groupby(known).indices.items():
+        yield rows, norm[norm_persons != name]

@@ -1,48 +1,30 @@
-"""Standard errors and confidence bands of atoms and warps (Theorem 1 and the delta method)."""
+"""Standard errors and bands of atoms and warps: Theorem 1, the delta method, the bootstrap."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import jax
 import numpy as np
-import scipy.linalg
 from jaxtyping import Float
+from scipy.optimize import linear_sum_assignment
 from scipy.special import stdtrit
+from sklearn.base import clone
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from percdl.algorithm.chunks import bucket_length, bucket_rows
+from percdl.algorithm.settings import Huber
 from percdl.analysis.checks import check_fitted_on, check_level
-from percdl.analysis.information import (
-    Chunk,
-    Information,
-    Model,
-    measure_fit,
-    spread_errors,
-    sum_information,
-)
+from percdl.analysis.linearization import Linearization
+from percdl.estimators.start import make_settings
 from percdl.exceptions import InvalidParameterError
 from percdl.signals import Cohort
 from percdl.steps.csc_l1 import L1Coder
-from percdl.transforms import Compose, WarpTransform
+from percdl.transforms import Compose
 
 if TYPE_CHECKING:
     from percdl.estimators.base import BaseCDL
-    from percdl.transforms import Transform
-
-# Most numbers in the matrices (L P, L P) of a chunk of subjects, and most subjects in one.
-CHUNK_SIZE = 2**22
-MAX_ROWS = 64
-# A parameter that the segments say nothing about is uniform in its bounded set Theta, ends
-# included. Its error is then about twice its standard deviation in the population.
-ROOM = 2.0
-# Fixed-point iterations for the noise level; each gains about a digit.
-N_ITERATIONS = 30
-# Samples that no subject's warp visits carry no information: they get a large error, not none.
-RIDGE = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +92,7 @@ def estimate_uncertainty(
     r"""Return standard errors of common atoms, personal atoms and warps.
 
     The model is linearized around the fit. Noise is white, with the same variance in all
-    channels. Then:
+    channels. Cost O(S K (L P)^3), in double precision.
 
     - by default everything is unknown except the onsets. The bands of the common atom are for the
       atom of the *population*: they contain the noise and the sampling error of the mean warp over
@@ -134,11 +116,6 @@ def estimate_uncertainty(
     Returns
     -------
     Uncertainty
-        Standard errors and bands of common atoms, personal atoms and warps.
-
-    Notes
-    -----
-    Cost O(S K (L P)^3), in double precision.
 
     Examples
     --------
@@ -148,7 +125,19 @@ def estimate_uncertainty(
     >>> estimate_uncertainty(model, truth.cohort).atom_se.shape
     (2, 50, 1)
     """
-    _check(model, sigma)
+    check_is_fitted(model)
+    if reason := _reason_against(model):
+        raise InvalidParameterError(
+            f"`estimate_uncertainty` cannot use a model {reason}. Use `bootstrap_atoms`."
+        )
+    if sigma is not None and not sigma > 0:
+        raise InvalidParameterError(f"`estimate_uncertainty(sigma={sigma!r})` must be positive.")
+    unused = np.flatnonzero(~(model.n_activations_ > 0).any(0))
+    if len(unused):
+        raise InvalidParameterError(
+            f"No subject uses atom {unused[0]}, so it has no error. Fit fewer atoms, or lower the "
+            "penalty."
+        )
     local = Linearization(model, check_fitted_on(model, X), conditional)
     variance = local.noise_variance() if sigma is None else float(sigma) ** 2
     noise = local.noise_covariance(variance)
@@ -168,225 +157,108 @@ def estimate_uncertainty(
     )
 
 
-def _check(model: BaseCDL, sigma: float | None) -> None:
-    check_is_fitted(model)
+def _reason_against(model: BaseCDL) -> str:
+    """Return why the formulas do not hold for a model; empty if they do."""
     transform, weighting = model.resolve("transformation"), model.resolve("algorithm").weighting
-    reason = None
+    mixes = transform.channel_part(model.atom_length_, model.n_channels_)
     if not transform.shares_structure:
-        reason = f"of {type(model).__name__}: its atoms share nothing"
-    elif isinstance(transform, Compose) or transform.channel_part(
-        model.atom_length_, model.n_channels_
-    ):
-        reason = f"of {transform!r}: it needs the gauge of a single warp"
-    elif model.loss != "squared" or isinstance(model.coder, L1Coder):
-        reason = (
-            f"of loss={model.loss!r} and coder={model.coder!r}: it needs squared errors and "
-            "activations without overlap"
+        return f"of {type(model).__name__}: its atoms share nothing"
+    if isinstance(transform, Compose) or mixes:
+        return f"of {transform!r}: it needs the gauge of a single warp"
+    if model.loss != "squared" or isinstance(model.coder, L1Coder):
+        return "without squared errors, or with activations that overlap"
+    if weighting != "amplitude":
+        return f"of weighting={weighting!r}: it needs weighting='amplitude'"
+    return ""
+
+
+@dataclass(frozen=True, eq=False)
+class Bootstrap:
+    """The common atoms of cohorts resampled from the subjects.
+
+    Attributes
+    ----------
+    dictionary : array (K, L, P)
+        The common atoms of the whole cohort.
+    draws : array (B, K, L, P)
+        Those of each resampled cohort, in the same order and with the same signs.
+    """
+
+    dictionary: Float[np.ndarray, "K L P"]
+    draws: Float[np.ndarray, "B K L P"]
+
+    def __repr__(self) -> str:
+        return (
+            f"Bootstrap({len(self.draws)} draws, {len(self.dictionary)} atoms, "
+            f"mean standard error {self.atom_se.mean():.2g} of the common atoms)"
         )
-    elif weighting != "amplitude":
-        reason = (
-            f"of weighting={weighting!r}: it needs weighting='amplitude', the maximum "
-            "likelihood estimate"
-        )
-    if reason:
-        raise InvalidParameterError(
-            f"`estimate_uncertainty` cannot use a model {reason}. Use `bootstrap_atoms`."
-        )
-    if sigma is not None and not sigma > 0:
-        raise InvalidParameterError(f"`estimate_uncertainty(sigma={sigma!r})` must be positive.")
-    unused = np.flatnonzero(~(model.n_activations_ > 0).any(0))
-    if len(unused):
-        raise InvalidParameterError(
-            f"No subject uses atom {unused[0]}, so it has no error. Fit fewer atoms, or lower the "
-            "penalty."
-        )
+
+    @cached_property
+    def atom_se(self) -> Float[np.ndarray, "K L P"]:
+        """Standard errors of the common atoms: their standard deviation over the draws."""
+        return self.draws.std(0, ddof=1)
+
+    def atom_band(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """Return the lower and upper ends (K, L, P) of percentile bands."""
+        check_level(level)
+        lower, upper = np.quantile(self.draws, [0.5 - level / 2, 0.5 + level / 2], axis=0)
+        return lower, upper
 
 
-class Linearization:
-    """A fitted model as a linear one: sums over chunks of subjects, atom by atom."""
+def bootstrap_atoms(
+    model: BaseCDL, X: Any, n_draws: int = 100, random_state: Any = None
+) -> Bootstrap:
+    """Fit the model again to subjects drawn with replacement.
 
-    def __init__(self, model: BaseCDL, cohort: Cohort, conditional: bool):
-        self.model, self.cohort = model, cohort
-        self.transform: Transform = model.resolve("transformation")
-        self.profile = not conditional
-        self.active = model.n_activations_ > 0
-        self.warps = model.warps_
-        n_atoms = len(model.dictionary_)
-        self.roots = [self._spread(k) * (not conditional) for k in range(n_atoms)]
-        centers = model.resolve("algorithm").centering != "off"
-        self.centred = not conditional and centers and self.warps.shape[2] > 0
+    Every fit starts from the dictionary of the model and uses its settings. The draws contain all
+    that varies between subjects: noise, warps, amplitudes, misfit. Cost: ``n_draws`` fits.
 
-    def noise_variance(self) -> float:
-        """Return sigma^2: squared residuals over the remaining degrees of freedom."""
-        residual, strengths = 0.0, []
-        for k, _, chunk in self._chunks():
-            squares, strength = self._run(measure_fit, k, 0.0, chunk)
-            residual += squares.sum()
-            strengths.append(np.maximum(strength.ravel(), 0))
-        strength = np.concatenate(strengths)
-        left = self._n_residuals()
-        variance = residual / left
-        for _ in range(N_ITERATIONS):
-            taken = np.sum(strength / (strength + max(variance, np.finfo(float).tiny)))
-            variance = residual / max(left - taken, 1)
-        return float(variance)
+    Parameters
+    ----------
+    model : PerCDL, PopCDL or IndCDL
+        Fitted.
+    X : Cohort or arrays
+        The recordings it was fitted on.
+    n_draws : int
+        Number of resampled cohorts; 50 are enough for standard errors, bands need hundreds.
+    random_state : int, RandomState or None
+        Seed of the draws.
 
-    def degrees_of_freedom(self) -> float:
-        """Return those of the spread between subjects, or of the noise without centred warps."""
-        if self.centred:
-            return float(max(self.active.sum(0).min() - 1, 1))
-        return float(self._n_residuals())
+    Returns
+    -------
+    Bootstrap
 
-    def _n_residuals(self) -> int:
-        """Return the samples in segments, less common atoms and amplitudes (one scale shared)."""
-        n_seen = sum(int(chunk.seen.sum()) for _, _, chunk in self._chunks())
-        n_scales = len(self.model.events_) - len(self.roots) if self.profile else 0
-        return max(n_seen - self.model.dictionary_.size - n_scales, 1)
-
-    def noise_covariance(self, variance: float) -> np.ndarray:
-        """Return the covariances (K, L P, L P) of the common atoms due to the noise."""
-        sums: dict[int, Information] = {}
-        for k, _, chunk in self._chunks():
-            part = self._run(sum_information, k, variance, chunk)
-            sums[k] = part if k not in sums else Information(*map(np.add, sums[k], part))
-        return np.stack([self._invert(k, *sums[k]) for k in sums])
-
-    def personal_variances(self, variance: float, covariance: np.ndarray):
-        """Return the variances of personal atoms (S, K, L, P) and of warps (S, K, C, L).
-
-        They are due to the noise and to the gauge h: the warps become ``h^-1 o psi``, and
-        personal atoms change with the norm of ``phi o h``.
-        """
-        personal = np.full(self.model.personal_dictionary_.shape, np.nan)
-        warps = np.full(self.warps.shape, np.nan)
-        for k, rows, chunk in self._chunks():
-            found = self._run(spread_errors, k, variance, covariance[k], chunk)
-            for into, noise in zip((personal, warps), found, strict=True):
-                shape = into[rows, k].shape
-                into[rows, k] = noise[: shape[0]].reshape(shape)
-        for k in range(len(covariance)) if self.centred else ():
-            gauge = self.gauge_covariance(k)
-            scale = self.model.dictionary_[k].ravel() @ self._slope(k)
-            atoms = self.model.personal_dictionary_[:, k]
-            personal[:, k] += (scale @ gauge @ scale) * atoms**2
-            warps[:, k] += _read(np.diagonal(gauge), self.warps[:, k])
-        personal[~self.active] = warps[~self.active] = np.nan
-        return personal, warps
-
-    def gauge_covariance(self, k: int) -> np.ndarray:
-        """Return the sampling covariance (C L, C L) of the mean warp of an atom.
-
-        The mean warp itself, if the fit has left any, counts as an error too.
-        """
-        warps = self.warps[self.active[:, k], k]
-        moved = (warps - np.arange(warps.shape[-1])).reshape(len(warps), -1)
-        mean, spread = moved.mean(0), moved - moved.mean(0)
-        count = len(moved)
-        return spread.T @ spread / (count * max(count - 1, 1)) + np.outer(mean, mean)
-
-    def atom_covariance(self, noise: np.ndarray) -> np.ndarray:
-        """Return the covariances (K, L P, L P) of the atoms due to noise and gauge."""
-        if not self.centred:
-            return noise
-        total = noise.copy()
-        for k, atom in enumerate(self.model.dictionary_):
-            moved = _across(atom.ravel()) @ self._slope(k)
-            total[k] += moved @ self.gauge_covariance(k) @ moved.T
-        return total
-
-    def _invert(self, k: int, information, pull, looseness) -> np.ndarray:
-        """Return the covariance of an atom with its mean warp held at the identity."""
-        if self.centred:
-            # As if the mean warp had been observed, with the error of all warps together.
-            information = information + pull.T @ _solve(looseness, pull)
-        if not self.profile:
-            return _solve(information, np.eye(len(information)))
-        across = _across(self.model.dictionary_[k].ravel())
-        along = (np.eye(len(across)) - across) * np.trace(information) / len(across)
-        return across @ _solve(across @ information @ across + along, across)
-
-    def _slope(self, k: int) -> np.ndarray:
-        """Return the derivative (L P, C L) of ``phi o h`` in h, at the identity."""
-        assert isinstance(self.transform, WarpTransform)
-        atom, samples = self.model.dictionary_[k], np.arange(self.model.dictionary_.shape[1])
-        identity = np.broadcast_to(samples.astype(float), self.warps.shape[2:])
-        with jax.enable_x64(True):
-            read = partial(self.transform.resample, jax.device_put(atom))
-            slope = jax.jacfwd(read)(identity)
-        return np.asarray(slope).reshape(atom.size, -1)
-
-    def _spread(self, k: int) -> np.ndarray:
-        """Return the root (M, M) of the covariance of the parameters, times ``ROOM``."""
-        from sklearn.covariance import ledoit_wolf
-
-        with jax.enable_x64(True):
-            neutral = np.asarray(self.transform.neutral(jax.device_put(self.model.dictionary_[k])))
-        params = self.model.params_[self.active[:, k], k] - neutral
-        if params.size == 0:
-            return np.eye(neutral.size)
-        # A single row is repeated, because scikit-learn warns of one.
-        params = np.resize(params, (max(2, len(params)), neutral.size))
-        covariance, _ = ledoit_wolf(params, assume_centered=True)
-        values, vectors = np.linalg.eigh(covariance)
-        return ROOM * vectors * np.sqrt(np.maximum(values, 0))
-
-    def _chunks(self) -> Iterator[tuple[int, slice, Chunk]]:
-        """Yield the atom, the subjects and their chunk, padded to one of few sizes."""
-        n_atoms, length, n_channels = self.model.dictionary_.shape
-        few = bucket_rows(len(self.cohort), MAX_ROWS)
-        rows = min(few, max(1, CHUNK_SIZE // (length * n_channels) ** 2))
-        position = {subject: s for s, subject in enumerate(self.cohort.subjects)}
-        for k in range(n_atoms):
-            events = self.model.events_.loc[self.model.events_["atom"] == k]
-            subject = events["subject"].map(position).to_numpy(int)
-            slot = events.groupby(subject).cumcount().to_numpy()
-            n_slots = bucket_length(int(slot.max(initial=0)) + 1)
-            for start in range(0, len(self.cohort), rows):
-                which = slice(start, min(start + rows, len(self.cohort)))
-                inside = (subject >= start) & (subject < which.stop)
-                places = subject[inside] - start, slot[inside]
-                yield k, which, self._cut(k, which, (rows, n_slots), places, events[inside])
-
-    def _cut(self, k: int, which: slice, shape: tuple[int, int], places, events) -> Chunk:
-        """Return the segments of some events, each in its row and slot."""
-        _, length, n_channels = self.model.dictionary_.shape
-        params = np.zeros((shape[0], self.model.params_.shape[2]))
-        params[: which.stop - which.start] = np.nan_to_num(self.model.params_[which, k])
-        values, strength = np.zeros((*shape, length, n_channels)), np.zeros(shape)
-        strength[places] = events["amplitude"]
-        for row, slot, onset in zip(*places, events["onset_sample"], strict=True):
-            values[row, slot] = self.cohort[which.start + row].values[onset : onset + length]
-        values = values.reshape(*shape, -1)
-        missing = np.isnan(values)
-        seen = ~missing & (strength[..., None] != 0)
-        return Chunk(params, np.where(missing, 0, values), seen, strength)
-
-    def _run(self, program: Callable[..., Any], k: int, variance: float, *arrays: Any) -> Any:
-        """Call a compiled program in double precision; return NumPy arrays."""
-        model = Model(np.asarray(self.model.dictionary_[k], float), self.roots[k], variance)
-        with jax.enable_x64(True):
-            done = program(self.transform, self.profile, model, *arrays)
-            return jax.tree.map(np.asarray, done)
+    Examples
+    --------
+    >>> from percdl import PopCDL, make_synthetic
+    >>> truth = make_synthetic(4, random_state=0)
+    >>> model = PopCDL(2, 50, 1.0, init=truth.dictionary).fit(truth.cohort)
+    >>> bootstrap_atoms(model, truth.cohort, n_draws=2, random_state=0).draws.shape
+    (2, 2, 50, 1)
+    """
+    cohort = check_fitted_on(model, X)
+    if n_draws < 2:
+        raise InvalidParameterError(f"`bootstrap_atoms(n_draws={n_draws!r})` must be at least 2.")
+    rng = check_random_state(random_state)
+    again: BaseCDL = clone(model)  # pyright: ignore[reportAssignmentType]
+    settings = make_settings(model, cohort)
+    again.set_params(
+        init=model.dictionary_, n_atoms=settings.n_atoms, atom_length=settings.atom_length,
+        penalty=settings.penalty, progress=False,
+        loss="squared" if settings.delta is None else Huber(settings.delta),
+    )  # fmt: skip
+    draws = []
+    for _ in range(n_draws):
+        drawn = rng.randint(len(cohort), size=len(cohort)).tolist()
+        some = [replace(cohort[s], subject=f"draw {i}: {s}") for i, s in enumerate(drawn)]
+        dictionary = again.fit(Cohort(some)).dictionary_
+        draws.append(match_to(dictionary, model.dictionary_, settings.coder.signed))
+    return Bootstrap(model.dictionary_, np.stack(draws))
 
 
-def _across(atom: np.ndarray) -> np.ndarray:
-    """Return the projection onto changes that keep the norm of an atom."""
-    return np.eye(len(atom)) - np.outer(atom, atom) / (atom @ atom)
-
-
-def _solve(system: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Solve a symmetric positive system that may lack a few directions."""
-    scale = np.trace(system) / max(len(system), 1)
-    if not scale > 0:
-        return np.full(right.shape, np.nan)
-    regular = system + RIDGE * scale * np.eye(len(system))
-    return scipy.linalg.solve(regular, right, assume_a="pos")
-
-
-def _read(curve: np.ndarray, warps: np.ndarray) -> np.ndarray:
-    """Return curves (C L), read at the warps (S, C, L)."""
-    curves = curve.reshape(warps.shape[1:])
-    samples = np.arange(warps.shape[-1])
-    return np.stack(
-        [[np.interp(x, samples, row) for x, row in zip(w, curves, strict=True)] for w in warps]
-    )
+def match_to(dictionary: np.ndarray, reference: np.ndarray, signed: bool = False) -> np.ndarray:
+    """Return atoms of unit norm in the order, and with ``signed`` the signs, of a reference."""
+    likeness = np.einsum("klp,jlp->kj", reference, dictionary)
+    rows, order = linear_sum_assignment(np.abs(likeness) if signed else likeness, maximize=True)
+    sign = np.where(signed & (likeness[rows, order] < 0), -1, 1)
+    return dictionary[order] * sign[:, None, None]
