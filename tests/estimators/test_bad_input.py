@@ -409,9 +409,9 @@ def test_one_silent_subject_among_others(name, fitted_models):
         assert not fitted_models[name].reconstruct(quiet)[2].any()
 
 
-def test_an_atom_nobody_has_is_named_and_left_as_it_was(cohort):
+def test_an_atom_without_subjects_is_named_and_left_as_it_was(cohort):
     init = np.stack([toy.patterns()[0], 1e-3 * np.where(np.arange(16) % 2, 1, -1)[:, None]])
-    with pytest.warns(NoActivationWarning, match="Atom 1 is activated nowhere.*`n_atoms`"):
+    with pytest.warns(NoActivationWarning, match="Atom 1 is never activated.*`n_atoms`"):
         model = make("PopCDL", init=init).fit(cohort)
     np.testing.assert_allclose(model.dictionary_[1], init[1] / 4e-3)
 

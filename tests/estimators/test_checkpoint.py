@@ -133,15 +133,13 @@ def test_a_checkpoint_that_cannot_be_written_is_told_once(cohort, tmp_path):
 
 def test_models_and_checkpoints_are_told_apart(cohort, tmp_path):
     interrupted(make("PopCDL"), cohort, tmp_path / "at", 1)
-    with pytest.raises(ModelFileError, match=r"unfinished fit.*--resume"):
+    with pytest.raises(ModelFileError, match=r"checkpoint of a fit.*--resume"):
         percdl.load(tmp_path / "at")
     make("PopCDL").fit(cohort).save(tmp_path / "model")
     with pytest.raises(ModelFileError, match="is a PerCDL model file, not a checkpoint"):
         read_checkpoint(tmp_path / "model")
     (tmp_path / "text").write_text("no")
-    with pytest.raises(
-        ModelFileError, match="not a checkpoint of an unfinished fit, or it is damaged"
-    ):
+    with pytest.raises(ModelFileError, match="not a checkpoint of a fit, or it is damaged"):
         read_checkpoint(tmp_path / "text")
     with pytest.raises(FileNotFoundError, match="no checkpoint"):
         read_checkpoint(tmp_path / "none")

@@ -173,20 +173,6 @@ def test_a_newer_format(model_files, damaged):
         percdl.load(damaged)
 
 
-def test_a_file_of_another_version_that_cannot_be_read_says_whose_it_is(model_files, damaged):
-    arrays = load_file(model_files["PopCDL"])
-
-    def add(metadata):
-        content = json.loads(metadata["content"]) | {"added": "later"}
-        metadata |= {"content": json.dumps(content), "version": "9.8.7"}
-        metadata["checksum"] = container.checksum(arrays, metadata["content"])
-
-    rewrite(model_files["PopCDL"], damaged, add)
-    says = rf"(?s)added.*\)\. It says that PerCDL 9\.8\.7 wrote it, and this is {VERSION}"
-    with pytest.raises(ModelFileError, match=says):
-        percdl.load(damaged)
-
-
 @pytest.mark.parametrize("field", ["schema", "content", "checksum"])
 def test_metadata_that_is_missing_or_nonsense(field, model_files, damaged):
     for change in (lambda m: m.pop(field), lambda m: m.update({field: "[]"})):

@@ -59,6 +59,6 @@ def test_a_fit_with_revival_ends_lower(cohort):
 
 def test_a_given_atom_is_left_as_it_was(cohort):
     model = small_models.make("PopCDL", init=half_dead())
-    with pytest.warns(NoActivationWarning, match="Atom 0 is activated nowhere"):
+    with pytest.warns(NoActivationWarning, match="Atom 0 is never activated"):
         model.fit(cohort)
     np.testing.assert_allclose(model.dictionary_[0], USELESS / np.linalg.norm(USELESS), atol=1e-6)

@@ -33,7 +33,7 @@ def walkers(periods=PERIODS):
 
 
 def every(intervals, n_times=600):
-    """Return the events of people whose onsets are so many samples apart."""
+    """Return the events of people with onsets this number of samples apart."""
     onsets = [np.arange(0, n_times - toy.LENGTH, interval) for interval in intervals]
     return np.repeat(np.arange(len(onsets)), [len(o) for o in onsets]), np.concatenate(onsets)
 
@@ -53,7 +53,7 @@ def test_ordinary_people_are_not_suspect():
     assert list(table) == ["subject", "kind", "message"]
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_rhythm_equals_its_definition(seed):
     rng = np.random.default_rng(seed)
     onsets = [
@@ -61,14 +61,14 @@ def test_rhythm_equals_its_definition(seed):
         for s in range(9)
     ]
     subject = np.repeat(np.arange(9), [len(o) for o in onsets])
-    rhythm = measure_rhythm(subject, np.concatenate(onsets), 9, 10)
+    n_gaps, interval, back_to_back = measure_rhythm(subject, np.concatenate(onsets), 9, 10)
     for s, own in enumerate(onsets):
         gaps = np.diff(own)
-        assert rhythm.n_gaps[s] == len(gaps)
+        assert n_gaps[s] == len(gaps)
         if len(gaps):
-            assert rhythm.interval[s] == np.sort(gaps)[len(gaps) // 2]
+            assert interval[s] == np.sort(gaps)[len(gaps) // 2]
         close = sum(gap <= 10 + SLACK for gap in gaps)
-        assert rhythm.back_to_back[s] == (len(gaps) >= FEWEST_GAPS and close >= 0.9 * len(gaps))
+        assert back_to_back[s] == (len(gaps) >= FEWEST_GAPS and close >= 0.9 * len(gaps))
 
 
 def test_every_second_cycle_is_found_out():

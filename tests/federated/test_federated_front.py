@@ -8,7 +8,7 @@ import pytest
 from federation import FaultyWire, cohort_of, double, make_cohort, split
 
 from percdl import Algorithm, Custom, Huber, PerCDL, PopCDL, load, make_synthetic
-from percdl.estimators.motif import Motif
+from percdl.estimators.hyperparameters import Motif
 from percdl.exceptions import FederationError, InvalidParameterError, NoActivationWarning
 from percdl.federated.agreement import Agreement, propose
 from percdl.federated.coordinator import Audit, Patience, convene

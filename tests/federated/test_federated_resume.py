@@ -93,7 +93,7 @@ def test_other_terms_are_not_gone_on_with(cohort, tmp_path):
 
 def test_what_is_no_checkpoint(cohort, tmp_path):
     path = tmp_path / "x"
-    with pytest.raises(ModelFileError, match="is not a checkpoint of an unfinished federated fit"):
+    with pytest.raises(ModelFileError, match="is not a checkpoint of a federated fit"):
         FederatedPerCDL(double()).fit(split(cohort), resume=path)
     path.write_bytes(b"nothing")
     with pytest.raises(ModelFileError, match="or it is damaged"):

@@ -137,5 +137,5 @@ def report150(model150, tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def report2000(model150, tmp_path_factory) -> Path:
-    return model150.report(tmp_path_factory.mktemp("report") / "2000.html", people(2000))
+def report400(model150, tmp_path_factory) -> Path:
+    return model150.report(tmp_path_factory.mktemp("report") / "400.html", people(400))

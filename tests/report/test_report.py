@@ -28,7 +28,7 @@ def column(columns, name):
     return next(c["values"] for c in columns if c["name"] == name)
 
 
-def test_a_page_holds_everybody(report150, model150, cohort150):
+def test_a_page_holds_all_people(report150, model150, cohort150):
     content = content_of(report150)
     assert content["n_subjects"] == 150
     assert column(content["columns"], "subject") == list(cohort150.subjects)
@@ -103,7 +103,7 @@ def test_metadata_become_columns(model150, cohort150):
     assert columns[3]["values"][:2] == [None, 1.0]
 
 
-def test_metadata_must_cover_everybody(model150, cohort150):
+def test_metadata_must_cover_all_people(model150, cohort150):
     some = pd.DataFrame({"subject": cohort150.subjects[1:], "age": 3})
     with pytest.raises(InvalidParameterError, match="'S0000' has none"):
         gather_people(model150, cohort150, metadata=some)
@@ -127,7 +127,7 @@ def test_a_group_of_one_with_all_samples_is_not_compared(model150, cohort150):
 
 
 def test_however_many_tests_share_the_level_one_can_pass(model150, cohort150, monkeypatch):
-    groups = Groups(gather_people(model150, cohort150))
+    groups = Groups(gather_people(model150, cohort150), level=0.001)
     seen = []
 
     def compare(*arguments, n_permutations, **others):
@@ -135,7 +135,6 @@ def test_however_many_tests_share_the_level_one_can_pass(model150, cohort150, mo
         raise InvalidParameterError("enough")
 
     monkeypatch.setattr("percdl.report.comparison.compare_groups", compare)
-    monkeypatch.setattr("percdl.report.comparison.LEVEL", 0.001)
     assert groups.names[0] == "healthy"
     assert groups.clusters == "enough"
     assert 1 / seen[0] < 0.001 / groups.n_tests

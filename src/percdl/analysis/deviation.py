@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Int, Shaped
 from scipy.fft import dst
-from sklearn.covariance import oas
 from threadpoolctl import threadpool_limits
 
 from percdl.analysis.checks import Labels, as_personalization, check_lengths
@@ -103,7 +102,7 @@ def measure_deviation(
     covariance there, in units of the spread of each kind of feature; :math:`\alpha` is the
     shrinkage of scikit-learn's ``OAS``. All four are those of the other members. A subject
     without some atom is judged by the other atoms, against the members who have them. Cost
-    O(n F^2 (n + F)) for n members and F features.
+    O(n F^3) for n members and F features.
 
     Parameters
     ----------
@@ -167,21 +166,7 @@ def measure_deviation(
     values, kinds = np.concatenate([part for part, _ in described]), described[0][1]
     atoms = np.concatenate([part.personal_dictionary for part in everyone])
     speeds = np.concatenate([np.gradient(part.warps, axis=-1) for part in everyone])
-    known = np.asarray(~np.isnan(values).any(2))
-    index, atom_index = np.full(len(who), np.nan), np.full(known.shape, np.nan)
-
-    def judge(atoms: np.ndarray, rows: np.ndarray) -> np.ndarray | float:
-        own, n_kinds = values[:, atoms], kinds.max(initial=0) + 1
-        each = (kinds + np.arange(own.shape[1])[:, None] * n_kinds).ravel()
-        comparable = members & known[:, atoms].all(1)
-        return _index(own.reshape(len(own), -1), each, who, comparable, rows, shrinkage)
-
-    for k in range(known.shape[1]):
-        atom_index[known[:, k], k] = judge(np.array([k]), known[:, k])
-    # Subjects with the same atoms are judged by those, against the members who have them too.
-    for present in np.unique(known[known.any(1)], axis=0):
-        rows = (known == present).all(1)
-        index[rows] = judge(present, rows)
+    index, atom_index = _judge(values, kinds, who, members, shrinkage)
     shown = slice(len(who) - len(judged.subjects), None)
     labels = (None,) * len(judged.subjects) if groups is None or judged is not home else groups
     return Deviation(
@@ -222,6 +207,26 @@ def describe_people(
     return np.concatenate([sines, others], axis=2), kinds
 
 
+def _judge(values, kinds, who, members, shrinkage) -> tuple[np.ndarray, np.ndarray]:
+    """Return the index of all atoms together (S,), and of each alone (S, K)."""
+    known = np.asarray(~np.isnan(values).any(2))
+    index, atom_index = np.full(len(who), np.nan), np.full(known.shape, np.nan)
+
+    def judge(atoms: np.ndarray, rows: np.ndarray) -> np.ndarray | float:
+        own, n_kinds = values[:, atoms], kinds.max(initial=0) + 1
+        each = (kinds + np.arange(own.shape[1])[:, None] * n_kinds).ravel()
+        comparable = members & known[:, atoms].all(1)
+        return _index(own.reshape(len(own), -1), each, who, comparable, rows, shrinkage)
+
+    for k in range(known.shape[1]):
+        atom_index[known[:, k], k] = judge(np.array([k]), known[:, k])
+    # Subjects with the same atoms are judged by those, against the members who have them too.
+    for present in np.unique(known[known.any(1)], axis=0):
+        rows = (known == present).all(1)
+        index[rows] = judge(present, rows)
+    return index, atom_index
+
+
 def _index(values, kinds, who, members, rows, shrinkage) -> np.ndarray | float:
     """Return the index of some subjects; NaN if the reference has too few members."""
     if len(np.unique(who[members])) < LEAST_PERSONS:
@@ -241,10 +246,10 @@ def _profile(curves, who, members) -> np.ndarray:
         norm = members & known
         if len(np.unique(who[norm])) >= LEAST_PERSONS:
             floor = ROUNDING * np.abs(values[norm]).max(initial=np.finfo(float).tiny)
-            for rows, rest in _leave_out(values[norm], who[norm], who[known]):
-                spread = np.maximum(rest.std(0, ddof=1), floor)
-                z = (values[known][rows] - rest.mean(0)) / spread
-                scores[np.flatnonzero(known)[rows], k] = z.reshape(len(rows), *curves.shape[2:])
+            centred, own = values - values[norm].mean(0), np.flatnonzero(known)
+            for rows, _, mean, sd, _ in _leave_out(centred[norm], who[norm], who[known]):
+                z = (centred[own[rows]] - mean) / np.maximum(sd, floor)
+                scores[own[rows], k] = z.reshape(len(rows), *curves.shape[2:])
     return scores
 
 
@@ -296,26 +301,43 @@ def distances(
             "The parameters do not vary in the reference, so no subject can be compared with "
             "it. Fit a model with a transform, such as `PerCDL(transformation=TimeWarp())`."
         )
-    norm, values, kinds, floor = norm[:, varies], values[:, varies], kinds[varies], floor[varies]
-    squared, n_of_kind = np.empty(len(values)), np.maximum(np.bincount(kinds), 1)
-    for rows, rest in _leave_out(norm, norm_persons, persons):
-        mean, sd = rest.mean(0), np.maximum(rest.std(0, ddof=1), floor)
-        unit = np.sqrt(np.bincount(kinds, sd**2) / n_of_kind)[kinds]
-        spread = (rest - mean) / unit
-        share = oas(spread, assume_centered=True)[1] if shrinkage is None else shrinkage
-        if share == 0 and len(rest) <= len(unit):
+    kinds, floor, centre = kinds[varies], floor[varies], norm[:, varies].mean(0)
+    norm, values = norm[:, varies] - centre, values[:, varies] - centre
+    scatter, squared = norm.T @ norm, np.empty(len(values))
+    for rows, absent, mean, sd, n in _leave_out(norm, norm_persons, persons):
+        variances = np.maximum(sd, floor) ** 2
+        unit = np.sqrt(np.bincount(kinds, variances) / np.maximum(np.bincount(kinds), 1))[kinds]
+        scale = (n - 1) * np.outer(unit, unit)
+        covariance = (scatter - absent.T @ absent - n * np.outer(mean, mean)) / scale
+        share = _oas(covariance, n) if shrinkage is None else shrinkage
+        if share == 0 and n <= len(unit):
             raise InvalidParameterError(
                 f"`shrinkage=0` needs more recordings in the reference than measurements; "
-                f"there are {len(rest)}, of {len(unit)} measurements. Leave it out."
+                f"there are {n}, of {len(unit)} measurements. Leave it out."
             )
-        covariance = (1 - share) * spread.T @ spread / (len(rest) - 1) + share * np.eye(len(unit))
         y = ((values[rows] - mean) / unit).T
-        squared[rows] = (y * np.linalg.solve(covariance, y)).sum(0)
+        regular = (1 - share) * covariance + share * np.eye(len(unit))
+        squared[rows] = (y * np.linalg.solve(regular, y)).sum(0)
     return np.sqrt(squared)
 
 
-def _leave_out(norm, norm_persons, persons) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the rows of each person, and the norm without that person; all strangers at once."""
+def _oas(covariance: np.ndarray, n: int) -> float:
+    """Return the shrinkage of scikit-learn's ``OAS``, which needs the n rows themselves."""
+    square, mean = np.mean(covariance**2), np.trace(covariance) / len(covariance)
+    spread = (n + 1) * (square - mean**2 / len(covariance))
+    return float((square + mean**2) / spread) if spread > square + mean**2 else 1.0
+
+
+def _leave_out(norm, norm_persons, persons) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of each person, those of the centred norm, and mean, sd and n of the others.
+
+    All strangers come at once. The sums over the others are those of all less the person's.
+    """
+    squares, members = (norm**2).sum(0), pd.Series(norm_persons).groupby(norm_persons).indices
     known = np.where(np.isin(persons, norm_persons), persons, "")
     for name, rows in pd.Series(known).groupby(known).indices.items():
-        yield rows, norm[norm_persons != name]
+        absent = norm[members.get(name, [])]
+        n = len(norm) - len(absent)
+        mean = -absent.sum(0) / n
+        rest = squares - (absent**2).sum(0) - n * mean**2
+        yield rows, absent, mean, np.sqrt(np.maximum(rest, 0) / (n - 1)), n

@@ -216,8 +216,8 @@ def info(
     """
     from percdl.estimators import container
 
-    is_model = container.kind_of(file) != container.CHECKPOINT
-    described = {"file": file, "version": container.written_by(file)}
+    kind, version = container.origin_of(file)
+    is_model, described = kind != container.CHECKPOINT, {"file": file, "version": version}
     described |= _describe_model(file) if is_model else _describe_checkpoint(file)
     if json:
         typer.echo(to_json(described))

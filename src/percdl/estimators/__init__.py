@@ -1,6 +1,6 @@
 """PerCDL, PopCDL and IndCDL: the scikit-learn face."""
 
-from percdl.estimators.motif import Motif
+from percdl.estimators.hyperparameters import Motif
 from percdl.estimators.percdl import IndCDL, PerCDL, PopCDL
 from percdl.estimators.personalization import Personalization
 

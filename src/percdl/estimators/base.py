@@ -1,9 +1,8 @@
-"""What the three estimators share: fitting, personalizing, reconstructing."""
+"""The methods of all three estimators: fit, personalize, transform, reconstruct, report."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ import numpy as np
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from percdl.estimators.hyperparameters import HyperParameters, estimator
+from percdl.estimators.hyperparameters import HyperParameters
 from percdl.estimators.personalization import (
     Personalization,
     explained_share,
@@ -31,11 +30,11 @@ if TYPE_CHECKING:
     from percdl.signals import Cohort
 
 
-class Described(HyperParameters):
-    """Personal atoms, warps and the report of the subjects of the fit, made when asked for.
+class BaseCDL(TransformerMixin, HyperParameters):
+    """Fit, personalize, transform, reconstruct and score; leaves choose the transformation.
 
-    ``recordings_`` is the cohort of the fit, not a copy; copies of the model by pickle, and
-    model files, come without it (None).
+    ``recordings_`` is the cohort of the fit, not a copy; pickles and model files leave it out
+    (None). ``settings_`` are those of the command that fitted the model, if any.
     """
 
     params_: np.ndarray
@@ -57,85 +56,51 @@ class Described(HyperParameters):
     stop_reason_: str
     recordings_: Cohort | None = None
     suspects_: pd.DataFrame | None = None
+    settings_: Any = None
 
     @cached_property
     def personalization_(self) -> Personalization:
         """The subjects of the fit, as `personalize` describes others."""
         check_is_fitted(self)
-        return Personalization(
-            self.params_,
-            self.events_,
-            self.n_activations_,
-            tuple(self.subjects_),
-            self.resolve("transformation"),
-            self.dictionary_,
-            self.dtype,
-            self.suspects_,
-        )
+        found = self.params_, self.events_, self.n_activations_, tuple(self.subjects_)
+        model = self.resolve("transformation"), self.dictionary_, self.dtype
+        return Personalization(*found, *model, self.suspects_)
 
     @property
     def personal_dictionary_(self) -> np.ndarray:
-        """Everyone's version of the atoms, array (S, K, L, P); NaN where never activated."""
+        """The personal atoms, array (S, K, L, P); NaN for subjects without the atom."""
         return self.personalization_.personal_dictionary
 
     @property
     def warps_(self) -> np.ndarray:
-        """Everyone's warps psi, array (S, K, C, L), in samples; NaN where never activated.
-
-        C = 1 warp for all channels, one for each, or none where the transform warps no time.
-        """
+        """The warps psi, array (S, K, C, L), in samples; see `Personalization.warps`."""
         return self.personalization_.warps
 
-    def report(
-        self,
-        path: str | os.PathLike[str],
-        X: Any = None,
-        *,
-        reference: str | None = None,
-        metadata: pd.DataFrame | None = None,
-        person: str | None = None,
-        title: str | None = None,
-    ) -> Path:
+    def report(self, path: str | os.PathLike[str], X: Any = None, **options: Any) -> Path:
         """Write one HTML file that shows the model, its people and their groups.
 
-        It is interactive and needs no network. See `percdl.report.cohort.write_report`.
+        It is interactive and needs no network.
 
         Parameters
         ----------
         path : path
             Where to write.
         X : Cohort or arrays, optional
-            The recordings: by default those of the fit; others are personalized first. Needed
+            The recordings, by default those of the fit; others are personalized first. Needed
             for a model that was loaded from a file.
-        reference : str, optional
-            The group others are compared with; by default the one called healthy, control,
-            normal or so, else everyone.
-        metadata : DataFrame, optional
-            More columns of the table of people, one row per subject.
-        person : str, optional
-            Column of the metadata with the person recorded, if people have several recordings.
-        title : str, optional
-            Heading of the page.
+        **options
+            ``reference``, ``metadata``, ``person`` and ``title``, see
+            `percdl.report.cohort.write_report`.
         """
         check_is_fitted(self)
-        return look_up("write_report")(
-            self, path, X, reference=reference, metadata=metadata, person=person, title=title
-        )
+        return look_up("write_report")(self, path, X, **options)
 
     def __getstate__(self) -> dict[str, Any]:
         whole: Any = super().__getstate__()
         return {name: value for name, value in whole.items() if name != "recordings_"}
 
-
-@estimator
-class BaseCDL(TransformerMixin, Described):
-    """Fit, personalize, transform, reconstruct and score; leaves choose the transformation."""
-
-    # The settings of the command that fitted the model, if any; they are kept in its file.
-    settings_: Any = field(default=None, init=False)
-
     def fit(self, X: Any, y: Any = None, *, runtime: Place | None = None) -> BaseCDL:
-        """Learn the dictionary and everyone's version of it (Algorithm 1).
+        """Learn the common atoms and the personal ones (Algorithm 1).
 
         Parameters
         ----------
@@ -160,7 +125,7 @@ class BaseCDL(TransformerMixin, Described):
             return learn(self, cohort, choose(self, cohort), Watch(report), runtime)
 
     def personalize(self, X: Any, *, runtime: Place | None = None) -> Personalization:
-        """Express recordings never seen, with the dictionary frozen.
+        """Describe new recordings with the dictionary as it is.
 
         The parameters are fitted from the start, so for the recordings of the fit they differ
         from ``params_`` and ``warps_``, which went through the rounds of the fit. On 150 gait
@@ -226,15 +191,14 @@ class BaseCDL(TransformerMixin, Described):
             raise InvalidParameterError(
                 f"`{type(self).__name__}` was fitted on {self.n_channels_} channel(s) "
                 f"({', '.join(self.channels_)}), but X has {cohort.n_channels} "
-                f"({', '.join(cohort.channels)}). Select the same channels; one recording of "
-                "several channels is passed as a list, `[x]`, since a 2-D array is read as "
-                "(subjects, samples)."
+                f"({', '.join(cohort.channels)}). Select the same channels. Pass one recording "
+                "of several channels as a list, `[x]`."
             )
         if cohort.sfreq != self.sfreq_:
             raise InvalidParameterError(
                 f"`{type(self).__name__}` was fitted at {self.sfreq_:g} Hz, but X is sampled at "
-                f"{cohort.sfreq:g} Hz. Resample X first; plain arrays count as 1 Hz unless "
-                f"wrapped: `Cohort.from_arrays(X, sfreq={self.sfreq_:g})`."
+                f"{cohort.sfreq:g} Hz. Resample X first, or state the rate of plain arrays: "
+                f"`Cohort.from_arrays(X, sfreq={self.sfreq_:g})`."
             )
         check_lengths(cohort, self.atom_length_, type(self).__name__)
         warn_processing(type(self).__name__, self.processing_, cohort)

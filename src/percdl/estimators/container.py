@@ -20,15 +20,12 @@ from percdl.signals.headers import read_json
 
 SCHEMA = 2
 MODEL, CHECKPOINT, FEDERATION = "percdl", "percdl-checkpoint", "percdl-federation"
-# What a file is called in messages, and what to do where another kind was needed.
+# The name of a kind of file in messages, and what to do if another kind was needed.
 NAMES = {
     MODEL: ("a PerCDL model file", "Pass a file written by `model.save`."),
-    CHECKPOINT: (
-        "a checkpoint of an unfinished fit",
-        "Finish that fit: `percdl fit --resume FILE`.",
-    ),
+    CHECKPOINT: ("a checkpoint of a fit", "Finish that fit: `percdl fit --resume FILE`."),
     FEDERATION: (
-        "a checkpoint of an unfinished federated fit",
+        "a checkpoint of a federated fit",
         "Finish that fit: `percdl federate server --resume FILE`.",
     ),
 }
@@ -37,9 +34,9 @@ Arrays = dict[str, np.ndarray]
 
 
 def write(path: Any, kind: str, content: dict[str, Any], arrays: Arrays) -> None:
-    """Write content (JSON) and arrays; an existing file is replaced at once or not at all.
+    """Write content (JSON) and arrays; an existing file is replaced atomically.
 
-    What a site or a coordinator keeps of a federation is for no other account to read.
+    Only this account can read files of a federation.
     """
     text = json.dumps(content)
     metadata = {
@@ -68,10 +65,9 @@ def _in_order(file: bytes) -> bytes:
 
 
 def read(path: Any, kind: str) -> tuple[dict[str, Any], Arrays]:
-    """Return content and arrays of a file of this kind, whole and undamaged, or raise.
+    """Return content and arrays of an undamaged file of this kind, or raise.
 
-    What the content means, and whether the arrays agree with it, is for the caller to check: a
-    checksum detects damage, not forgery. Cost: one read of the file, and memory for twice it.
+    A checksum detects damage, not forgery, so the caller must check the content.
     """
     with _opened(path, kind) as file:
         metadata = file.metadata() or {}
@@ -81,18 +77,15 @@ def read(path: Any, kind: str) -> tuple[dict[str, Any], Arrays]:
             raise ModelFileError(f"{path} is damaged: its checksum does not match its content.")
         content = read_json(metadata["content"])
         if not isinstance(content, dict):
-            raise ValueError("its content is no object")
+            raise ValueError("its content is not an object")
         return content, arrays
 
 
-def kind_of(path: Any) -> str | None:
-    """Return the kind of a file; None if PerCDL did not write it."""
-    return _metadata(path).get("format")
-
-
-def written_by(path: Any) -> str | None:
-    """Return the version of PerCDL that wrote a file."""
-    return _metadata(path).get("version")
+def origin_of(path: Any) -> tuple[str | None, str | None]:
+    """Return the kind of a file, None if PerCDL did not write it, and the version that did."""
+    with _opened(path, MODEL) as file:
+        metadata = file.metadata() or {}
+    return metadata.get("format"), metadata.get("version")
 
 
 def under(prefix: str, arrays: Arrays) -> Arrays:
@@ -102,7 +95,7 @@ def under(prefix: str, arrays: Arrays) -> Arrays:
 
 @contextmanager
 def naming(path: Any, kind: str) -> Iterator[None]:
-    """Say which file it is that does not hold what it should."""
+    """Name the file in errors about its content."""
     try:
         yield
     except ModelFileError:
@@ -111,35 +104,18 @@ def naming(path: Any, kind: str) -> Iterator[None]:
     except (SafetensorError, AttributeError, LookupError, TypeError, ValueError) as error:
         advice = NAMES[MODEL][1] if kind == MODEL else "Start that fit again."
         raise ModelFileError(
-            f"{path} is not {NAMES[kind][0]}, or it is damaged ({error}).{_writer(path)} {advice}"
+            f"{path} is not {NAMES[kind][0]}, or it is damaged ({error}). {advice}"
         ) from error
-
-
-def _writer(path: Any) -> str:
-    """Return a sentence on which version wrote a file, where it can be read and was another."""
-    try:
-        with safe_open(path, framework="numpy") as file:
-            version = (file.metadata() or {}).get("version", __version__)
-    except (OSError, SafetensorError):
-        return ""
-    if version == __version__:
-        return ""
-    return f" It says that PerCDL {version[:20]} wrote it, and this is {__version__}."
 
 
 @contextmanager
 def _opened(path: Any, kind: str) -> Iterator[Any]:
-    # Opening a pipe would wait for whoever writes to it.
+    # Opening a pipe would wait for its writer.
     if not Path(path).is_file():
         what = "model file" if kind == MODEL else "checkpoint"
         raise FileNotFoundError(f"There is no {what} at {path}.")
     with naming(path, kind), safe_open(path, framework="numpy") as file:
         yield file
-
-
-def _metadata(path: Any) -> dict[str, str]:
-    with _opened(path, MODEL) as file:
-        return file.metadata() or {}
 
 
 def checksum(arrays: Arrays, content: str) -> str:
@@ -163,15 +139,16 @@ def _check(path: Any, kind: str, metadata: dict[str, str]) -> None:
     for name in ("schema", "content", "checksum"):
         if name not in metadata:
             raise ValueError(f"`{name}` is missing")
-    if int(metadata["schema"]) < 1:
-        raise ValueError(f"schema {metadata['schema']}")
-    if int(metadata["schema"]) == 1 and kind != MODEL:
+    schema = int(metadata["schema"])
+    if schema < 1:
+        raise ValueError(f"schema {schema}")
+    if schema == 1 and kind != MODEL:
         raise ModelFileError(
             f"{path} was written by PerCDL {metadata.get('version')}. This version reads models "
             "of 0.1, not its checkpoints. Finish that fit with that version, or start it again."
         )
-    if int(metadata["schema"]) > SCHEMA:
+    if schema > SCHEMA:
         raise ModelFileError(
             f"{path} was written by PerCDL {metadata.get('version')} in a newer format "
-            f"(schema {metadata['schema']}, this version reads up to {SCHEMA}). Upgrade percdl."
+            f"(schema {schema}, this version reads up to {SCHEMA}). Upgrade percdl."
         )

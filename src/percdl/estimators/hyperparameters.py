@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, fields, is_dataclass, replace
 from typing import Annotated, Any, Literal, TypeVar, dataclass_transform
 
+import numpy as np
 from annotated_types import Ge, Lt, Predicate
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
@@ -72,6 +73,41 @@ processing_ : tuple of str
     The processing of the recordings before the fit, see `Cohort.processing`.
 suspects_ : DataFrame or None
     Subjects whose results are doubtful, and why: subject, kind, message. None after `load`."""
+
+
+@dataclass(frozen=True)
+class Motif:
+    """The segment of ``subject`` that starts at sample ``onset``, used as a first atom.
+
+    Parameters
+    ----------
+    subject, onset : str, int
+        The recording, and the first sample in it.
+
+    Examples
+    --------
+    >>> Motif("P01", onset=120)
+    Motif(subject='P01', onset=120)
+    """
+
+    subject: str
+    onset: int
+
+    def cut(self, cohort: Any, atom_length: int) -> np.ndarray:
+        """Return the segment, array (L, P)."""
+        try:
+            record = cohort[self.subject]
+        except KeyError as error:
+            raise InvalidParameterError(f"`init={self!r}`: {error.args[0]}") from error
+        segment = record.values[self.onset : self.onset + atom_length]
+        if self.onset < 0 or len(segment) < atom_length or not np.isfinite(segment).all():
+            raise InvalidParameterError(
+                f"`init={self!r}` needs {atom_length} observed samples from {self.onset} on, but "
+                f"subject {self.subject!r} has {record.n_times} samples"
+                f"{' with missing values there' if len(segment) == atom_length else ''}. "
+                "Choose another onset or subject."
+            )
+        return np.asarray(segment, float)
 
 
 @dataclass_transform()
@@ -199,40 +235,17 @@ class HyperParameters(BaseEstimator):
     _default_transformation = "TimeWarp"
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the arguments; if deep, also those of the nested objects: ``algorithm__tol``.
-
-        Parameters
-        ----------
-        deep : bool
-            Whether to include the arguments of the transformation, the coder, the loss and the
-            algorithm, where these were given.
-
-        Returns
-        -------
-        dict
-        """
+        """Return the arguments; if deep, also those of the nested objects: ``algorithm__tol``."""
         own = super().get_params(deep=False)
-        if not deep:
-            return own
         nested = {
             f"{name}__{part}": getattr(value, part)
             for name, value in own.items()
             for part in _arguments(value)
         }
-        return own | nested
+        return own | nested if deep else own
 
     def set_params(self: Model, **params: Any) -> Model:
-        """Change arguments; ``transformation__depth=3`` and the like make a new nested object.
-
-        Parameters
-        ----------
-        **params
-            Arguments of the constructor, and of its nested objects.
-
-        Returns
-        -------
-        self
-        """
+        """Change arguments; ``transformation__depth=3`` and the like make a new nested object."""
         own = {name: value for name, value in params.items() if "__" not in name}
         _refuse_old_names(type(self).__name__, own)
         super().set_params(**own)
@@ -243,24 +256,13 @@ class HyperParameters(BaseEstimator):
             value = self.resolve(name)
             if part not in _arguments(value):
                 raise InvalidParameterError(
-                    f"`{value!r}` has no argument {part!r}, only "
-                    f"{', '.join(_arguments(value)) or 'none at all'}."
+                    f"`{value!r}` has no argument {part!r}, only {', '.join(_arguments(value))}."
                 )
             setattr(self, name, replace(value, **{part: params[path]}))
         return self
 
     def resolve(self, name: str) -> Any:
-        """Return an argument, or the object that None stands for, such as ``Algorithm()``.
-
-        Parameters
-        ----------
-        name : str
-            Of the argument: "transformation", "coder" or "algorithm".
-
-        Returns
-        -------
-        object
-        """
+        """Return an argument, or the object that None stands for, such as ``Algorithm()``."""
         value = getattr(self, name)
         if value is not None:
             return value
@@ -268,8 +270,7 @@ class HyperParameters(BaseEstimator):
             from percdl import transforms
 
             return getattr(transforms, self._default_transformation)()
-        defaults: dict[str, Callable[[], Any]] = {"coder": L0Coder, "algorithm": Algorithm}
-        return defaults[name]() if name in defaults else None
+        return {"coder": L0Coder(), "algorithm": Algorithm()}.get(name)
 
 
 def _arguments(value: Any) -> list[str]:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from percdl.algorithm.settings import Algorithm, Huber
 from percdl.estimators import container
 from percdl.estimators.base import BaseCDL
-from percdl.estimators.motif import Motif
+from percdl.estimators.hyperparameters import Motif
 from percdl.estimators.percdl import IndCDL, PerCDL, PopCDL
 from percdl.estimators.validation import check_arguments
 from percdl.exceptions import ModelFileError

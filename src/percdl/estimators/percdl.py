@@ -4,9 +4,11 @@ from dataclasses import field
 from typing import Any, final
 
 import numpy as np
+import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
-from percdl.estimators.base import BaseCDL, estimator
+from percdl.estimators.base import BaseCDL
+from percdl.estimators.hyperparameters import estimator
 from percdl.estimators.personalization import Personalization
 
 
@@ -52,14 +54,12 @@ class PopCDL(BaseCDL):
 
     def _features(self, found: Personalization) -> np.ndarray:
         """Return the number and the mean amplitude of each atom's activations, (S, 2 K)."""
-        n_subjects, n_atoms = found.n_activations.shape
-        rows = {subject: s for s, subject in enumerate(found.subjects)}
-        totals = np.zeros((n_subjects, n_atoms))
-        subject = np.array([rows[subject] for subject in found.events["subject"]], int)
-        np.add.at(totals, (subject, found.events["atom"]), found.events["amplitude"])
         counts = found.n_activations
+        subject = pd.Index(found.subjects).get_indexer(found.events["subject"].to_numpy(str))
+        totals = np.zeros(counts.shape)
+        np.add.at(totals, (subject, found.events["atom"]), found.events["amplitude"])
         means = np.divide(totals, counts, out=np.zeros_like(totals), where=counts > 0)
-        return np.stack([counts, means], axis=2).reshape(n_subjects, -1)
+        return np.stack([counts, means], axis=2).reshape(len(counts), -1)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the columns of `transform`."""

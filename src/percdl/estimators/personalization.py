@@ -63,52 +63,40 @@ class Personalization:
     @cached_property
     def personal_dictionary(self) -> np.ndarray:
         """Personal atoms, array (S, K, L, P); NaN for subjects without the atom."""
-        return personal_atoms(
-            self.transform, self.dictionary, self.params, self.n_activations, self.dtype
-        )
+        return self.atoms_of(slice(None))
 
     @cached_property
     def warps(self) -> np.ndarray:
-        """The warps psi, array (S, K, C, L), in samples; NaN for subjects without the atom.
+        """The warps psi at the samples, array (S, K, C, L), in samples.
 
-        C = 1 warp for all channels, one for each, or none where the transform warps no time.
+        NaN for subjects without the atom. C = 1 warp for all channels, one for each, or none
+        where the transform warps no time.
         """
-        return warps_of(self.transform, self.dictionary, self.params)
+        import jax
 
+        from percdl.algorithm.programs import evaluate_warps
 
-def personal_atoms(
-    transform: Transform,
-    dictionary: np.ndarray,
-    params: np.ndarray,
-    n_activations: np.ndarray,
-    dtype: str,
-) -> np.ndarray:
-    """Return ``f(dictionary, params)`` (Eq. 2), array (S, K, L, P); NaN where never activated."""
-    import jax
+        length, n_channels = self.dictionary.shape[1:]
+        part = self.transform.warp_part(length, n_channels)
+        if part is None:
+            return np.zeros((*self.params.shape[:2], 0, length))
+        warp, where = part
+        with jax.enable_x64(True):
+            own = np.asarray(self.params[..., where], float)
+            return in_batches(lambda some: evaluate_warps(warp, some, length, n_channels), own)
 
-    from percdl.algorithm.programs import apply_params
+    def atoms_of(self, subjects: slice) -> np.ndarray:
+        """Return ``f(dictionary, params)`` (Eq. 2) of some subjects."""
+        import jax
 
-    known, atoms = np.nan_to_num(params).astype(dtype), dictionary.astype(dtype)
-    with jax.enable_x64(dtype == "float64"):
-        stacked = in_batches(lambda some: apply_params(transform, some, atoms), known)
-    stacked[n_activations == 0] = np.nan
-    return stacked
+        from percdl.algorithm.programs import apply_params
 
-
-def warps_of(transform: Transform, dictionary: np.ndarray, params: np.ndarray) -> np.ndarray:
-    """Return psi at the sampling times, array (S, K, C, L), in samples; C = 0 without a warp."""
-    import jax
-
-    from percdl.algorithm.programs import evaluate_warps
-
-    length, n_channels = dictionary.shape[1:]
-    part = transform.warp_part(length, n_channels)
-    if part is None:
-        return np.zeros((*params.shape[:2], 0, length))
-    warp, where = part
-    with jax.enable_x64(True):
-        own = np.asarray(params[..., where], float)
-        return in_batches(lambda some: evaluate_warps(warp, some, length, n_channels), own)
+        known = np.nan_to_num(self.params[subjects]).astype(self.dtype)
+        common = self.dictionary.astype(self.dtype)
+        with jax.enable_x64(self.dtype == "float64"):
+            atoms = in_batches(lambda some: apply_params(self.transform, some, common), known)
+        atoms[self.n_activations[subjects] == 0] = np.nan
+        return atoms
 
 
 def in_batches(program: Callable[..., Any], *people: np.ndarray) -> np.ndarray:
@@ -132,19 +120,11 @@ def explained_share(cohort: AnyCohort, found: Personalization) -> float:
 
 def rebuild_one_by_one(cohort: AnyCohort, found: Personalization) -> Iterator[np.ndarray]:
     """Yield the recordings of the cohort that was personalized as the model sees them."""
-    position_of = {subject: s for s, subject in enumerate(found.subjects)}
     # Events are in the order of the subjects.
-    positions = np.array([position_of[subject] for subject in found.events["subject"]], int)
+    positions = pd.Index(found.subjects).get_indexer(found.events["subject"].to_numpy(str))
     records, first = iter(cohort), 0
     while batch := list(islice(records, REBUILT)):
         own = slice(first, first + len(batch))
         events = found.events.iloc[slice(*np.searchsorted(positions, (own.start, own.stop)))]
-        atoms = personal_atoms(
-            found.transform,
-            found.dictionary,
-            found.params[own],
-            found.n_activations[own],
-            found.dtype,
-        )
-        yield from rebuild(batch, events, atoms)
+        yield from rebuild(batch, events, found.atoms_of(own))
         first = own.stop

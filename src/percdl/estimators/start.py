@@ -1,4 +1,4 @@
-"""Where a fit starts: hyper-parameters as numbers, and the first dictionary."""
+"""The start of a fit: hyper-parameters as numbers, and the first dictionary."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from sklearn.utils import check_random_state
 from percdl.algorithm.chunks import Chunk, bucket_length, fill
 from percdl.algorithm.magnitude import choose_unit
 from percdl.algorithm.settings import Huber, Settings
-from percdl.estimators.hyperparameters import SHORTEST
-from percdl.estimators.motif import Motif
+from percdl.estimators.hyperparameters import SHORTEST, Motif
 from percdl.estimators.validation import check_lengths, check_samples
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError
 from percdl.parameters import in_samples, share_of
@@ -27,49 +26,32 @@ if TYPE_CHECKING:
 MOST_PERIODS = 512
 # An atom counts if it explains at least this share of what the first one explains.
 WORTH, MOST_ATOMS = 0.25, 4
-# Data-driven initialization looks at this many recordings, and this many atom lengths of each.
+# Recordings searched for a first dictionary, and the number of atom lengths of each.
 MOST_RECORDINGS, MOST_LENGTHS = 32, 40
 # Share of the candidates that a restart knows.
 RESTART_SHARE = 0.25
 _ALLOWED = "'auto', an array (n_atoms, atom_length, n_channels), a Motif or a list of Motif"
-# Of a recording's root mean square. A residual as large as the signal itself is an artefact;
-# smaller shares take the misfit of the first rounds for artefacts, too.
+# Delta of Huber's loss over the root mean square of a recording. A residual as large as the signal
+# is an artefact; smaller shares take the misfit of the first rounds for artefacts, too.
 SHARE = 1.0
 
 
 @runtime_checkable
 class Source(Protocol):
-    """Who was recorded and how; a cohort is one, and so is what sites of a federation agree on."""
+    """Subjects and signals of a fit: a cohort, or the properties that sites have in common."""
 
     @property
-    def subjects(self) -> tuple[str, ...]:
-        """Names of the subjects, if known."""
-        ...
-
+    def subjects(self) -> tuple[str, ...]: ...  # noqa: D102
     @property
-    def channels(self) -> tuple[str, ...]:
-        """Names of the channels."""
-        ...
-
+    def channels(self) -> tuple[str, ...]: ...  # noqa: D102
     @property
-    def units(self) -> tuple[str, ...]:
-        """Unit of each channel."""
-        ...
-
+    def units(self) -> tuple[str, ...]: ...  # noqa: D102
     @property
-    def n_channels(self) -> int:
-        """P, the number of channels."""
-        ...
-
+    def n_channels(self) -> int: ...  # noqa: D102
     @property
-    def sfreq(self) -> float:
-        """Samples per second."""
-        ...
-
+    def sfreq(self) -> float: ...  # noqa: D102
     @property
-    def processing(self) -> tuple[str, ...]:
-        """What was done to the recordings."""
-        ...
+    def processing(self) -> tuple[str, ...]: ...  # noqa: D102
 
 
 class Choices(NamedTuple):
@@ -104,20 +86,23 @@ def make_settings(model: BaseCDL, source: Source, chosen: Choices | None = None)
 
 def choose(model: BaseCDL, cohort: AnyCohort) -> Choices:
     """Return the numbers a model works with; those not given are chosen in turn."""
-    length, share = model.atom_length, share_of(model.penalty)
+    length, share, name = model.atom_length, share_of(model.penalty), type(model).__name__
     is_chosen = model.penalty == "auto" or share is not None
-    chosen = Choices(
-        n_atoms=1 if model.n_atoms == "auto" else int(model.n_atoms),
-        atom_length=0 if length == "auto" else _length_in_samples(length, cohort.sfreq),
-        penalty=0.0 if is_chosen else float(model.penalty),
-        huber_delta=choose_delta(model.loss, cohort),
-    )
     rng = check_random_state(model.random_state)
     if length == "auto":
-        check_lengths(cohort, SHORTEST, type(model).__name__)
+        check_lengths(cohort, SHORTEST, name)
         check_samples(cohort)
-        chosen = chosen._replace(atom_length=choose_length(cohort, model.init))
-    check_lengths(cohort, chosen.atom_length, type(model).__name__)
+        n_samples = choose_length(cohort, model.init)
+    elif (n_samples := in_samples(length, cohort.sfreq)) < SHORTEST:
+        raise InvalidParameterError(
+            f"`atom_length={length!r}` is {n_samples} sample(s) at {cohort.sfreq:g} Hz, but an "
+            f"atom has at least {SHORTEST}. Plain arrays count as 1 Hz: pass "
+            "`Cohort.from_arrays(X, sfreq=...)`, or a number of samples."
+        )
+    check_lengths(cohort, n_samples, name)
+    n_atoms = 1 if model.n_atoms == "auto" else int(model.n_atoms)
+    penalty = 0.0 if is_chosen else float(model.penalty)
+    chosen = Choices(n_atoms, n_samples, penalty, choose_delta(model.loss, cohort))
     if model.n_atoms == "auto" or is_chosen:
         check_samples(cohort)
     if model.n_atoms == "auto":
@@ -128,17 +113,6 @@ def choose(model: BaseCDL, cohort: AnyCohort) -> Choices:
         dictionary = first_dictionary(model.init, cohort, free, rng)
         chosen = chosen._replace(penalty=choose_penalty(cohort, free, dictionary, share, rng))
     return chosen
-
-
-def _length_in_samples(length: int | str, sfreq: float) -> int:
-    n_samples = in_samples(length, sfreq)
-    if n_samples < SHORTEST:
-        raise InvalidParameterError(
-            f"`atom_length={length!r}` is {n_samples} sample(s) at {sfreq:g} Hz, but an atom has "
-            f"at least {SHORTEST}. Plain arrays count as 1 Hz: wrap them, "
-            "`Cohort.from_arrays(X, sfreq=...)`, or give a number of samples."
-        )
-    return n_samples
 
 
 def choose_length(cohort: AnyCohort, init: Any) -> int:
@@ -198,24 +172,17 @@ def choose_penalty(
 
 
 def by_power(cohort: AnyCohort) -> np.ndarray:
-    """Return the positions of the recordings, in order of power.
-
-    Drawing by rank of power, neither the order of subjects nor units play a part.
-    """
+    """Return the positions of the recordings in order of power: subjects may come in any order."""
     return np.argsort(cohort.power, kind="stable")
 
 
 def choose_delta(loss: Any, cohort: AnyCohort) -> float | None:
-    """Return the delta of Huber's loss, in signal units; None for the squared loss.
-
-    By default `SHARE` of the median, over the recordings, of their root mean square: a few
-    recordings full of artefacts do not change it, and it scales with the signals.
-    """
+    """Return the delta of Huber's loss, in signal units; None for the squared loss."""
     if not isinstance(loss, Huber):
         return None
-    if loss.delta is None:
-        return SHARE * float(np.sqrt(np.median(cohort.power)))
-    return float(loss.delta)
+    # The median over the recordings: a few that are full of artefacts do not change it.
+    typical = SHARE * np.sqrt(np.median(cohort.power)) if loss.delta is None else loss.delta
+    return float(typical)
 
 
 class Sample(NamedTuple):
@@ -235,12 +202,13 @@ def first_dictionary(
 ) -> np.ndarray:
     """Return the first dictionary, array (K, L, P).
 
-    ``init`` is an array of that shape, a `Motif` (or a list of K of them), or ``"auto"``;
-    restarts of the latter know only some of the candidates, so as to begin elsewhere.
+    ``init`` is an array of that shape, a `Motif` (or a list of K of them), or ``"auto"``:
+    segments that recur across some of the recordings. Restarts know some candidates only.
     """
     given = given_atoms(init)
     if given is None:
-        return _from_data(cohort, settings, rng, RESTART_SHARE if restart else 1.0)
+        sample, share = draw_sample(cohort, settings, rng), RESTART_SHARE if restart else 1.0
+        return find_segments(sample, settings.n_atoms, rng, share=share).astype(float)
     if isinstance(given, list):
         given = np.stack([motif.cut(cohort, settings.atom_length) for motif in given])
     return check_atoms(given, settings)
@@ -255,15 +223,6 @@ def given_atoms(init: Any) -> np.ndarray | list[Motif] | None:
     motifs = [init] if isinstance(init, Motif) else init
     if isinstance(motifs, (list, tuple)) and motifs and all(isinstance(m, Motif) for m in motifs):
         return list(motifs)
-    array = _as_array(init)
-    if array.ndim != 3 or 0 in array.shape:
-        raise InvalidParameterError(
-            f"`init` has shape {array.shape}, but must be {_ALLOWED}, with at least one atom."
-        )
-    return array
-
-
-def _as_array(init: Any) -> np.ndarray:
     try:
         array = np.asarray(init)
     except ValueError:  # rows of unequal lengths
@@ -272,6 +231,10 @@ def _as_array(init: Any) -> np.ndarray:
         raise InvalidParameterError(
             f"`init` is a {type(init).__name__} that holds no array of real numbers. It must be "
             f"{_ALLOWED}."
+        )
+    if array.ndim != 3 or 0 in array.shape:
+        raise InvalidParameterError(
+            f"`init` has shape {array.shape}, but must be {_ALLOWED}, with at least one atom."
         )
     return array.astype(float)
 
@@ -284,22 +247,14 @@ def check_atoms(dictionary: np.ndarray, settings: Settings) -> np.ndarray:
             f"`init` has shape {dictionary.shape}, but (n_atoms, atom_length, n_channels) is "
             f"{shape}."
         )
-    norms = np.sqrt((dictionary**2).sum((1, 2)))
-    if not np.isfinite(norms).all() or not (norms > 0).all():
-        bad = np.flatnonzero(~(np.isfinite(norms) & (norms > 0)))
+    squares = (dictionary**2).sum((1, 2))
+    bad = np.flatnonzero(~(np.isfinite(squares) & (squares > 0)))
+    if bad.size:
         raise InvalidParameterError(
             f"`init` holds an atom that is zero or not finite (atom {bad[0]}). "
             "Give each atom a shape."
         )
     return dictionary
-
-
-def _from_data(
-    cohort: AnyCohort, settings: Settings, rng: np.random.RandomState, share: float
-) -> np.ndarray:
-    """Pick segments that recur across some of the recordings."""
-    sample = draw_sample(cohort, settings, rng)
-    return find_segments(sample, settings.n_atoms, rng, share=share).astype(float)
 
 
 def find_segments(
@@ -321,10 +276,7 @@ def revive_atoms(
     settings: Settings,
     rng: np.random.RandomState,
 ) -> np.ndarray:
-    """Replace unused atoms by segments that the others leave unexplained.
-
-    Where no segment is worth its price the dictionary is returned as it was.
-    """
+    """Replace unused atoms by segments that the others leave unexplained, if these pay off."""
     from percdl.steps.initialization import mean_shares
 
     sample = draw_sample(cohort, settings, rng)

@@ -42,7 +42,7 @@ MOST_NAMED = 5
 
 
 class Kind(NamedTuple):
-    """What a group of findings has in common: the start of the warning, its end, its category."""
+    """The warning of a kind of finding: how it begins, its advice, its category."""
 
     found: str
     advice: str
@@ -72,19 +72,11 @@ KINDS = {
     ),
     "alone": Kind(
         "There is only one recording",
-        "The common atom is this person's own, and nobody to compare it with. Fit several "
-        "people together, or use PopCDL for a single recording.",
+        "The common atom is this person's own atom. Fit several people together, or use PopCDL "
+        "for a single recording.",
         SingleSubjectWarning,
     ),
 }
-
-
-class Rhythm(NamedTuple):
-    """The gaps between onsets of each subject: how many, their median, whether there is room."""
-
-    n_gaps: Int[np.ndarray, " S"]
-    interval: Float[np.ndarray, " S"]
-    back_to_back: np.ndarray
 
 
 def find_suspects(
@@ -97,18 +89,10 @@ def find_suspects(
 ) -> pd.DataFrame:
     """Return the subjects with doubtful results, and why: columns subject, kind and message.
 
-    A channel that is constant in all recordings is one row, with an empty subject.
-
-    Parameters
-    ----------
-    cohort, settings
-        The recordings and the model.
-    subject, onset : arrays (E,)
-        The position in the cohort and the onset of each event, sorted by both.
-    error : array (S,)
-        Share of each recording's energy that is not explained; NaN where unknown.
-    fitted : bool
-        Whether the atoms were learned from these recordings.
+    A channel that is constant in all recordings is one row, with an empty subject. ``subject``
+    and ``onset`` are those of all events, sorted; ``error`` is the share of each recording's
+    energy that is not explained, NaN if unknown; ``fitted`` says whether the atoms were learned
+    from these recordings.
     """
     names = np.asarray(cohort.subjects, object)
     wrong_rate = dict(_wrong_rates(cohort, settings, subject, onset, error))
@@ -160,23 +144,27 @@ def _wrong_rates(
     onset: Int[np.ndarray, " E"],
     error: Float[np.ndarray, " S"],
 ) -> Iterator[tuple[int, str]]:
-    """Yield people whose activations come at the pace of the atom, or miss cycles in between.
-
-    With several atoms, or with overlap, the gaps between onsets are not informative.
-    """
+    """Yield people whose activations come at the pace of the atom, or miss cycles in between."""
+    # With several atoms, or with overlap, the gaps between onsets are not informative.
     if settings.n_atoms > 1 or settings.overlaps:
         return
     shortest = settings.atom_length + settings.disjoint_coder.gap
-    rhythm = measure_rhythm(subject, onset, len(error), shortest)
-    known = rhythm.n_gaps >= FEWEST_GAPS
-    doubtful = known & (rhythm.back_to_back | ~(error <= _fence(error, OUTSIDE)))
+    n_gaps, intervals, back_to_back = measure_rhythm(subject, onset, len(error), shortest)
+    known = n_gaps >= FEWEST_GAPS
+    doubtful = known & (back_to_back | ~(error <= _fence(error, OUTSIDE)))
     if not doubtful.any():
         return
-    order = np.lexsort((-error, ~rhythm.back_to_back, ~doubtful))
+    order = np.lexsort((-error, ~back_to_back, ~doubtful))
     examined = order[: min(doubtful.sum(), MOST_EXAMINED)].tolist()
-    usual = _usual_cycles(cohort, rhythm.interval, np.flatnonzero(known))
+    # How many periods an interval usually has: one atom may be meant to hold two steps.
+    usual, some = 1.0, np.flatnonzero(known)
+    if len(some) >= FEWEST_PEOPLE:
+        some = some[np.linspace(0, len(some) - 1, N_ORDINARY).astype(int)]
+        ratios = intervals[some] / _periods(cohort, some.tolist())
+        ratios = ratios[np.isfinite(ratios)]
+        usual = max(1.0, np.round(np.median(ratios))) if len(ratios) else 1.0
     for s, period in zip(examined, _periods(cohort, examined), strict=True):
-        interval = rhythm.interval[s]
+        interval = intervals[s]
         n_cycles = max(1, np.round(interval / period)) if period > 0 else np.nan
         meets = abs(interval - n_cycles * period) <= max(SLACK, MEETS * period)
         if meets and n_cycles <= usual:
@@ -185,14 +173,17 @@ def _wrong_rates(
         if meets and period < shortest - SLACK:
             own = f"repeats every {period / cohort.sfreq:.3g} s, less than the atom"
             yield s, f"{own}; activations {pace}"
-        elif rhythm.back_to_back[s]:
+        elif back_to_back[s]:
             yield s, f"back to back, {pace}"
 
 
 def measure_rhythm(
     subject: Int[np.ndarray, " E"], onset: Int[np.ndarray, " E"], n_subjects: int, shortest: int
-) -> Rhythm:
-    """Return the rhythm of each subject, from events sorted by subject and onset."""
+) -> tuple[Int[np.ndarray, " S"], Float[np.ndarray, " S"], np.ndarray]:
+    """Return each subject's number of gaps between onsets, their median, and whether all are full.
+
+    Events are sorted by subject and onset. A gap is full if there is no room for a sample.
+    """
     same = subject[1:] == subject[:-1]
     gap, who = np.diff(onset)[same], subject[1:][same]
     n_gaps = np.bincount(who, minlength=n_subjects)
@@ -203,20 +194,7 @@ def measure_rhythm(
     # One key of both sorts faster than two.
     span = int(gap.max(initial=0)) + 1
     interval[some] = np.sort(who * span + gap)[middle] % span
-    return Rhythm(n_gaps, interval, (n_gaps >= FEWEST_GAPS) & (close >= THROUGHOUT * n_gaps))
-
-
-def _usual_cycles(cohort: AnyCohort, interval: np.ndarray, known: np.ndarray) -> float:
-    """Return how many periods an interval has as a rule: one atom may be meant to hold two steps.
-
-    Returns 1 if there are too few people.
-    """
-    if len(known) < FEWEST_PEOPLE:
-        return 1.0
-    some = known[np.linspace(0, len(known) - 1, min(len(known), N_ORDINARY)).astype(int)]
-    ratios = interval[some] / _periods(cohort, some.tolist())
-    ratios = ratios[np.isfinite(ratios)]
-    return max(1.0, np.round(np.median(ratios))) if len(ratios) else 1.0
+    return n_gaps, interval, (n_gaps >= FEWEST_GAPS) & (close >= THROUGHOUT * n_gaps)
 
 
 def _periods(cohort: AnyCohort, positions: list[int]) -> Float[np.ndarray, " n"]:
@@ -261,12 +239,8 @@ def _large(power: Float[np.ndarray, " S"]) -> Iterator[tuple[int, str]]:
 
 def _constant(constant: np.ndarray, channels: tuple[str, ...]) -> Iterator[tuple[int | None, str]]:
     always = np.asarray(constant.all(0)) & (len(constant) > 1)
-    if always.any():
-        yield None, _name_channels(channels, always)
-    for s in np.flatnonzero((constant & ~always).any(1)):
-        yield int(s), _name_channels(channels, constant[s] & ~always)
-
-
-def _name_channels(channels: tuple[str, ...], chosen: np.ndarray) -> str:
-    which = np.flatnonzero(chosen)
-    return f"channel{'s' * (len(which) > 1)} {abbreviate([channels[i] for i in which])}"
+    rows = [(None, always)] + [(s, own & ~always) for s, own in enumerate(constant)]
+    for s, which in rows:
+        if which.any():
+            names = [channels[i] for i in np.flatnonzero(which)]
+            yield s, f"channel{'s' * (len(names) > 1)} {abbreviate(names)}"

@@ -20,20 +20,21 @@ from percdl.exceptions import (
 from percdl.parameters import check_parameters
 from percdl.signals import AnyCohort, Cohort
 from percdl.signals.preprocessing import in_words, lasting_steps
+from percdl.signals.recording import abbreviate
 from percdl.steps.coders import L1Coder
 
 if TYPE_CHECKING:
     from percdl.estimators.base import BaseCDL
 
-MOST_NAMED = 5
 # Of the standard deviation: squares then differ by a factor of 1e5, and of seven digits of single
 # precision two are left.
 MOST_OFFSET = 300
+MOST_NAMED = 5
 
 
 def check_lengths(cohort: AnyCohort, atom_length: int, model: str) -> None:
-    """Raise where a recording is too short for atoms of this length, or rates differ."""
-    _ = cohort.sfreq  # raises where sampling rates differ
+    """Raise if a recording is too short for atoms of this length, or rates differ."""
+    _ = cohort.sfreq  # raises if sampling rates differ
     if cohort.lengths.min() < atom_length:
         pairs = zip(cohort.subjects, cohort.lengths, strict=True)
         short = [f"{subject} ({n} samples)" for subject, n in pairs if n < atom_length]
@@ -44,7 +45,7 @@ def check_lengths(cohort: AnyCohort, atom_length: int, model: str) -> None:
 
 
 def check_samples(cohort: AnyCohort) -> None:
-    """Raise where a recording has no pattern to find."""
+    """Raise if a recording has no pattern to find."""
     if empty := cohort.empty:
         raise InvalidRecordingError(
             f"Every sample of {_name(empty)} is missing (NaN); {_leave_out(cohort)}."
@@ -78,22 +79,20 @@ def _leave_out(cohort: AnyCohort) -> str:
 
 
 def overflow(objective: float, cohort: AnyCohort, dtype: str, model: str) -> NumericalError:
-    """Return the complaint that samples too large for the arithmetic left nothing of a fit."""
+    """Return the error for samples that are too large for the arithmetic."""
     unit = choose_unit(cohort)
     with np.errstate(over="ignore"):
-        counted = ((r.values.astype(float) / unit).astype(dtype) for r in cohort)
-        energies = [np.nansum(np.square(values)) for values in counted]
-    pairs = zip(cohort.subjects, energies, strict=True)
-    large = [subject for subject, energy in pairs if energy == np.inf]
+        sizes = [np.nansum(np.square((r.values / unit).astype(dtype))) for r in cohort]
+    large = [cohort.subjects[s] for s in np.flatnonzero(np.isinf(sizes))]
+    why = f", since the squares of {_name(large)} overflow in {dtype}" if large else ""
     return NumericalError(
-        f"`{model}` cannot express the recordings: the objective is {objective}"
-        + (f", since the squares of {_name(large)} overflow in {dtype}" if large else "")
-        + '. Bring X to the units of the fit, or fit with `dtype="float64"`.'
+        f"`{model}` cannot express the recordings: the objective is {objective}{why}. Bring X to "
+        'the units of the fit, or fit with `dtype="float64"`.'
     )
 
 
 def check_arguments(model: BaseCDL) -> None:
-    """Raise where an argument of a model is out of range, or contradicts another one."""
+    """Raise if an argument of a model is out of range, or contradicts another one."""
     check_parameters(model)
     name, transformation = type(model).__name__, model.resolve("transformation")
     transformation.validate()
@@ -122,27 +121,26 @@ def warn_inactive(n_activations: np.ndarray, cohort: AnyCohort) -> None:
     unused = np.flatnonzero(n_activations.sum(0) == 0)
     if unused.size:
         warnings.warn(
-            f"Atom {', '.join(map(str, unused))} is activated nowhere and was left as it "
-            "was. Lower `penalty` or `n_atoms`.",
+            f"Atom {', '.join(map(str, unused))} is never activated and was left as it was. Lower "
+            "`penalty` or `n_atoms`.",
             NoActivationWarning,
             stacklevel=3,
         )
     idle = [cohort.subjects[s] for s in np.flatnonzero(n_activations.sum(1) == 0)]
     if idle:
         warnings.warn(
-            f"No activation in {len(idle)} recording(s) ({', '.join(idle[:5])}"
-            f"{', ...' if len(idle) > 5 else ''}): parameters and personal atoms are NaN "
-            "there. Lower `penalty`, or look at these recordings.",
+            f"No activation in {len(idle)} recording(s) ({abbreviate(idle, MOST_NAMED)}): "
+            "parameters and personal atoms are NaN there. Lower `penalty`, or look at these "
+            "recordings.",
             NoActivationWarning,
             stacklevel=3,
         )
 
 
 def warn_processing(model: str, fitted: tuple[str, ...] | None, cohort: AnyCohort) -> None:
-    """Warn where a cohort was processed otherwise than the one a model was fitted on.
+    """Warn if a cohort was processed differently from the one a model was fitted on.
 
-    Resampling aside: rates must agree, and which rate a device had before does not matter.
-    Model files of early versions do not say what was done (None).
+    Earlier rates do not matter. Model files of early versions do not say what was done (None).
     """
     if fitted is None or lasting_steps(fitted) == lasting_steps(cohort.processing):
         return
@@ -155,8 +153,5 @@ def warn_processing(model: str, fitted: tuple[str, ...] | None, cohort: AnyCohor
     )
 
 
-def _name(items: Sequence[str]) -> str:
-    """Write out the first few, and say how many more there are."""
-    named = ", ".join(items[:MOST_NAMED])
-    more = f" and {len(items) - MOST_NAMED} more" if len(items) > MOST_NAMED else ""
-    return f"subject{'s' if len(items) > 1 else ''} {named}{more}"
+def _name(subjects: Sequence[str]) -> str:
+    return f"subject{'s' * (len(subjects) > 1)} {abbreviate(subjects, MOST_NAMED)}"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, astuple
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field
 
 from percdl import __version__
 from percdl.algorithm.results import Results
@@ -17,8 +15,8 @@ from percdl.algorithm.settings import Huber, Settings
 from percdl.estimators.base import BaseCDL
 from percdl.estimators.checkpoint import read_history
 from percdl.estimators.fitting import End, adopt
+from percdl.estimators.hyperparameters import Motif
 from percdl.estimators.modelfile import array_names, decode_model, encode_parameters
-from percdl.estimators.motif import Motif
 from percdl.estimators.start import Choices, make_settings
 from percdl.estimators.validation import check_arguments
 from percdl.exceptions import FederationError, InvalidParameterError, ModelFileError
@@ -81,7 +79,7 @@ class Agreement(Strict):
         return self.secure is True or (self.secure == "auto" and n_sites >= FEWEST_SITES)
 
     def make_privacy(self) -> Privacy | None:
-        """Return the terms of differential privacy; None where sums are exact."""
+        """Return the terms of differential privacy; None if sums are exact."""
         try:
             return None if self.privacy is None else Privacy(**self.privacy)  # pyright: ignore[reportArgumentType]
         except (TypeError, InvalidParameterError) as error:
@@ -139,8 +137,7 @@ def propose(
 ) -> Agreement:
     """Return the agreement for a federated fit of a model.
 
-    Raises `InvalidParameterError` where the model leaves something to choose from the recordings,
-    or holds code.
+    Raises `InvalidParameterError` if the model depends on the recordings, or holds code.
     """
     check_agreeable(model)
     arrays: dict[str, np.ndarray] = {}
@@ -170,20 +167,8 @@ def propose(
     return agreement
 
 
-@contextmanager
-def naming_arguments(owner: str) -> Iterator[None]:
-    """Turn errors of pydantic into errors about the arguments of a class."""
-    try:
-        yield
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise InvalidParameterError(
-            f"`{owner}({first['loc'][0]}={first['input']!r})` is not valid: {first['msg']}."
-        ) from error
-
-
 def check_agreeable(model: BaseCDL) -> None:
-    """Raise where a model cannot be fitted without seeing all recordings."""
+    """Raise if a model cannot be fitted without seeing all recordings."""
     name = type(model).__name__
     check_arguments(model)
     for argument in ("n_atoms", "atom_length", "penalty"):
@@ -192,7 +177,7 @@ def check_agreeable(model: BaseCDL) -> None:
                 f"`{name}({argument}={value!r})` depends on the recordings, and no place has all "
                 "of them. Agree on a number; `percdl suggest` helps each site to propose one."
             )
-    if isinstance(model.loss, Huber) and model.loss.delta is None:
+    if model.loss == Huber():
         raise InvalidParameterError(
             f"`{name}(loss=Huber())` takes its delta from the recordings, and no place has all of "
             "them. Agree on `Huber(delta)`, in signal units."

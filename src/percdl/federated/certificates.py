@@ -45,14 +45,9 @@ def make_node_key(site: str, folder: Path) -> None:
 
 def make_authority(folder: Path) -> None:
     """Write ``ca.key`` and ``ca.crt``, a certificate authority that can certify servers."""
-    x509, key = crypto("x509"), _new_key()
-    name = _named("PerCDL federation")
-    builder = (
-        _begin(name, name, key)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(key_cert_sign=True, crl_sign=True), critical=True)
-    )
-    _write_pair(folder, "ca", key, builder, signer=key)
+    constraints = crypto("x509").BasicConstraints(ca=True, path_length=0)
+    usage = _usage(key_cert_sign=True, crl_sign=True)
+    _certify(folder, "ca", "PerCDL federation", constraints, usage)
 
 
 def make_server_certificate(hosts: Sequence[str], folder: Path) -> None:
@@ -60,22 +55,18 @@ def make_server_certificate(hosts: Sequence[str], folder: Path) -> None:
 
     ``localhost`` is always included: the coordinator and a reverse proxy use it.
     """
-    x509, key = crypto("x509"), _new_key()
+    x509 = crypto("x509")
     authority = read_private(folder / "ca.key", asymmetric("ec").EllipticCurvePrivateKey)
     issuer = x509.load_pem_x509_certificate((folder / "ca.crt").read_bytes()).subject
     names = [*dict.fromkeys([*hosts, "localhost", "127.0.0.1"])]
-    issued_by = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key())
-    builder = (
-        _begin(_named(names[0]), issuer, key)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(digital_signature=True), critical=True)
-        .add_extension(x509.SubjectAlternativeName([_host(x) for x in names]), critical=False)
-        .add_extension(
-            x509.ExtendedKeyUsage([x509.ExtendedKeyUsageOID.SERVER_AUTH]), critical=False
-        )
-        .add_extension(issued_by, critical=False)
+    extensions = (
+        x509.BasicConstraints(ca=False, path_length=None),
+        _usage(digital_signature=True),
+        x509.SubjectAlternativeName([_host(name) for name in names]),
+        x509.ExtendedKeyUsage([x509.ExtendedKeyUsageOID.SERVER_AUTH]),
+        x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key()),
     )
-    _write_pair(folder, "server", key, builder, signer=authority)
+    _certify(folder, "server", names[0], *extensions, issuer=issuer, signer=authority)
 
 
 def check_node_key(path: Path) -> None:
@@ -113,11 +104,6 @@ def _new_key() -> Any:
     return ec.generate_private_key(ec.SECP384R1())
 
 
-def _named(text: str) -> Any:
-    x509 = crypto("x509")
-    return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, text)])
-
-
 def _host(name: str) -> Any:
     x509 = crypto("x509")
     try:
@@ -134,25 +120,27 @@ def _usage(**allowed: bool) -> Any:
     return crypto("x509").KeyUsage(**(dict.fromkeys(kinds, False) | allowed))
 
 
-def _begin(subject: Any, issuer: Any, key: Any) -> Any:
-    """Return the builder of a certificate of a key."""
-    x509, now, public = crypto("x509"), datetime.datetime.now(datetime.UTC), key.public_key()
-    return (
+def _certify(
+    folder: Path, name: str, owner: str, *extensions: Any, issuer: Any = None, signer: Any = None
+) -> None:
+    """Write a new key and its certificate, which by default it signs itself."""
+    private, public = folder / f"{name}.key", folder / f"{name}.crt"
+    refuse_existing(private, public)
+    x509, now, key = crypto("x509"), datetime.datetime.now(datetime.UTC), _new_key()
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, owner)])
+    builder = (
         x509.CertificateBuilder()
         .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(public)
+        .issuer_name(issuer or subject)
+        .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _SKEW)
         .not_valid_after(now + _VALID)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
     )
-
-
-def _write_pair(folder: Path, name: str, key: Any, builder: Any, signer: Any) -> None:
-    private, public = folder / f"{name}.key", folder / f"{name}.crt"
-    refuse_existing(private, public)
+    critical = x509.BasicConstraints, x509.KeyUsage
+    for extension in (x509.SubjectKeyIdentifier.from_public_key(key.public_key()), *extensions):
+        builder = builder.add_extension(extension, critical=isinstance(extension, critical))
     write_private(private, key)
-    certificate = builder.sign(signer, crypto("hazmat.primitives.hashes").SHA256())
+    certificate = builder.sign(signer or key, crypto("hazmat.primitives.hashes").SHA256())
     encoding = crypto("hazmat.primitives.serialization").Encoding.PEM
     replace_file(public, certificate.public_bytes(encoding))

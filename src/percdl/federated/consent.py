@@ -1,4 +1,4 @@
-"""Conditions of a site: it checks every proposal, its own recordings, and every roster."""
+"""The conditions of a site, which it checks in every proposal and every round."""
 
 from __future__ import annotations
 
@@ -29,17 +29,14 @@ class Consent:
 
     Parameters
     ----------
-    min_subjects : int
-        Smallest number of its recordings in a sum.
-    min_sites : int
-        Smallest number of sites in a sum.
+    min_subjects, min_sites : int
+        Smallest number of its recordings in a sum, and of sites.
     allow_plain : bool, optional
-        Whether it also answers with sums that are not masked. By default only where it has
+        Whether it also answers with sums that are not masked. By default only if it has
         registered the keys of fewer than three sites, for which there are no masked sums.
     all_members : bool
-        Whether it only takes part in sums over all members of a run. The difference of the sums
-        before and after a site leaves is close to the sums of that site. With this option, a run
-        waits until all members are back.
+        Whether it only takes part in sums over all members of a run, because the sums before and
+        after a site leaves reveal nearly the sums of that site. A run then waits for all members.
     max_epsilon : float, optional
         Largest epsilon of differential privacy of a run; without it, sums may be exact.
     agreement : str, optional
@@ -120,8 +117,8 @@ class Conditions:
         check_samples(self.cohort)
         return agreement
 
-    def to_tell(self, agreement: Agreement) -> Holdings:
-        """Return the description that is sent: under privacy, nothing that is measured."""
+    def to_send(self, agreement: Agreement) -> Holdings:
+        """Return the description to send: under privacy, nothing that is measured."""
         if agreement.privacy is None:
             return self.holdings
         if self.holdings.n_masks:
@@ -133,7 +130,7 @@ class Conditions:
         return self.holdings.model_copy(update={"bounds": bounds})
 
     def check_subjects(self, agreement: Agreement) -> None:
-        """Raise where sums of the site would be over too few subjects."""
+        """Raise if sums of the site would be over too few subjects."""
         least = max(self.consent.min_subjects, agreement.min_subjects_per_site)
         if len(self.cohort) < least:
             self._refuse(
@@ -142,7 +139,7 @@ class Conditions:
             )
 
     def check_terms(self, terms: Terms, identity: str, has_key: bool) -> None:
-        """Raise where the terms do not fit the recordings, or these have changed since joining.
+        """Raise if the terms do not fit the recordings, or these have changed since joining.
 
         ``identity`` is the checksum of the recordings when the site joined. Once the site has
         announced a key for the run (``has_key``), it answers with masked sums only.
@@ -154,7 +151,7 @@ class Conditions:
         # A coordinator must not switch masks off in the middle of a run.
         must_mask = has_key or terms.accepted.masks(len(terms.members))
         self._check_masking(terms.secure, bool(self.consent.allow_plain) and not must_mask)
-        own = self.to_tell(terms.accepted)
+        own = self.to_send(terms.accepted)
         covered = terms.signals == own.signals and terms.n_masks >= own.n_masks
         if not covered or any(a < b for a, b in zip(terms.bounds, own.bounds, strict=True)):
             self._refuse(
@@ -163,7 +160,7 @@ class Conditions:
             )
 
     def check_roster(self, terms: Terms, roster: Sequence[str]) -> None:
-        """Raise where a sum would be over too few sites, or over sites that are not members."""
+        """Raise if a sum would be over too few sites, or over sites that are not members."""
         least = max(terms.accepted.min_sites, self.consent.min_sites)
         known = set(roster) <= set(terms.members) and len(set(roster)) == len(roster)
         if not known or self.site not in roster or len(roster) < least:
@@ -187,7 +184,7 @@ class Conditions:
             )
 
     def _check_privacy(self, agreement: Agreement) -> None:
-        """Raise where a run would spend more than this site allows."""
+        """Raise if a run would spend more than this site allows."""
         privacy, most = agreement.make_privacy(), self.consent.max_epsilon
         if privacy is None:
             if most is not None:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -30,7 +30,7 @@ MOST_FAILURES = 3
 
 Texts = dict[str, str]
 Arrays = dict[str, np.ndarray]
-# Raises `ValueError` where a reply, or its content, is not what was asked for.
+# Raises `ValueError` for a reply that does not answer the question.
 Check = Callable[[Reply, Any], None]
 
 
@@ -43,13 +43,12 @@ class Patience(Strict):
 
 @dataclass
 class Attempt:
-    """One line of the log: a question to some sites, and what became of it.
+    """One line of the log: a question to some sites, and the answers.
 
     ``dropped`` holds the sites that were not counted, and why; ``unlifted`` the sites lost after
-    they answered with a masked sum, which others replaced; ``afresh`` the sites that had no state
-    of the round before and started from the present dictionary. Sizes in bytes are by site,
-    ``seconds`` is the time until the last answer, and ``objective`` is that of all sites together,
-    where the sums contain it.
+    they answered with a masked sum; ``afresh`` the sites without the state of the round before.
+    Sizes in bytes are by site, ``seconds`` is the time until the last answer, and ``objective``
+    is that of all sites together, if the sums contain it.
     """
 
     run: str
@@ -69,10 +68,8 @@ class Attempt:
         """Add the second question of a masked round, which asks for the seeds."""
         self.unlifted |= release.dropped
         self.seconds = round(self.seconds + release.seconds, 3)
-        for site, size in release.bytes_down.items():
-            self.bytes_down[site] += size
-        for site, size in release.bytes_up.items():
-            self.bytes_up[site] += size
+        self.bytes_down = dict(Counter(self.bytes_down) + Counter(release.bytes_down))
+        self.bytes_up = dict(Counter(self.bytes_up) + Counter(release.bytes_up))
 
 
 @dataclass
@@ -89,8 +86,7 @@ class Audit:
             append_private(self.path, stamped(asdict(attempt)))
 
 
-@dataclass(frozen=True)
-class Answers:
+class Answers(NamedTuple):
     """Valid replies and their contents by site, and a line of the log with all others."""
 
     replies: dict[str, Reply]
@@ -101,11 +97,7 @@ class Answers:
 def convene(
     wire: Wire, run: str, agreement: Agreement, patience: Patience, audit: Audit
 ) -> Coordinator:
-    """Let the sites join and announce their keys; return the coordinator of the run.
-
-    A site that joins tells channels, units, sampling rate and processing of its recordings,
-    whether samples are missing, and powers of two above their energy and number of samples.
-    """
+    """Let the sites join and announce their keys; return the coordinator of the run."""
 
     def ask(request: Request, sites: Sequence[str], least: int, did: str) -> Answers:
         got = ask_all(wire, request, sites, patience.round_timeout)
@@ -120,8 +112,15 @@ def convene(
     proposal = Request("join", run, 0, 0, {"agreement": agreement.to_json()}, agreement.arrays)
     least = max(agreement.min_sites, FEWEST_SITES if agreement.secure is True else 0)
     joined = ask(proposal, wire.sites(), least, "joined").contents
-    signals = _common_signals({site: joined[site].signals for site in sorted(joined)})
     members, announcements = sorted(joined), []
+    signals = joined[members[0]].signals
+    for site in members:
+        for name, a, b in zip(Signals._fields, signals, joined[site].signals, strict=True):
+            if a != b:
+                raise FederationError(
+                    f"The sites must agree on {name}: site {members[0]} has {a!r}, and site "
+                    f"{site} has {b!r}. Process the recordings alike, or leave one of them out."
+                )
     secure = agreement.masks(len(members))
     if secure:
         least = max(FEWEST_SITES, agreement.min_sites)
@@ -181,8 +180,7 @@ class Coordinator(Rounds):
     ) -> np.ndarray:
         """Ask the sites for sums until enough have answered; return the total, a vector (n,).
 
-        Plain sums are added over the sites that answered. Masked sums need the whole roster: a
-        site that does not answer is left out, and the others are asked again.
+        Masked sums need the whole roster: if a site does not answer, the others are asked again.
         """
         secure, roster, dropped = self.terms.secure, self._present(), {}
         for attempt in range(self.patience.max_attempts):
@@ -301,8 +299,8 @@ def collect_seeds(
 ) -> Texts:
     """Return the seeds of all sites of a masked sum; of some, where too many sites are lost.
 
-    ``backups`` holds the backups that came with each masked sum. ``ask`` asks sites for their own
-    seed and for those of lost sites, with the backups that these made for them.
+    ``backups`` came with the masked sums; ``ask`` asks sites for their own seed and, with the
+    backups made for them, for those of lost sites.
     """
     answered = ask({site: {} for site in sorted(backups)})
     lost = sorted(backups.keys() - answered.keys())
@@ -312,7 +310,7 @@ def collect_seeds(
 
 
 def check_no_arrays(reply: Reply, content: Any) -> None:
-    """Raise `ValueError` where a reply has arrays."""
+    """Raise `ValueError` if a reply has arrays."""
     if reply.arrays:
         raise ValueError("sent arrays that were not asked for")
 
@@ -361,10 +359,10 @@ def _read(site: str, answer: Reply | Failure, request: Request, check: Check) ->
         raise ValueError(answer.why)
     if answer.site != site:
         raise ValueError(f"answered in the name of {answer.site!r}")
-    told = (answer.kind, answer.run, answer.round, answer.attempt)
-    if told != (request.kind, request.run, request.round, request.attempt):
+    echo = (answer.kind, answer.run, answer.round, answer.attempt)
+    if echo != (request.kind, request.run, request.round, request.attempt):
         raise ValueError(
-            "answered {} of run {}, round {}, attempt {}, which was not asked".format(*told)
+            "answered {} of run {}, round {}, attempt {}, which was not asked".format(*echo)
         )
     try:
         content = read_reply(answer)
@@ -377,16 +375,3 @@ def _read(site: str, answer: Reply | Failure, request: Request, check: Check) ->
 def list_lost(lost: Texts) -> str:
     """Return a list of lost sites with reasons."""
     return "; ".join(f"site {site}: {why}" for site, why in sorted(lost.items()))
-
-
-def _common_signals(told: dict[str, Signals]) -> Signals:
-    """Return the signal properties of all sites, which must be the same."""
-    first, *others = told
-    for site in others:
-        for name, a, b in zip(Signals._fields, told[first], told[site], strict=True):
-            if a != b:
-                raise FederationError(
-                    f"The sites must agree on {name}: site {first} has {a!r}, and site {site} "
-                    f"has {b!r}. Process the recordings alike, or leave one of them out."
-                )
-    return told[first]

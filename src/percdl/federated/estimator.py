@@ -11,6 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 import pandas as pd
+from pydantic import ValidationError
 from sklearn.base import BaseEstimator
 
 from percdl.algorithm.loop import run_percdl
@@ -23,7 +24,6 @@ from percdl.federated.agreement import (
     Agreement,
     end_content,
     fitted_model,
-    naming_arguments,
     no_results,
     propose,
 )
@@ -50,9 +50,8 @@ class FederatedPerCDL(BaseEstimator):
     The result is that of the model on all recordings, up to rounding: a site answers each round
     with sums over its subjects (Algorithm 2), the coordinator adds them and updates the
     dictionary. Recordings, activations and parameters stay at their sites. Cost per round: at a
-    site that of the model on its own recordings. It sends a vector of O(K L (L + P)) numbers with
-    one time warp for all channels, at most O(K (L P)^2 + K^2 L), for any number and length of
-    recordings.
+    site that of the model on its own recordings. It sends O(K L (L + P)) numbers with one time
+    warp for all channels, at most O(K (L P)^2 + K^2 L), for any number of recordings.
 
     Use a server that you trust: one that lies can read windows of single people's recordings
     through the masks (docs/federated/threat_model.md).
@@ -65,18 +64,15 @@ class FederatedPerCDL(BaseEstimator):
     secure : bool or "auto"
         Whether to mask the sums, so that the coordinator only sees the total; "auto": from three
         sites on.
-    min_sites : int
-        Smallest number of sites in a sum; with fewer, the run ends and can be resumed.
-    min_subjects_per_site : int
-        Smallest number of recordings at a site.
-    round_timeout : float
-        Seconds until a site that has not answered is left out of a round.
-    max_attempts : int
-        Number of attempts at a round before the run ends.
-    checkpoint : path, optional
-        File of the coordinator's state, written after each round.
-    audit : path, optional
-        File of its log, one line of JSON per attempt.
+    min_sites, min_subjects_per_site : int
+        Smallest number of sites in a sum (with fewer, the run ends and can be resumed), and of
+        recordings at a site.
+    round_timeout, max_attempts : float, int
+        Seconds until a site that has not answered is left out of a round, and number of attempts
+        at a round before the run ends.
+    checkpoint, audit : path, optional
+        Files of the coordinator's state, written after each round, and of its log, one line of
+        JSON per attempt.
     privacy : Privacy, optional
         Clip the contributions of subjects and add noise to the sums (differential privacy); see
         docs/federated/privacy. Off by default.
@@ -85,12 +81,8 @@ class FederatedPerCDL(BaseEstimator):
     ----------
     model_ : estimator
         The fitted model, without subjects: ``model_.personalize`` expresses new ones.
-    run_ : str
-        Name of the run.
-    sites_ : tuple of str
-        Sites that have joined.
-    secure_ : bool
-        Whether sums were masked.
+    run_, sites_, secure_ : str, tuple of str, bool
+        Name of the run, the sites that have joined, and whether sums were masked.
     audit_ : DataFrame
         The log: sites asked, sites dropped and why, bytes, objective.
     local_models_ : dict of estimators
@@ -197,8 +189,14 @@ class FederatedPerCDL(BaseEstimator):
         -------
         self
         """
-        agreement = self.propose_terms()
-        coordinator, before = self._convene(wire, agreement, run, resume)
+        agreement, before = self.propose_terms(), None
+        audit = Audit(None if self.audit is None else Path(self.audit))
+        if resume is None:
+            name = check_name("run", run or uuid4().hex)
+            coordinator = convene(wire, name, agreement, self._patience(), audit)
+        else:
+            before = read_checkpoint(Path(resume), agreement)
+            coordinator = before.restore(wire, self._patience(), audit)
         self.run_, self.sites_ = coordinator.run, coordinator.terms.members
         self.secure_ = coordinator.terms.secure
         try:
@@ -218,23 +216,19 @@ class FederatedPerCDL(BaseEstimator):
             raise InvalidParameterError(
                 f"`FederatedPerCDL(model={self.model!r})` must be a PerCDL, PopCDL or IndCDL."
             )
-        with naming_arguments("FederatedPerCDL"):
+        try:
             self._patience()
             least = self.min_sites, self.min_subjects_per_site
             return propose(self.model, self.secure, *least, self.privacy)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            raise InvalidParameterError(
+                f"`FederatedPerCDL({first['loc'][0]}={first['input']!r})` is not valid: "
+                f"{first['msg']}."
+            ) from error
 
     def _patience(self) -> Patience:
         return Patience(round_timeout=self.round_timeout, max_attempts=self.max_attempts)
-
-    def _convene(
-        self, wire: Wire, agreement: Agreement, run: str | None, resume: Any
-    ) -> tuple[Coordinator, FederatedCheckpoint | None]:
-        audit = Audit(None if self.audit is None else Path(self.audit))
-        if resume is None:
-            name = check_name("run", run or uuid4().hex)
-            return convene(wire, name, agreement, self._patience(), audit), None
-        checkpoint = read_checkpoint(Path(resume), agreement)
-        return checkpoint.restore(wire, self._patience(), audit), checkpoint
 
     def _run(
         self, coordinator: Coordinator, before: FederatedCheckpoint | None, report: Report

@@ -113,7 +113,6 @@ class RunKeys:
 
     def __init__(self, site: str, run: str, key: Any, path: Path | None = None):
         self.site, self.run, self._key = site, run, key
-        # Records a use of the key; returns the content that it was first recorded with.
         self.claim = Claims(None if path is None else path.with_name(f"{path.name}.uses")).claim
 
     @classmethod
@@ -175,25 +174,21 @@ class Claims:
         if self.path is None:
             return self._memory.setdefault(use, content)
         with FileLock(self.path.with_name(f"{self.path.name}.lock"), mode=PRIVATE):
-            known = self._read(self.path)
+            try:
+                known = TypeAdapter(dict[str, str]).validate_json(self.path.read_bytes())
+            except FileNotFoundError:
+                known = {}
+            except ValueError as error:
+                raise FederationError(
+                    f"{self.path} is damaged, so this site does not know what it has answered. "
+                    "Nothing is sent. Restore the file, or start a new run."
+                ) from error
             if use not in known:
                 if most is not None and list(known.values()).count(content) >= most:
                     return None
                 known[use] = content
                 replace_file(self.path, json.dumps(known).encode(), PRIVATE)
         return known[use]
-
-    @staticmethod
-    def _read(path: Path) -> dict[str, str]:
-        try:
-            return TypeAdapter(dict[str, str]).validate_json(path.read_bytes())
-        except FileNotFoundError:
-            return {}
-        except ValueError as error:
-            raise FederationError(
-                f"{path} is damaged, so this site cannot tell what it has answered. Nothing is "
-                "sent. Restore the file, or start a new run."
-            ) from error
 
 
 def signed_text(site: str, run: str, public: bytes) -> bytes:
@@ -273,7 +268,7 @@ def check_announcements(
 def _check_signature(
     announcement: Announcement, public: bytes, registered: Mapping[str, Any], run: str
 ) -> None:
-    """Raise where a registered site has not signed the key, or the key hides nothing."""
+    """Raise if a registered site has not signed the key, or the key hides nothing."""
     site, signature = announcement.site, bytes.fromhex(announcement.signature)
     if site not in registered:
         raise FederationError(
@@ -295,7 +290,7 @@ def _check_signature(
 
 
 def refuse_existing(*paths: Path) -> None:
-    """Raise where a file exists: keys are never overwritten."""
+    """Raise if a file exists: keys are never overwritten."""
     for path in paths:
         if path.exists():
             raise FederationError(
@@ -311,7 +306,7 @@ def write_private(path: Path, key: Any) -> None:
 
 
 def check_key_file(path: Path) -> None:
-    """Raise where a private key is missing or other accounts can read it."""
+    """Raise if a private key is missing or other accounts can read it."""
     if not path.is_file():
         raise FederationError(f"There is no key at {path}. Make one with `percdl federate keys`.")
     if os.name == "posix" and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):

@@ -12,7 +12,14 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    TypeAdapter,
+    model_validator,
+)
 
 from percdl.algorithm.state import StopReason
 from percdl.exceptions import FederationError
@@ -185,11 +192,6 @@ KINDS: dict[str, tuple[type[Strict], type[Strict]]] = {
 }
 
 
-class _Numbers(Strict):
-    round: Count
-    attempt: Count
-
-
 def parse(model: type[Model], facts: Any) -> Model:
     """Read JSON data as a model; raises `ValueError` for anything else."""
     try:
@@ -210,7 +212,8 @@ def explain(error: ValueError) -> str:
 def read_request(site: str, request: Request) -> Any:
     """Return the content of a request; raises where it does not fit its kind."""
     try:
-        _Numbers(round=request.round, attempt=request.attempt)
+        for number in (request.round, request.attempt):
+            TypeAdapter(Count).validate_python(number, strict=True)
         if request.kind not in KINDS:
             raise ValueError("kind: unknown")
         return parse(KINDS[request.kind][0], request.facts)

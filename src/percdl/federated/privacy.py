@@ -39,10 +39,9 @@ class Privacy:
 
     Parameters
     ----------
-    epsilon : float, optional
-        Budget of a whole run; the noise follows. Or give ``noise_multiplier``.
-    delta : float
-        Probability that the guarantee fails; well below one over the number of subjects.
+    epsilon, delta : float
+        Budget of a whole run, from which the noise follows (or give ``noise_multiplier``), and
+        probability that the guarantee fails, well below one over the number of subjects.
     clip : float
         Largest contribution of a subject per atom. An ordinary contribution is about 1 in the
         first phase and between 1 and 2 in the second, in any units. A public number:
@@ -103,9 +102,8 @@ class Privacy:
             raise InvalidParameterError(
                 "The noise of this `Privacy` is not known yet: call `calibrated(n_releases)`."
             )
-        if self.noise_multiplier == 0:
-            return 0.0
-        return self.noise_multiplier * self.bound(n_atoms) / math.sqrt(self.shared_by)
+        noise = self.noise_multiplier / math.sqrt(self.shared_by)
+        return noise * self.bound(n_atoms) if noise else 0.0  # the bound may be infinite
 
 
 def count_rounds(settings: Settings) -> Counter[str]:
@@ -149,7 +147,7 @@ def public_bounds(atom_length: int) -> Bounds:
 
 
 def check_private(settings: Settings) -> None:
-    """Raise where a fit would reveal more than noisy sums, or sums with units."""
+    """Raise if a fit would reveal more than noisy sums, or sums with units."""
     for name, found, needed, why in (
         ("weighting", settings.weighting, "subjects", "contributions must not have units"),
         ("tol", settings.tol, 0.0, "the round in which a fit stops depends on recordings"),

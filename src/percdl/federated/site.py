@@ -70,14 +70,12 @@ class FederatedSite:
 
     Its whole state lies in its folder, so each request may be answered by a new process. The
     contents of answers are listed in docs/federated. An error that could name a subject is written
-    to the site's own log; only the type of the error crosses.
+    to the site's own log; only the type of the error is sent.
 
     Parameters
     ----------
-    name : str
-        Name of the site.
-    cohort : Cohort
-        Its recordings.
+    name, cohort : str, Cohort
+        Name of the site, and its recordings.
     folder : Path
         Folder of its agreements, states, logs and results, by run.
     identity : Identity, optional
@@ -144,10 +142,15 @@ class FederatedSite:
         if kind == "join":
             agreement = self.conditions.read_agreement(content.agreement, request.arrays)
             store.write_agreement(agreement, self.conditions.identity)
-            return self.conditions.to_tell(agreement).model_dump(mode="json"), {}
+            return self.conditions.to_send(agreement).model_dump(mode="json"), {}
         agreement, recordings = store.read_agreement()
         if kind == "keys":
-            return {"announcement": self._announce(store)}, {}
+            if self.identity is None:
+                raise FederationError(
+                    f"Site {self.name} has no registered key, which masked sums need. Make one "
+                    "with `percdl federate keys`, or agree on `secure=False`."
+                )
+            return {"announcement": self._keys(store).announce(self.identity)}, {}
         if content.terms.agreement != agreement.digest:
             raise FederationError(
                 f"Site {self.name} has agreed to other terms of this run. Start a new run."
@@ -197,14 +200,6 @@ class FederatedSite:
         what = request.round, request.attempt, context.encode()
         return MaskedSum(keys, roster.only(content.roster), *what)
 
-    def _announce(self, store: Store) -> dict[str, str]:
-        if self.identity is None:
-            raise FederationError(
-                f"Site {self.name} has no registered key, which masked sums need. Make one with "
-                "`percdl federate keys`, or agree on `secure=False`."
-            )
-        return self._keys(store).announce(self.identity)
-
     def _keys(self, store: Store) -> RunKeys:
         if store.keys.exists():
             return RunKeys.read(self.name, store.run, store.keys)
@@ -237,23 +232,23 @@ class LocalRounds:
         known = store.read_sums(request.round, asked)
         if known is not None:
             return known, False
-        told = read_question(question)
+        given = read_question(question)
         n_agreed = agreed_rounds(terms.accepted, terms.settings)[request.kind]
         store.spend_round(n_agreed, request.kind, request.round, asked)
         state, afresh = {}, False
-        if isinstance(told, Broadcast):
-            runtime, told, afresh = self._ready(question, told)
+        if isinstance(given, Broadcast):
+            runtime, given, afresh = self._ready(question, given)
             privacy, answering = terms.accepted.make_privacy(), runtime
             if privacy is not None:
                 ledger = Ledger(count_releases(terms.settings), store.folder / "released")
                 answering = PrivateRounds(runtime, privacy, ledger)
-            sums = answering.run_round(request.kind, told)
+            sums = answering.run_round(request.kind, given)
             vector, state = question.layout.pack(sums), runtime.snapshot()
             self._last = (store.run, request.round), runtime
         else:
             least = max(terms.accepted.min_subjects_per_site, self.min_subjects)
             options = terms.settings, terms.n_masks, least
-            vector = start.try_dictionaries(self.cohort, *options, told)
+            vector = start.try_dictionaries(self.cohort, *options, given)
         bad = np.flatnonzero(~np.isfinite(vector))
         if bad.size:
             raise FederationError(
@@ -298,7 +293,9 @@ class LocalRounds:
             return InProcess(self.cohort, terms.settings, ROWS, terms.n_masks, unit=1.0)
         return InProcess(self.cohort, terms.settings, terms.settings.chunk_rows, terms.n_masks)
 
-    def _ready(self, question: Question, told: Broadcast) -> tuple[InProcess, Broadcast, bool]:
+    def _ready(
+        self, question: Question, broadcast: Broadcast
+    ) -> tuple[InProcess, Broadcast, bool]:
         """Return a runtime, its broadcast, and whether it lacks the state of earlier rounds.
 
         Without that state, the codes of the present dictionary replace the missing ones.
@@ -306,13 +303,13 @@ class LocalRounds:
         kind, kept = question.request.kind, self._state_after(question)
         runtime = self._begin(question.terms) if kept is None else kept
         if kept is not None or question.follows is None:
-            return runtime, told, False
-        told = replace(told, move=None, gauge=None, mixing_gauge=None)
+            return runtime, broadcast, False
+        broadcast = replace(broadcast, move=None, gauge=None, mixing_gauge=None)
         if kind != "population":
-            runtime.population_round(told)
+            runtime.population_round(broadcast)
         if kind == "recenter":
-            runtime.personal_round(told)
-        return runtime, told, True
+            runtime.personal_round(broadcast)
+        return runtime, broadcast, True
 
 
 def agreed_rounds(agreement: Agreement, settings: Settings) -> Counter[str]:
@@ -347,8 +344,7 @@ def check_candidates(
     shape = (settings.n_atoms, settings.atom_length, settings.n_channels)
     if dictionaries is None or dictionaries.ndim != 4 or dictionaries.shape[1:] != shape:
         raise FederationError(f"Dictionaries to try must be arrays (n, {shape}).")
-    few = 0 < len(dictionaries) <= n_drawn
-    if not few or not are_finite(dictionaries, settings.dtype):
+    if not 0 < len(dictionaries) <= n_drawn or not are_finite(dictionaries, settings.dtype):
         raise FederationError(
             f"Between 1 and {n_drawn} dictionaries of finite numbers can be tried at once."
         )

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from percdl.algorithm.exchange import Broadcast
+from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.server import population_update
 from percdl.algorithm.settings import Settings
 from percdl.estimators.base import BaseCDL
@@ -101,13 +101,15 @@ def _advance(coordinator: Coordinator, candidates: np.ndarray) -> np.ndarray:
     options = coordinator.settings, coordinator.terms.n_masks
     trial, one = _trial(*options)
 
-    def objectives(total: np.ndarray) -> list[float]:
-        return [one.unpack(part).objective for part in np.split(total, len(candidates))]
+    def read(total: np.ndarray) -> list[Sums]:
+        return [one.unpack(part) for part in np.split(total, len(candidates))]
+
+    def best(total: np.ndarray) -> float:
+        return min(sums.objective for sums in read(total))
 
     layout, arrays = trial_layout(len(candidates), *options), {"dictionaries": candidates}
-    total = coordinator.gather("first", {}, arrays, layout, lambda x: min(objectives(x)))
-    sums = [one.unpack(part) for part in np.split(total, len(candidates))]
-    order = np.argsort(objectives(total), kind="stable")
+    sums = read(coordinator.gather("first", {}, arrays, layout, best))
+    order = np.argsort([own.objective for own in sums], kind="stable")
     steps = (population_update(sums[c], Broadcast(candidates[c]), trial)[0] for c in order)
     return np.stack([step.dictionary for step in steps])
 

@@ -36,6 +36,7 @@ class Store:
         self.keys = self.folder / "run.key"
         self._keys_deleted = self.folder / "run.key.deleted"
         self._agreement = self.folder / "agreement.percdl"
+        self._round = f"{self.folder}/round-{{:06d}}.percdl"
 
     @property
     def had_keys(self) -> bool:
@@ -49,7 +50,7 @@ class Store:
             self.keys.unlink()
 
     def write_agreement(self, agreement: Agreement, recordings: str) -> None:
-        """Keep the agreement and the checksum of the recordings; another agreement is refused."""
+        """Keep the agreement and the checksum of the recordings; refuse another agreement."""
         if self._agreement.is_file() and self.read_agreement()[0].digest != agreement.digest:
             raise FederationError(
                 f"This site has agreed to other terms of run {self.run}. Give the new run another "
@@ -69,7 +70,7 @@ class Store:
         return Agreement.from_message(agreed.agreement, arrays), agreed.recordings
 
     def spend_round(self, n_agreed: int, kind: str, index: int, question: str) -> None:
-        """Record a round before it is answered; raise where it is one more than agreed.
+        """Record a round before it is answered; raise if it is one more than agreed.
 
         The same question may be repeated in the same round, after a fault or when a run is
         resumed. Another question, or the same one in another round, counts.
@@ -88,7 +89,7 @@ class Store:
         """Keep the state after a round, and the answer to its question."""
         arrays = {f"{_STATE}{name}": np.ascontiguousarray(x) for name, x in state.items()}
         content, arrays["sums"] = {"question": question}, sums
-        container.write(self._round(index), container.FEDERATION, content, arrays)
+        container.write(self._round.format(index), container.FEDERATION, content, arrays)
         for path in sorted(self.folder.glob("round-*"))[:-KEPT_ROUNDS]:
             path.unlink(missing_ok=True)
 
@@ -107,13 +108,10 @@ class Store:
         make_private_folder(self.folder)
         append_private(self.folder / "log.jsonl", stamped(line))
 
-    def _round(self, index: int) -> Path:
-        return self.folder / f"round-{index:06d}.percdl"
-
     def _read_round(self, index: int) -> tuple[str, dict[str, np.ndarray]] | None:
         """Return question and arrays of a round; a damaged file counts as missing."""
         try:
-            content, arrays = container.read(self._round(index), container.FEDERATION)
+            content, arrays = container.read(self._round.format(index), container.FEDERATION)
             return content["question"], arrays
         except (OSError, KeyError, ValueError):
             return None
@@ -159,14 +157,11 @@ class Ledger:
 def _read(path: Path) -> np.ndarray:
     """Return a released vector of floats."""
     try:
-        vector = np.lib.format.open_memmap(path, mode="r")
-        if vector.dtype.kind != "f" or vector.ndim != 1:
-            raise ValueError(f"{vector.dtype} of shape {vector.shape}")
-        return np.array(vector)
+        return np.load(path, allow_pickle=False).astype(float, casting="no").reshape(-1)
     except Exception as error:  # NumPy raises many types for a malformed header
         raise FederationError(
-            f"{path} is damaged ({error}), so this site cannot tell what it has released. Nothing "
-            "is sent. Restore the file, or start a new run."
+            f"{path} is damaged ({error}), so this site does not know what it has released. "
+            "Nothing is sent. Restore the file, or start a new run."
         ) from error
 
 

@@ -9,7 +9,7 @@ import os
 import platform
 import warnings
 from datetime import datetime
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ from percdl.analysis import Deviation, estimate_uncertainty
 from percdl.analysis.effects import exact_speed
 from percdl.estimators.suspects import KINDS, describe_suspects
 from percdl.exceptions import InvalidParameterError
-from percdl.report.comparison import LEVEL, Groups, describe_groups, place_people, tabulate_groups
+from percdl.report.comparison import Groups, describe_groups, place_people, tabulate_groups
 from percdl.report.packing import Packed, draw_recordings, pack
 from percdl.report.pages import render
 from percdl.report.people import MOST_COLUMNS, People, gather_people, tabulate_people, write_median
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 SCRIPTS = ("data", "charts", "overview", "table", "signal", "subject", "groups", "main")
 # Packages whose versions influence the numbers.
-PACKAGES = ("jax", "numpy", "scipy", "scikit-learn", "mne")
+PACKAGES = ("jax", "numpy", "scipy", "scikit-learn")
 UNITS = ((86400, "days"), (3600, "hours"), (60, "minutes"))
 # Names listed in a warning.
 N_NAMED = 6
@@ -111,59 +111,42 @@ def write_report(
 
 
 def _render(people: People, title: str, plotly: str) -> str:
-    groups, cohort = Groups(people), people.cohort
+    groups = Groups(people)
     content, no_band = _collect(people, groups)
     assets = files("percdl.report") / "assets"
     own = "\n".join((assets / f"{name}.js").read_text("utf-8") for name in SCRIPTS)
     scripts = [plotly, f'"use strict";\n(() => {{\n{own}\n}})();']
+    columns, rows = tabulate_groups(groups)
     untested = groups.clusters if isinstance(groups.clusters, str) else ""
-    group_columns, group_rows = tabulate_groups(groups)
-    page = {
-        "title": title,
-        "n_recordings": len(cohort),
-        "n_persons": len(set(people.persons)),
-        "sizes": people.group_sizes,
-        "tiles": _tiles(people),
-        "warnings": _warnings(people),
-        "suspects": describe_suspects(people.suspects).values(),
-        "norm": people.norm,
-        "has_deviation": isinstance(people.deviation, Deviation),
-        "base": next(iter(groups.names), ""),
-        "no_band": no_band,
-        "run": content["run"],
-        "channels": cohort.channels,
-        "n_warps": content["n_warps"],
-        "n_tests": groups.n_tests,
-        "level": LEVEL,
-        "untested": untested,
-        "clusters": [] if untested else groups.clusters,
-        "group_columns": group_columns,
-        "group_rows": group_rows,
-        "data_facts": _describe_data(people),
-        "settings": _describe_settings(people.model),
-        "stop_reason": people.model.stop_reason_,
-        "made": datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z").strip(),
-        "versions": _describe_versions(),
-    }
+    versions = [f"{name} {version(name)}" for name in PACKAGES]
+    # No name can close the script element, and no script runs without its hash.
+    data = json.dumps(content, allow_nan=False, separators=(",", ":"))
+    data = data.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    hashes = [hashlib.sha256(script.encode("utf-8")).digest() for script in scripts]
     return render(
         "cohort.html.j2",
-        page=page,
+        title=title,
+        people=people,
+        groups=groups,
+        content=content,
+        has_deviation=isinstance(people.deviation, Deviation),
+        tiles=_tiles(people),
+        warnings=_warnings(people),
+        suspects=list(describe_suspects(people.suspects).values()),
+        no_band=no_band,
+        untested=untested,
+        clusters=[] if untested else groups.clusters,
+        group_columns=columns,
+        group_rows=rows,
+        facts=_describe_data(people),
+        settings=_describe_settings(people.model),
+        made=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z").strip(),
+        versions=", ".join([f"Python {platform.python_version()}", *versions]),
         style=Markup((assets / "report.css").read_text("utf-8")),
-        content=Markup(_as_json(content)),
+        data=Markup(data),
         scripts=[Markup(script) for script in scripts],
-        sources=Markup(" ".join(f"'sha256-{_digest(script)}'" for script in scripts)),
+        sources=Markup(" ".join(f"'sha256-{base64.b64encode(x).decode()}'" for x in hashes)),
     )
-
-
-def _digest(script: str) -> str:
-    """Return the hash by which the browser accepts a script; no other script runs."""
-    return base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
-
-
-def _as_json(content: Any) -> str:
-    """Return JSON without markup, so that no name can close the script element."""
-    text = json.dumps(content, allow_nan=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _tiles(people: People) -> list[tuple[str, str, str]]:
@@ -208,26 +191,13 @@ def _describe_data(people: People) -> list[tuple[str, str]]:
 def _describe_settings(model: Any) -> list[tuple[str, str]]:
     """Return the settings of the model, with the chosen values for "auto"."""
     chosen = {name: getattr(model, f"{name}_") for name in ("n_atoms", "atom_length", "penalty")}
-    facts = [("model", type(model).__name__)]
-    for name, value in model.get_params(deep=False).items():
-        if isinstance(value, np.ndarray) or (name == "init" and not isinstance(value, str)):
-            text = "given"
-        elif name in chosen and value != chosen[name]:
-            text = f"{value}: {chosen[name]:g}"
-        else:
-            text = str(value)
-        facts.append((name, text))
-    return facts
-
-
-def _describe_versions() -> str:
-    found = [f"Python {platform.python_version()}"]
-    for package in PACKAGES:
-        try:
-            found.append(f"{package} {version(package)}")
-        except PackageNotFoundError:
-            continue
-    return ", ".join(found)
+    values = {"model": type(model).__name__, **model.get_params(deep=False)}
+    for name, value in chosen.items():
+        if values[name] != value:
+            values[name] = f"{values[name]}: {value:g}"
+    if not isinstance(values["init"], str):
+        values["init"] = "given"
+    return [(name, str(value)) for name, value in values.items()]
 
 
 def _warnings(people: People) -> list[str]:
@@ -329,16 +299,13 @@ def _confidence_band(people: People) -> tuple[list[Packed] | None, str]:
 
 def _events(people: People) -> dict[str, Any]:
     """Return the events of all people in order, and where those of each person begin."""
-    events = people.found.events
-    position = {subject: s for s, subject in enumerate(people.cohort.subjects)}
-    of = np.array([position[subject] for subject in events["subject"]], int)
-    order = np.argsort(of, kind="stable")
-    counts = np.bincount(of, minlength=len(position))
+    of = people.subject_of_events
+    events = people.found.events.iloc[np.argsort(of, kind="stable")]
     return {
-        "offsets": [0, *np.cumsum(counts).tolist()],
-        "atom": events["atom"].to_numpy()[order].tolist(),
-        "onset": events["onset_sample"].to_numpy()[order].tolist(),
-        "amplitude": events["amplitude"].to_numpy(float)[order].tolist(),
+        "offsets": [0, *np.cumsum(np.bincount(of, minlength=len(people.cohort))).tolist()],
+        "atom": events["atom"].tolist(),
+        "onset": events["onset_sample"].tolist(),
+        "amplitude": events["amplitude"].tolist(),
     }
 
 

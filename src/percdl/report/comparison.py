@@ -29,6 +29,7 @@ class Groups:
     """The people of a report by group; only groups of two or more people are compared."""
 
     people: People
+    level: float = LEVEL
 
     @cached_property
     def names(self) -> list[str]:
@@ -73,7 +74,7 @@ class Groups:
         if not self.n_tests:
             return []
         base, *others = self.names  # the reference, or the first, and all others
-        level, sfreq = LEVEL / self.n_tests, self.people.cohort.sfreq
+        level, sfreq = self.level / self.n_tests, self.people.cohort.sfreq
         # The smallest p value, 1 / n_permutations, must lie well below the level.
         options = {"n_permutations": max(N_PERMUTATIONS, math.ceil(2 / level))}
         found = []

@@ -72,13 +72,19 @@ class People:
         return errors
 
     @cached_property
+    def subject_of_events(self) -> np.ndarray:
+        """Position of the subject of each event."""
+        names = self.found.events["subject"].to_numpy(str)
+        return pd.Index(self.cohort.subjects).get_indexer(names)
+
+    @cached_property
     def suspects(self) -> pd.DataFrame:
         """Doubtful recordings and reasons; model files do not store them."""
         events, model = self.found.events, self.model
         return find_suspects(
             self.cohort,
             make_settings(model, self.cohort),
-            pd.Index(self.cohort.subjects).get_indexer(events["subject"].to_numpy(str)),
+            self.subject_of_events,
             events["onset_sample"].to_numpy(int),
             self.errors,
             fitted=self.found is model.personalization_,
@@ -138,15 +144,15 @@ def _is_of_fit(cohort: Cohort, model: BaseCDL) -> bool:
 
 def _find_reference(cohort: Cohort, asked: str | None) -> str | None:
     names = [str(name) for name in dict.fromkeys(cohort.groups) if name is not None]
-    if asked is not None:
-        if asked not in names:
-            known = ", ".join(map(repr, names)) or "none"
-            raise InvalidParameterError(
-                f"`reference={asked!r}` is not a group of the recordings. Groups: {known}."
-            )
-        return asked
-    usual = {name.lower(): name for name in reversed(names)}
-    return next((usual[name] for name in USUAL_REFERENCES if name in usual), None)
+    if asked is None:
+        usual = {name.lower(): name for name in reversed(names)}
+        return next((usual[name] for name in USUAL_REFERENCES if name in usual), None)
+    if asked not in names:
+        known = ", ".join(map(repr, names)) or "none"
+        raise InvalidParameterError(
+            f"`reference={asked!r}` is not a group of the recordings. Groups: {known}."
+        )
+    return asked
 
 
 def _in_order(metadata: pd.DataFrame, subjects: tuple[str, ...]) -> pd.DataFrame:
@@ -190,63 +196,47 @@ def write_median(values: Any, style: str) -> str:
 
 def tabulate_people(people: People) -> list[dict[str, Any]]:
     """Return the columns of the table of people: name, label, title, kind, digits, values."""
-    cohort, deviation = people.cohort, people.deviation
-    columns = [_text("subject", "Subject", "Who was recorded", cohort.subjects)]
+    cohort, deviation, table = people.cohort, people.deviation, people.regularity
+    columns = [_column("subject", "Subject", "Who was recorded", cohort.subjects)]
     if people.groups:
-        columns.append(_text("group", "Group", "Group of the recording", cohort.groups))
-    columns += _rhythm(people)
-    columns.append(_number("error", "Error", "Share of the energy left unexplained",
+        columns.append(_column("group", "Group", "Group of the recording", cohort.groups))
+    n_atoms = len(people.found.dictionary)
+    if n_atoms == 1:
+        columns += [
+            _column("cycles", "Cycles", "Cycles found", table["n_activations"], 0),
+            _column("cadence", "Per min", "Cycles per minute, from the median interval",
+                    table["cadence"], 1),
+            _column("variability", "CV (%)", "Coefficient of variation of the intervals, "
+                    "pauses left out", 100 * table["interval_cv"], 1),
+        ]  # fmt: skip
+    for k in range(n_atoms) if n_atoms > 1 else ():
+        counts = table.loc[table["atom"] == k, "n_activations"]
+        columns.append(_column(f"cycles{k}", f"Atom {k}", f"Times that atom {k} was found",
+                               counts, 0))  # fmt: skip
+    columns.append(_column("error", "Error", "Share of the energy left unexplained",
                            people.errors, 3))  # fmt: skip
     if isinstance(deviation, Deviation):
-        columns.append(_number("deviation", "Deviation", f"Distance from {people.norm}; 1 is "
+        columns.append(_column("deviation", "Deviation", f"Distance from {people.norm}; 1 is "
                                "typical of them", deviation.index, 2))  # fmt: skip
-        columns.append(_number("percentile", "Percentile", f"Percentage of {people.norm} with a "
+        columns.append(_column("percentile", "Percentile", f"Percentage of {people.norm} with a "
                                "smaller deviation index", deviation.percentile, 0))  # fmt: skip
-    return columns + _metadata(people.metadata)
-
-
-def _rhythm(people: People) -> list[dict[str, Any]]:
-    table = people.regularity
-    per_atom = [table[table["atom"] == k] for k in range(len(people.found.dictionary))]
-    if len(per_atom) > 1:
-        return [
-            _number(f"cycles{k}", f"Atom {k}", f"Times that atom {k} was found",
-                    rows["n_activations"], 0)
-            for k, rows in enumerate(per_atom)
-        ]  # fmt: skip
-    rows = per_atom[0]
-    return [
-        _number("cycles", "Cycles", "Cycles found", rows["n_activations"], 0),
-        _number("cadence", "Per min", "Cycles per minute, from the median interval",
-                rows["cadence"], 1),
-        _number("variability", "CV (%)", "Coefficient of variation of the intervals, "
-                "pauses left out", 100 * rows["interval_cv"], 1),
-    ]  # fmt: skip
-
-
-def _metadata(metadata: pd.DataFrame | None) -> list[dict[str, Any]]:
-    if metadata is None:
-        return []
-    columns = []
-    for index, (name, values) in enumerate(list(metadata.items())[:MOST_COLUMNS]):
-        key, title = f"meta{index}", f"{name}, from the metadata"
+    shown = [] if people.metadata is None else list(people.metadata.items())[:MOST_COLUMNS]
+    for index, (name, values) in enumerate(shown):
+        digits = None
         if pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values):
-            whole = bool((values.dropna() % 1 == 0).all())
-            columns.append(_number(key, str(name), title, values, 0 if whole else 2))
-        else:
-            texts = [None if pd.isna(value) else str(value) for value in values]
-            columns.append(_text(key, str(name), title, texts))
+            digits = 0 if (values.dropna() % 1 == 0).all() else 2
+        columns.append(_column(f"meta{index}", str(name), f"{name}, from the metadata", values,
+                               digits))  # fmt: skip
     return columns
 
 
-def _text(name: str, label: str, title: str, values: Any) -> dict[str, Any]:
-    return {"name": name, "label": label, "title": title, "kind": "text", "values": list(values)}
-
-
-def _number(name: str, label: str, title: str, values: Any, digits: int) -> dict[str, Any]:
+def _column(
+    name: str, label: str, title: str, values: Any, digits: int | None = None
+) -> dict[str, Any]:
+    """Return a column of numbers with some digits, or of text."""
+    column: dict[str, Any] = {"name": name, "label": label, "title": title, "kind": "text"}
+    if digits is None:
+        return column | {"values": [None if pd.isna(x) else str(x) for x in values]}
     numbers = pd.Series(values).to_numpy(float, na_value=np.nan)
     kept = [float(f"{x:.6g}") if np.isfinite(x) else None for x in numbers]
-    return {
-        "name": name, "label": label, "title": title, "kind": "number", "digits": digits,
-        "values": kept,
-    }  # fmt: skip
+    return column | {"kind": "number", "digits": digits, "values": kept}
