@@ -180,7 +180,7 @@ def test_bad_covariates_are_refused_in_words():
     with pytest.raises(InvalidParameterError, match="'age' is the same for all"):
         regress(values, people.assign(age=3.0))
     twin = people.assign(device=people["group"].map({"a": "old", "b": "new"}))
-    with pytest.raises(InvalidParameterError, match="'group', 'device' cannot be told apart"):
+    with pytest.raises(InvalidParameterError, match="'group', 'device' cannot be distinguished"):
         regress(values, twin)
     with pytest.raises(InvalidParameterError, match="group is one of a, b"):
         regress(values, people, reference={"group": "c"})

@@ -202,8 +202,9 @@ def test_a_fit_to_one_recording_warns_and_its_personalization_does_not():
         model.personalize(cohort)
 
 
-@pytest.mark.parametrize("name", small_models.NAMES)
-@pytest.mark.parametrize("coder", [None, L1Coder(n_steps=20)])
+@pytest.mark.parametrize(
+    ("name", "coder"), [("PerCDL", None), ("IndCDL", None), ("PopCDL", L1Coder(n_steps=20))]
+)
 def test_the_error_of_each_recording_is_that_of_its_reconstruction(name, coder):
     cohort = small_models.spaced_cohort(0)
     model = small_models.make(name, coder=coder, dtype="float64").fit(cohort)
@@ -217,7 +218,7 @@ def test_the_error_of_each_recording_is_that_of_its_reconstruction(name, coder):
     np.testing.assert_allclose(results.error, expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_constant_channels_are_those_with_one_value(seed):
     rng = np.random.default_rng(seed)
     values = rng.integers(0, 2, (20, 4, 3)).astype(float)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from keyed_sites import RUN, announce, identity, names, registered, run_keys
 from keyed_sites import check as check_with
 
-from percdl.exceptions import FederationError, InvalidParameterError, MissingPackageError
+from percdl.exceptions import FederationError, MissingPackageError
 from percdl.federated.identities import (
     Claims,
     Identity,
@@ -310,8 +310,3 @@ def test_a_site_looks_for_its_own_key():
 def test_fewer_than_three_sites_are_refused():
     with pytest.raises(FederationError, match="3 sites or more, and there are 2"):
         check(announce(SITES[:2]))
-
-
-def test_only_the_site_itself_signs_its_key():
-    with pytest.raises(InvalidParameterError, match="site-00 cannot be signed by site site-01"):
-        run_keys("site-00").announce(identity("site-01"))

@@ -234,7 +234,7 @@ def test_fewer_than_three_sites_have_no_secure_sum():
     _, roster = federation(3)
     with pytest.raises(FederationError, match=r"3 sites or more, and there are 2 \(site-00, "):
         roster.only(roster.sites[:2])
-    with pytest.raises(FederationError, match="Site site-09 has not announced a key"):
+    with pytest.raises(FederationError, match="has not announced a key"):
         roster.only([*roster.sites, "site-09"])
-    with pytest.raises(FederationError, match="named twice"):
+    with pytest.raises(FederationError, match="names a site twice"):
         roster.only([*roster.sites, "site-00"])

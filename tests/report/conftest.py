@@ -106,7 +106,7 @@ def people(n_subjects: int) -> Cohort:
 def few_permutations():
     """Pages are tested here, not the tests they show."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("percdl.report.comparison.N_PERMUTATIONS", 200)
+        patch.setattr("percdl.report.people.N_PERMUTATIONS", 200)
         yield
 
 

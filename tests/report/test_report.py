@@ -14,8 +14,7 @@ pytest.importorskip("plotly")
 import percdl
 from percdl import Algorithm, Cohort, PerCDL
 from percdl.exceptions import InvalidParameterError, NoActivationWarning
-from percdl.report.comparison import Groups, describe_groups
-from percdl.report.people import gather_people, tabulate_people
+from percdl.report.people import Groups, describe_groups, gather_people, tabulate_people
 from percdl.signals.reconstruction import normalized_reconstruction_error, rebuild
 
 
@@ -134,7 +133,7 @@ def test_however_many_tests_share_the_level_one_can_pass(model150, cohort150, mo
         seen.append(n_permutations)
         raise InvalidParameterError("enough")
 
-    monkeypatch.setattr("percdl.report.comparison.compare_groups", compare)
+    monkeypatch.setattr("percdl.report.people.compare_groups", compare)
     assert groups.names[0] == "healthy"
     assert groups.clusters == "enough"
     assert 1 / seen[0] < 0.001 / groups.n_tests

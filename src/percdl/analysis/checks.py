@@ -15,6 +15,7 @@ from percdl.signals import Cohort, as_cohort
 if TYPE_CHECKING:
     from percdl.estimators.base import BaseCDL
 
+PASS_THOSE = "Pass the recordings of the fit, or those that were personalized, in the same order."
 #: One label per row.
 Labels = Sequence[Any] | np.ndarray | pd.Series
 
@@ -37,16 +38,14 @@ def check_fitted_on(fitted: BaseCDL | Personalization, X: Any) -> Cohort:
         raise InvalidParameterError(
             f"The events are of {len(found.subjects)} recording(s) of {n_channels} channel(s), "
             f"first subject {found.subjects[0]!r}; X has {len(cohort)} of {cohort.n_channels}, "
-            f"first subject {cohort.subjects[0]!r}. Pass the recordings of the fit (or those that "
-            "were personalized), in the same order."
+            f"first subject {cohort.subjects[0]!r}. {PASS_THOSE}"
         )
-    for subject, onsets in found.events.groupby("subject")["onset_sample"]:
-        end, n_times = onsets.max() + length, cohort[str(subject)].n_times
-        if end > n_times:
+    onsets: Any = found.events.groupby("subject")["onset_sample"].max()
+    for subject, last in onsets.items():
+        if last + length > (n_times := cohort[str(subject)].n_times):
             raise InvalidParameterError(
-                f"Subject {subject!r} has an event up to sample {end}, but the recording passed "
-                f"has {n_times} samples. Pass the recordings of the fit (or those that were "
-                "personalized)."
+                f"Subject {subject!r} has an event up to sample {last + length}, but the "
+                f"recording has {n_times} samples. {PASS_THOSE}"
             )
     return cohort
 

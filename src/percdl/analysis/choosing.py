@@ -159,10 +159,8 @@ def select(
         The recordings.
     grid : dict of name to list of values
         Arguments of the model, such as ``n_atoms``, ``penalty`` or ``transformation__width``.
-    model : estimator, optional
-        All other arguments; ``PerCDL(random_state=0)`` by default.
-    n_folds, random_state : int
-        Number and seed of the folds.
+    model, n_folds, random_state : estimator, int, int
+        All other arguments (``PerCDL(random_state=0)``), and number and seed of the folds.
 
     Returns
     -------

@@ -29,17 +29,14 @@ def feature_auc(
     The paper's protocol: a support vector machine (C=1, Gaussian kernel, gamma="scale") on
     standardized features, stratified splits of 70 % training and 30 % test subjects, macro
     one-vs-one AUC of the class probabilities. Means, scales and missing features (filled with the
-    mean) are learned from the training part only. The probabilities couple those of the pairs of
-    classes. Other ways to compute them from the same machine give other figures (on five classes
-    of ECGs, one-vs-rest sigmoids give 0.02 less, the decisions of each pair 0.04 more). Cost:
+    mean) are learned from the training part only. Other probabilities from the same machine give
+    other figures (on five classes of ECGs, one-vs-rest sigmoids give 0.02 less). Cost:
     ``n_splits`` fits of the classifier, each O(S^2 F) to O(S^3 F) for the paper's.
 
     Parameters
     ----------
-    features : array (S, F)
-        Such as ``model.transform(cohort)``; NaN is missing.
-    labels : array (S,)
-        Class of each subject.
+    features, labels : array (S, F), array (S,)
+        Such as ``model.transform(cohort)``, NaN is missing, and the class of each subject.
     splits : iterable of (train, test), optional
         Positions or masks, such as official folds, instead of random splits.
     n_splits, test_size, random_state

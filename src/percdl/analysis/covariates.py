@@ -102,18 +102,17 @@ class Regression:
 
     def table(self) -> pd.DataFrame:
         """Return one row per term and value."""
-        n_values = self.coefficient[0].size
         of_terms = {name: getattr(self, name).ravel() for name in OF_TERMS}
-        values = np.tile(np.arange(n_values), len(self.terms))
-        terms = np.repeat(self.terms, n_values)
-        return pd.DataFrame({"term": terms, "value": values, **of_terms})
+        index = pd.MultiIndex.from_product(
+            [self.terms, range(self.coefficient[0].size)], names=["term", "value"]
+        )
+        return pd.DataFrame(of_terms, index=index).reset_index()
 
     def cluster_table(self, sfreq: float | None = None) -> pd.DataFrame:
         """Return one row per covariate and cluster; with a sampling rate, in seconds too."""
-        clusters = [cluster for test in self.tests.values() for cluster in test.clusters]
-        table = tabulate_clusters(clusters, None, sfreq)
-        names = [name for name, test in self.tests.items() for _ in test.clusters]
-        table.insert(0, "covariate", pd.Series(names, dtype=str))
+        found = [(name, c) for name, test in self.tests.items() for c in test.clusters]
+        table = tabulate_clusters([cluster for _, cluster in found], None, sfreq)
+        table.insert(0, "covariate", pd.Series([name for name, _ in found], dtype=str))
         return table
 
 
@@ -130,11 +129,11 @@ def regress(
     """Regress parameters or curves of people on covariates.
 
     ``value = intercept + sum of coefficient x covariate``, by least squares for each value. A
-    coefficient is a partial effect: with ``covariates[["group", "age", "speed"]]``, that of the
-    group is the difference between people of the same age and speed. The tests permute the
-    residuals of the regression on all other covariates (Freedman and Lane, 1983; Winkler et al.,
-    2014, https://doi.org/10.1016/j.neuroimage.2014.01.060). They are exact for a single covariate
-    and approximate otherwise, and assume the same residual variance for all people. Cost
+    coefficient is a partial effect: that of a group beside age and speed is the difference between
+    people of the same age and speed. The tests permute the residuals of the regression on all
+    other covariates (Freedman and Lane, 1983; Winkler et al., 2014,
+    https://doi.org/10.1016/j.neuroimage.2014.01.060). They are exact for a single covariate and
+    approximate otherwise, and assume the same residual variance for all people. Cost
     O(n_permutations S F T) for each covariate, with F values per person and T terms.
 
     Parameters
@@ -209,9 +208,25 @@ def build_design(covariates: pd.DataFrame, reference: Mapping[str, Any]) -> Desi
         own = _encode(str(name), column, reference.get(str(name)))
         columns_of[str(name)] = list(range(len(columns), len(columns) + len(own)))
         columns |= own
-    design = Design(tuple(columns), np.stack(list(columns.values()), 1), columns_of)
-    _check_rank(design)
-    return design
+    terms, matrix = tuple(columns), np.stack(list(columns.values()), 1)
+    if len(matrix) <= len(terms) + 1:
+        raise InvalidParameterError(
+            f"{len(matrix)} subjects have all values and covariates; the {len(terms)} terms "
+            f"({', '.join(terms)}) need at least {len(terms) + 2}."
+        )
+    scaled = matrix / np.linalg.norm(matrix, axis=0)
+    rank = np.linalg.matrix_rank(scaled)
+    redundant = [
+        repr(name)
+        for name, own in columns_of.items()
+        if rank - np.linalg.matrix_rank(np.delete(scaled, own, axis=1)) < len(own)
+    ]
+    if redundant:
+        raise InvalidParameterError(
+            f"Covariates {', '.join(redundant)} cannot be distinguished in these subjects: one "
+            "follows from the others (such as a sensor used in one group only). Leave one out."
+        )
+    return Design(terms, matrix, columns_of)
 
 
 def _encode(name: str, column: pd.Series, reference: Any) -> dict[str, np.ndarray]:
@@ -237,29 +252,6 @@ def _encode(name: str, column: pd.Series, reference: Any) -> dict[str, np.ndarra
     return {f"{name}[{x}]": (of == x).astype(float) for x in levels if x != first}
 
 
-def _check_rank(design: Design) -> None:
-    """Raise if there are too few subjects, or covariates are linearly dependent."""
-    n_subjects, n_terms = design.matrix.shape
-    if n_subjects <= n_terms + 1:
-        raise InvalidParameterError(
-            f"{n_subjects} subjects have all values and covariates; the {n_terms} terms "
-            f"({', '.join(design.terms)}) need at least {n_terms + 2}."
-        )
-    scaled = design.matrix / np.linalg.norm(design.matrix, axis=0)
-    rank = np.linalg.matrix_rank(scaled)
-    if rank == n_terms:
-        return
-    redundant = [
-        repr(name)
-        for name, own in design.columns_of.items()
-        if rank - np.linalg.matrix_rank(np.delete(scaled, own, axis=1)) < len(own)
-    ]
-    raise InvalidParameterError(
-        f"Covariates {', '.join(redundant)} cannot be told apart in these subjects: one follows "
-        "from the others (such as a sensor used in one group only). Leave one out."
-    )
-
-
 def _permute_residuals(
     design: Design,
     covariate: str,
@@ -283,7 +275,7 @@ def _permute_residuals(
         [curves[:1], curves[1:]],  # MNE permutes the rows of two samples; here they are one
         lambda *parts: contrast(np.concatenate(parts, axis=-1)),
         critical_value(pointwise_level, len(own), len(rest) - len(design.terms)),
-        two_sided=len(own) == 1,
+        len(own) == 1,
         **options,
     )
     p_value = np.ones(curves.shape[1:])

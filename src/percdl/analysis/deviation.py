@@ -116,10 +116,9 @@ def measure_deviation(
     persons : list or dict, optional
         Person of each subject, if people have several recordings: they are left out together.
         One per subject, as ``groups``, or a dict of subject to person.
-    space : {"parameters", "atoms"}
-        The features: the parameters (a time warp by its displacement) or the personal atoms.
-    shrinkage : float, optional
-        Fixed shrinkage, 0 to 1, instead of that of OAS.
+    space, shrinkage : {"parameters", "atoms"}, float, optional
+        The features: the parameters (a time warp by its displacement) or the personal atoms; and
+        a fixed shrinkage, 0 to 1, instead of that of OAS.
 
     Returns
     -------

@@ -77,10 +77,8 @@ def separate_effects(fitted: BaseCDL | Personalization, X: Any) -> Effects:
 
     Parameters
     ----------
-    fitted : PerCDL, PopCDL, IndCDL, or the result of ``personalize``
-        Warps and events.
-    X : Cohort or arrays
-        The recordings they were found in.
+    fitted, X : estimator or Personalization, Cohort or arrays
+        Warps and events, and the recordings they were found in.
 
     Returns
     -------

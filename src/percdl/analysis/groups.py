@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -24,8 +24,7 @@ from percdl.analysis.permutation import (
 from percdl.exceptions import InvalidParameterError
 
 
-@dataclass(frozen=True, eq=False)
-class GroupCurve:
+class GroupCurve(NamedTuple):
     """Mean, standard deviation (n - 1) and size of a group of curves."""
 
     mean: Float[np.ndarray, "L P"]
@@ -34,14 +33,9 @@ class GroupCurve:
 
 
 def summarize_groups(curves: Float[np.ndarray, "S L P"], groups: Labels) -> dict[str, GroupCurve]:
-    """Return the mean and spread of each group of curves (S, L, P), in order of appearance.
-
-    Curves with NaN, and those of group None, are left out.
-    """
-    parts = split_groups(curves, groups)
-    return {
-        name: GroupCurve(own.mean(0), own.std(0, ddof=1), len(own)) for name, own in parts.items()
-    }
+    """Return mean and spread of each group of curves, without NaN and group None."""
+    parts = split_groups(curves, groups).items()
+    return {name: GroupCurve(own.mean(0), own.std(0, ddof=1), len(own)) for name, own in parts}
 
 
 def average_persons(
@@ -49,22 +43,18 @@ def average_persons(
 ) -> tuple[np.ndarray, list[str]]:
     """Average the recordings of each person, leaving out rows with NaN.
 
-    Exchanged one by one in a permutation test, they would show differences that do not exist.
-    Cost O(S (n + F)) for n people and rows of F values.
+    Permuted one by one, they would show differences that do not exist. Cost O(S (n + F)) for n
+    people and rows of F values.
 
     Parameters
     ----------
-    values : array (S, ...)
-        One row per recording.
-    persons : list
-        Person of each recording.
+    values, persons : array (S, ...), list
+        One row and the person of each recording.
 
     Returns
     -------
-    values : array (people, ...)
-        One row per person; NaN for a person without complete rows.
-    persons : list of str
-        Their names, in order of appearance.
+    values, persons : array (n, ...), list of str
+        One row per person, NaN without complete rows, and their names in order of appearance.
 
     Examples
     --------
@@ -103,16 +93,15 @@ class Comparison:
     clusters: tuple[Cluster, ...]
 
     def __repr__(self) -> str:
-        found = f"{len(self.clusters)} clusters, p = {self.p_value:.3g}"
-        return f"Comparison({_name_groups(self.names, self.sizes)}; {found})"
+        of = _name_groups(self.names, self.sizes)
+        return f"Comparison({of}; {len(self.clusters)} clusters, p = {self.p_value:.3g})"
 
     @property
     def difference(self) -> Float[np.ndarray, "L P"]:
         """Mean of the first group less that of the second; raises for more than two groups."""
         if len(self.names) != 2:
             raise InvalidParameterError(
-                f"{len(self.names)} groups have no single difference; use `means`, or compare "
-                "two of them."
+                f"{len(self.names)} groups have no single difference; use `means`."
             )
         return self.means[0] - self.means[1]
 
@@ -144,10 +133,9 @@ def compare_groups(
 
     A t (two groups) or F statistic is computed at every sample. Neighbouring samples of one
     channel beyond a threshold form a cluster; its mass is the sum of their statistics. It is
-    compared with the largest mass, over all samples and channels, when people are exchanged
-    between the groups at random (Maris and Oostenveld, 2007,
-    https://doi.org/10.1016/j.jneumeth.2007.03.024). A cluster is significant as a whole: its ends
-    are not bounds of the difference. Cost O(n_permutations S L P).
+    compared with the largest mass when people are exchanged between the groups at random (Maris
+    and Oostenveld, 2007, https://doi.org/10.1016/j.jneumeth.2007.03.024). A cluster is significant
+    as a whole: its ends are not bounds of the difference. Cost O(n_permutations S L P).
 
     Parameters
     ----------
@@ -157,13 +145,12 @@ def compare_groups(
     groups : list of str
         Group of each person; None leaves a person out.
     *names : str
-        The groups to compare, by default all. Of two, the first less the second; three or more
-        are tested for any difference.
+        The groups to compare, by default all. Of two, the first less the second.
     persons : list, optional
         Person of each curve, if people have several: they are averaged first.
     pointwise_level : float
-        Samples with a pointwise p value below it form clusters. A high level finds weak long
-        differences, a low one strong short ones. Choose it before looking.
+        Samples with a p value below it form clusters. A high level finds weak long differences, a
+        low one strong short ones. Choose it before looking.
     n_permutations, random_state : int
         Number and seed of the permutations; the smallest p value is 1 / n_permutations.
 
@@ -191,12 +178,7 @@ def compare_groups(
     parts = make_exchangeable(members)
     threshold = critical_value(pointwise_level, n_tested, sum(sizes) - n_tested - 1)
     clusters = permute_clusters(
-        parts,
-        compare_means,
-        threshold,
-        two_sided=n_tested == 1,
-        n_permutations=n_permutations,
-        random_state=random_state,
+        parts, compare_means, threshold, n_tested == 1, n_permutations, random_state
     )
     statistic = compare_means(*parts, axis=0)
     means = np.stack([own.mean(0) for own in members.values()])
@@ -241,9 +223,9 @@ class ParameterComparison:
     def table(self) -> pd.DataFrame:
         """Return one row per parameter, smallest p value first."""
         means = {f"mean {name}": mean for name, mean in zip(self.names, self.means, strict=True)}
-        columns = ("statistic", "p_value", "p_adjusted")
-        tested = {name: getattr(self, name) for name in columns}
-        frame = pd.DataFrame({"parameter": self.parameters, **means, **tested})
+        frame = pd.DataFrame({"parameter": self.parameters, **means}).assign(
+            statistic=self.statistic, p_value=self.p_value, p_adjusted=self.p_adjusted
+        )
         return frame.sort_values(["p_adjusted", "p_value"], kind="stable", ignore_index=True)
 
 
@@ -288,10 +270,7 @@ def compare_parameters(
             f"`features` has shape {x.shape}; pass one row of parameters per person, array (S, F)."
         )
     labels = tuple(map(str, range(x.shape[1]) if parameters is None else parameters))
-    if len(labels) != x.shape[1]:
-        raise InvalidParameterError(
-            f"There are {x.shape[1]} parameters and {len(labels)} names of parameters."
-        )
+    check_lengths("parameters", x.shape[1], labels, "names of parameters")
     members = split_groups(x, groups, names, persons, at_least=2)
     parts = make_exchangeable(members)
     done = permute(parts, compare_means, "independent", n_permutations, random_state)

@@ -49,8 +49,8 @@ def canonical_order(values: Float[np.ndarray, "S ..."]) -> np.ndarray:
 def make_exchangeable(parts: Mapping[str, np.ndarray]) -> list[np.ndarray]:
     """Return the values of groups to permute: less the mean of all, sorted, groups by name.
 
-    Signs are turned if the first of two groups comes second by name. Welch's t of the result is
-    then that of the first group against the second, and exchanging the groups only turns signs.
+    Signs are turned if the first of two groups comes second by name, so that exchanging the
+    groups only turns the sign of Welch's t.
     """
     names = sorted(parts)
     turned = len(parts) == 2 and names != list(parts)
@@ -62,8 +62,8 @@ def make_exchangeable(parts: Mapping[str, np.ndarray]) -> list[np.ndarray]:
 def compare_means(*samples: np.ndarray, axis: int = -1) -> np.ndarray:
     """Return Welch's t of two samples, or his F (https://doi.org/10.1093/biomet/38.3-4.330).
 
-    Groups may differ in spread: permutation tests of means then keep their level approximately
-    (Chung and Romano, 2013, https://doi.org/10.1214/13-AOS1090).
+    Permutation tests of it keep their level approximately if groups differ in spread (Chung and
+    Romano, 2013, https://doi.org/10.1214/13-AOS1090).
     """
     sizes = np.array([sample.shape[axis] for sample in samples])
     means = np.stack([sample.mean(axis) for sample in samples], -1)
@@ -144,6 +144,7 @@ def permute(
 ) -> Permuted:
     """Permute the rows of samples (n, F), all ways if there are fewer than ``n_permutations``."""
     _check_count(n_permutations)
+    rng = np.random.default_rng(check_random_state(random_state).randint(2**31))
     found: Any = scipy.stats.permutation_test(
         samples,
         statistic,
@@ -153,15 +154,11 @@ def permute(
         n_resamples=n_permutations - 1,
         batch=max(1, BATCH_SIZE // sum(sample.size for sample in samples)),
         # `rng` is unknown to SciPy before 1.15.
-        random_state=np.random.default_rng(  # pyright: ignore[reportCallIssue]
-            check_random_state(random_state).randint(2**31)
-        ),
+        random_state=rng,  # pyright: ignore[reportCallIssue]
     )
     sizes = [len(sample) for sample in samples]
-    n_ways = math.factorial(sum(sizes))
-    if kind == "independent":
-        n_ways //= math.prod(map(math.factorial, sizes))
-    is_sampled = n_ways > n_permutations - 1
+    same = math.prod(map(math.factorial, sizes)) if kind == "independent" else 1
+    is_sampled = math.factorial(sum(sizes)) // same > n_permutations - 1
     return Permuted(np.asarray(found.statistic), found.null_distribution, is_sampled)
 
 
@@ -191,7 +188,6 @@ def permute_clusters(
     samples: Sequence[np.ndarray],
     statistic: Statistic,
     threshold: float,
-    *,
     two_sided: bool,
     n_permutations: int,
     random_state: Any,
@@ -200,7 +196,14 @@ def permute_clusters(
     _check_count(n_permutations)
     mne = require("mne", "A cluster permutation test", "stats")
     length, n_channels = samples[0].shape[1:]
-    lines = [_line_up(sample, two_sided) for sample in samples]
+    lines = []
+    for curves in samples:
+        # Channel after channel, each followed by a zero sample; if two-sided, the negative curves
+        # follow. (With ``tail=0``, MNE 1.13 compares the largest cluster of either sign with the
+        # largest positive one of each permutation, which can double the rate of false alarms.)
+        parted = np.pad(np.moveaxis(curves, 2, 1), ((0, 0), (0, 0), (0, 1)))
+        line = parted.reshape(len(curves), -1)
+        lines.append(np.hstack([line, -line]) if two_sided else line)
     with warnings.catch_warnings(), mne.use_log_level("ERROR"):
         warnings.filterwarnings("ignore", "No clusters found", RuntimeWarning)
         _, runs, p_values, _ = mne.stats.permutation_cluster_test(
@@ -222,18 +225,6 @@ def permute_clusters(
         stop = start + run.stop - run.start
         found.append(Cluster(channel, start, stop, mass, float(p_value)))
     return tuple(sorted(found, key=lambda c: (c.p_value, -abs(c.mass))))
-
-
-def _line_up(curves: np.ndarray, two_sided: bool) -> np.ndarray:
-    """Return curves (n, L, P) as lines: channel after channel, each followed by a zero sample.
-
-    If two-sided, the negative curves follow. (With ``tail=0``, MNE 1.13 compares the largest
-    cluster of either sign with the largest positive one of each permutation, if there is one. In
-    rough curves this can double the rate of false alarms.)
-    """
-    parted = np.pad(np.moveaxis(curves, 2, 1), ((0, 0), (0, 0), (0, 1)))
-    lines = parted.reshape(len(curves), -1)
-    return np.hstack([lines, -lines]) if two_sided else lines
 
 
 def tabulate_clusters(

@@ -40,8 +40,7 @@ def judge_events(
 ) -> pd.DataFrame:
     """Return the probability that each activation is an event, from its strength and the rhythm.
 
-    Among the activations of one subject and atom, every subset is a possible set of events, with
-    weight
+    Every subset of the activations of one subject and atom is a possible set of events, of weight
 
     ``prod_i (r_i / even_share)^2  prod_j ((1 - break_rate) exp(-log(g_j)^2 / (2 spread^2)) +
     break_rate)``
@@ -59,10 +58,9 @@ def judge_events(
     even_share : float
         Share of the typical amplitude at which an activation that neither keeps nor breaks a
         rhythm has probability one half.
-    spread : float
-        Standard deviation of the logarithm of an interval; that of the subject if it is larger.
-    break_rate : float
-        How common breaks of the rhythm are (pauses, turns); 1 ignores the rhythm.
+    spread, break_rate : float
+        Standard deviation of the logarithm of an interval (that of the subject if it is larger),
+        and how common breaks of the rhythm are (pauses, turns); 1 ignores the rhythm.
 
     Returns
     -------
@@ -160,18 +158,14 @@ def measure_regularity(
     Returns
     -------
     DataFrame
-        One row per subject and atom, times in seconds:
-
-        - subject, group, atom, n_activations;
-        - rate: activations per minute of recording, missing samples left out;
-        - activation_share and time_share: of all activations of the subject, and of the recording;
-        - cadence: per minute, from the median interval;
-        - interval_median, and without pauses interval_mean, interval_sd, interval_cv (sd / mean);
-        - interval_robust_cv: 1.4826 times the median absolute deviation over the median;
-        - rmssd: root mean square of the differences of successive intervals, without pauses;
-        - n_pauses, longest_pause (0 without).
-
-        NaN with fewer than two activations, or two intervals for the variability.
+        One row per subject and atom, times in seconds: subject, group, atom, n_activations; rate
+        (per minute of recording, missing samples left out); activation_share and time_share (of
+        all activations of the subject, and of the recording); cadence (per minute, from the
+        median interval); interval_median, and without pauses interval_mean, interval_sd,
+        interval_cv (sd / mean); interval_robust_cv (1.4826 times the median absolute deviation
+        over the median); rmssd (root mean square of the differences of successive intervals,
+        without pauses); n_pauses, longest_pause (0 without). NaN with fewer than two activations,
+        or two intervals for the variability.
 
     Examples
     --------
@@ -252,10 +246,8 @@ def atom_prevalence(
 
     Parameters
     ----------
-    fitted : estimator or Personalization
-        The subjects and their activations.
-    groups : list of str, optional
-        Group of each subject, for one row per group and atom; None leaves a subject out.
+    fitted, groups : estimator or Personalization, list of str
+        The subjects and, for one row per group and atom, their groups; None leaves one out.
 
     Returns
     -------
@@ -272,26 +264,24 @@ def atom_prevalence(
     [1.0, 1.0]
     """
     counts = as_personalization(fitted).n_activations
-    if groups is None:
-        return _prevalence(counts)
-    check_lengths("subjects", len(counts), groups, "groups")
-    names = [name for name in dict.fromkeys(groups) if name is not None]
+    of = ["all"] * len(counts) if groups is None else list(groups)
+    check_lengths("subjects", len(counts), of, "groups")
+    names, tables = [name for name in dict.fromkeys(of) if name is not None], []
     if not names:
         raise InvalidParameterError("`groups` names no group: all are None.")
-    tables = {name: _prevalence(counts[[g == name for g in groups]]) for name in names}
-    return pd.concat(tables, names=["group"]).reset_index("group").reset_index(drop=True)
-
-
-def _prevalence(counts: np.ndarray) -> pd.DataFrame:
-    table, total = pd.DataFrame(counts), counts.sum(0)
-    return pd.DataFrame(
-        {
-            "atom": range(counts.shape[1]),
-            "n_subjects": len(counts),
-            "n_showing": (counts > 0).sum(0),
-            "prevalence": (counts > 0).mean(0),
+    for name in names:
+        own = pd.DataFrame(counts[[g == name for g in of]])
+        total = own.sum()
+        columns = {
+            "group": name,
+            "atom": own.columns,
+            "n_subjects": len(own),
+            "n_showing": (own > 0).sum(),
+            "prevalence": (own > 0).mean(),
             "n_activations": total,
             "activation_share": total / total.sum() if total.any() else np.nan,
-            "median_activations": table[table > 0].median(),
+            "median_activations": own[own > 0].median(),
         }
-    )
+        tables.append(pd.DataFrame(columns))
+    table = pd.concat(tables, ignore_index=True)
+    return table.drop(columns="group") if groups is None else table

@@ -94,10 +94,9 @@ def score_segmentation(
         Such as ``model.events_``: columns subject, onset_sample, amplitude.
     cycles : mapping of subject to onsets
         First sample of each annotated cycle. Events of other subjects are ignored.
-    tolerance : float
-        Largest distance of two onsets that match, in samples.
-    least_amplitude : float
-        Detections below this share of the mean magnitude of all amplitudes are ignored.
+    tolerance, least_amplitude : float
+        Largest distance of two onsets that match, in samples. Detections below this share of the
+        mean magnitude of all amplitudes are ignored.
 
     Returns
     -------
@@ -141,8 +140,7 @@ def _check(events: pd.DataFrame, cycles: Mapping[str, ArrayLike]) -> None:
     if seen and unseen:
         warnings.warn(
             f"{len(unseen)} of {len(cycles)} subjects of `cycles` have no event: "
-            f"{abbreviate(unseen)}. Their cycles count as missed; pass only the cycles of the "
-            "subjects that were fitted, e.g. {s: cycles[s] for s in cohort.subjects}.",
+            f"{abbreviate(unseen)}. Their cycles count as missed.",
             MissingEventsWarning,
             stacklevel=3,
         )
@@ -221,14 +219,12 @@ def trace_trade_off(
 
 
 def sensitivity_at(curve: pd.DataFrame, false_positives: float) -> float:
-    """Return the best sensitivity of a trade-off curve, 0 if no point has so few false positives.
+    """Return the best sensitivity with few false positives, 0 if no point has as few.
 
     Parameters
     ----------
-    curve : DataFrame
-        Result of `trace_trade_off`.
-    false_positives : float
-        Most false positives per true cycle.
+    curve, false_positives : DataFrame, float
+        Result of `trace_trade_off`, and the most false positives per true cycle.
 
     Returns
     -------

@@ -33,17 +33,13 @@ class Uncertainty:
 
     Attributes
     ----------
-    sigma : float
-        Standard deviation of the noise.
-    dof : float
-        Degrees of freedom of the bands: those of the spread between subjects for centred warps,
-        otherwise those of the noise.
-    dictionary : array (K, L, P)
-        The common atoms, at unit norm.
+    sigma, dof : float
+        Standard deviation of the noise, and degrees of freedom of the bands: those of the spread
+        between subjects for centred warps, otherwise those of the noise.
+    dictionary, atom_se : array (K, L, P)
+        The common atoms, at unit norm, and their standard errors.
     atom_covariance : array (K, L P, L P)
         Covariance of each common atom, channels flattened behind time.
-    atom_se : array (K, L, P)
-        Standard errors of the common atoms.
     personal_dictionary, personal_se : array (S, K, L, P)
         Personal atoms and their standard errors; NaN for subjects without the atom.
     warps, warp_se : array (S, K, C, L)
@@ -103,15 +99,12 @@ def estimate_uncertainty(
 
     Parameters
     ----------
-    model : PerCDL or PopCDL
-        Fitted, with ``weighting="amplitude"``.
-    X : Cohort or arrays
-        The recordings it was fitted on.
+    model, X : PerCDL or PopCDL, Cohort or arrays
+        Fitted, with ``weighting="amplitude"``, and the recordings it was fitted on.
     conditional : bool
         Whether parameters and activations are known.
     sigma : float, optional
-        Standard deviation of the noise; by default estimated from the residuals and the degrees
-        of freedom of the fit.
+        Standard deviation of the noise; by default estimated from the residuals.
 
     Returns
     -------
@@ -215,14 +208,10 @@ def bootstrap_atoms(
 
     Parameters
     ----------
-    model : PerCDL, PopCDL or IndCDL
-        Fitted.
-    X : Cohort or arrays
-        The recordings it was fitted on.
-    n_draws : int
-        Number of resampled cohorts; 50 are enough for standard errors, bands need hundreds.
-    random_state : int, RandomState or None
-        Seed of the draws.
+    model, X : PerCDL, PopCDL or IndCDL, Cohort or arrays
+        Fitted, and the recordings it was fitted on.
+    n_draws, random_state : int
+        Number and seed of the draws; 50 are enough for standard errors, bands need hundreds.
 
     Returns
     -------

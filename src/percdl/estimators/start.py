@@ -194,11 +194,7 @@ class Sample(NamedTuple):
 
 
 def first_dictionary(
-    init: Any,
-    cohort: AnyCohort,
-    settings: Settings,
-    rng: np.random.RandomState,
-    restart: int = 0,
+    init: Any, cohort: AnyCohort, settings: Settings, rng: np.random.RandomState, restart: int = 0
 ) -> np.ndarray:
     """Return the first dictionary, array (K, L, P).
 

@@ -151,7 +151,7 @@ def finished(entry: Entry, scale: Scale, out: Path) -> Summary | None:
 
 def write_page(out: Path) -> Path:
     """Write index.html and README.md of all results in a folder; return the former."""
-    from percdl.report.pages import as_data_uri, render
+    from percdl.report import as_data_uri, render
 
     found = {entry.name: read(entry, out) for entry in CATALOG}
     done = {name: summary for name, summary in found.items() if summary is not None}

@@ -57,11 +57,7 @@ class _Content(Strict):
 
 
 class FederatedCheckpoint(NamedTuple):
-    """A federated fit between two rounds.
-
-    ``state`` is how far it has come, None before the first dictionary; ``end`` is its end, None
-    before that.
-    """
+    """A federated fit between two rounds; ``state`` is None before the first dictionary."""
 
     content: dict[str, Any]
     arrays: container.Arrays
@@ -72,10 +68,9 @@ class FederatedCheckpoint(NamedTuple):
 
     def restore(self, wire: Wire, patience: Patience, audit: Audit) -> Coordinator:
         """Return the coordinator as it was."""
-        kept = {name: self.content[name] for name in _KEPT}
-        failed = Counter(self.content["failed"])
-        run = self.content["run"]
-        return Coordinator(wire, run, self.terms, patience, audit, **kept, failed=failed)
+        kept, failed = {name: self.content[name] for name in _KEPT}, self.content["failed"]
+        options = wire, self.content["run"], self.terms, patience, audit
+        return Coordinator(*options, **kept, failed=Counter(failed))
 
 
 def write_checkpoint(
@@ -85,11 +80,7 @@ def write_checkpoint(
     history: History,
     end: End | None = None,
 ) -> None:
-    """Write the state of a run, atomically.
-
-    With ``end``, only the last message to the sites is left. They delete their keys of the run
-    then, so no round could be repeated.
-    """
+    """Write the state of a run, atomically; with ``end``, only the last message is left."""
     terms = coordinator.terms
     content: dict[str, Any] = {
         "run": coordinator.run,

@@ -30,8 +30,6 @@ MOST_FAILURES = 3
 
 Texts = dict[str, str]
 Arrays = dict[str, np.ndarray]
-# Raises `ValueError` for a reply that does not answer the question.
-Check = Callable[[Reply, Any], None]
 
 
 class Patience(Strict):
@@ -189,7 +187,7 @@ class Coordinator(Rounds):
             if len(roster) < self._fewest:
                 break
             request = self._request(kind, attempt, facts, arrays, roster)
-            got = self._ask(request, roster, self._check_sums(roster, layout.size))
+            got = self._ask(request, roster, layout.size)
             dropped |= got.line.dropped
             enough = not got.line.dropped if secure else len(got.replies) >= self._fewest
             total = self._add(request, got, layout) if enough else None
@@ -228,40 +226,19 @@ class Coordinator(Rounds):
         return sorted(site for site in members if self.failed[site] < MOST_FAILURES)
 
     def _request(
-        self,
-        kind: Any,
-        attempt: int,
-        facts: dict[str, Any],
-        arrays: Arrays,
-        roster: Sequence[str],
+        self, kind: Any, attempt: int, facts: dict[str, Any], arrays: Arrays, roster: Sequence[str]
     ) -> Request:
         shared = {"terms": self.terms.to_json(), "roster": list(roster)}
         if self.announcements:
             shared["announcements"] = self.announcements
         return Request(kind, self.run, self.round, attempt, {**shared, **facts}, arrays)
 
-    def _ask(self, request: Request, sites: Sequence[str], *how: Any) -> Answers:
-        return ask_all(self.wire, request, sites, self.patience.round_timeout, *how)
-
-    def _check_sums(self, roster: list[str], size: int) -> Check:
-        """Return the check of a reply with a vector of a size."""
-        secure = self.terms.secure
-        dtype = np.dtype(np.uint64 if secure else np.float64)
-
-        def check(reply: Reply, content: Any) -> None:
-            sums = reply.arrays.get("sums")
-            if set(reply.arrays) != {"sums"} or not isinstance(sums, np.ndarray):
-                names = ", ".join(sorted(reply.arrays)) or "nothing"
-                raise ValueError(f"sent {names} where `sums` was needed")
-            if sums.shape != (size,) or sums.dtype != dtype:
-                needed = f"{dtype} of ({size},) was needed"
-                raise ValueError(f"sent {sums.dtype} of shape {sums.shape}, and {needed}")
-            if not secure and not np.isfinite(sums).all():
-                raise ValueError("sent numbers that are not finite")
-            if secure and content.backups.keys() != set(roster) - {reply.site}:
-                raise ValueError("sent no backups for the other sites")
-
-        return check
+    def _ask(
+        self, request: Request, sites: Sequence[str], size: int | None = None, more: Any = None
+    ) -> Answers:
+        dtype = np.uint64 if self.terms.secure else np.float64
+        needed = None if size is None else np.empty(size, dtype)
+        return ask_all(self.wire, request, sites, self.patience.round_timeout, needed, more)
 
     def _add(self, request: Request, got: Answers, layout: Layout) -> np.ndarray | None:
         """Add sums in the order of the names; None where seeds of masked sums are missing."""
@@ -283,13 +260,8 @@ class Coordinator(Rounds):
         """Ask sites for their seeds, and for those of lost sites; return seeds by site asked."""
         facts, roster = {"question": question_of(request)}, request.facts["roster"]
         release = self._request("release", request.attempt, facts, {}, roster)
-
-        def check(reply: Reply, content: Any) -> None:
-            if reply.arrays or content.seeds.keys() != {reply.site, *lost[reply.site]}:
-                raise ValueError("did not send the seeds it was asked for")
-
         more = {site: {"lost": backups} for site, backups in lost.items()}
-        got = self._ask(release, list(lost), check, more)
+        got = self._ask(release, list(lost), more=more)
         line.add_release(got.line)
         return {site: content.seeds for site, content in got.contents.items()}
 
@@ -309,31 +281,27 @@ def collect_seeds(
     return {of: seed for seeds in answered.values() for of, seed in seeds.items()}
 
 
-def check_no_arrays(reply: Reply, content: Any) -> None:
-    """Raise `ValueError` if a reply has arrays."""
-    if reply.arrays:
-        raise ValueError("sent arrays that were not asked for")
-
-
 def ask_all(
     wire: Wire,
     request: Request,
     sites: Sequence[str],
     timeout: float,
-    check: Check = check_no_arrays,
+    needed: np.ndarray | None = None,
     more: dict[str, dict[str, Any]] | None = None,
 ) -> Answers:
-    """Ask sites, with ``more`` facts for each; separate valid replies from all others."""
-    requests = dict.fromkeys(sites, request)
-    if more is not None:
-        requests = {s: replace(request, facts={**request.facts, **more[s]}) for s in sites}
+    """Ask sites, with ``more`` facts for each; separate valid replies from all others.
+
+    ``needed`` has the shape and the type of the sums to answer with.
+    """
+    own = more or {}
+    requests = {s: replace(request, facts=request.facts | own.get(s, {})) for s in sites}
     began = time.perf_counter()
     answers = wire.ask(requests, timeout) if requests else {}
     good, contents, lost = {}, {}, {}
     for site in sites:
         answer = answers.get(site, Failure(site, "did not answer"))
         try:
-            contents[site] = _read(site, answer, request, check)
+            contents[site] = _read(site, answer, requests[site], needed)
             good[site] = answer
         except ValueError as error:
             lost[site] = str(error)
@@ -353,7 +321,7 @@ def ask_all(
     return Answers(good, contents, line)
 
 
-def _read(site: str, answer: Reply | Failure, request: Request, check: Check) -> Any:
+def _read(site: str, answer: Reply | Failure, request: Request, needed: np.ndarray | None) -> Any:
     """Return the content of a valid reply; raises `ValueError` for all others."""
     if isinstance(answer, Failure):
         raise ValueError(answer.why)
@@ -368,8 +336,27 @@ def _read(site: str, answer: Reply | Failure, request: Request, check: Check) ->
         content = read_reply(answer)
     except ValueError as error:
         raise ValueError(f"sent an answer that cannot be read ({explain(error)})") from error
-    check(answer, content)
+    _check_sums(answer.arrays, needed)
+    others = set(request.facts.get("roster", ())) - {site}
+    if needed is not None and needed.dtype == np.uint64 and content.backups.keys() != others:
+        raise ValueError("sent no backups for the other sites")
+    if request.kind == "release" and content.seeds.keys() != {site, *request.facts["lost"]}:
+        raise ValueError("did not send the seeds it was asked for")
     return content
+
+
+def _check_sums(arrays: Arrays, needed: np.ndarray | None) -> None:
+    """Raise `ValueError` for arrays other than the sums that are needed."""
+    if arrays.keys() != ({"sums"} if needed is not None else set()):
+        raise ValueError(f"sent the arrays {', '.join(sorted(arrays)) or 'none'}")
+    for sums in arrays.values():
+        if not isinstance(sums, np.ndarray) or needed is None:
+            raise ValueError("sent sums that are not an array")
+        if (sums.shape, sums.dtype) != (needed.shape, needed.dtype):
+            wanted = f"{needed.dtype} of {needed.shape} was needed"
+            raise ValueError(f"sent {sums.dtype} of shape {sums.shape}, and {wanted}")
+        if sums.dtype.kind == "f" and not np.isfinite(sums).all():
+            raise ValueError("sent numbers that are not finite")
 
 
 def list_lost(lost: Texts) -> str:

@@ -20,13 +20,7 @@ from percdl.estimators.base import BaseCDL
 from percdl.estimators.fitting import End
 from percdl.estimators.modelfile import load
 from percdl.exceptions import InvalidParameterError, NoActivationWarning
-from percdl.federated.agreement import (
-    Agreement,
-    end_content,
-    fitted_model,
-    no_results,
-    propose,
-)
+from percdl.federated.agreement import Agreement, end_content, fitted_model, no_results, propose
 from percdl.federated.checkpoint import FederatedCheckpoint, read_checkpoint, write_checkpoint
 from percdl.federated.consent import Consent
 from percdl.federated.coordinator import Audit, Coordinator, Patience, convene
@@ -125,12 +119,7 @@ class FederatedPerCDL(BaseEstimator):
         self.privacy = privacy
 
     def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        folder: Any = None,
-        resume: Any = None,
+        self, X: Any, y: Any = None, *, folder: Any = None, resume: Any = None
     ) -> FederatedPerCDL:
         """Fit with all sites in this process, for trials and teaching.
 

@@ -19,7 +19,7 @@ from typing import Any
 from filelock import FileLock
 from pydantic import TypeAdapter
 
-from percdl.exceptions import FederationError, InvalidParameterError
+from percdl.exceptions import FederationError
 from percdl.federated.messages import Announcement, check_name, frame
 from percdl.signals.extras import require
 from percdl.signals.files import PRIVATE, replace_file
@@ -137,10 +137,6 @@ class RunKeys:
 
     def announce(self, identity: Identity) -> dict[str, str]:
         """Return the public key signed by the site, as JSON data."""
-        if identity.site != self.site:
-            raise InvalidParameterError(
-                f"The key of site {self.site} cannot be signed by site {identity.site}."
-            )
         signature = identity.key.sign(signed_text(self.site, self.run, self.public)).hex()
         announced = {"site": self.site, "run": self.run, "public": self.public.hex()}
         return {**announced, "signature": signature}
@@ -225,14 +221,11 @@ class Roster:
     def only(self, sites: Iterable[str]) -> Roster:
         """Return the roster of some of the sites."""
         asked = sorted(sites)
-        for site in asked:
-            if site not in self.publics:
-                raise FederationError(
-                    f"Site {site} has not announced a key for run {self.run}. Sites with a key: "
-                    f"{', '.join(self.sites)}."
-                )
-        if len(set(asked)) != len(asked):
-            raise FederationError(f"A site is named twice in the roster {', '.join(asked)}.")
+        if not set(asked) <= self.publics.keys() or len(set(asked)) != len(asked):
+            raise FederationError(
+                f"The roster {', '.join(asked)} names a site twice, or one that has not announced "
+                f"a key for run {self.run}. Sites with a key: {', '.join(self.sites)}."
+            )
         return Roster(self.run, {site: self.publics[site] for site in asked})
 
 

@@ -12,14 +12,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    StringConstraints,
-    TypeAdapter,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, model_validator
 
 from percdl.algorithm.state import StopReason
 from percdl.exceptions import FederationError

@@ -36,9 +36,8 @@ def encode(
     """Write values in fixed point modulo 2^64, such that sums over the sites do not wrap.
 
     With ``2^e`` the next power of two from ``scale`` on, a value is rounded to a multiple of
-    ``2^(e - f)``, ``f = 63 - bit_length(n_sites)``. The total of up to n sites stays below 2^63
-    and differs from the true one by at most ``n 2^(e - f - 1)``. Values that are not finite or
-    exceed their scale are refused, because no one would see it in the total.
+    ``2^(e - f)``, ``f = 63 - bit_length(n_sites)``. The total of n sites stays below 2^63 and is
+    off by at most ``n 2^(e - f - 1)``. Values beyond their scale would wrap, and are refused.
     """
     refused = np.flatnonzero(~(np.abs(values) <= scales))
     if refused.size:

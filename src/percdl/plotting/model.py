@@ -13,7 +13,7 @@ from matplotlib.collections import LineCollection
 
 from percdl.exceptions import InvalidParameterError
 from percdl.plotting import style
-from percdl.plotting.checks import (
+from percdl.plotting.style import (
     Labels,
     as_shape,
     check_position,
@@ -30,6 +30,7 @@ FIRST_COLOR = 2
 WARPS = "model.warps_[:, 0, 0]"
 
 
+@style.plot
 def plot_atom_length(suggestion: AtomLength, ax: Axes | None = None) -> Axes:
     """Draw the periods of the subjects, and the atom length suggested from them.
 
@@ -37,12 +38,6 @@ def plot_atom_length(suggestion: AtomLength, ax: Axes | None = None) -> Axes:
     ----------
     suggestion : AtomLength
         Such as ``suggest_atom_length(cohort)``.
-    ax : optional
-        See `plot_atoms`.
-
-    Returns
-    -------
-    Axes
 
     Examples
     --------
@@ -61,6 +56,7 @@ def plot_atom_length(suggestion: AtomLength, ax: Axes | None = None) -> Axes:
     return style.finish(ax, "period (s)", "subjects")
 
 
+@style.plot
 def plot_selection(selection: Selection, ax: Axes | None = None) -> Axes:
     """Draw the held-out scores of models, and the chosen one.
 
@@ -71,12 +67,6 @@ def plot_selection(selection: Selection, ax: Axes | None = None) -> Axes:
     ----------
     selection : Selection
         Such as ``select(cohort, {"n_atoms": [1, 2, 3]})``.
-    ax : optional
-        See `plot_atoms`.
-
-    Returns
-    -------
-    Axes
 
     Examples
     --------
@@ -114,6 +104,7 @@ def plot_selection(selection: Selection, ax: Axes | None = None) -> Axes:
     return style.finish(ax, along, "held-out score (share explained)")
 
 
+@style.plot
 def plot_atoms(
     dictionary: np.ndarray,
     truth: np.ndarray | None = None,
@@ -133,18 +124,6 @@ def plot_atoms(
         Such as ``model.dictionary_``.
     truth : array (K, L, P), optional
         The true atoms in the same order, drawn dashed in black at the norm of the atoms.
-    units : str, optional
-        Unit of the amplitude, ``"mV"``, or the whole label, ``"angular velocity (deg/s)"``.
-    sfreq : float, optional
-        Sampling rate in Hz; without it the time axis is in samples.
-    channels : list of str, optional
-        Names of the channels.
-    ax : Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    Axes
 
     Examples
     --------
@@ -170,6 +149,7 @@ def plot_atoms(
     return style.finish(ax, f"time ({unit})", style.with_units("amplitude", units), 3)
 
 
+@style.plot
 def plot_atom_band(
     atom: np.ndarray,
     band: Sequence[np.ndarray],
@@ -193,12 +173,6 @@ def plot_atom_band(
         The true atom.
     level : float
         The level of the band, for the legend.
-    units, sfreq, channels, ax : optional
-        See `plot_atoms`.
-
-    Returns
-    -------
-    Axes
 
     Examples
     --------
@@ -217,6 +191,7 @@ def plot_atom_band(
     return plot_atoms(atom[None], true, units=units, sfreq=sfreq, channels=channels, ax=ax)
 
 
+@style.plot
 def plot_personal_atoms(
     personal_dictionary: np.ndarray,
     dictionary: np.ndarray | None = None,
@@ -237,18 +212,8 @@ def plot_personal_atoms(
         Such as ``model.personal_dictionary_``; subjects without the atom (NaN) are left out.
     dictionary : array (K, L, P), optional
         The common atoms.
-    atom, channel : int
-        Which atom and channel to draw.
-    highlight : list of int or str, optional
-        Positions or names of the subjects to draw in colour, with their names.
-    subjects : list of str, optional
-        Names of all subjects.
-    units, sfreq, ax : optional
-        See `plot_atoms`.
-
-    Returns
-    -------
-    Axes
+    atom : int
+        Which atom to draw.
 
     Examples
     --------
@@ -271,6 +236,7 @@ def plot_personal_atoms(
     return style.finish(ax, f"time ({unit})", style.with_units("amplitude", units), 3)
 
 
+@style.plot
 def plot_warps(
     warps: np.ndarray,
     *,
@@ -288,12 +254,6 @@ def plot_warps(
     warps : array (S, L)
         psi of each subject at samples 0 to L-1, in samples, such as ``model.warps_[:, 0, 0]``;
         subjects without the atom (NaN) are left out.
-    highlight, subjects, sfreq, ax : optional
-        See `plot_personal_atoms`.
-
-    Returns
-    -------
-    Axes
 
     Examples
     --------
@@ -315,6 +275,7 @@ def plot_warps(
     return ax
 
 
+@style.plot
 def plot_speed(
     warps: np.ndarray,
     subject: int | str | None = None,
@@ -333,12 +294,6 @@ def plot_speed(
         See `plot_warps`.
     subject : int or str, optional
         Position or name of the subject with coloured phases.
-    subjects, sfreq, ax : optional
-        See `plot_personal_atoms`.
-
-    Returns
-    -------
-    Axes
 
     Examples
     --------
@@ -372,6 +327,7 @@ def plot_speed(
     return style.finish(ax, f"subject's time ({unit})", "local speed ψ' (common pace = 1)", 3)
 
 
+@style.plot
 def plot_history(
     history: pd.DataFrame,
     *,
@@ -386,12 +342,6 @@ def plot_history(
         Such as ``model.history_``: columns phase, objective, seconds.
     against : {"half-step", "seconds"}
         The horizontal axis: number of the half-step, or time since the start.
-    ax : optional
-        See `plot_atoms`.
-
-    Returns
-    -------
-    Axes
 
     Examples
     --------

@@ -13,7 +13,7 @@ from scipy import stats
 
 from percdl.exceptions import InvalidParameterError
 from percdl.plotting import style
-from percdl.plotting.checks import (
+from percdl.plotting.style import (
     Labels,
     as_shape,
     check_position,
@@ -27,6 +27,7 @@ COVERAGE = 0.95
 BANDS = {"ci": "95% confidence of the mean", "sd": "± 1 sd"}
 
 
+@style.plot
 def plot_group_comparison(
     curves: np.ndarray,
     groups: Labels,
@@ -50,18 +51,10 @@ def plot_group_comparison(
     clusters : list of Cluster or of (start, stop, p), optional
         Runs of samples where the groups differ, such as ``compare_groups(...).clusters``. Those
         with ``p <= alpha`` are shaded; the others are an empty bar.
-    channel : int
-        Which channel to draw.
     band : {"ci", "sd"}
         The 95% confidence interval of the mean (Student), or one standard deviation.
     alpha : float
         Level of significance of the clusters.
-    units, sfreq, ax : optional
-        See `plot_atoms`.
-
-    Returns
-    -------
-    Axes
 
     Examples
     --------
@@ -126,6 +119,7 @@ def _mark_clusters(
         ax.update_datalim([(ax.dataLim.x0, low - (0.2 + 0.09 * (len(clusters) > 1)) * height)])
 
 
+@style.plot
 def plot_deviation_ranking(
     deviation: ArrayLike,
     groups: Labels | None = None,
@@ -147,14 +141,8 @@ def plot_deviation_ranking(
         Group of each subject; subjects of group None are left out.
     reference : str, optional
         The group whose range, from the 2.5th to the 97.5th percentile, is shaded.
-    subjects, ax : optional
-        See `plot_personal_atoms`.
     n_named : int
         How many of more than 30 subjects to name.
-
-    Returns
-    -------
-    Axes
 
     Examples
     --------
@@ -201,6 +189,7 @@ def plot_deviation_ranking(
     return ax
 
 
+@style.plot
 def plot_deviation_profile(
     profile: np.ndarray,
     *,
@@ -222,12 +211,6 @@ def plot_deviation_profile(
         Position of the two dashed lines.
     subject : str, optional
         Name of the subject.
-    channels, sfreq, ax : optional
-        See `plot_atoms`.
-
-    Returns
-    -------
-    Axes
 
     Examples
     --------
@@ -261,6 +244,7 @@ def plot_deviation_profile(
     return style.finish(ax, f"time ({unit})", "deviation z (sd of the reference)", 3)
 
 
+@style.plot
 def plot_embedding(
     features: np.ndarray,
     groups: Labels | None = None,
@@ -283,12 +267,6 @@ def plot_embedding(
     embedding : estimator or array (S, 2), optional
         An estimator that maps standardized features to the plane with ``fit_transform``, or the
         points. By default the first two principal components.
-    highlight, subjects, ax : optional
-        See `plot_personal_atoms`.
-
-    Returns
-    -------
-    Axes
 
     Examples
     --------

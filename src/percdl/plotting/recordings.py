@@ -7,12 +7,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from percdl.plotting import style
-from percdl.plotting.checks import as_shape, check_events, check_position, same_shape
+from percdl.plotting.style import as_shape, check_events, check_position, same_shape
 
 SIZE = (9.0, 3.0)
 STEMS = 0.3  # share of the panel for the activations, at the bottom
 
 
+@style.plot
 def plot_reconstruction(
     values: np.ndarray,
     reconstruction: np.ndarray | None = None,
@@ -37,14 +38,6 @@ def plot_reconstruction(
         The rows of ``model.events_`` of this subject. Each onset is a vertical line.
     atom_length : int, optional
         L; shades the samples that each activation covers.
-    channel, name : int, str
-        Which channel to draw, and the label of the vertical axis.
-    units, sfreq, ax : optional
-        See `plot_atoms`.
-
-    Returns
-    -------
-    Axes
 
     Examples
     --------
@@ -63,6 +56,7 @@ def plot_reconstruction(
     return style.finish(ax, f"time ({unit})", style.with_units(name, units), 6)
 
 
+@style.plot
 def plot_activations(
     values: np.ndarray,
     events: pd.DataFrame,
@@ -82,12 +76,6 @@ def plot_activations(
     events : DataFrame
         The rows of ``model.events_`` of this subject. Each activation is a stem at its onset, as
         high as its amplitude (right axis).
-    channel, name, units, sfreq, ax : optional
-        See `plot_reconstruction`.
-
-    Returns
-    -------
-    Axes
 
     Examples
     --------

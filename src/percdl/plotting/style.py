@@ -1,14 +1,17 @@
-"""The style of all figures: colour-blind safe colours, axes, labels, legends.
+"""The style of all figures: colour-blind safe colours, axes, labels, legends; checks of data.
 
 Figures are made without pyplot, so no window opens and no figure is kept alive.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal
+import inspect
+from collections.abc import Callable, Sequence
+from textwrap import dedent
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
@@ -16,12 +19,42 @@ from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 
+from percdl.exceptions import InvalidParameterError
+from percdl.signals.cohort import unknown_subject
+
 # Okabe and Ito (2008), most distinct first; black for shared curves, grey for observed ones.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
 SHARED, OBSERVED, FAINT = "#000000", "#8A8A8A", "#C8C8C8"
 LINE_STYLES: tuple[Any, ...] = ("-", "--", ":", "-.")
 MARKERS = ("o", "^", "s", "D", "v", "P", "X", "*")
 Place = Literal["best", "upper left", "upper center", "lower right"]
+Plot = TypeVar("Plot", bound=Callable[..., Axes])
+# Names of subjects, groups or channels.
+Labels: TypeAlias = Sequence[Any] | np.ndarray | pd.Series | pd.Index
+# Arguments that plots share; `plot` adds them to docstrings.
+ARGUMENTS = {
+    "highlight": "list of int or str, optional: Positions or names of the subjects to draw in "
+    "colour, with their names.",
+    "subjects": "list of str, optional: Names of all subjects.",
+    "channel": "int: Which channel to draw.",
+    "channels": "list of str, optional: Names of the channels.",
+    "name": "str: Label of the vertical axis.",
+    "units": 'str, optional: Unit of the amplitude, "mV", or the whole label, '
+    '"angular velocity (deg/s)".',
+    "sfreq": "float, optional: Sampling rate in Hz; without it the time axis is in samples.",
+    "ax": "Axes, optional: Where to draw; a new figure by default.",
+}
+
+
+def plot(function: Plot) -> Plot:
+    """Add the arguments that plots share, and what they return, to the docstring of a plot."""
+    text, examples = dedent(f"    {function.__doc__}").split("\n\nExamples\n")
+    for name in inspect.signature(function).parameters:
+        if name in ARGUMENTS:
+            kind, meaning = ARGUMENTS[name].split(": ", 1)
+            text += f"\n{name} : {kind}\n    {meaning}"
+    function.__doc__ = f"{text}\n\nReturns\n-------\nAxes\n\nExamples\n{examples}"
+    return function
 
 
 def color(index: int) -> str:
@@ -127,3 +160,73 @@ def _write_legend(ax: Axes, entries: Sequence[Any], place: Place, n_columns: int
         if isinstance(handle, Line2D):
             handle.set(markersize=max(5.0, handle.get_markersize()), alpha=1)
     return legend
+
+
+def as_shape(values: Any, name: str, *shapes: str, such_as: str = "") -> np.ndarray:
+    """Return an array of numbers; raise unless it has one of the shapes, such as ``"S, L"``."""
+    array = np.asarray(values, float)
+    if array.ndim in [len(shape.split(",")) for shape in shapes] and array.size:
+        return array
+    example = f", such as `{such_as}`" if such_as else ""
+    raise InvalidParameterError(
+        f"`{name}` has shape {array.shape}. Pass an array ({') or ('.join(shapes)}){example}."
+    )
+
+
+def same_shape(values: Any, other: np.ndarray, name: str, other_name: str) -> np.ndarray:
+    """Return an array; raise unless it has the shape of another."""
+    array = np.asarray(values, float)
+    if array.shape != other.shape:
+        raise InvalidParameterError(
+            f"`{name}` has shape {array.shape}, `{other_name}` has {other.shape}. Pass the same."
+        )
+    return array
+
+
+def check_position(position: int, count: int, what: str) -> None:
+    """Raise if an atom, channel or subject does not exist."""
+    if not -count <= position < count:
+        raise InvalidParameterError(
+            f"`{what}={position}` is out of range: there are {count}, numbered from 0."
+        )
+
+
+def names_of(given: Labels | None, count: int, what: str) -> list[str]:
+    """Return the names given, or ``"atom 0"``, ``"atom 1"``, ... ."""
+    names = [f"{what} {i}" for i in range(count)] if given is None else list(map(str, given))
+    if len(names) != count:
+        raise InvalidParameterError(
+            f"`{what}s` has {len(names)} name(s) for {count} {what}(s). Pass one for each."
+        )
+    return names
+
+
+def find_subject(wanted: int | str, subjects: Labels | None, count: int) -> int:
+    """Return the position of a subject given by position or name."""
+    if not isinstance(wanted, str):
+        check_position(int(wanted), count, "subject")
+        return int(wanted) % count
+    names = names_of(subjects, count, "subject")
+    if wanted not in names:
+        raise InvalidParameterError(f"{unknown_subject(wanted, names)} Pass `subjects`.")
+    return names.index(wanted)
+
+
+def groups_of(groups: Labels | None, count: int) -> np.ndarray:
+    """Return the group of each subject as text; None for None or NaN."""
+    of = ["all"] * count if groups is None else [None if pd.isna(g) else str(g) for g in groups]
+    if len(of) != count:
+        raise InvalidParameterError(
+            f"`groups` has {len(of)} item(s) for {count} subject(s). Pass the group of each."
+        )
+    return np.array(of, dtype=object)
+
+
+def check_events(events: pd.DataFrame) -> None:
+    """Raise if a table of events has several subjects."""
+    n_subjects = len(set(events["subject"])) if "subject" in events.columns else 1
+    if n_subjects > 1:
+        raise InvalidParameterError(
+            f"`events` holds {n_subjects} subjects, the recording is of one. "
+            'Pass `events[events["subject"] == subject]`.'
+        )

@@ -23,10 +23,19 @@ from percdl.analysis import Deviation, estimate_uncertainty
 from percdl.analysis.effects import exact_speed
 from percdl.estimators.suspects import KINDS, describe_suspects
 from percdl.exceptions import InvalidParameterError
-from percdl.report.comparison import Groups, describe_groups, place_people, tabulate_groups
+from percdl.report import render
 from percdl.report.packing import Packed, draw_recordings, pack
-from percdl.report.pages import render
-from percdl.report.people import MOST_COLUMNS, People, gather_people, tabulate_people, write_median
+from percdl.report.people import (
+    MOST_COLUMNS,
+    Groups,
+    People,
+    describe_groups,
+    gather_people,
+    place_people,
+    tabulate_groups,
+    tabulate_people,
+    write_median,
+)
 from percdl.signals import as_cohort
 from percdl.signals.extras import require
 from percdl.signals.files import replace_file
@@ -73,10 +82,8 @@ def write_report(
 
     Parameters
     ----------
-    model : PerCDL, PopCDL or IndCDL
-        Fitted.
-    path : path
-        Where to write; an existing file is replaced atomically.
+    model, path : PerCDL, PopCDL or IndCDL, path
+        Fitted; and where to write, an existing file is replaced atomically.
     cohort : Cohort or arrays, optional
         The recordings: those of the fit (the default, if the model was fitted in this process),
         or of other people, who are then personalized.

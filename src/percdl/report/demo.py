@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from percdl.report.pages import as_data_uri, render
+from percdl.report import as_data_uri, render
 
 if TYPE_CHECKING:
     from percdl.datasets import SyntheticCohort
