@@ -17,7 +17,7 @@ CENTRES = np.repeat([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]], 40, axis=0)
 NOISE = RNG.normal(size=(120, 2))
 
 
-def test_separable_classes_are_told_apart():
+def test_separable_classes_are_distinguished():
     assert feature_auc(CENTRES + NOISE, LABELS) == pytest.approx(np.ones(5))
 
 

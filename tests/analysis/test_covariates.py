@@ -155,7 +155,7 @@ def test_a_single_value_per_person_is_enough():
     assert table["coefficient"][1] == pytest.approx(float(found.coefficient_of("age")))
 
 
-def test_values_that_nobody_varies_in_depend_on_nothing():
+def test_values_that_do_not_vary_depend_on_nothing():
     people = some_people()
     values = some_values(people)
     values[:, 4] = 0.1

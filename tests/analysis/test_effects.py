@@ -125,7 +125,7 @@ def test_missing_samples_are_left_to_the_other_cycles():
     assert 1 <= missing[:, 1].sum() <= 8
 
 
-def test_overlapping_events_are_told_apart():
+def test_overlapping_events_are_separated():
     apart = separate_effects(*people([0.3] * 3, [plain] * 3))
     # What overlaps is what the atoms of the others explain: the fit knows them here.
     close = separate_effects(*people([0.3] * 3, [plain] * 3, gap=-20))

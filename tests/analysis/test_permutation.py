@@ -139,7 +139,7 @@ def test_channels_are_not_neighbours():
     assert set(places(found)[:2]) == {(0, 7, 10), (1, 0, 3)}
 
 
-def test_samples_where_nobody_varies_belong_to_no_cluster():
+def test_samples_that_do_not_vary_belong_to_no_cluster():
     curves = some_curves()
     curves[:, [0, -1]] = [3.0, 1e-17]
     found = compare_groups(curves, GROUPS)

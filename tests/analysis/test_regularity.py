@@ -78,8 +78,8 @@ def test_too_few_events_leave_unknown_what_they_cannot_tell():
     assert found.loc["C", OF_VARIABILITY].isna().all()
     assert found.loc["D", OF_INTERVALS + OF_VARIABILITY].notna().all()
     assert found["n_pauses"].tolist() == [0, 0, 0, 0]
-    nobody = measure_regularity(events.head(0), still("AB"))
-    assert nobody["n_activations"].tolist() == [0, 0]
+    none = measure_regularity(events.head(0), still("AB"))
+    assert none["n_activations"].tolist() == [0, 0]
 
 
 def test_shares_of_activations_and_of_time():

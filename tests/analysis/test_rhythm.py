@@ -139,7 +139,7 @@ def test_negative_amplitudes_count_by_magnitude():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_weak_steps_are_told_from_stronger_bumps(seed):
+def test_weak_steps_are_distinguished_from_stronger_bumps(seed):
     onset, amplitude = walk(seed)
     # Bumps twice as strong as the weak steps: half a period beside strong steps, and far away.
     where = np.array([*(onset[[5, 9, 20]] + 60), onset[-1] + 700, onset[-1] + 1500])

@@ -86,19 +86,19 @@ def test_subjects_and_rows_may_come_in_any_order():
     assert first.timing_error == pytest.approx(again.timing_error)
 
 
-def test_subjects_without_events_are_told_once():
+def test_subjects_without_events_are_named_once():
     found = events([10, 90], np.array([1.0, 2.0])).assign(atom=0)
     cycles = {"A": [10, 90], "B": [5], "C": [5], "D": []}
     message = r"2 of 4 subjects .* no event: B, C\. Their cycles count as missed"
     with pytest.warns(MissingEventsWarning, match=message):
         score = score_segmentation(found, cycles, 5)
     assert score.sensitivity == 0.5
-    with pytest.warns(MissingEventsWarning, match=message) as told:
+    with pytest.warns(MissingEventsWarning, match=message) as sent:
         trace_trade_off(found, cycles, 5)
-    assert len(told) == 1
+    assert len(sent) == 1
 
 
-def test_a_score_is_told_in_a_line():
+def test_a_score_is_shown_in_a_line():
     score = score_segmentation(events([10, 50]), {"A": [10, 90]}, 5)
     assert repr(score) == (
         "Segmentation(sensitivity 0.500, false positives 0.500 per cycle; 1 of 2 cycles found, "

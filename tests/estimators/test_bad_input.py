@@ -478,9 +478,7 @@ def test_complaints_come_before_the_first_round(fitted, no_rounds, loss, values,
 
 
 @pytest.mark.parametrize("offset", [1e3, -1e5])
-def test_an_offset_that_drowns_the_signal_is_told_before_the_first_round(
-    fitted, no_rounds, offset
-):
+def test_an_offset_that_drowns_the_signal_warns_before_the_first_round(fitted, no_rounds, offset):
     name = type(fitted).__name__
     arrays = [np.sin(np.arange(110.0) / 3) for _ in range(2)]
     arrays[1][7] = np.nan

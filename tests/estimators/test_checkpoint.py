@@ -124,14 +124,14 @@ def test_another_device_or_version_is_refused(cohort, tmp_path, monkeypatch):
         fit_with_checkpoints(make("PopCDL"), cohort, None, resume=checkpoint)
 
 
-def test_a_checkpoint_that_cannot_be_written_is_told_once(cohort, tmp_path):
+def test_a_checkpoint_that_cannot_be_written_warns_once(cohort, tmp_path):
     with pytest.warns(CheckpointWarning, match="goes on") as told:
         model = fit_with_checkpoints(make("PopCDL"), cohort, tmp_path / "none" / "at")
     assert len(told) == 1
     assert_same_fit(model, make("PopCDL").fit(cohort))
 
 
-def test_models_and_checkpoints_are_told_apart(cohort, tmp_path):
+def test_models_and_checkpoints_are_distinguished(cohort, tmp_path):
     interrupted(make("PopCDL"), cohort, tmp_path / "at", 1)
     with pytest.raises(ModelFileError, match=r"checkpoint of a fit.*--resume"):
         percdl.load(tmp_path / "at")

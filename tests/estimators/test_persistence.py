@@ -86,8 +86,8 @@ ARGUMENTS = {
 @pytest.mark.parametrize("case", ARGUMENTS)
 def test_arguments_come_back(case):
     model, arrays = make("PerCDL", **ARGUMENTS[case]), {}
-    told = json.loads(json.dumps(encode_parameters(model, arrays)))
-    found = decode_model("PerCDL", told, arrays).get_params()
+    sent = json.loads(json.dumps(encode_parameters(model, arrays)))
+    found = decode_model("PerCDL", sent, arrays).get_params()
     for name, value in model.get_params().items():
         assert type(found[name]) is type(value), name
         assert_array_equal(found[name], value, err_msg=name)

@@ -60,7 +60,7 @@ def steps(**options):
     )
 
 
-def test_groups_are_told_apart_by_their_warps(walkers):
+def test_groups_are_distinguished_by_their_warps(walkers):
     predicted = cross_val_predict(steps(), walkers, walkers.groups, cv=StratifiedKFold(4))
     assert tuple(predicted) == walkers.groups
 

@@ -34,7 +34,7 @@ def test_the_steps_are_a_fitted_attribute(model, fitted_models):
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_another_processing_is_told_once(model, cohort, scaled, name):
+def test_another_processing_warns_once(model, cohort, scaled, name):
     assert warnings_of(getattr(model, name), scaled) == []
     (message,) = warnings_of(getattr(model, name), cohort)
     assert "fitted on recordings that were processed (z-scored per channel)" in message

@@ -1,4 +1,4 @@
-"""An atom that nobody uses is replaced by what the others leave; a given one is not."""
+"""An atom without activations is replaced by what the others leave; a given one is not."""
 
 import numpy as np
 import pytest

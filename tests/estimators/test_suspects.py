@@ -136,7 +136,7 @@ def test_unknown_errors_are_no_reason_to_suspect_anybody():
     assert find(walkers(), error=[np.nan] * 8).empty
 
 
-def test_constant_channels_are_named_and_those_of_everybody_once():
+def test_constant_channels_are_named_and_those_of_all_once():
     arrays = [np.hstack([r.values, r.values, np.full_like(r.values, 5)]) for r in walkers()]
     arrays[4][:, 1] = 0
     arrays[6][:10] = np.nan

@@ -140,7 +140,7 @@ def test_an_agreement_survives_the_wire():
     assert changed.digest != agreement.digest
 
 
-def test_a_penalty_nobody_pays(cohort):
+def test_a_penalty_that_is_too_high(cohort):
     with pytest.warns(NoActivationWarning, match="Every activation is zero"):
         federation = FederatedPerCDL(double("PopCDL", penalty=1e6)).fit(split(cohort))
     assert "zero" in federation.model_.stop_reason_

@@ -48,12 +48,12 @@ def test_a_layout_is_known_without_the_sums(case):
     chosen, bounds, found = run(options, n_channels, n_masks)
     for kind, sums in found.items():
         layout = layout_of(kind, chosen, n_masks)
-        told = {name for name, value in vars(sums).items() if np.size(value)}
-        assert {entry.name for entry in layout.entries} == told
+        sent = {name for name, value in vars(sums).items() if np.size(value)}
+        assert {entry.name for entry in layout.entries} == sent
         vector = layout.pack(sums)
         assert vector.shape == (layout.size,)
         again = layout.unpack(vector)
-        for name in told:
+        for name in sent:
             np.testing.assert_allclose(
                 getattr(again, name), getattr(sums, name), rtol=1e-12, atol=1e-12, err_msg=name
             )

@@ -50,7 +50,7 @@ def test_without_noise_a_federation_learns_what_it_learns_without_privacy(secure
 
 def test_what_sites_tell_on_joining_is_not_measured(tmp_path):
     model = small_models.make("PopCDL", weighting="subjects", population_rounds=1)
-    told = []
+    sent = []
     for scale in (1.0, 64.0):
         heard = []
         cohorts = {
@@ -61,10 +61,10 @@ def test_what_sites_tell_on_joining_is_not_measured(tmp_path):
         wire = InProcessWire({site.name: overhear(site, heard) for site in sites})
         privacy = Privacy(epsilon=1.0)
         FederatedPerCDL(model, secure=False, privacy=privacy).fit_over(wire)
-        told.append([reply.facts for kind, reply in heard if kind == "join"])
+        sent.append([reply.facts for kind, reply in heard if kind == "join"])
         sums = [reply.arrays["sums"] for kind, reply in heard if kind == "population"]
         assert all(np.abs(vector).max() > 1 for vector in sums)
-    assert told[0] == told[1]
+    assert sent[0] == sent[1]
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ def test_what_is_no_checkpoint(cohort, tmp_path):
 
 
 def crash_at_the_end(cohort, folder):
-    """Run until the sites have been told the end, and the coordinator is lost; return its wire."""
+    """Run until the sites have received the end, and the coordinator is lost; return its wire."""
 
     class LastWire(CrashingWire):
         def ask(self, requests, timeout):

@@ -63,7 +63,7 @@ def test_files_are_pem(tmp_path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="rights of files are those of POSIX")
-def test_nobody_else_may_read_private_keys(tmp_path):
+def test_others_cannot_read_private_keys(tmp_path):
     before = os.umask(0)
     try:
         _, public = Identity.generate("lyon").write(tmp_path)

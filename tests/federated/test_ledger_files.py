@@ -1,4 +1,4 @@
-"""What a site keeps of a run: damage is told, or counts as none, and nobody else reads it."""
+"""Files that a site keeps of a run: damage is noticed, and only the site reads them."""
 
 import os
 import pickle
@@ -41,11 +41,10 @@ def archive(path):
         lambda path: path.write_bytes(b""),
         lambda path: path.mkdir(),
         lambda path: np.save(path, np.array(["text"])),
-        lambda path: np.save(path, np.array(1.0)),
     ],
 )
 def test_a_damaged_release_ends_the_run(damage, tmp_path):
-    """Else noise would be drawn again for what was told already."""
+    """Otherwise noise would be drawn again for sums that were released."""
     Ledger(3, tmp_path).release("question", lambda: np.arange(3.0))
     assert len(Ledger(3, tmp_path)) == 1
     damage(tmp_path / "another.npy")
@@ -53,7 +52,7 @@ def test_a_damaged_release_ends_the_run(damage, tmp_path):
         Ledger(3, tmp_path)
 
 
-def test_a_forged_agreement_is_told(tmp_path):
+def test_a_forged_agreement_is_refused(tmp_path):
     store = Store(tmp_path, "run")
     store.folder.mkdir()
     path = store.folder / "agreement.percdl"
@@ -77,7 +76,7 @@ def rights(path):
 
 @pytest.mark.skipif(os.name != "posix", reason="rights of files are those of POSIX")
 @pytest.mark.usefixtures("usual_umask")
-def test_nobody_else_may_read_what_is_kept_of_a_run(tmp_path):
+def test_others_cannot_read_the_files_of_a_run(tmp_path):
     """Sums, states, releases and logs; what was learned lies in a folder that is closed."""
     server, place = tmp_path / "server", tmp_path / "new" / "sites"
     server.mkdir()

@@ -28,7 +28,7 @@ def four_sites():
 
 
 def at_the_end(site, request):
-    """Sites that are not told the end keep their keys, and can be asked more."""
+    """Sites that do not receive the end keep their keys, and can be asked more."""
     return request.kind == "finish"
 
 
@@ -71,11 +71,11 @@ def test_a_late_reply_stays_hidden(tmp_path, monkeypatch):
 
     wire, federation = overhear(tmp_path, monkeypatch, four_sites(), delay=delay, lose=at_the_end)
     (request,) = late_round
-    round, everybody = request.round, sorted(four_sites())
+    round, everyone = request.round, sorted(four_sites())
     # Heard are all terms of the sum that was given up, and the sum over the others.
     given_up, others = wire.masked(round, 0), wire.masked(round, 1)
-    assert sorted(given_up) == everybody
-    assert sorted(others) == [site for site in everybody if site != "nice"]
+    assert sorted(given_up) == everyone
+    assert sorted(others) == [site for site in everyone if site != "nice"]
     seeds = wire.seeds(round, 1)
     total = sum(y - veil(bytes.fromhex(seeds[site]), y.size) for site, y in others.items())
     # No veil was lifted off the first, and none will be.
@@ -90,7 +90,7 @@ def test_a_late_reply_stays_hidden(tmp_path, monkeypatch):
     assert rounds["dropped"].map(len).sum() == 1
 
 
-def test_all_veils_are_asked_for_again_where_nobody_answers(quiet, tmp_path, monkeypatch):
+def test_all_veils_are_asked_for_again_if_no_site_answers(quiet, tmp_path, monkeypatch):
     asked = []
 
     def lose(site, request):
@@ -165,8 +165,8 @@ def test_whom_others_stand_in_for():
     def ask(lost):
         asked.append(lost)
         return {
-            site: {site: f"of-{site}", **{of: f"of-{of}" for of in told}}
-            for site, told in lost.items()
+            site: {site: f"of-{site}", **{of: f"of-{of}" for of in sent}}
+            for site, sent in lost.items()
             if site != "b"
         }
 
@@ -193,8 +193,8 @@ def dropped_for(script, tmp_path):
     wire = FaultyWire(make_sites(four_sites(), tmp_path), script)
     model = make("PopCDL", dtype="float64", population_rounds=1, personal_rounds=0)
     audit = FederatedPerCDL(model).fit_over(wire).audit_
-    told = [{**a, **b} for a, b in zip(audit["dropped"], audit["unlifted"], strict=True)]
-    return next(why["nice"] for why in told if why)
+    sent = [{**a, **b} for a, b in zip(audit["dropped"], audit["unlifted"], strict=True)]
+    return next(why["nice"] for why in sent if why)
 
 
 @pytest.mark.parametrize(

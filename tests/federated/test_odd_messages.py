@@ -117,9 +117,9 @@ def test_candidates_are_dictionaries_of_numbers(talk, candidates):
 
 @pytest.mark.parametrize("bounds", [[2000, 7], [10**400, 7], [7, -2000]])
 def test_a_site_that_tells_absurd_bounds_is_left_out(bounds):
-    told = {"signals": [["x"], [""], 50.0, []], "n_masks": 0, "bounds": bounds}
+    sent = {"signals": [["x"], [""], 50.0, []], "n_masks": 0, "bounds": bounds}
     with pytest.raises(ValueError, match="bounds"):
-        read_reply(Reply("lyon", "join", "run-1", 0, 0, told))
+        read_reply(Reply("lyon", "join", "run-1", 0, 0, sent))
 
 
 def test_sums_that_overflow_name_the_site():

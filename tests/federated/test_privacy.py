@@ -93,7 +93,7 @@ def test_sites_that_share_the_noise_make_up_all_of_it():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_nobody_changes_clipped_sums_by_more_than_the_bound(seed):
+def test_a_subject_changes_clipped_sums_by_at_most_the_bound(seed):
     rng = np.random.default_rng(seed)
     n_subjects, size = rng.integers(1, 12), rng.integers(1, 300)
     rows = rng.standard_normal((n_subjects, size)) * rng.lognormal(0, 3, (n_subjects, 1))

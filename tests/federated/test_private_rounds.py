@@ -1,4 +1,4 @@
-"""Rounds under differential privacy: nobody's vector depends on others, nothing else is told."""
+"""Rounds under differential privacy: no vector depends on other subjects, nothing else is sent."""
 
 from dataclasses import fields, replace
 
@@ -69,12 +69,12 @@ def test_a_contribution_is_the_same_bit_for_bit_whoever_else_is_there():
     settings = make_settings()
     all_rounds = list(run_rounds(make_cohort(), settings))
     for keep in (slice(1, None), slice(3, 4)):
-        for everybody, some in zip(
+        for everyone, some in zip(
             all_rounds, run_rounds(make_cohort(keep), settings), strict=True
         ):
             for name, by_subject in some.items():
                 for subject, vector in by_subject.items():
-                    np.testing.assert_array_equal(vector, everybody[name][subject])
+                    np.testing.assert_array_equal(vector, everyone[name][subject])
 
 
 def test_without_clip_and_noise_the_sums_are_the_ordinary_ones():
@@ -99,7 +99,7 @@ def test_without_clip_and_noise_a_fit_is_the_ordinary_one():
     np.testing.assert_allclose(found.dictionary, ordinary.dictionary, atol=1e-12)
 
 
-def test_one_subject_changes_what_is_told_by_the_bound_at_most():
+def test_one_subject_changes_a_release_by_at_most_the_bound():
     settings = make_settings()
     tight = Privacy(noise_multiplier=0.0, clip=0.4)
     for kind in ("population", "personal"):
@@ -115,17 +115,17 @@ def test_one_subject_changes_what_is_told_by_the_bound_at_most():
         assert 0 < change <= tight.bound(2) * (1 + 1e-12)
 
 
-def test_all_that_is_told_is_noise_or_nothing():
+def test_releases_are_noise_or_zero():
     """Of recordings of different people, with the same noise: what differs has been noisy."""
     settings = make_settings()
-    told = []
+    sent = []
     for seed, privacy in ((1, NOISY), (2, NOISY), (1, replace(NOISY, noise_multiplier=1e6))):
         random_bytes = np.random.default_rng(seed).bytes
         private = make_private(make_cohort(), settings, privacy, random_bytes=random_bytes)
-        told.append([private.population_round(Broadcast(START))])
-        told[-1].append(private.personal_round(Broadcast(START)))
+        sent.append([private.population_round(Broadcast(START))])
+        sent[-1].append(private.personal_round(Broadcast(START)))
     released = {"moment", "weight", "gram", "transported", "warp", "n_warps"}
-    for one, other, drowned in zip(*told, strict=True):
+    for one, other, drowned in zip(*sent, strict=True):
         for name in (f.name for f in fields(Sums)):
             a, b, c = (np.asarray(getattr(sums, name)) for sums in (one, other, drowned))
             if name not in released:
@@ -156,8 +156,8 @@ def test_the_last_recentering_tells_nothing():
     private.population_round(Broadcast(START))
     private.personal_round(Broadcast(START))
     gauge = np.tile(np.arange(toy.LENGTH, dtype=float), (2, 1, 1))
-    told = private.recenter(Broadcast(START, gauge=gauge))
-    assert not any(np.any(value) for value in vars(told).values())
+    sent = private.recenter(Broadcast(START, gauge=gauge))
+    assert not any(np.any(value) for value in vars(sent).values())
 
 
 def test_the_same_question_gets_the_same_answer_and_others_are_counted(tmp_path):

@@ -181,12 +181,12 @@ def test_first_dictionaries_that_cannot_be_tried(dictionaries, why):
 
 
 @pytest.mark.parametrize(
-    "told", [{}, {"reason": "Bored."}, {"reason": 1, "history": None, "objective": "low"}]
+    "sent", [{}, {"reason": "Bored."}, {"reason": 1, "history": None, "objective": "low"}]
 )
-def test_an_end_that_cannot_be_read(told, three):
+def test_an_end_that_cannot_be_read(sent, three):
     wire = FaultyWire(three)
     fit(wire)
     request = wire.asked[-1]
-    facts = {name: told.get(name) for name in ("objective", "reason", "history")}
+    facts = {name: sent.get(name) for name in ("objective", "reason", "history")}
     with pytest.raises(FederationError, match=r"kind 'finish' .*same version"):
         three[0].answer(replace(request, facts={**request.facts, **facts}))

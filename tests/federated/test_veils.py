@@ -84,10 +84,10 @@ def test_a_backup_can_be_read_by_the_site_it_is_for_only():
     assert sorted(backups) == names(4)[1:]
     assert len({seed, *backups.values()}) == 4
     for reader, addressee in [("site-01", "site-02"), ("site-02", "site-01")]:
-        told = recover({"site-00": backups[addressee]}, keys[reader], roster, *SUM)
-        assert told["site-00"] != seed
-    told = recover({"site-00": backups["site-01"]}, keys["site-01"], roster, *SUM)
-    assert told["site-00"] == seed
+        sent = recover({"site-00": backups[addressee]}, keys[reader], roster, *SUM)
+        assert sent["site-00"] != seed
+    sent = recover({"site-00": backups["site-01"]}, keys["site-01"], roster, *SUM)
+    assert sent["site-00"] == seed
 
 
 def test_backups_of_two_sums_have_nothing_in_common():

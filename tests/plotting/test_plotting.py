@@ -21,7 +21,7 @@ def ax():
     return Figure().add_subplot()
 
 
-def test_atoms_are_told_apart_by_colour_and_channels_by_line():
+def test_atoms_differ_in_colour_and_channels_in_line():
     ax = plot_atoms(DICTIONARY, channels=["x", "y", "z"])
     assert legend(ax)[:2] == ["atom 0, x", "atom 0, y"]
     assert len({line.get_color() for line in ax.lines}) == 2

@@ -256,7 +256,8 @@ class HyperParameters(BaseEstimator):
             value = self.resolve(name)
             if part not in _arguments(value):
                 raise InvalidParameterError(
-                    f"`{value!r}` has no argument {part!r}, only {', '.join(_arguments(value))}."
+                    f"`{value!r}` has no argument {part!r}, only "
+                    f"{', '.join(_arguments(value)) or 'none at all'}."
                 )
             setattr(self, name, replace(value, **{part: params[path]}))
         return self

@@ -70,14 +70,14 @@ def make_server_certificate(hosts: Sequence[str], folder: Path) -> None:
 
 
 def check_node_key(path: Path) -> None:
-    """Raise where a file is not the private key of a node, or others can read it."""
+    """Raise if a file is not the private key of a node, or others can read it."""
     read_private(path, asymmetric("ec").EllipticCurvePrivateKey, "ssh")
 
 
 def look_at_server(address: str, authority: Path) -> bool:
     """Return whether a server with a valid certificate listens at ``host:port``.
 
-    Raises `FederationError` where the authority has not signed its certificate.
+    Raises `FederationError` if the authority has not signed its certificate.
     """
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():

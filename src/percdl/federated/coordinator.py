@@ -241,7 +241,7 @@ class Coordinator(Rounds):
         return ask_all(self.wire, request, sites, self.patience.round_timeout, needed, more)
 
     def _add(self, request: Request, got: Answers, layout: Layout) -> np.ndarray | None:
-        """Add sums in the order of the names; None where seeds of masked sums are missing."""
+        """Add sums in the order of the names; None if seeds of masked sums are missing."""
         sites = sorted(got.replies)
         parts = {site: got.replies[site].arrays["sums"] for site in sites}
         if not self.terms.secure:
@@ -269,7 +269,7 @@ class Coordinator(Rounds):
 def collect_seeds(
     backups: dict[str, Texts], ask: Callable[[dict[str, Texts]], dict[str, Texts]]
 ) -> Texts:
-    """Return the seeds of all sites of a masked sum; of some, where too many sites are lost.
+    """Return the seeds of all sites of a masked sum; of some, if too many sites are lost.
 
     ``backups`` came with the masked sums; ``ask`` asks sites for their own seed and, with the
     backups made for them, for those of lost sites.
@@ -348,7 +348,9 @@ def _read(site: str, answer: Reply | Failure, request: Request, needed: np.ndarr
 def _check_sums(arrays: Arrays, needed: np.ndarray | None) -> None:
     """Raise `ValueError` for arrays other than the sums that are needed."""
     if arrays.keys() != ({"sums"} if needed is not None else set()):
-        raise ValueError(f"sent the arrays {', '.join(sorted(arrays)) or 'none'}")
+        wanted = "nothing" if needed is None else "`sums`"
+        names = ", ".join(sorted(arrays)) or "nothing"
+        raise ValueError(f"sent {names} where {wanted} was needed")
     for sums in arrays.values():
         if not isinstance(sums, np.ndarray) or needed is None:
             raise ValueError("sent sums that are not an array")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import KW_ONLY, asdict, dataclass
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -38,6 +38,7 @@ from percdl.signals.files import make_private_folder
 Report = Callable[[str, int, float], None]
 
 
+@dataclass(eq=False, repr=False)
 class FederatedPerCDL(BaseEstimator):
     """Fit a model over several sites; only sums over their subjects leave them.
 
@@ -95,28 +96,16 @@ class FederatedPerCDL(BaseEstimator):
     (3, 2, 30)
     """
 
-    def __init__(
-        self,
-        model: Any,
-        *,
-        secure: bool | str = "auto",
-        min_sites: int = 2,
-        min_subjects_per_site: int = 1,
-        round_timeout: float = 600.0,
-        max_attempts: int = 3,
-        checkpoint: Any = None,
-        audit: Any = None,
-        privacy: Privacy | None = None,
-    ):
-        self.model = model
-        self.secure = secure
-        self.min_sites = min_sites
-        self.min_subjects_per_site = min_subjects_per_site
-        self.round_timeout = round_timeout
-        self.max_attempts = max_attempts
-        self.checkpoint = checkpoint
-        self.audit = audit
-        self.privacy = privacy
+    model: Any
+    _: KW_ONLY
+    secure: bool | str = "auto"
+    min_sites: int = 2
+    min_subjects_per_site: int = 1
+    round_timeout: float = 600.0
+    max_attempts: int = 3
+    checkpoint: Any = None
+    audit: Any = None
+    privacy: Privacy | None = None
 
     def fit(
         self, X: Any, y: Any = None, *, folder: Any = None, resume: Any = None

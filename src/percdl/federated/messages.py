@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from percdl.algorithm.state import StopReason
 from percdl.exceptions import FederationError
@@ -185,6 +185,11 @@ KINDS: dict[str, tuple[type[Strict], type[Strict]]] = {
 }
 
 
+class _Numbers(Strict):
+    round: Count
+    attempt: Count
+
+
 def parse(model: type[Model], facts: Any) -> Model:
     """Read JSON data as a model; raises `ValueError` for anything else."""
     try:
@@ -203,10 +208,9 @@ def explain(error: ValueError) -> str:
 
 
 def read_request(site: str, request: Request) -> Any:
-    """Return the content of a request; raises where it does not fit its kind."""
+    """Return the content of a request; raises if it does not fit its kind."""
     try:
-        for number in (request.round, request.attempt):
-            TypeAdapter(Count).validate_python(number, strict=True)
+        _Numbers(round=request.round, attempt=request.attempt)
         if request.kind not in KINDS:
             raise ValueError("kind: unknown")
         return parse(KINDS[request.kind][0], request.facts)
@@ -218,7 +222,7 @@ def read_request(site: str, request: Request) -> Any:
 
 
 def read_reply(reply: Reply) -> Any:
-    """Return the content of a reply; raises `ValueError` where it does not fit its kind."""
+    """Return the content of a reply; raises `ValueError` if it does not fit its kind."""
     return parse(KINDS[reply.kind][1], reply.facts)
 
 

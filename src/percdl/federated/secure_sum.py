@@ -87,7 +87,7 @@ class MaskedSum:
     def mask(self, encoded: UInt64[np.ndarray, " n"]) -> UInt64[np.ndarray, " n"]:
         """Hide the encoded values of the site under masks that cancel over the whole roster.
 
-        Raises where other values were masked for the same sum: their difference would be seen.
+        Raises if other values were masked for the same sum: their difference would be seen.
         """
         site, content = self.keys.site, digest(encoded.astype("<u8").tobytes())
         if self.keys.claim(digest(frame("mask", self.occasion)), content) != content:

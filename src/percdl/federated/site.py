@@ -352,7 +352,7 @@ def check_candidates(
 
 
 def read_broadcast(request: Request, settings: Settings) -> Broadcast:
-    """Return the broadcast of a request; raises where arrays have other names or shapes."""
+    """Return the broadcast of a request; raises if arrays have other names or shapes."""
     try:
         return check_broadcast(request.arrays, settings)
     except ValueError as error:

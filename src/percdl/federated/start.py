@@ -66,7 +66,7 @@ def count_drawn(model: BaseCDL) -> int:
 
 
 def count_trials(model: BaseCDL) -> int:
-    """Return the number of messages of the search; 0 where a dictionary is given."""
+    """Return the number of messages of the search; 0 if a dictionary is given."""
     return 0 if given_atoms(model.init) is not None else len(N_KEPT) * int(model.n_atoms)
 
 
