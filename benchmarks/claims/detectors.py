@@ -3,8 +3,8 @@
 150 walks, right foot, angular velocity in the sagittal plane; the annotation serves for scoring
 only. PerCDL has the paper's settings (an atom of 100 samples) and `judge_events`, whose options
 were chosen with these walks in view. gaitmap's BarthDtw has its defaults and its own template.
-alphacsc learns one atom of 100 samples from every fifth walk with its defaults; its activations are judged by amplitude
-and by `judge_events`, and the better of the two counts.
+alphacsc learns one atom of 100 samples from every fifth walk with its defaults; its activations
+are judged by amplitude and by `judge_events`, and the better of the two counts.
 """
 
 from __future__ import annotations
