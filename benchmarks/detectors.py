@@ -8,6 +8,7 @@ each; the output holds onsets (and strengths) of each walk under the same name.
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import numpy as np
 
@@ -19,16 +20,26 @@ EVERY = 5
 def barth_dtw(walks: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Find strides by gaitmap's BarthDtw (Barth et al., 2015, doi 10.3390/s150306419), defaults.
 
-    It sees one axis of its template, the angular velocity in the sagittal plane in deg/s.
+    It sees one of the three axes of its template, the angular velocity in the sagittal plane in
+    deg/s. Strength is one over the cost of a match.
     """
+    return _find_strides(walks)
+
+
+def barth_dtw_any_cost(walks: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Find strides likewise, however costly, so that a threshold can be chosen afterwards."""
+    return _find_strides(walks, max_cost=20.0)
+
+
+def _find_strides(walks: dict[str, np.ndarray], **options: Any) -> dict[str, np.ndarray]:
     import pandas as pd
     from gaitmap.stride_segmentation import BarthDtw, BarthOriginalTemplate
 
-    method = BarthDtw(template=BarthOriginalTemplate(use_cols=("gyr_ml",)))
+    method = BarthDtw(template=BarthOriginalTemplate(use_cols=("gyr_ml",)), **options)
     found = {}
     for name, x in walks.items():
-        strides = method.clone().segment(pd.DataFrame({"gyr_ml": x}), SFREQ).stride_list_
-        found[name] = np.stack([strides["start"], np.ones(len(strides))])
+        own = method.clone().segment(pd.DataFrame({"gyr_ml": x}), SFREQ)
+        found[name] = np.stack([own.stride_list_["start"], 1 / np.asarray(own.costs_)])
     return found
 
 
@@ -56,4 +67,5 @@ def alphacsc(walks: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 if __name__ == "__main__":
     kind, source, target = sys.argv[1:]
-    np.savez(target, **{"barth_dtw": barth_dtw, "alphacsc": alphacsc}[kind](dict(np.load(source))))
+    detect = {method.__name__: method for method in (barth_dtw, barth_dtw_any_cost, alphacsc)}
+    np.savez(target, **detect[kind](dict(np.load(source))))
