@@ -6,7 +6,8 @@ were chosen with these walks in view. gaitmap's BarthDtw has its defaults and on
 template; a curve over its largest cost stands beside.
 alphacsc learns one atom of 100 samples from every fifth walk with its defaults; its activations
 are judged by amplitude, by amplitude within the walk, and by `judge_events`, at thresholds over
-their whole range; the best way and threshold, which the annotation tells, count.
+their whole range, with several least distances between two. The best of all that counts, which
+only the annotation tells: the choice of the distance alone moves its sensitivity from 0.5 to 0.97.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ from percdl.experiments.gait_segmentation import (
 PYTHON = "PERCDL_DETECTORS"
 DETECTOR, ANY_COST, ALPHACSC = "barth_dtw", "barth_dtw_any_cost", "alphacsc"
 N_THRESHOLDS = 150
+# Least distances between two activations of alphacsc, in samples.
+DISTANCES = (50, 60, 70, 80, 90, 100)
 ALLOWED = (0.004, 0.012, 0.033)
 
 
@@ -92,7 +95,11 @@ def _compare_with_alphacsc(
     events: pd.DataFrame, cycles: Cycles, curves: dict[int, pd.DataFrame]
 ) -> Iterator[Claim]:
     """Compare at several numbers of false positives."""
-    theirs = _trace_all(events, cycles)
+    theirs = {
+        f"{how}, {distance} samples apart": curve
+        for distance in DISTANCES
+        for how, curve in _trace_all(_thin(events, distance), cycles).items()
+    }
     for most in ALLOWED:
         best, how = _best(theirs, most)
         mine = sensitivity_at(curves[PAPER_LENGTH], most)
@@ -102,6 +109,21 @@ def _compare_with_alphacsc(
             0,
             f"{mine:.4f}; alphacsc {best:.4f}, {how}",
         )
+        tuned = sensitivity_at(curves[LENGTH], most)
+        yield beside(f"PerCDL with an atom of {LENGTH} samples there", f"{tuned:.4f}")
+
+
+def _thin(events: pd.DataFrame, distance: int) -> pd.DataFrame:
+    """Keep the strongest activations of each walk that are not too close to a stronger one."""
+    kept: list[int] = []
+    for rows in events.groupby("subject").indices.values():
+        onsets, heights = (events[name].to_numpy()[rows] for name in ("onset_sample", "amplitude"))
+        own: list[int] = []
+        for i in np.argsort(-heights, kind="stable"):
+            if all(abs(onsets[i] - onsets[j]) >= distance for j in own):
+                own.append(i)
+        kept += rows[own].tolist()
+    return events.iloc[sorted(kept)].reset_index(drop=True)
 
 
 def _trace_all(events: pd.DataFrame, cycles: Cycles) -> dict[str, pd.DataFrame]:
