@@ -98,21 +98,6 @@ def test_grid_reaches_parameters_by_their_path(walkers):
     assert tuple(search.predict(walkers)) == walkers.groups
 
 
-def test_grid_tries_transforms(walkers):
-    """Each is scored as it would be by hand, and the best is what the search ends with."""
-    warps, folds = [TimeWarp(1, 2), TimeWarp(1, 3)], StratifiedKFold(2)
-    search = GridSearchCV(steps(), {"percdl__transformation": warps}, cv=folds)
-    search.fit(walkers, walkers.groups)
-    for warp, mean in zip(warps, search.cv_results_["mean_test_score"], strict=True):
-        by_hand = cross_val_score(steps(transformation=warp), walkers, walkers.groups, cv=folds)
-        assert mean == pytest.approx(by_hand.mean())
-    chosen = search.best_params_["percdl__transformation"]
-    assert chosen == warps[np.argmax(search.cv_results_["mean_test_score"])]
-    best = search.best_estimator_["percdl"]
-    assert best.get_params()["transformation"] == chosen
-    assert best.params_.shape[2] == chosen.n_params(toy.LENGTH, 1)
-
-
 def test_grid_by_the_score_of_the_model_prefers_a_transform_that_fits(walkers):
     """Warped atoms are explained better by warps than by one shape for all."""
     transforms = [Identity(), TimeWarp(1, 3)]

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import slow_masks
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from keyed_sites import (
@@ -105,6 +105,7 @@ def test_masks_cancel_over_the_whole_roster_only(some):
     assert not np.any(part == len(some))
 
 
+@settings(max_examples=15)
 @given(
     st.integers(3, 4),
     st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=12),

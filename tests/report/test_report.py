@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("plotly")
 
 import percdl
-from percdl import Algorithm, Cohort, PerCDL
+from percdl import Algorithm, Cohort, PerCDL, TimeWarp
 from percdl.exceptions import InvalidParameterError, NoActivationWarning
 from percdl.report.people import Groups, describe_groups, gather_people, tabulate_people
 from percdl.signals.reconstruction import normalized_reconstruction_error, rebuild
@@ -141,10 +141,9 @@ def test_however_many_tests_share_the_level_one_can_pass(model150, cohort150, mo
 
 def test_a_model_that_found_nothing_has_a_page_that_says_so(cohort150, tmp_path):
     quick = Algorithm(population_rounds=1, personal_rounds=1, realign=False, multistart=False)
+    model = PerCDL(1, 50, TimeWarp(1, 3), 1e9, init=np.ones((1, 50, 1)), algorithm=quick)
     with pytest.warns(NoActivationWarning):
-        model = PerCDL(1, 50, penalty=1e9, init=np.ones((1, 50, 1)), algorithm=quick).fit(
-            cohort150[:4]
-        )
+        model.fit(cohort150[:4])
     page = model.report(tmp_path / "page.html").read_text("utf-8")
     assert "No cycle was found in 4 recording(s)" in page
     assert "No subject uses atom 0" in page

@@ -125,11 +125,10 @@ class BaseCDL(TransformerMixin, HyperParameters):
     def personalize(self, X: Any, *, runtime: Place | None = None) -> Personalization:
         """Describe new recordings with the dictionary as it is.
 
-        The parameters are fitted from the start, so for the recordings of the fit they differ
-        from ``params_`` and ``warps_``, which went through the rounds of the fit. On 150 gait
-        recordings, with atoms of 90 samples, the median of the largest difference of a warp was
-        5 samples, where people differ by 6. Use ``personalization_`` for the recordings of the
-        fit, and compare people only within one of the two.
+        For the recordings of the fit, the parameters differ from ``params_``, which went through
+        the rounds of the fit. On 150 gait recordings, with atoms of 90 samples, the median of the
+        largest difference of a warp was 5 samples, while people differ by 6. Use
+        ``personalization_`` for the recordings of the fit, and compare people only within one.
 
         Parameters
         ----------

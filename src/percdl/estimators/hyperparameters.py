@@ -49,26 +49,21 @@ ATTRIBUTES = """Attributes
 dictionary_ : array (K, L, P)
     The common atoms, at unit norm.
 params_ : array (S, K, M)
-    The personalization parameters; NaN where a subject has no activation of an atom. These are
-    the results of the fit; `personalize` of the same recordings gives other values, see there.
-personal_dictionary_ : array (S, K, L, P)
-    The personal atoms; NaN where a subject has no activation of an atom.
-warps_ : array (S, K, C, L)
-    The warps psi at the samples of the atom, in samples; C = 1 warp for all channels, one for
-    each, or none where the transformation does not warp time. Like ``params_``, they differ from
-    the warps that `personalize` finds for the same recordings.
+    The personalization parameters; NaN for subjects without the atom. `personalize` of the same
+    recordings gives other values, see there.
+personal_dictionary_, warps_ : array (S, K, L, P), array (S, K, C, L)
+    The personal atoms, and the warps psi at the samples of the atom, in samples; C = 1 warp for
+    all channels, one for each, or none if the transformation does not warp time.
 events_ : DataFrame
     Columns subject, atom, onset_sample, onset_seconds, amplitude.
 n_activations_ : array (S, K)
     Activations per subject and atom.
 history_ : DataFrame
-    Objective and seconds after each half-step: phase, round, step, objective, seconds.
+    Columns phase, round, step, objective, seconds; one row per half-step.
 n_atoms_, atom_length_, penalty_ : int, int, float
     The values given or, where "auto", chosen; lengths in samples.
-objective_ : float
-    Objective at the end.
-stop_reason_ : str
-    Why the fit ended, as a sentence.
+objective_, stop_reason_ : float, str
+    Objective at the end, and why the fit ended.
 processing_ : tuple of str
     The processing of the recordings before the fit, see `Cohort.processing`.
 suspects_ : DataFrame or None

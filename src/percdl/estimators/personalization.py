@@ -25,22 +25,18 @@ BATCH = 64
 
 @dataclass(frozen=True)
 class Personalization:
-    """Subjects expressed with a frozen dictionary.
+    """Subjects described with the dictionary of a model.
 
     Attributes
     ----------
-    params : array (S, K, M)
-        Personalization parameters; NaN for subjects without the atom.
+    params, n_activations : array (S, K, M), array (S, K)
+        Personalization parameters, NaN for subjects without the atom, and numbers of activations.
     events : DataFrame
         Columns subject, atom, onset_sample, onset_seconds, amplitude.
-    n_activations : array (S, K)
-        Number of activations.
-    subjects : tuple of str
-        Who they are, in order.
+    subjects, suspects : tuple of str, DataFrame or None
+        Subject ids, in order, and those with doubtful results, see ``suspects_`` of the models.
     transform, dictionary, dtype
-        The model they are seen through.
-    suspects : DataFrame or None
-        Whose results are doubtful and why, see ``suspects_`` of the models.
+        The model.
     """
 
     params: np.ndarray
@@ -53,7 +49,6 @@ class Personalization:
     suspects: pd.DataFrame | None = None
 
     def __repr__(self) -> str:
-        """Say how much was found, not what: the arrays are long."""
         n_subjects, n_atoms, n_params = self.params.shape
         return (
             f"Personalization({n_subjects} subjects, {n_atoms} atoms, {n_params} parameters each, "

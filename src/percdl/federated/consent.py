@@ -66,9 +66,9 @@ class Consent:
 def describe(cohort: Cohort) -> Holdings:
     """Return the description of recordings that a site sends when it joins."""
     energy = float(np.nansum(cohort.power * cohort.lengths * cohort.n_channels))
-    processing = lasting_steps(cohort.processing)
+    about = cohort.channels, cohort.units, cohort.sfreq, lasting_steps(cohort.processing)
     return Holdings(
-        signals=Signals(cohort.channels, cohort.units, cohort.sfreq, processing),
+        signals=Signals(*about),
         n_masks=int(cohort.n_masks),
         bounds=Bounds(exponent(energy), exponent(float(cohort.lengths.sum()))),
     )

@@ -1,10 +1,9 @@
 """Differential privacy: budget, accounting, clipping and noise (docs/federated/privacy.md).
 
-Numbers of a computer are unevenly spaced, so the last bits of a noisy sum could reveal the value.
+Floating-point numbers are unevenly spaced, so the last bits of a noisy sum could reveal the value.
 Here values and noise are multiples of one step, so every outcome is possible for every value.
 Contributions are rounded towards zero after clipping, which keeps their norm within the bound, and
-are added as integers, exactly and in any order. Noise is a normal number rounded to the grid: the
-same outcome as rounding the noisy sum, which reveals no more than the sum does.
+are added as integers. Noise is a normal number rounded to the grid, as if the sum were rounded.
 """
 
 from __future__ import annotations

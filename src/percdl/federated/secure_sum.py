@@ -9,8 +9,8 @@ each site adds a veil, a mask of its own. A round takes two questions:
 2. When all have answered, each site tells the seed of its veil (`release`). For a site that is
    lost in between, any other site tells it (`recover`). `unveil` then removes all veils.
 
-Without veils, a late reply would complete a sum that was given up; minus the sum over the other
-sites, it would be the values of the late site. A site releases seeds for one roster per round.
+Without veils, a late reply would complete a sum that was given up, and reveal the values of the
+late site. A site releases seeds for one roster per round.
 """
 
 from __future__ import annotations

@@ -2,10 +2,8 @@
 
 Sites cannot look for recurring segments together, because segments are recordings. Instead the
 coordinator draws smooth random shapes. Sites code some of their recordings with each candidate,
-and the sums of an ordinary population round give a better atom. Many candidates take that step in
-one message, and those of lowest objective go on. Atoms are added one by one.
-
-Only the sums of population rounds cross, masked as all others.
+and the sums of an ordinary population round, masked as all others, give a better atom. Many
+candidates take that step in one message, and the best go on. Atoms are added one by one.
 """
 
 from __future__ import annotations
