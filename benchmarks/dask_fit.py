@@ -64,7 +64,7 @@ class Weighed:
 
             return run
 
-        for name in ("population_round", "personal_round", "recenter"):
+        for name in ("population_round", "personal_round", "express"):
             setattr(hosted, name, weigh(getattr(hosted, name)))
         return hosted
 

@@ -17,7 +17,7 @@ from percdl.runtimes.messages import Failure, InProcessWire, Reply, Request
 
 RUN = "overheard"
 LENGTHS = {"lyon": (97, 110), "nice": (118, 128, 101), "paris": (99, 104, 120, 127)}
-ROUNDS = ("first", "population", "personal", "recenter")
+ROUNDS = ("first", "population", "personal", "express")
 
 
 @dataclass

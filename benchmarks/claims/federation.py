@@ -50,7 +50,7 @@ def claims() -> Iterator[Claim]:
     difference = float(np.abs(dictionary - central.dictionary_).max())
     yield at_most("difference of the dictionaries", difference, MOST_DIFFERENCE)
     yield at_most("sites left out", float(sum(len(line["dropped"]) for line in audit)), 0)
-    rounds = [line for line in audit if line["kind"] in ("population", "personal", "recenter")]
+    rounds = [line for line in audit if line["kind"] in ("population", "personal", "express")]
     yield beside("rounds, and seconds in all", f"{len(rounds)}, {seconds:.0f} s")
     for kind in ("population", "personal"):
         told = [max(line["bytes_up"].values()) for line in rounds if line["kind"] == kind]

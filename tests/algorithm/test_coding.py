@@ -56,8 +56,8 @@ def personal(seed, explained, price=0.0):
     params = np.random.default_rng(seed).standard_normal((2, S, K, 3))
     price = np.broadcast_to(price, (S, K))
     nothing = np.zeros((S, K))
-    before = Prepared(params[0], explained, AMPLITUDE, nothing, nothing > 0)
-    return before, Fitted(params[1], 2 * explained, price, np.zeros((S, K, L, 1)))
+    before = Prepared(params[0], explained, nothing, AMPLITUDE, nothing, nothing > 0, nothing)
+    return before, Fitted(params[1], 2 * explained, price, nothing, np.zeros((S, K, L, 1)))
 
 
 @pytest.mark.parametrize("energy", [1e-6, 1.0, 1e6])

@@ -20,8 +20,12 @@ SUMMED = (
     "warp",
     "squared_displacement",
     "inverse_warp",
+    "warp_sines",
+    "squared_sines",
+    "warp_moment",
     "n_warps",
-    "votes",
+    "moment",
+    "weight",
     "misfit",
 )
 SETTINGS = toy.settings(personal_rounds=4)
@@ -52,8 +56,8 @@ class TwoSites:
     def personal_round(self, broadcast):
         return Sums.total([site.personal_round(broadcast) for site in self.sites])
 
-    def recenter(self, broadcast):
-        return Sums.total([site.recenter(broadcast) for site in self.sites])
+    def express(self, broadcast):
+        return Sums.total([site.express(broadcast) for site in self.sites])
 
 
 def assert_same(outcome, reference):

@@ -1,5 +1,7 @@
 """No exact half-step raises the objective."""
 
+from dataclasses import replace
+
 import jax
 import naive
 import numpy as np
@@ -20,6 +22,8 @@ from percdl.transforms import Compose, Free, Gain, Identity, Rotation, TimeWarp
 # The three cures are not descent steps: a search may lose a little when the codes follow.
 PLAIN = {"realign": False, "multistart": False, "centering": "off"}
 LENGTHS = (97, 110, 118, 128)
+# A prior changes from round to round, so the objective of the paper may rise.
+PAPER = replace(toy.WARP, prior=None)
 
 
 def with_gaps(arrays, seed=0):
@@ -40,21 +44,21 @@ def assert_never_rises(history, steps=None):
 
 
 CASES = {
-    "shared warp": ({"transform": toy.WARP}, False),
-    "shared warp, polyak": ({"transform": toy.WARP, "solver": "polyak"}, False),
+    "shared warp": ({"transform": PAPER}, False),
+    "shared warp, polyak": ({"transform": PAPER, "solver": "polyak"}, False),
     "warp per channel, gaps": (
         {
-            "transform": TimeWarp(1, 4, per_channel=True),
+            "transform": TimeWarp(1, 4, per_channel=True, prior=None),
             "n_channels": 2,
             "coder": L0Coder(signed=True, min_gap=1, max_activations=4),
         },
         True,
     ),
     "gain, warp and rotation": (
-        {"transform": Compose(Gain(), TimeWarp(1, 4), Rotation()), "n_channels": 2},
+        {"transform": Compose(Gain(), TimeWarp(1, 4, prior=None), Rotation()), "n_channels": 2},
         False,
     ),
-    "rough warps": ({"transform": TimeWarp(2, 4, roughness=0.05)}, False),
+    "rough warps": ({"transform": TimeWarp(2, 4, roughness=0.05, prior=None)}, False),
     "identity, gaps": ({"transform": Identity()}, True),
     "free": ({"transform": Free()}, False),
 }
@@ -126,7 +130,7 @@ def test_search_keeps_the_codes_it_cannot_improve(monkeypatch):
     Windows that are voted for look ahead: they stay here.
     """
     monkeypatch.setattr(server, "ROUNDS_AFTER_MOVE", 99)
-    chosen = toy.settings(centering="off", personal_rounds=4)
+    chosen = toy.settings(PAPER, centering="off", personal_rounds=4)
     for seed in range(3):
         _, history = toy.fit(toy.recordings(seed, LENGTHS), chosen, toy.first_guess(seed))
         personal = [r for r in history.records if r.phase in ("personal", "final")]

@@ -44,8 +44,8 @@ class Sites:
     def personal_round(self, broadcast):
         return Sums.total([site.personal_round(broadcast) for site in self.sites])
 
-    def recenter(self, broadcast):
-        return Sums.total([site.recenter(broadcast) for site in self.sites])
+    def express(self, broadcast):
+        return Sums.total([site.express(broadcast) for site in self.sites])
 
 
 def test_it_learns_something_else_than_the_closed_form(arrays, reference):

@@ -74,7 +74,7 @@ def seek(prepared, fruitless, orders, n_together=4, rows=slice(None)):
 def everybody():
     """Return the arguments of a first round: everyone is searched."""
     ones = np.ones(BY_ATOM)
-    prepared = Prepared(scene()[2], ones, ones, ones, ones > 1)
+    prepared = Prepared(scene()[2], ones, ones, ones, ones, ones > 1, ones)
     still = np.zeros(K, np.int32)
     return prepared, np.zeros(BY_ATOM, np.int32), Orders(still, np.ones(K, bool), np.zeros(K))
 
@@ -94,7 +94,8 @@ def flags(shape=BY_ATOM):
 def test_the_rule_of_who_is_searched(misfit, misplaced, explains, fruitless, move, everyone):
     """All if so told; else the worse and the misplaced, until searches were in vain too often."""
     start = scene()[2]
-    prepared = Prepared(start, explains * 1e-9, np.ones(BY_ATOM), misfit, misplaced)
+    none, ones = np.zeros(BY_ATOM), np.ones(BY_ATOM)
+    prepared = Prepared(start, explains * 1e-9, none, ones, misfit, misplaced, ones)
     params, shift, after = seek(prepared, fruitless, Orders(move, everyone, np.full(K, LIMIT)))
     for s, k in np.ndindex(BY_ATOM):
         begin = (start[s, k], move[k], fruitless[s, k])

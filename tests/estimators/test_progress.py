@@ -74,7 +74,7 @@ def test_history_lists_every_half_step(fitted_models):
     assert list(history.columns) == ["phase", "round", "step", "objective", "seconds"]
     steps = [("population", k, step) for k in range(2) for step in ("CSC", "CDU")]
     steps += [("personal", k, step) for k in range(2) for step in ("IPU", "CSC", "PerCDU")]
-    steps += [("final", 0, "IPU"), ("final", 0, "CSC"), ("final", 0, "centering")]
+    steps += [("final", 0, "IPU"), ("final", 0, "CSC"), ("final", 0, "express")]
     assert list(history[["phase", "round", "step"]].itertuples(index=False, name=None)) == steps
 
 

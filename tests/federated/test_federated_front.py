@@ -72,7 +72,7 @@ def test_a_report_for_the_site(cohort, tmp_path, monkeypatch):
 
 def test_the_log_of_a_run(federation):
     audit = federation[0].audit_
-    kinds = ["join", "keys", *["population"] * 2, *["personal"] * 3, "recenter", "finish"]
+    kinds = ["join", "keys", *["population"] * 2, *["personal"] * 3, "express", "finish"]
     assert list(audit["kind"]) == kinds
     assert list(audit["round"]) == list(range(len(kinds)))
     objective = audit["objective"].dropna()

@@ -38,7 +38,7 @@ def run(options, n_channels, n_masks):
     sums = {"population": runtime.population_round(broadcast)}
     if chosen.n_params:
         sums["personal"] = runtime.personal_round(broadcast)
-        sums["recenter"] = runtime.recenter(broadcast)
+        sums["express"] = runtime.express(broadcast)
     return chosen, describe(cohort).bounds, sums
 
 
@@ -74,7 +74,10 @@ def test_the_number_of_bytes_is_the_formula():
     n_atoms, length, margin = chosen.n_atoms, chosen.atom_length, chosen.margin
     first = 4 + n_atoms + n_atoms * (length + 2 * margin) * (1 + 1)
     assert layout_of("population", chosen, 0).size == first
-    second = 4 + 7 * n_atoms + n_atoms * length * (length + 1) // 2 + n_atoms * length * (1 + 3)
+    second = 4 + 4 * n_atoms + n_atoms * length * (length + 1) // 2 + n_atoms * length * (1 + 3)
+    second += n_atoms * (length + 2 * margin) * (1 + 1)
+    n_sines, n_coordinates = length - 2, toy.WARP.n_params(length, 1)
+    second += n_atoms * (n_sines * (length + 1) + n_coordinates**2)
     assert layout_of("personal", chosen, 0).size == second
 
 

@@ -16,7 +16,7 @@ from percdl.federated.estimator import FederatedPerCDL, make_sites
 from percdl.federated.site import agreed_rounds
 from percdl.federated.store import Store
 
-SUMS = ("first", "population", "personal", "recenter")
+SUMS = ("first", "population", "personal", "express")
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def test_an_honest_run_takes_the_agreed_number_of_rounds(whole):
         double(population_rounds=1, personal_rounds=1, init="auto", tol=0)
     ).propose_terms()
     agreed = agreed_rounds(agreement, agreement.make_settings())
-    assert agreed == Counter(first=6, population=1, personal=2, recenter=1)
+    assert agreed == Counter(first=6, population=1, personal=2, express=1)
     assert Counter(request.kind for request in asked if request.kind in SUMS) == agreed
 
 

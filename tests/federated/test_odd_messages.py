@@ -79,7 +79,7 @@ def test_a_round_follows_one_that_can_be(talk, follows):
         site.answer(replace(request, facts={**request.facts, "follows": follows}))
 
 
-@pytest.mark.parametrize("kind", ["personal", "recenter"])
+@pytest.mark.parametrize("kind", ["personal", "express"])
 def test_only_a_population_round_follows_none(talk, kind):
     site, requests = talk
     request = requests["population"]

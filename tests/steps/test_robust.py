@@ -101,7 +101,7 @@ def test_the_objective_falls_in_every_round_and_exact_half_step():
     model = PerCDL(
         2,
         50,
-        TimeWarp(2, 4),
+        TimeWarp(2, 4, prior=None),
         1e-2,
         loss=Huber(),
         init=truth.personal_dictionary[0],

@@ -108,7 +108,7 @@ class SiteRequests:
             *requests,
             population,
             personal,
-            replace(population, kind="recenter", round=5),
+            replace(population, kind="express", round=5),
             tried,
             replace(population, kind="release", facts={**facts, **lifted}, arrays={}),
             replace(population, kind="finish", round=6, facts={**facts, **words}),

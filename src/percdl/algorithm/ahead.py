@@ -14,7 +14,7 @@ from percdl.algorithm import coding, programs, server
 from percdl.algorithm.coding import Coded
 from percdl.algorithm.programs import Fitted, Orders, Prepared, Tally
 from percdl.algorithm.settings import Settings
-from percdl.algorithm.shapes import broadcast_shapes
+from percdl.algorithm.shapes import broadcast_shapes, prior_shape
 from percdl.steps.compilation import Program
 from percdl.steps.csc import count_slots
 from percdl.steps.types import Events, Signals, Statistics
@@ -88,9 +88,6 @@ class Forecast:
         yield Call(coding.judge, (coded, coded, prepared, fitted, False), self._is_double)
         taken = jax.ShapeDtypeStruct((rows,), bool)
         yield Call(coding.accept, (taken, coded, coded, prepared, fitted), self._is_double)
-        if settings.has_gauge and settings.refits:
-            by_atom = self._real(rows, settings.n_atoms)
-            yield Call(coding.keep, (coded, by_atom, by_atom), self._is_double)
 
     def is_chunk_compiled(self, rows: int, n_times: int) -> bool:
         """Whether the programs that code such a chunk are compiled."""
@@ -110,14 +107,14 @@ class Forecast:
             params = self._real(rows, settings.n_atoms, settings.n_params)
             added = (transform, dictionary, statistics, params, tally, settings.by_subject)
             flags = (settings.refits, bool(settings.shifts), settings.copy_steps)
-            yield Call(programs.add_personal, (*added, *flags), True)
+            yield Call(programs.add_personal, (*added, *flags, self._precision), True)
             yield self.fit(rows)
             gauges = broadcast_shapes(transform, *self._atoms)
             none = (settings.n_atoms, 0)
             gauge, mixing = (self._real(*gauges.get(x, none)) for x in ("gauge", "mixing_gauge"))
             flag = jax.ShapeDtypeStruct((), bool)
             carried = (transform, dictionary, statistics, params, gauge, mixing, flag, flag)
-            yield Call(programs.prepare, carried, self._is_double)
+            yield Call(programs.prepare, (*carried, self._precision), self._is_double)
             if settings.warp_part is not None and settings.centering != "off":
                 doubles = (jax.ShapeDtypeStruct(s, "float64") for s in (self._atoms, gauge.shape))
                 yield Call(server.resample, (settings.warp_part[0], *doubles), True)
@@ -134,6 +131,8 @@ class Forecast:
         settings, shift = self._settings, _whole(rows, self._settings.n_atoms)
         params = self._real(rows, settings.n_atoms, settings.n_params)
         args = (self._real(*self._atoms), self._statistics(rows), params, shift)
+        noise = self._real(rows, settings.n_atoms) if settings.has_prior else None
+        args += (noise, self._precision)
         return Call(
             programs.fit, (settings.transform, settings.fit_options, *args), self._is_double
         )
@@ -149,9 +148,14 @@ class Forecast:
             _whole(rows, n_atoms),
             orders,
             _whole(len(settings.shifts)),
+            self._precision,
         )
         flags = (settings.transform, settings.multistart, n_together)
         return Call(programs.seek, (*flags, *args), self._is_double)
+
+    @property
+    def _precision(self) -> Any:
+        return self._real(*prior_shape(self._settings)) if self._settings.has_prior else None
 
     @property
     def _atoms(self) -> tuple[int, int, int]:
@@ -185,12 +189,12 @@ class Forecast:
         by_atom = self._real(rows, self._settings.n_atoms)
         params = self._real(*by_atom.shape, self._settings.n_params)
         misplaced: Any = jax.ShapeDtypeStruct(by_atom.shape, bool)
-        return Prepared(params, by_atom, by_atom, by_atom, misplaced)
+        return Prepared(params, by_atom, by_atom, by_atom, by_atom, misplaced, by_atom)
 
     def _fitted(self, rows: int) -> Any:
         by_atom = self._real(rows, self._settings.n_atoms)
         params = self._real(*by_atom.shape, self._settings.n_params)
-        return Fitted(params, by_atom, by_atom, self._real(rows, *self._atoms))
+        return Fitted(params, by_atom, by_atom, by_atom, self._real(rows, *self._atoms))
 
     def _tally(self, rows: int) -> Any:
         number = self._real(rows)

@@ -111,7 +111,7 @@ def judge(
     reached = previous.unexplained - before.explained.sum(1)
     objective = proposal.objective + fitted.price.sum(1)
     taken = (objective <= reached + ROUNDING * previous.energy) | always
-    return taken, previous.unexplained - fitted.explained.sum(1)
+    return taken, previous.unexplained - (fitted.explained + fitted.prior).sum(1)
 
 
 @program
@@ -123,11 +123,10 @@ def accept(
     def pick(new, old):
         return jnp.where(taken.reshape(-1, *[1] * (new.ndim - 1)), new, old)
 
-    kept = keep(previous, before.amplitude, before.explained)
+    kept = keep(previous, before.amplitude, before.explained + before.price)
     return jax.tree.map(pick, (proposal, fitted.params), (kept, before.params))
 
 
-@program
 def keep(coded: Coded, amplitude: Array, explained: Array) -> Coded:
     """Return old codes at the best common amplitude (S, K) that new atoms have for them."""
     events, statistics, energy, unexplained, _, overlap = coded

@@ -37,7 +37,8 @@ class Sums:
     counts : array (K,)
         Activations per atom.
     moment, weight : arrays (K, L + 2R, P), (K, L + 2R, Q)
-        Statistics for CDU; empty in the second phase, where structure is shared.
+        Statistics for CDU, and for the windows of the atoms; empty in the second phase where
+        nothing is searched and structure is shared.
     ztx, ztz : arrays (K, L, P), (K, K, 2 L - 1)
         Statistics for CDU where activations may overlap and no sample is missing; else empty.
     gram, transported : arrays (K, G, n, n), (K, L, P)
@@ -49,13 +50,15 @@ class Sums:
     warp, squared_displacement, inverse_warp : arrays (K, C, L)
         Sums of the warps, of their squared distances to the identity and of their inverses,
         for centering; empty for other transforms, the last two also where nothing is refitted.
+    warp_sines, squared_sines : arrays (K, C, L, n), (K, C, n)
+        Sums of the sines of the warps and of the squared sine coefficients of their displacements,
+        for centering as well.
+    warp_moment : array (K, C, m, m)
+        Sum of the expected squares of the coordinates of the warps, for the prior; else empty.
     mixing : array (K, M)
         Sum of the parameters that mix channels, for centering; empty for other transforms.
     n_warps : array (K,)
         The number of subjects with the atom, whose copies, warps and mixtures are summed.
-    votes : array (K, 3)
-        How many subjects would move an atom's window by -1, 0 and 1 samples; empty where
-        nothing is searched.
     misfit : array (K, 2)
         Energy of the mean segments left unexplained, and in all; empty where nothing is searched.
     """
@@ -75,9 +78,11 @@ class Sums:
     warp: np.ndarray = field(default_factory=_nothing)
     squared_displacement: np.ndarray = field(default_factory=_nothing)
     inverse_warp: np.ndarray = field(default_factory=_nothing)
+    warp_sines: np.ndarray = field(default_factory=_nothing)
+    squared_sines: np.ndarray = field(default_factory=_nothing)
+    warp_moment: np.ndarray = field(default_factory=_nothing)
     mixing: np.ndarray = field(default_factory=_nothing)
     n_warps: np.ndarray = field(default_factory=_nothing)
-    votes: np.ndarray = field(default_factory=_nothing)
     misfit: np.ndarray = field(default_factory=_nothing)
 
     def __add__(self, other: Sums) -> Sums:
@@ -119,6 +124,8 @@ class Broadcast:
         The mixture of channels the dictionary was centred with; parameters must follow.
     misfit : array (K,) or None
         Share of the population's mean segments that was left unexplained.
+    precision : array (K, C, m, m) or None
+        Inverse covariance of the coordinates of the warps in the population.
     """
 
     dictionary: np.ndarray
@@ -126,6 +133,7 @@ class Broadcast:
     gauge: np.ndarray | None = None
     mixing_gauge: np.ndarray | None = None
     misfit: np.ndarray | None = None
+    precision: np.ndarray | None = None
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Return the fields that are set, as arrays by name."""

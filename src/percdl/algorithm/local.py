@@ -31,7 +31,7 @@ from percdl.algorithm.magnitude import choose_unit, in_signal_units
 from percdl.algorithm.programs import Orders, Prepared, Tally
 from percdl.algorithm.results import Results, collect_results
 from percdl.algorithm.settings import Settings
-from percdl.algorithm.shapes import broadcast_shapes
+from percdl.algorithm.shapes import broadcast_shapes, prior_shape
 from percdl.algorithm.shelf import Shelf
 from percdl.exceptions import InvalidParameterError, ModelFileError
 from percdl.signals import Cohort
@@ -126,51 +126,64 @@ class Site:
     def population_round(self, broadcast: Broadcast) -> Sums:
         """Code every recording with the common atoms (Alg. 1, line 3) and add up."""
         dictionary = self._array(broadcast.dictionary)
+        self._begin(dictionary)
+        return self._tell(self._population_sums(block, dictionary) for block in self.blocks)
+
+    def personal_round(self, broadcast: Broadcast) -> Sums:
+        """Update parameters and codes (Alg. 1, lines 7-8) and add up."""
+        return self._tell(
+            self._personal_sums(block, broadcast, self._personalize(block, broadcast))
+            for block in self.blocks
+        )
+
+    def express(self, broadcast: Broadcast) -> Sums:
+        """Find codes and parameters from the start, dictionary and prior held fixed, and add up.
+
+        The result depends on the recording and the broadcast alone: a fit ends with it, and
+        subjects never seen get theirs from it. The first round finds the noise of each subject,
+        which the prior needs; the second searches everyone; the others refine.
+        """
+        n_rounds, dictionary = self.settings.express_rounds, broadcast.dictionary
+        nobody = np.full(len(dictionary), np.inf)  # is fitted worse than that
+        if n_rounds == 0:
+            return self.population_round(Broadcast(dictionary))
+        self._begin(self._array(dictionary))
+        search = Broadcast(dictionary, precision=broadcast.precision)
+        rounds = [search, *[replace(search, misfit=nobody)] * (n_rounds - 2)]
+        if n_rounds > 1:
+            rounds = [Broadcast(dictionary, misfit=nobody), *rounds]
+        for each in rounds[:-1]:
+            for block in self.blocks:
+                self._personalize(block, each)
+        return self.personal_round(rounds[-1])
+
+    def _begin(self, dictionary: Values) -> None:
+        """Code every recording with the common atoms, and forget all parameters."""
         for index in range(len(self.chunks)):
             self.coded[index] = self._code(index, dictionary[None])
         for block in self.blocks:
             neutral = programs.neutral_params(self.settings.transform, block.rows, dictionary)
             block.params = self._rest(neutral)
             block.fruitless = np.zeros((block.rows, len(dictionary)), np.int32)
-        return self._tell(self._population_sums(block, dictionary) for block in self.blocks)
 
-    def personal_round(self, broadcast: Broadcast) -> Sums:
-        """Update parameters and codes (Alg. 1, lines 7-8) and add up."""
-        dictionary = self._array(broadcast.dictionary)
-        return self._tell(self._personalize(b, broadcast, dictionary) for b in self.blocks)
-
-    def recenter(self, broadcast: Broadcast) -> Sums:
-        """Express parameters and codes by the centred dictionary, fit once more, and add up."""
-        dictionary = self._array(broadcast.dictionary)
-        options, transform = self.settings.fit_options, self.settings.transform
-        for block in self.blocks:
-            statistics = self._statistics(block)
-            moved = self._prepare(broadcast, dictionary, block, statistics)
-            still = np.zeros(moved.misfit.shape, np.int32)
-            fitted = programs.fit(transform, options, dictionary, statistics, moved.params, still)
-            block.params = self._rest(fitted.params)
-            centred = replace(broadcast, gauge=None, mixing_gauge=None)
-            moved = self._prepare(centred, dictionary, block, statistics)
-            parts = zip(block.chunks, block.split(moved), block.split(fitted), strict=True)
-            for index, part, new in parts:
-                if self.settings.overlaps:  # their price depends on amplitudes: code again
-                    self.coded[index] = self._code(index, new.atoms)
-                    continue
-                self.coded[index] = coding.keep(self.coded[index], part.amplitude, part.explained)
-        return self._tell(self._personal_sums(block, dictionary) for block in self.blocks)
-
-    def _personalize(
-        self, block: Block, broadcast: Broadcast, dictionary: Values
-    ) -> dict[str, Any]:
-        """Run IPU and CSC on a block, and add up.
+    def _personalize(self, block: Block, broadcast: Broadcast) -> list[Any]:
+        """Run IPU and CSC on a block; return the objectives between them, by chunk.
 
         A recording whose codes would get worse keeps what it had.
         """
         settings, statistics = self.settings, self._statistics(block)
+        dictionary = self._array(broadcast.dictionary)
         before = self._prepare(broadcast, dictionary, block, statistics)
         start = self._search(block, broadcast, dictionary, statistics, before)
+        precision = self._precision(broadcast)
         fitted = programs.fit(
-            settings.transform, settings.fit_options, dictionary, statistics, *start
+            settings.transform,
+            settings.fit_options,
+            dictionary,
+            statistics,
+            *start,
+            None if precision is None else before.noise,
+            precision,
         )
         fitted_objectives, params = [], []
         news = block.split(fitted)
@@ -188,7 +201,7 @@ class Site:
             params.append(own)
             fitted_objectives.append(objective)
         block.params = self._rest(block.gather(params))
-        return self._personal_sums(block, dictionary, fitted_objectives)
+        return fitted_objectives
 
     def _search(
         self, block: Block, broadcast: Broadcast, dictionary: Values, statistics, before: Prepared
@@ -215,17 +228,30 @@ class Site:
             block.fruitless,
             Orders(**wanted),
             np.asarray(settings.shifts, np.int32),
+            self._precision(broadcast),
         )
         return params, shift
+
+    def _precision(self, broadcast: Broadcast) -> Values | None:
+        """Return the precision of the warps; zeros as long as it is not known."""
+        settings = self.settings
+        if not settings.has_prior:
+            return None
+        if broadcast.precision is not None:
+            return self._array(broadcast.precision)
+        return self._array(np.zeros(prior_shape(settings)))
 
     def _tell(self, parts: Iterator[dict[str, Any]]) -> Sums:
         """Wait for the sums of all blocks, and return their total."""
         if self._on_device is not None:
             parts = iter([*parts])  # a device has begun on all of them before one is waited for
         # A device sends all arrays of a block before the first is waited for.
-        on_host = (jax.tree.map(_as_number, jax.device_get(part)) for part in parts)
-        total = Sums.total(Sums(**part) for part in on_host)
-        return in_signal_units(total, self.unit, self.settings.by_subject)
+        total = jax.device_get(next(parts))
+        for part in parts:
+            for name, value in jax.device_get(part).items():
+                total[name] = total[name] + value
+        sums = Sums(**{name: _as_number(value) for name, value in total.items()})
+        return in_signal_units(sums, self.unit, self.settings.by_subject)
 
     def _prepare(self, broadcast: Broadcast, dictionary, block: Block, statistics) -> Prepared:
         gauges = broadcast_shapes(self.settings.transform, *dictionary.shape)
@@ -245,6 +271,7 @@ class Site:
             self._array(mixing),
             np.asarray(broadcast.gauge is not None),
             np.asarray(broadcast.mixing_gauge is not None),
+            self._precision(broadcast),
         )
 
     def _statistics(self, block: Block) -> Statistics:
@@ -279,10 +306,10 @@ class Site:
         return sums | {"ztx": ztx, "ztz": ztz, "energy": float(sums["signal"]) + price}
 
     def _personal_sums(
-        self, block: Block, dictionary: Values, fitted_objectives: list[Any] | None = None
+        self, block: Block, broadcast: Broadcast, fitted_objectives: list[Any]
     ) -> dict[str, Any]:
         """Add up what the dictionary update and centering need of a block."""
-        settings = self.settings
+        settings, dictionary = self.settings, self._array(broadcast.dictionary)
         with jax.enable_x64(True):
             summary, tally = programs.add_personal(
                 settings.transform,
@@ -294,6 +321,7 @@ class Site:
                 settings.refits,
                 bool(settings.shifts),
                 settings.copy_steps,
+                self._precision(broadcast),
             )
         sums = _counted(tally)
         if not settings.transform.shares_structure:
@@ -301,6 +329,8 @@ class Site:
             sums = self._population_sums(block, dictionary) | objectives
         own = summary._asdict()
         del own["price"]  # it is in the objective
+        if not settings.transform.shares_structure:
+            del own["moment"], own["weight"]
         return sums | own
 
     def results(self) -> Results:

@@ -28,8 +28,8 @@ class Runtime(Protocol):
         """Run IPU and CSC everywhere; return the sums."""
         ...
 
-    def recenter(self, broadcast: Broadcast) -> Sums:
-        """Express all by the centred dictionary, fit parameters once more; return the sums."""
+    def express(self, broadcast: Broadcast) -> Sums:
+        """Find all codes and parameters afresh, the dictionary held fixed; return the sums."""
         ...
 
 
@@ -40,6 +40,7 @@ class Outcome:
     dictionary: np.ndarray
     sums: Sums
     stop_reason: StopReason
+    precision: np.ndarray | None = None
 
 
 def run_percdl(
@@ -113,15 +114,6 @@ def run_percdl(
     return _close(runtime, settings, state, history)
 
 
-def run_frozen(runtime: Runtime, settings: Settings, dictionary: np.ndarray) -> Sums:
-    """Find codes and parameters of subjects never seen, the dictionary held fixed."""
-    broadcast = Broadcast(dictionary)
-    sums = runtime.population_round(broadcast)
-    for _ in range(settings.schedule[1]):
-        sums = runtime.personal_round(broadcast)
-    return sums
-
-
 def _close(runtime: Runtime, settings: Settings, state: FitState, history: History) -> Outcome:
     """Bring codes and parameters up to date with the last dictionary, and center it."""
     broadcast = state.broadcast
@@ -131,11 +123,12 @@ def _close(runtime: Runtime, settings: Settings, state: FitState, history: Histo
         sums = runtime.personal_round(broadcast)
         history.record("final", 0, "IPU", sums.objective_fitted)
     history.record("final", 0, "CSC", sums.objective)
-    if settings.has_gauge and settings.schedule[1] and settings.refits:
+    if settings.ends_centred:
         broadcast = fix_gauge(sums, broadcast, settings)
-        sums = runtime.recenter(broadcast)
-        history.record("final", 0, "centering", sums.objective)
-    return Outcome(broadcast.dictionary, sums, state.reason)
+        # As for subjects never seen: a recording gets the same parameters in both cases.
+        sums = runtime.express(broadcast)
+        history.record("final", 0, "express", sums.objective)
+    return Outcome(broadcast.dictionary, sums, state.reason, broadcast.precision)
 
 
 def _moves_left(state: FitState, sums: Sums) -> np.ndarray | None:

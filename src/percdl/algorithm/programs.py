@@ -10,10 +10,18 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from percdl.algorithm.settings import N_TRY_STEPS, PATIENCE, PATIENCE_MISPLACED, FitOptions
-from percdl.steps.centering import invert_warps, recenter_params
+from percdl.steps.centering import WarpMoments, recenter_params, sum_warps
 from percdl.steps.compilation import program
-from percdl.steps.ipu import explained_energy, gauss_newton, polyak, solve_parts, total_price
+from percdl.steps.ipu import (
+    explained_energy,
+    find_posterior,
+    gauss_newton,
+    polyak,
+    solve_parts,
+    total_price,
+)
 from percdl.steps.joint import descend
+from percdl.steps.prior import Prior, estimate_noise
 from percdl.steps.realignment import best_window, search
 from percdl.steps.statistics import at_shift, core
 from percdl.steps.types import Statistics
@@ -27,21 +35,28 @@ class Prepared(NamedTuple):
     The parameters of the round before, carried over to the new dictionary; what they explain
     with the old codes rescaled by ``amplitude``, less their price; and the share of the mean
     segments that they leave unexplained. ``misplaced`` subjects would rather have another window.
+    ``noise`` is the variance of a sample of the mean segments around the personal atoms.
     """
 
     params: Float[Array, "S K M"]
     explained: Float[Array, "S K"]
+    price: Float[Array, "S K"]
     amplitude: Float[Array, "S K"]
     misfit: Float[Array, "S K"]
     misplaced: Bool[Array, "S K"]
+    noise: Float[Array, "S K"]
 
 
 class Fitted(NamedTuple):
-    """The outcome of IPU: parameters, what they explain less their price, personal atoms."""
+    """The outcome of IPU: parameters, what they explain less their price, personal atoms.
+
+    ``prior`` is the part of the price that the prior charges; it is in no objective.
+    """
 
     params: Float[Array, "S K M"]
     explained: Float[Array, "S K"]
     price: Float[Array, "S K"]
+    prior: Float[Array, "S K"]
     atoms: Float[Array, "S K L P"]
 
 
@@ -68,10 +83,14 @@ class Summary(NamedTuple):
     warp: Float[Array, "K C L"]
     squared_displacement: Float[Array, "K C L"]
     inverse_warp: Float[Array, "K C L"]
+    warp_sines: Float[Array, "K C L n"]
+    squared_sines: Float[Array, "K C n"]
+    warp_moment: Float[Array, "K C m m"]
     mixing: Float[Array, "K M"]
     n_warps: Float[Array, " K"]
     price: Float[Array, " K"]
-    votes: Float[Array, "K 3"]
+    moment: Float[Array, "K Lw P"]
+    weight: Float[Array, "K Lw Q"]
     misfit: Float[Array, "K 2"]
 
 
@@ -85,6 +104,7 @@ def prepare(
     mixing_gauge: Array,
     recenters: Array,
     remixes: Array,
+    precision: Array | None = None,
 ) -> Prepared:
     """Carry the parameters of a block over to a new dictionary, and see how well they fit.
 
@@ -93,7 +113,7 @@ def prepare(
     shape = length, n_channels = dictionary.shape[1:]
 
     def one_atom(inputs):
-        atom, wide_moment, wide_weight, params, gauge, mixing_gauge = inputs
+        atom, wide_moment, wide_weight, params, gauge, mixing_gauge, precision = inputs
         moment, weight = core(wide_moment, length), core(wide_weight, length)
         if (part := transform.warp_part(*shape)) is not None:
             warp, at = part
@@ -110,14 +130,25 @@ def prepare(
         profile = _segment_energy(wide_moment, wide_weight)
         energy = core(profile[..., None], length).sum((1, 2))
         misfit = 1 - divide(explained, energy)
+        prior, noise = None, jnp.zeros_like(energy)
+        if precision is not None:
+            prior = _prior(precision, energy, explained, weight, n_channels)
+            noise = prior.noise
         wish = prefer_windows(profile, (wide_weight > 0).all(-1), length)
         misplaced = wish[:, MOVES.index(0)] == 0
-        return params, explained - total_price(transform, params), amplitude, misfit, misplaced
+        price = total_price(transform, params, atom, prior)
+        return params, explained - price, price, amplitude, misfit, misplaced, noise
 
     arrays = (statistics.moment, statistics.weight, params)
     by_atom = [jnp.moveaxis(x, 1, 0) for x in arrays]
-    results = jax.lax.map(one_atom, (dictionary, *by_atom, gauge, mixing_gauge))
+    results = jax.lax.map(one_atom, (dictionary, *by_atom, gauge, mixing_gauge, precision))
     return Prepared(*(jnp.moveaxis(x, 0, 1) for x in results))
+
+
+def _prior(precision, energy, explained, weight, n_channels) -> Prior:
+    """Return the prior, with the variance of the mean segments around the personal atoms."""
+    n_seen = (weight > 0).sum((1, 2)) * (n_channels // weight.shape[2])
+    return Prior(precision, estimate_noise(energy, explained, n_seen, precision.shape[-1]))
 
 
 class Orders(NamedTuple):
@@ -143,6 +174,7 @@ def seek(
     fruitless: Array,
     orders: Orders,
     shifts: Array,
+    precision: Array | None = None,
 ) -> tuple[Array, Array, Array]:
     """Look for better onsets, and a better start of the warps, of the subjects that need it.
 
@@ -158,28 +190,31 @@ def seek(
     """
 
     def one_atom(inputs):
-        atom, moment, weight, params, explained, misfit, misplaced, fruitless, order = inputs
+        (atom, moment, weight, params, explained, misfit, misplaced, noise, fruitless, order,
+         precision) = inputs  # fmt: skip
         patience = jnp.where(misplaced, PATIENCE_MISPLACED, PATIENCE)
         unsettled = ((misfit > order.misfit) | misplaced) & (fruitless < patience)
         needed = (explained > 0) & (order.everyone | unsettled)
         shift = jnp.full(len(params), order.move, jnp.int32)
         begin = params, shift
         params, shift = _search_some(
-            transform, align_first, n_together, atom, moment, weight, begin, needed, shifts
-        )
+            transform, align_first, n_together, atom, moment, weight, begin, needed, shifts,
+            None if precision is None else Prior(precision, noise),
+        )  # fmt: skip
         found_nothing = jnp.where(shift == order.move, fruitless + 1, 0)
         return params, shift, jnp.where(needed, found_nothing, fruitless)
 
-    arrays = (statistics.moment, statistics.weight, prepared.params, prepared.explained,
-              prepared.misfit, prepared.misplaced, fruitless)  # fmt: skip
+    explained = prepared.explained + prepared.price
+    arrays = (statistics.moment, statistics.weight, prepared.params, explained,
+              prepared.misfit, prepared.misplaced, prepared.noise, fruitless)  # fmt: skip
     by_atom = (jnp.moveaxis(x, 1, 0) for x in arrays)
-    results = jax.lax.map(one_atom, (dictionary, *by_atom, orders))
+    results = jax.lax.map(one_atom, (dictionary, *by_atom, orders, precision))
     params, shift, fruitless = (jnp.moveaxis(x, 0, 1) for x in results)
     return params, shift, fruitless
 
 
 def _search_some(
-    transform, align_first, n_together, atom, moment, weight, start, needed, shifts
+    transform, align_first, n_together, atom, moment, weight, start, needed, shifts, prior
 ) -> tuple[Array, Array]:
     """Search the subjects that need it, and leave the others where they are.
 
@@ -200,8 +235,9 @@ def _search_some(
         rows = order[places]
         unmixed = transform.unmix(params[rows], moment[rows])
         begin = params[rows][:, at], shift[rows]
+        own = None if prior is None else prior._replace(noise=prior.noise[rows])
         found, moved = search(
-            warp, atom, unmixed, weight[rows], begin, shifts, align_first, N_TRY_STEPS
+            warp, atom, unmixed, weight[rows], begin, shifts, align_first, N_TRY_STEPS, own
         )
         return params.at[rows].set(params[rows].at[:, at].set(found)), shift.at[rows].set(moved)
 
@@ -217,19 +253,25 @@ def fit(
     statistics: Statistics,
     params: Array,
     shift: Array,
+    noise: Array | None = None,
+    precision: Array | None = None,
 ) -> Fitted:
     """IPU of a block (Alg. 1, line 7), one atom after the other."""
 
     def one_atom(inputs):
-        atom, moment, weight, params, shift = inputs
+        atom, moment, weight, params, shift, noise, precision = inputs
+        prior = None if precision is None else Prior(precision, noise)
         if isinstance(transform, ClosedFormTransform):
             shift = best_window(transform, atom, moment, weight)
         at = [at_shift(x, shift, atom.shape[0]) for x in (moment, weight)]
-        params, explained = _fit(transform, options, atom, at[0], at[1], params)
-        return params, explained, total_price(transform, params), transform.apply(params, atom)
+        params, explained = _fit(transform, options, atom, at[0], at[1], params, prior)
+        price = total_price(transform, params, atom, prior)
+        charged = price - total_price(transform, params)
+        return params, explained, price, charged, transform.apply(params, atom)
 
-    arrays = (statistics.moment, statistics.weight, params, shift)
-    results = jax.lax.map(one_atom, (dictionary, *(jnp.moveaxis(x, 1, 0) for x in arrays)))
+    arrays = (statistics.moment, statistics.weight, params, shift, noise)
+    by_atom = jax.tree.map(lambda x: jnp.moveaxis(x, 1, 0), arrays)
+    results = jax.lax.map(one_atom, (dictionary, *by_atom, precision))
     return Fitted(*(jnp.moveaxis(x, 0, 1) for x in results))
 
 
@@ -238,7 +280,7 @@ def _segment_energy(moment, weight):
     return divide(moment**2, weight).sum(-1)
 
 
-def _fit(transform, options: FitOptions, atom, moment, weight, params):
+def _fit(transform, options: FitOptions, atom, moment, weight, params, prior):
     """Solve IPU for one atom by the means that the transform and the options allow."""
     if isinstance(transform, ClosedFormTransform):
         seen = jnp.sum(weight, axis=(1, 2)) > 0
@@ -246,8 +288,9 @@ def _fit(transform, options: FitOptions, atom, moment, weight, params):
         explained = explained_energy(transform.apply(params, atom), moment, weight)[0]
         return params, explained - total_price(transform, params)
     params = solve_parts(transform, atom, moment, weight, params)
-    solver = polyak if options.solver == "polyak" else gauss_newton
-    return solver(transform, atom, moment, weight, params, options.n_steps)
+    if options.solver == "polyak":
+        return polyak(transform, atom, moment, weight, params, options.n_steps)
+    return gauss_newton(transform, atom, moment, weight, params, options.n_steps, prior=prior)
 
 
 def summarize(
@@ -259,6 +302,7 @@ def summarize(
     centres: bool,
     searches: bool,
     copy_steps: int,
+    precision: Array | None = None,
 ) -> Summary:
     """Sum what the dictionary update needs, and centering and searching if there are any.
 
@@ -268,39 +312,53 @@ def summarize(
     shape = length, n_channels = dictionary.shape[1:]
 
     def one_atom(inputs):
-        atom, wide_moment, wide_weight, params = inputs
+        atom, wide_moment, wide_weight, params, precision = inputs
         moment, weight = core(wide_moment, length), core(wide_weight, length)
         active = (jnp.sum(weight, axis=(1, 2)) > 0).astype(moment.dtype)
         nothing = jnp.zeros(0, moment.dtype)
-        gram = transported = copies = nothing
-        warp_sums, mixing = (nothing,) * 3, nothing
+        gram = transported = copies = warp_moment = mixing = nothing
+        of_warps = WarpMoments(*(nothing,) * 5)
+        explained = explained_energy(transform.apply(params, atom), moment, weight)[0]
+        profile = _segment_energy(wide_moment, wide_weight)
+        energy = core(profile[..., None], length).sum((1, 2))
+        variance = None
+        if (part := transform.warp_part(*shape)) is not None:
+            warp, at = part
+            warps = warp.warp(params[:, at], length, n_channels)
+            of_warps = of_warps._replace(warp=jnp.einsum("s,scl->cl", active, warps))
+            if centres:
+                of_warps = sum_warps(warps, active)
+            if precision is not None:
+                prior = _prior(precision, energy, explained, weight, n_channels)
+                unmixed = transform.unmix(params, moment)
+                known = find_posterior(warp, atom, unmixed, weight, params[:, at], prior)
+                # Without a prior, in the first round, little is known of flat parts.
+                counts = (active > 0) & jnp.any(precision != 0)
+                variance = jnp.where(counts[:, None, None], known.variance, 0)
+                spread = jnp.where(counts[:, None, None, None], known.covariance, 0).sum(0)
+                warp_moment = jnp.einsum("s,scm,scn->cmn", active, known.mean, known.mean) + spread
         if copy_steps:
             _, moved = descend(transform, atom, moment, weight, params, copy_steps)
             copies = jnp.einsum("s,slp->lp", active, moved)
         elif transform.shares_structure:
-            gram, transported = transform.normal_equations(params, atom, moment, weight)
+            extra = () if variance is None else (variance,)
+            gram, transported = transform.normal_equations(params, atom, moment, weight, *extra)
         if (part := transform.channel_part(*shape)) is not None and centres:
             mixing = active @ params[:, part[1]]
-        if (part := transform.warp_part(*shape)) is not None:
-            warp, at = part
-            warps = warp.warp(params[:, at], length, n_channels)
-            warp_sums = (jnp.einsum("s,scl->cl", active, warps), nothing, nothing)
-            if centres:
-                kinds = (warps, (warps - jnp.arange(length)) ** 2, invert_warps(warps))
-                warp_sums = tuple(jnp.einsum("s,scl->cl", active, x) for x in kinds)
-        votes = misfit = nothing
+        wide = (nothing, nothing)
+        misfit = nothing
         if searches:
-            explained = explained_energy(transform.apply(params, atom), moment, weight)[0].sum()
-            profile = _segment_energy(wide_moment, wide_weight)
-            votes = active @ prefer_windows(profile, (wide_weight > 0).all(-1), length)
-            energy = core(profile[..., None], length).sum()
-            misfit = jnp.stack([energy - explained, energy])
+            wide = wide_moment.sum(0), wide_weight.sum(0)
+            misfit = jnp.stack([(energy - explained).sum(), energy.sum()])
         price = active @ total_price(transform, params)
-        return gram, transported, copies, *warp_sums, mixing, active.sum(), price, votes, misfit
+        return (
+            gram, transported, copies, *of_warps, warp_moment, mixing, active.sum(), price, *wide,
+            misfit,
+        )  # fmt: skip
 
     moment, weight = _balance(statistics, length, by_subject)
     by_atom = [jnp.moveaxis(x, 1, 0) for x in (moment, weight, params)]
-    return Summary(*jax.lax.map(one_atom, (dictionary, *by_atom)))
+    return Summary(*jax.lax.map(one_atom, (dictionary, *by_atom, precision)))
 
 
 @partial(program, static_argnames=("transform", "by_subject", "centres", "searches", "copy_steps"))
@@ -314,12 +372,16 @@ def add_personal(
     centres: bool,
     searches: bool,
     copy_steps: int,
+    precision: Array | None = None,
 ) -> tuple[Summary, Tally]:
     """Sum a block for PerCDU, centering and searching, in double precision; see `summarize`."""
-    dictionary, statistics, params, tally = _in_double((dictionary, statistics, params, tally))
-    summary = summarize(
-        transform, dictionary, statistics, params, by_subject, centres, searches, copy_steps
+    dictionary, statistics, params, tally, precision = _in_double(
+        (dictionary, statistics, params, tally, precision)
     )
+    summary = summarize(
+        transform, dictionary, statistics, params, by_subject, centres, searches, copy_steps,
+        precision,
+    )  # fmt: skip
     total, price = _add_tally(tally), summary.price.sum()
     return summary, total._replace(
         objective=total.objective + price, unexplained=total.unexplained + price

@@ -12,17 +12,18 @@ from numpy.typing import ArrayLike
 from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.settings import Settings
 from percdl.steps import cdu, overlap, percdu
-from percdl.steps.centering import find_gauge, smooth_warp
+from percdl.steps.centering import WarpMoments, find_gauge, smooth_warp
 from percdl.steps.compilation import program
 from percdl.steps.joint import average_copies
+from percdl.steps.prior import estimate_precision, sine_table
 from percdl.steps.windows import elect_windows, move_windows
 from percdl.transforms.base import WarpTransform
 
-# Windows move only if at least this many rounds are left to fit the moved atoms.
-ROUNDS_AFTER_MOVE = 2
 # A large population's mean warp is known well enough to remove all of it more than once; both
 # numbers were chosen on the paper's synthetic cohorts.
 LARGE, N_WHOLE_LARGE = 512, 3
+# Windows move only if at least this many rounds are left to fit the moved atoms.
+ROUNDS_AFTER_MOVE = 2
 
 
 def population_update(
@@ -56,7 +57,9 @@ def personal_update(
     dictionary = _center(dictionary, gauge, mixing, settings)
     move = np.zeros(len(dictionary), int)
     if settings.shifts and settings.margin and rounds_left >= ROUNDS_AFTER_MOVE:
-        move = elect_windows(sums.votes)
+        move = elect_windows(
+            sums.moment, sums.weight, _noise(sums, settings), settings.atom_length
+        )
         dictionary = move_windows(dictionary, move)
     answer = Broadcast(
         cdu.normalize(dictionary),
@@ -64,6 +67,7 @@ def personal_update(
         gauge=gauge if settings.refits else None,
         mixing_gauge=mixing,
         misfit=_unexplained_share(sums.misfit) if settings.shifts else None,
+        precision=_precision(sums, settings),
     )
     return answer, objective
 
@@ -71,12 +75,12 @@ def personal_update(
 def fix_gauge(sums: Sums, broadcast: Broadcast, settings: Settings) -> Broadcast:
     """Centre once more, at the very end: the closing fit has moved the mean warp a little.
 
-    Only what the mean warp shows clearly: a single fit follows.
+    Parameters do not follow: they are found anew.
     """
-    gauge = smooth_warp(_average(sums, sums.warp)) if settings.warps else None
+    gauge = _gauge(sums, 0) if settings.warps else None
     mixing = _mean_mixing(sums, settings)
     centred = _center(broadcast.dictionary, gauge, mixing, settings)
-    return Broadcast(cdu.normalize(centred), gauge=gauge, mixing_gauge=mixing)
+    return Broadcast(cdu.normalize(centred), precision=_precision(sums, settings))
 
 
 def _update(sums: Sums, broadcast: Broadcast, settings: Settings) -> tuple[np.ndarray, float]:
@@ -132,6 +136,26 @@ def _mean_mixing(sums: Sums, settings: Settings) -> np.ndarray | None:
         return np.asarray(mixer.project(jnp.asarray(_mean(sums, sums.mixing, neutral))))
 
 
+def _precision(sums: Sums, settings: Settings) -> np.ndarray | None:
+    """Return the inverse covariance (K, C, m, m) of the warps in the population, if estimated.
+
+    Sums with noise for privacy hold no moments.
+    """
+    if not sums.warp_moment.any():
+        return None
+    moment = _mean(sums, sums.warp_moment, 0)
+    table = sine_table(settings.atom_length, moment.shape[-1]) * (2 / (settings.atom_length - 1))
+    mean = (_average(sums, sums.warp) - np.arange(settings.atom_length)) @ table.T
+    n_subjects = np.broadcast_to(sums.n_warps[:, None], moment.shape[:2])
+    return estimate_precision(moment, mean, n_subjects, settings.atom_length)
+
+
+def _noise(sums: Sums, settings: Settings) -> np.ndarray:
+    """Return the variance (K,) of a sample around the personal atoms."""
+    n_samples = sums.n_warps * settings.atom_length * settings.n_channels
+    return sums.misfit[:, 0] / np.maximum(n_samples, 1)
+
+
 def _unexplained_share(misfit: np.ndarray) -> np.ndarray:
     """Return the share (K,) of the mean segments' energy that is left, from the two sums."""
     return misfit[:, 0] / np.maximum(misfit[:, 1], np.finfo(float).tiny)
@@ -145,22 +169,18 @@ def _own_window(sums: Sums, settings: Settings) -> tuple[np.ndarray, np.ndarray]
 def _gauge(sums: Sums, rounds_left: int) -> np.ndarray:
     """Return the warp (K, C, L) to read each atom at, all of it in the last round."""
     mean = _average(sums, sums.warp)
-    if rounds_left == 0:
-        return find_gauge(mean, _spread(sums, mean), _average(sums, sums.inverse_warp))
-    n_whole = N_WHOLE_LARGE if sums.n_warps.max() >= LARGE else 1
-    return mean if rounds_left < n_whole else smooth_warp(mean)
+    if rounds_left > 0:
+        n_whole = N_WHOLE_LARGE if sums.n_warps.max() >= LARGE else 1
+        return mean if rounds_left < n_whole else smooth_warp(mean)
+    means = [_mean(sums, getattr(sums, name), 0) for name in WarpMoments._fields]
+    n_subjects = np.broadcast_to(sums.n_warps[:, None], mean.shape[:-1])
+    gauge = find_gauge(WarpMoments(*means), n_subjects)
+    return np.where(n_subjects[..., None] > 0, gauge, mean)  # the identity for unused atoms
 
 
 def _average(sums: Sums, total: np.ndarray) -> np.ndarray:
     """Return the mean of warps (K, C, L) from their sum; the identity for unused atoms."""
     return _mean(sums, total, np.arange(total.shape[-1]))
-
-
-def _spread(sums: Sums, mean: np.ndarray) -> np.ndarray:
-    """Return the standard deviation of the warps (K, C, L)."""
-    square = _mean(sums, sums.squared_displacement, 0)
-    off = mean - np.arange(mean.shape[-1])
-    return np.sqrt(np.maximum(square - off**2, 0))
 
 
 def _mean(sums: Sums, total: np.ndarray, otherwise: ArrayLike) -> np.ndarray:

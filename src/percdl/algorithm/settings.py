@@ -1,6 +1,7 @@
 """The options of the algorithm, and all that a fit needs to know, as frozen values."""
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import numpy as np
@@ -20,6 +21,8 @@ PATIENCE, PATIENCE_MISPLACED = 1, 5
 REFERENCE_LENGTH = 50
 # Gauss-Newton iterations of one try of the search, and of the fit that follows it.
 N_TRY_STEPS, N_FIT_STEPS, N_POLYAK_STEPS = 6, 3, 100
+# Personal rounds with a fixed dictionary, at the end of a fit and for subjects never seen.
+N_EXPRESS_ROUNDS = 3
 # Steps of the joint descent on parameters and copies: the fewest in which each sees the other
 # move. With more, copies take up their subject's noise.
 N_COPY_STEPS = 2
@@ -196,7 +199,7 @@ class Settings(Algorithm):
     coder: L0Coder | L1Coder = field(default_factory=L0Coder)
     dtype: str = "float32"
 
-    @property
+    @cached_property
     def schedule(self) -> tuple[int, int]:
         """Rounds of the two phases.
 
@@ -232,12 +235,12 @@ class Settings(Algorithm):
         """Whether every subject counts once, so that sums are of shapes alone, without a unit."""
         return self.weighting == "subjects"
 
-    @property
+    @cached_property
     def refits(self) -> bool:
         """Whether parameters follow the dictionary where it is centred."""
         return self.centering == "refit"
 
-    @property
+    @cached_property
     def overlaps(self) -> bool:
         """Whether activations may overlap; nothing is searched then, as statistics hold nearby."""
         return isinstance(self.coder, L1Coder)
@@ -254,12 +257,12 @@ class Settings(Algorithm):
         """Whether the transform moves samples in time."""
         return self.warp_part is not None
 
-    @property
+    @cached_property
     def warp_part(self) -> "tuple[WarpTransform, slice] | None":
         """The part of the transform that warps time, if any."""
         return self.transform.warp_part(self.atom_length, self.n_channels)
 
-    @property
+    @cached_property
     def channel_part(self) -> "tuple[ChannelTransform, slice] | None":
         """The part of the transform that mixes channels and is centred, if any."""
         return self.transform.channel_part(self.atom_length, self.n_channels)
@@ -268,6 +271,23 @@ class Settings(Algorithm):
     def has_gauge(self) -> bool:
         """Whether the common atom is free up to a warp or a mixture of channels."""
         return self.warps or self.channel_part is not None
+
+    @property
+    def ends_centred(self) -> bool:
+        """Whether a fit ends with a centred dictionary, and all codes and parameters anew."""
+        return self.has_gauge and self.refits and self.schedule[1] > 0
+
+    @cached_property
+    def express_rounds(self) -> int:
+        """Personal rounds that recordings need where the dictionary is fixed."""
+        return N_EXPRESS_ROUNDS if self.ends_centred else self.schedule[1]
+
+    @cached_property
+    def has_prior(self) -> bool:
+        """Whether the population of warps is estimated and used as a prior."""
+        if self.warp_part is None or self.overlaps or self.solver != "gauss-newton":
+            return False
+        return self.warp_part[0].prior is not None and self.update == "closed-form"
 
     @property
     def n_params(self) -> int:
@@ -281,7 +301,7 @@ class Settings(Algorithm):
             return 0
         return max(1, round(8 * self.atom_length / REFERENCE_LENGTH))
 
-    @property
+    @cached_property
     def fit_options(self) -> FitOptions:
         """What IPU is compiled for."""
         default = N_POLYAK_STEPS if self.solver == "polyak" else N_FIT_STEPS
@@ -292,7 +312,7 @@ class Settings(Algorithm):
         """Steps of the joint descent; 0 where the update is in closed form."""
         return N_COPY_STEPS if self.update == "robust" else 0
 
-    @property
+    @cached_property
     def shifts(self) -> tuple[int, ...]:
         """The onset shifts to try in a search."""
         if not self.warps or self.overlaps or self.solver != "gauss-newton":

@@ -12,6 +12,7 @@ import jax
 
 from percdl.algorithm import programs
 from percdl.algorithm.settings import Settings
+from percdl.steps.prior import n_coordinates
 from percdl.steps.types import Statistics
 from percdl.transforms.base import Transform
 
@@ -32,7 +33,7 @@ def population_shapes(settings: Settings, n_masks: int) -> Shapes:
 
 
 def personal_shapes(settings: Settings, n_masks: int) -> Shapes:
-    """Return the shapes of the sums of a personal round, or of a recentering."""
+    """Return the shapes of the sums of a personal round, or of `Site.express`."""
     shared = settings.transform.shares_structure
     counted = _counted(settings) if shared else population_shapes(settings, n_masks)
     return counted | _summary_shapes(settings, n_masks)
@@ -51,7 +52,7 @@ def _summary_shapes(settings: Settings, n_masks: int) -> Shapes:
     by_subject = partial(array, 1, n_atoms)
     with jax.enable_x64(settings.dtype == "float64"):
         summary = jax.eval_shape(
-            lambda dictionary, statistics, params: programs.summarize(
+            lambda dictionary, statistics, params, precision: programs.summarize(
                 settings.transform,
                 dictionary,
                 statistics,
@@ -60,6 +61,7 @@ def _summary_shapes(settings: Settings, n_masks: int) -> Shapes:
                 settings.refits,
                 bool(settings.shifts),
                 settings.copy_steps,
+                precision,
             ),
             array(n_atoms, length, n_channels),
             Statistics(
@@ -68,8 +70,14 @@ def _summary_shapes(settings: Settings, n_masks: int) -> Shapes:
                 by_subject(dtype="int32"),
             ),
             by_subject(settings.n_params),
+            array(*prior_shape(settings)) if settings.has_prior else None,
         )
     return {name: x.shape for name, x in summary._asdict().items() if name != "price" and x.size}
+
+
+def prior_shape(settings: Settings) -> tuple[int, ...]:
+    """Return the shape of the precision of the warps."""
+    return broadcast_shapes(settings.transform, *_dictionary(settings))["precision"]
 
 
 def broadcast_shapes(
@@ -80,7 +88,13 @@ def broadcast_shapes(
     shapes |= {"move": (n_atoms,), "misfit": (n_atoms,)}
     warp = transform.warp_part(atom_length, n_channels)
     if warp is not None:
-        shapes["gauge"] = (n_atoms, warp[0].n_warps(n_channels), atom_length)
+        n_warps = warp[0].n_warps(n_channels)
+        n_params = warp[0].n_params(atom_length, n_channels) // n_warps
+        m = n_coordinates(atom_length, n_params)
+        shapes |= {
+            "gauge": (n_atoms, n_warps, atom_length),
+            "precision": (n_atoms, n_warps, m, m),
+        }
     mixing = transform.channel_part(atom_length, n_channels)
     if mixing is not None:
         shapes["mixing_gauge"] = (n_atoms, mixing[0].n_params(atom_length, n_channels))

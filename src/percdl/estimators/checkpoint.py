@@ -45,7 +45,7 @@ MAY_DIFFER = ("progress",)
 Line = tuple[
     Literal["population", "personal", "final"],
     Amount,
-    Literal["CSC", "CDU", "IPU", "PerCDU", "centering"],
+    Literal["CSC", "CDU", "IPU", "PerCDU", "express"],
     float,
     Nonnegative,
 ]
@@ -307,7 +307,8 @@ def _pack(moment: Moment) -> tuple[dict[str, Any], Arrays]:
             "reason": best.stop_reason.value,
             "history": [astuple(record) for record in best.history.records],
         }
-        arrays["best/dictionary"] = best.dictionary
+        for name, value in best.broadcast.to_arrays().items():
+            arrays[f"best/{name}"] = value
         for field in fields(Results):
             arrays[f"best/results/{field.name}"] = getattr(best.results, field.name)
     return content, {name: np.ascontiguousarray(value) for name, value in arrays.items()}
@@ -325,6 +326,7 @@ def _unpack(checkpoint: Checkpoint) -> Moment:
             StopReason(content["best"]["reason"]),
             read_history(content["best"]["history"]),
             Results(**found),
+            arrays.get("best/precision"),
         )
     return Moment(
         content["restart"],

@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 from sklearn.utils import check_random_state
 
-from percdl.algorithm.loop import run_frozen, run_percdl
+from percdl.algorithm.exchange import Broadcast
+from percdl.algorithm.loop import run_percdl
 from percdl.algorithm.results import Results
 from percdl.algorithm.settings import Settings
 from percdl.algorithm.state import FitState, History, StopReason, begin
@@ -45,6 +46,12 @@ class End:
     stop_reason: StopReason
     history: History
     results: Results
+    precision: np.ndarray | None = None
+
+    @property
+    def broadcast(self) -> Broadcast:
+        """What subjects are expressed with."""
+        return Broadcast(self.dictionary, precision=self.precision)
 
 
 @dataclass(frozen=True)
@@ -157,6 +164,7 @@ def _run_restarts(
                 outcome.stop_reason,
                 history,
                 runtime.results(),
+                outcome.precision,
             )
     assert best is not None  # there is at least one run
     end = Moment(restart, begin(best.dictionary), history, _draws(rng), best, {})
@@ -198,6 +206,7 @@ def learn(
 def adopt(model: BaseCDL, end: End, chosen: Choices, source: Source, settings: Settings) -> None:
     """Give a model the results of a fit, wherever it was run."""
     model.dictionary_ = end.dictionary
+    model.prior_ = end.precision
     model.n_atoms_, model.atom_length_, model.penalty_, model.huber_delta_ = chosen
     found = collect(end.dictionary, source, settings, end.results)
     model.params_, model.events_ = found.params, found.events
@@ -229,7 +238,7 @@ def run_on_frozen(
     try:
         check_samples(cohort)
         warn_offset(cohort, settings.dtype, name)
-        sums = run_frozen(hosted, settings, model.dictionary_)
+        sums = hosted.express(Broadcast(model.dictionary_, precision=model.prior_))
         if not np.isfinite(sums.objective):
             raise overflow(sums.objective, cohort, settings.dtype, name)
         return hosted.results()

@@ -11,6 +11,7 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict
 
 from percdl.algorithm.settings import Algorithm, Huber
+from percdl.algorithm.shapes import broadcast_shapes
 from percdl.estimators import container
 from percdl.estimators.base import BaseCDL
 from percdl.estimators.hyperparameters import Motif
@@ -123,6 +124,8 @@ def save(model: BaseCDL, path: Any) -> None:
         "fitted": {name: getattr(model, name) for name in Fitted.model_fields},
         "settings": model.settings_,
     }
+    if model.prior_ is not None:
+        arrays["prior_"] = np.ascontiguousarray(model.prior_)
     try:
         _rebuild(json.loads(json.dumps(content)), arrays)
     except (TypeError, ValueError) as error:
@@ -173,6 +176,7 @@ def _rebuild(content: dict[str, Any], arrays: Arrays) -> BaseCDL:
     for name in SHAPES:
         if "/" not in name:
             setattr(model, name, arrays[name])
+    model.prior_ = arrays.get("prior_")
     for table, columns in COLUMNS.items():
         texts = header.tables[table]  # pyright: ignore[reportArgumentType]
         data = {
@@ -202,7 +206,13 @@ def _check_sizes(header: Header, arrays: Arrays, model: BaseCDL) -> None:
         "H": len(tables["history_"].get("phase") or ()),
     }
     check_shapes(arrays, SHAPES, sizes)
-    if arrays.keys() != SHAPES.keys() | array_names(header.parameters):
+    needed = SHAPES.keys() | array_names(header.parameters)
+    if "prior_" in arrays:
+        needed = needed | {"prior_"}
+        shapes = broadcast_shapes(model.resolve("transformation"), *arrays["dictionary_"].shape)
+        if arrays["prior_"].shape != shapes.get("precision"):
+            raise ValueError(f"`prior_` has the shape {arrays['prior_'].shape}")
+    if arrays.keys() != needed:
         raise ValueError("it holds other arrays than a model has")
     if not len(fitted.channels_) == len(fitted.units_) == n_channels:
         raise ValueError(f"`channels_` and `units_` are not of {n_channels} channels")
@@ -288,7 +298,8 @@ def _upgrade_value(value: Any) -> Any:
         return {"class": "Motif", **value["motif"]}
     if "motifs" in value:
         return [{"class": "Motif", **motif} for motif in value["motifs"]]
-    return {{"transform": "class", "coder": "class"}.get(k, k): v for k, v in value.items()}
+    new = {{"transform": "class", "coder": "class"}.get(k, k): v for k, v in value.items()}
+    return {"prior": None, **new} if new.get("class") == "TimeWarp" else new
 
 
 def _encode(name: str, value: Any, arrays: Arrays) -> Any:

@@ -235,8 +235,9 @@ def _large(power: Float[np.ndarray, " S"]) -> Iterator[tuple[int, str]]:
 
 def _constant(constant: np.ndarray, channels: tuple[str, ...]) -> Iterator[tuple[int | None, str]]:
     always = np.asarray(constant.all(0)) & (len(constant) > 1)
-    rows = [(None, always)] + [(s, own & ~always) for s, own in enumerate(constant)]
+    own = constant & ~always
+    rows: list[tuple[int | None, np.ndarray]] = [(None, always)] if always.any() else []
+    rows += [(int(s), own[s]) for s in np.flatnonzero(own.any(1))]
     for s, which in rows:
-        if which.any():
-            names = [channels[i] for i in np.flatnonzero(which)]
-            yield s, f"channel{'s' * (len(names) > 1)} {abbreviate(names)}"
+        names = [channels[i] for i in np.flatnonzero(which)]
+        yield s, f"channel{'s' * (len(names) > 1)} {abbreviate(names)}"

@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import ConfigDict, Field
 
 from percdl import __version__
+from percdl.algorithm.exchange import Broadcast
 from percdl.algorithm.results import Results
 from percdl.algorithm.settings import Huber, Settings
 from percdl.estimators.base import BaseCDL
@@ -225,7 +226,8 @@ def end_content(end: End) -> dict[str, Any]:
     }
 
 
-def make_end(content: EndContent, dictionary: np.ndarray, results: Results) -> End:
+def make_end(content: EndContent, last: Broadcast, results: Results) -> End:
     """Return the end of a fit from its content."""
     history = read_history([list(line) for line in content.history])
-    return End(dictionary, content.objective, content.reason, history, results)
+    ended = content.objective, content.reason, history, results
+    return End(last.dictionary, *ended, last.precision)

@@ -96,7 +96,7 @@ def write_checkpoint(
         content["state"], own = pack_state(state, history)
         arrays |= own
     if end is not None:
-        arrays[f"{_OF_END}dictionary"] = end.dictionary
+        arrays |= {f"{_OF_END}{name}": x for name, x in end.broadcast.to_arrays().items()}
     contiguous = {name: np.ascontiguousarray(x) for name, x in arrays.items()}
     container.write(path, container.FEDERATION, content, contiguous)
 
@@ -129,5 +129,5 @@ def read_checkpoint(path: Path, agreement: Agreement) -> FederatedCheckpoint:
             state, history = unpack_state(content["state"], arrays)
         if checked.end is not None:
             last = check_broadcast(container.under(_OF_END, arrays), terms.settings)
-            end = make_end(checked.end, last.dictionary, no_results(terms.settings))
+            end = make_end(checked.end, last, no_results(terms.settings))
     return FederatedCheckpoint(content, arrays, terms, state, history, end)

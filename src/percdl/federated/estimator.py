@@ -180,7 +180,7 @@ class FederatedPerCDL(BaseEstimator):
         try:
             end = self._run(coordinator, before, report)
             facts = {"follows": coordinator.follows, **end_content(end)}
-            coordinator.tell("finish", facts, {"dictionary": end.dictionary})
+            coordinator.tell("finish", facts, end.broadcast.to_arrays())
         finally:
             self.audit_ = pd.DataFrame([asdict(line) for line in coordinator.audit.attempts])
         self.model_ = fitted_model(coordinator.terms, end, coordinator.terms.signals)
@@ -230,7 +230,8 @@ class FederatedPerCDL(BaseEstimator):
             runtime = Denoised(coordinator, settings, self.privacy, n_sites=n_sites)
         found = run_percdl(runtime, settings, begin, history, report, save=save)
         results = no_results(settings)
-        end = End(found.dictionary, found.sums.objective, found.stop_reason, history, results)
+        reached = found.sums.objective, found.stop_reason, history, results
+        end = End(found.dictionary, *reached, found.precision)
         save(None, end)
         return end
 

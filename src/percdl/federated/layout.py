@@ -2,9 +2,10 @@
 
 A site sends ``8 n`` bytes in a round, with n numbers. With K atoms of L samples and P channels,
 margins of R samples, Q masks and a time warp shared by the channels, a round of the first phase
-has ``n = 4 + K + K (L + 2R) (P + Q)``; one of the second ``n = 4 + 7 K + K L (L + 1) / 2 +
-K L (P + 3)``, as only half of each symmetric Gram matrix is sent. That is O(L^2) per atom and
-site; the paper's Algorithm 2 sends O(L) per atom and *subject*, parameters included.
+has ``n = 4 + K + K (L + 2R) (P + Q)``; one of the second has ``n = 4 + 4 K + K L (L + 1) / 2 +
+K L (P + 3) + K (L + 2R) (P + Q)``, as only half of each symmetric Gram matrix is sent, and up to
+``K (20 L + 20 + 16^2)`` more for the gauge and the prior. That is O(L^2) per atom and site; the
+paper's Algorithm 2 sends O(L) per atom and *subject*, parameters included.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ _SUMS = {
     "energy": "objective objective_fitted energy signal ztx ztz",
     "activations": "counts",
     "weighting": "moment weight gram transported misfit",
-    "subjects": "copies warp squared_displacement inverse_warp mixing n_warps votes",
+    "subjects": "copies warp squared_displacement inverse_warp warp_sines squared_sines "
+    "warp_moment mixing n_warps",
 }
 UNITS = {name: unit for unit, names in _SUMS.items() for name in names.split()}
 SYMMETRIC = "gram"
@@ -168,6 +170,6 @@ def _exponent(name: str, bounds: Bounds, settings: Settings) -> int:
         return n_subjects + ROOM_WEIGHTED
     if name in ("warp", "inverse_warp"):
         return n_subjects + exponent(settings.atom_length)
-    if name == "squared_displacement":
+    if name in ("squared_displacement", "squared_sines", "warp_moment"):
         return n_subjects + 2 * exponent(settings.atom_length)
     return n_subjects + ROOM_SUBJECT

@@ -106,7 +106,7 @@ class Announcement(Strict):
 
 
 Phase = Literal["population", "personal", "final"]
-Step = Literal["CSC", "CDU", "IPU", "PerCDU", "centering"]
+Step = Literal["CSC", "CDU", "IPU", "PerCDU", "express"]
 HistoryLine = tuple[Phase, Count, Step, float, Annotated[float, Field(ge=0)]]
 
 
@@ -179,7 +179,7 @@ KINDS: dict[str, tuple[type[Strict], type[Strict]]] = {
     "first": (InRun, Summed),
     "population": (InRound, Summed),
     "personal": (InRound, Summed),
-    "recenter": (InRound, Summed),
+    "express": (InRound, Summed),
     "release": (Release, Released),
     "finish": (Finish, Empty),
 }

@@ -110,7 +110,7 @@ def count_rounds(settings: Settings) -> Counter[str]:
     n_init, n_perso = settings.schedule
     rounds = Counter(population=max(n_init, 1), personal=n_perso)
     rounds["personal" if n_perso else "population"] += 1  # the closing one
-    rounds["recenter"] = int(settings.has_gauge and n_perso > 0 and settings.refits)
+    rounds["express"] = int(settings.ends_centred)
     return rounds
 
 

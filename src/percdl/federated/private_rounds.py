@@ -42,7 +42,7 @@ from percdl.runtimes.in_process import InProcess
 from percdl.runtimes.protocol import Rounds
 from percdl.signals import as_cohort
 from percdl.steps.cdu import normalize
-from percdl.steps.centering import MIN_SPEED, SMOOTH_WIDTH, expected_inverse
+from percdl.steps.centering import MIN_SPEED, SMOOTH_WIDTH, sum_warps
 from percdl.steps.compilation import program
 from percdl.steps.types import Statistics
 from percdl.steps.windows import move_windows
@@ -246,7 +246,7 @@ class PrivateRounds(Rounds):
     def run_round(self, kind: str, broadcast: Broadcast) -> Sums:
         """Run a round; return clipped and noisy sums, or zeros where they are not used."""
         exact, site = self.inside.run_round(kind, broadcast), self.inside.site
-        if kind == "recenter":
+        if kind == "express":
             return nothing_like(exact)
         parts = contributions(site, broadcast.dictionary, kind)
         shapes = {name: rows.shape[1:] for name, rows in parts[0].items()}
@@ -346,7 +346,7 @@ class Denoised(Rounds):
     def run_round(self, kind: str, broadcast: Broadcast) -> Sums:
         """Run a round everywhere; return sums without noise, as far as possible."""
         sums = self._runtime.run_round(kind, broadcast)
-        return sums if kind == "recenter" else denoise(sums, broadcast, *self._options)
+        return sums if kind == "express" else denoise(sums, broadcast, *self._options)
 
 
 def denoise(
@@ -443,12 +443,11 @@ def _clear_gauge(
         slowing = -np.diff(moved).min(-1, keepdims=True)
         slowest = 1 - MIN_SPEED
         mean = samples + moved * np.minimum(1, slowest / np.maximum(slowing, slowest))
-        inverse = expected_inverse(mean, np.zeros_like(mean))
         clear = replace(clear, warp=n_warps * mean)
-        if noisy.inverse_warp.size:
-            # As if all warps were equal to their mean.
-            square = n_warps * (mean - samples) ** 2
-            clear = replace(clear, inverse_warp=n_warps * inverse, squared_displacement=square)
+        if noisy.inverse_warp.size:  # as if all warps were equal to their mean
+            with jax.enable_x64(True):
+                sums = jax.vmap(sum_warps)(mean[:, None], jnp.asarray(clear.n_warps)[:, None])
+            clear = replace(clear, **{name: np.asarray(x) for name, x in sums._asdict().items()})
     if noisy.mixing.size:
         neutral = neutral_mixing(settings)
         mixed = noisy.mixing - noisy.n_warps[:, None] * neutral

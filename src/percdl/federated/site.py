@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from percdl.algorithm.exchange import Broadcast
-from percdl.algorithm.loop import run_frozen
 from percdl.algorithm.settings import Settings
 from percdl.exceptions import FederationError, PerCDLError
 from percdl.federated import start
@@ -261,12 +260,12 @@ class LocalRounds:
     def keep_results(self, question: Question, write_report: bool) -> None:
         """Write the site's own model, events and report to its disk."""
         request, content, terms, store = question
-        dictionary = read_broadcast(request, terms.settings).dictionary
+        last = read_broadcast(request, terms.settings)
         runtime = self._state_after(question)
         if runtime is None:  # the site missed the end and catches up
             runtime = self._begin(terms)
-            run_frozen(runtime, terms.settings, dictionary)
-        end = make_end(content, dictionary, runtime.results())
+            runtime.express(last)
+        end = make_end(content, last, runtime.results())
         model = fitted_model(terms, end, self.cohort)
         model.save(store.folder / "model.percdl")
         events_to_csv(model.events_, store.folder / "events.csv")
@@ -305,10 +304,8 @@ class LocalRounds:
         if kept is not None or question.follows is None:
             return runtime, broadcast, False
         broadcast = replace(broadcast, move=None, gauge=None, mixing_gauge=None)
-        if kind != "population":
+        if kind == "personal":
             runtime.population_round(broadcast)
-        if kind == "recenter":
-            runtime.personal_round(broadcast)
         return runtime, broadcast, True
 
 

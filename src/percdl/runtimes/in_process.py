@@ -51,7 +51,7 @@ class InProcess(Rounds):
         rounds = {
             "population": self.site.population_round,
             "personal": self.site.personal_round,
-            "recenter": self.site.recenter,
+            "express": self.site.express,
         }
         with self._precision():
             return rounds[kind](broadcast)

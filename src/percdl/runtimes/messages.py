@@ -11,7 +11,7 @@ import numpy as np
 
 from percdl.exceptions import PerCDLError
 
-Kind = Literal["join", "keys", "first", "population", "personal", "recenter", "release", "finish"]
+Kind = Literal["join", "keys", "first", "population", "personal", "express", "release", "finish"]
 
 
 @dataclass(frozen=True)

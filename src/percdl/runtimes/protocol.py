@@ -26,13 +26,13 @@ class Rounds(ABC):
         """Run IPU and CSC everywhere; return the sums."""
         return self.run_round("personal", broadcast)
 
-    def recenter(self, broadcast: Broadcast) -> Sums:
-        """Express all by the centred dictionary, fit parameters once more; return the sums."""
-        return self.run_round("recenter", broadcast)
+    def express(self, broadcast: Broadcast) -> Sums:
+        """Find all codes and parameters afresh, the dictionary held fixed; return the sums."""
+        return self.run_round("express", broadcast)
 
     @abstractmethod
     def run_round(self, kind: str, broadcast: Broadcast) -> Sums:
-        """Run a round, "population", "personal" or "recenter", everywhere; return the sums."""
+        """Run a round, "population", "personal" or "express", everywhere; return the sums."""
 
 
 @runtime_checkable

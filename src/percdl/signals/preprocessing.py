@@ -30,7 +30,7 @@ class Preprocessing(Recordings):
     @property
     def processing(self) -> tuple[str, ...]:
         """Processing steps of the recordings, in order; recordings differ in resampling only."""
-        return max((recording.processing for recording in self), key=len)
+        return max([recording.processing for recording in self], key=len)
 
     def resample(self: C, sfreq: float) -> C:
         """Resample all recordings to one rate, with a low-pass filter against aliasing.

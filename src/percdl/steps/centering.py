@@ -7,14 +7,17 @@ Composing with the mean warp in every round does not converge to a good gauge. W
 spread sigma, a gauge error of frequency w appears in the mean warp only with a factor of about
 ``exp(-(pi w sigma)^2 / 2)``: the mean blurs it, yet each repetition adds the sampling noise of
 the mean warp again. So during the rounds only the first ``SMOOTH_WIDTH`` sines of the mean warp
-are removed, which is stable, and the whole mean warp at the end.
+are removed, which is stable. At the end `find_gauge` solves for the gauge.
 
-The mean *inverse* warp does not blur: a gauge error h turns it from m into ``m o h``. The mean
-and spread of the warps determine m (`expected_inverse`), so any difference from it is gauge error
-that the mean warp does not show. It is removed together with the mean.
+The mean *inverse* warp does not blur: a gauge error h turns it from m into ``m o h``. In a normal
+population the mean and spread of the warps determine m (`expected_inverse`), so any difference
+from it is gauge error that the mean warp does not show. That is where `find_gauge` starts. The
+mean warp decides where it says more: its first sines become zero in any population.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +26,9 @@ from jaxtyping import Array, Float
 from scipy.special import ndtr
 
 from percdl.transforms.base import WarpTransform
+from percdl.transforms.sine_layers import sincospi
+
+Values = Array | np.ndarray
 
 # Chosen on the paper's synthetic cohorts (docs/paper_notes.md, "The gauge").
 SMOOTH_WIDTH = 4
@@ -30,14 +36,117 @@ SMOOTH_WIDTH = 4
 MIN_SPEED = 0.2
 # Points per sample of the integral in `expected_inverse`.
 FINENESS = 10
+# Sines of the correction.
+MOST_SINES = 20
+# Sizes of the prior that are tried: the standard deviation of the first sine, in durations. It
+# falls with the square of the order.
+PRIOR_SIZES = np.append(0, np.geomspace(1e-3, 1, 13))
+# Error of the mean warp that does not depend on the number of subjects, in durations.
+LEAST_ERROR = 1e-4
+
+
+class WarpMoments(NamedTuple):
+    """Sums over subjects, or their means, that determine the gauge; warps in samples.
+
+    The warps, their squared distances to the identity, their inverses, the sines of the warps and
+    the squared sine coefficients of their displacements.
+    """
+
+    warp: Float[Values, "*batch L"]
+    squared_displacement: Float[Values, "*batch L"]
+    inverse_warp: Float[Values, "*batch L"]
+    warp_sines: Float[Values, "*batch L n"]
+    squared_sines: Float[Values, "*batch n"]
+
+
+def sum_warps(warps: Float[Array, "S C L"], active: Float[Array, " S"]) -> WarpMoments:
+    """Return the sums over active subjects that determine the gauge. Cost O(S L (L + n))."""
+    length = warps.shape[-1]
+    table = jnp.asarray(_sine_table(length), warps.dtype)
+    moved = warps - jnp.arange(length)
+    own = moved @ table * (2 / (length - 1))
+
+    def add(values):
+        return jnp.einsum("s,s...->...", active, values)
+
+    def add_sines(order):
+        return add(sincospi(order / (length - 1) * warps)[0])
+
+    sines = jax.lax.map(add_sines, jnp.arange(1, table.shape[1] + 1))
+    return WarpMoments(
+        add(warps),
+        add(moved**2),
+        add(invert_warps(warps)),
+        jnp.moveaxis(sines, 0, -1),
+        add(own**2),
+    )
 
 
 def find_gauge(
+    means: WarpMoments, n_subjects: Float[np.ndarray, "*batch"]
+) -> Float[np.ndarray, "*batch L"]:
+    """Return the warp h at which the centred atom reads the atom, in samples.
+
+    Centred means that ``g o psi_s``, ``g = h^-1``, has the identity as its mean, which is linear
+    in g: with ``g(u) = u + sum_w e_w sin(w pi u)`` it only takes the mean sines of the warps.
+    Solving it exactly would amplify the sampling error of the mean, so e is a posterior mean. Its
+    prior mean is the gauge of a normal population (`_normal_gauge`), and the size of the prior is
+    estimated (`_correct`). The first ``SMOOTH_WIDTH`` sines of the mean become zero whatever
+    their sampling error. Cost O(n^3) per warp.
+    """
+    mean, square, inverse, sines, squares = map(np.asarray, means)
+    displacement = mean - np.arange(mean.shape[-1])
+    spread = np.sqrt(np.maximum(square - displacement**2, 0))
+    normal = _normal_gauge(mean, spread, inverse)
+    gauge = np.empty(mean.shape)
+    for at in np.ndindex(mean.shape[:-1]):
+        gauge[at] = _correct(normal[at], mean[at], sines[at], squares[at], n_subjects[at])
+    return gauge
+
+
+def _correct(normal, mean, sines, squares, n_subjects) -> Float[np.ndarray, " L"]:
+    """Return the gauge of one population of warps, given that of a normal population.
+
+    Each sine of the mean warp has a sampling error of known variance. Larger ones are due to the
+    gauge: the size of the prior is the one of largest marginal likelihood.
+    """
+    length, n_sines = sines.shape
+    samples, order = np.arange(length), np.arange(1.0, n_sines + 1)
+    project = _sine_table(length).T * (2 / (length - 1))
+    off = project @ (mean - samples)
+    error = np.maximum(squares - off**2, 0) / max(n_subjects, 1)
+    error[:SMOOTH_WIDTH] = 0  # zero by definition
+    error += (LEAST_ERROR * length) ** 2
+    system = project @ sines
+    start = project @ (np.interp(samples, normal, samples) - samples)
+    left = off + system @ start
+    best, found = -np.inf, start
+    for size in PRIOR_SIZES:
+        prior = (length * size / order**2) ** 2
+        covariance = system * prior @ system.T + np.diag(error)
+        solved = np.linalg.solve(covariance, left)
+        likelihood = -left @ solved - np.linalg.slogdet(covariance)[1]
+        if likelihood > best:
+            best, found = likelihood, start - prior * (system.T @ solved)
+    times = np.linspace(0, length - 1, FINENESS * (length - 1) + 1)
+    inverse = np.interp(times, normal, samples)
+    change = times + np.sin(np.pi * times[:, None] * order / (length - 1)) @ found - inverse
+    share = _slow_enough(inverse, change, MIN_SPEED / FINENESS)
+    return np.interp(samples, inverse + share * change, times)
+
+
+def _sine_table(atom_length: int) -> Float[np.ndarray, "L n"]:
+    """Return sin(w pi t) at the samples, w = 1..n."""
+    order = np.arange(1, min(MOST_SINES, atom_length - 2) + 1)
+    return np.sin(np.pi * order * np.arange(atom_length)[:, None] / (atom_length - 1))
+
+
+def _normal_gauge(
     mean: Float[np.ndarray, "*batch L"],
     spread: Float[np.ndarray, "*batch L"],
     mean_inverse: Float[np.ndarray, "*batch L"],
 ) -> Float[np.ndarray, "*batch L"]:
-    """Return the warp that centres the common atom.
+    """Return the gauge of a population in which psi(t) is normal.
 
     Takes the mean and the standard deviation of the warps and the mean of their inverses, all
     in samples. Returns the mean warp plus the part that only the inverses show.
@@ -99,9 +208,9 @@ def recenter_params(
     return transform.follow(params, inverse, n_channels)
 
 
-def _slow_enough(warp: np.ndarray, change: np.ndarray) -> np.ndarray:
-    """Return the largest share of a change that keeps a warp faster than ``MIN_SPEED``."""
-    room = np.maximum(np.diff(warp) - MIN_SPEED, 0)
+def _slow_enough(warp: np.ndarray, change: np.ndarray, least: float = MIN_SPEED) -> np.ndarray:
+    """Return the largest share of a change that keeps every step of a warp above the least."""
+    room = np.maximum(np.diff(warp) - least, 0)
     slowing = -np.diff(change)
     share = np.divide(room, slowing, out=np.ones_like(room), where=slowing > room)
     return share.min(-1, keepdims=True)

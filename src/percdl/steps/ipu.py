@@ -11,7 +11,8 @@ import optax
 from jaxtyping import Array, Bool, Float
 
 from percdl.steps.compilation import is_on_cpu
-from percdl.transforms.base import Atom, Point, Transform, divide
+from percdl.steps.prior import Posterior, Prior, coordinates, prior_price, sine_table
+from percdl.transforms.base import Atom, Point, Transform, WarpTransform, divide
 
 # Levenberg-Marquardt damping, relative to the mean curvature: its start, its growth after a
 # refused step and its decay after an accepted one.
@@ -46,10 +47,78 @@ def explained_energy(
     return amplitude * match, amplitude, power
 
 
-def total_price(transform: Transform, params: Float[Array, "*batch M"]) -> Float[Array, "*batch"]:
-    """Return what the parameters cost, zero for most transforms."""
+def total_price(
+    transform: Transform,
+    params: Float[Array, "*batch M"],
+    atom: Atom | None = None,
+    prior: Prior | None = None,
+) -> Float[Array, "*batch"]:
+    """Return what the parameters cost: nothing for most transforms without a prior."""
     price = transform.price(params)
-    return jnp.zeros(params.shape[:-1], params.dtype) if price is None else price
+    total = jnp.zeros(params.shape[:-1], params.dtype) if price is None else price
+    if prior is None or atom is None:
+        return total
+    return total + prior_price(prior, warps_of(transform, params, atom))
+
+
+def warps_of(transform: Transform, params: Float[Array, "*batch M"], atom: Atom):
+    """Return the warps (..., C, L) of a transform that has a part that warps time."""
+    part = transform.warp_part(*atom.shape)
+    assert part is not None
+    warp, at = part
+    return warp.warp(params[..., at], *atom.shape)
+
+
+def _expect(transform, fit: Quadratic, params, basis, turn, atom, prior: Prior) -> Quadratic:
+    """Add the prior on the warps to the model of a fit."""
+    m = prior.precision.shape[-1]
+    c = coordinates(warps_of(transform, params, atom), m)
+    if isinstance(transform, WarpTransform):
+        length = atom.shape[0]
+        table = jnp.asarray(sine_table(length, m) * (2 / (length - 1)), params.dtype)
+        slopes = jnp.einsum("bcml,jl->bcmj", basis, table)
+    else:
+
+        def moved(step, params):
+            step = transform.step(params, step[None], turn)
+            return coordinates(warps_of(transform, step, atom), m)
+
+        still = jnp.zeros(fit.pull.shape[-1], params.dtype)
+        slopes = jnp.moveaxis(jax.vmap(jax.jacfwd(moved), (None, 0))(still, params), -1, -2)
+    noise = prior.noise[:, None, None, None]
+    weighed = jnp.einsum("bcmj,cij->bcmi", slopes, prior.precision) * noise
+    bend = jnp.einsum("bcmi,bcni->bcmn", weighed, slopes)
+    slope = jnp.einsum("bcmi,bci->bcm", weighed, c)
+    if bend.shape[1] != fit.curvature.shape[1]:  # all warps are in one system
+        bend, slope = bend.sum(1, keepdims=True), slope.sum(1, keepdims=True)
+    return fit._replace(curvature=fit.curvature + bend, pull=fit.pull - slope)
+
+
+def find_posterior(
+    transform: WarpTransform, atom: Atom, moment, weight, params, prior: Prior
+) -> Posterior:
+    """Return the Gaussian approximation of the posterior of the warps, at their fit.
+
+    The curvature is that of Gauss-Newton, for displacements by sines instead of steps of the
+    parameters, which are redundant. Cost O(B L m^2 + B m^3).
+    """
+    m = prior.precision.shape[-1]
+    mean = coordinates(transform.warp(params, *atom.shape), m)
+    table = jnp.asarray(sine_table(atom.shape[0], m), params.dtype)
+    point = transform.evaluate(params, atom)
+    basis = jnp.broadcast_to(table, (*mean.shape[:2], *table.shape))
+    fit = _linearize(point, basis, moment, weight)
+    lost = fit.coupling[..., :, None] * fit.coupling[..., None, :]
+    known = fit.curvature - divide(
+        lost, jnp.broadcast_to(fit.power[:, None, None, None], lost.shape)
+    )
+    noise = jnp.maximum(prior.noise, jnp.finfo(params.dtype).tiny)[:, None, None, None]
+    eye = jnp.broadcast_to(jnp.eye(len(table), dtype=params.dtype), known.shape)
+    ridge = 1e-12 * jnp.trace(known, axis1=-2, axis2=-1)[..., None, None] + noise * 1e-9
+    system = known + noise * prior.precision + ridge * eye
+    covariance = noise * solve_positive(system, eye)
+    variance = jnp.einsum("jl,bcjk,kl->bcl", table, covariance, table)
+    return Posterior(mean, covariance, variance)
 
 
 def solve_parts(
@@ -78,6 +147,7 @@ def gauss_newton(
     params: Float[Array, "B M"],
     n_steps: int,
     tolerance: float = 1e-6,
+    prior: Prior | None = None,
 ) -> tuple[Float[Array, "B M"], Float[Array, " B"]]:
     """Fit the parameters of B subjects at once; return them and the energy they explain.
 
@@ -88,7 +158,7 @@ def gauss_newton(
     taken off what they explain. A subject stops once it gains less
     than ``tolerance``, relative. Cost O(B L M^2) an iteration, independent of N.
     """
-    reach = partial(_reach, transform, atom, moment, weight)
+    reach = partial(_reach, transform, atom, moment, weight, prior)
 
     def advance(state):
         turn, trial, best, damping, active = state
@@ -106,6 +176,8 @@ def gauss_newton(
             basis = transform.directions(best.point, turn)
             model = _linearize(best.point, basis, moment, weight)
             model = _charge(transform, model, best.params, turn)
+            if prior is not None:
+                model = _expect(transform, model, best.params, basis, turn, atom, prior)
             return transform.project(transform.step(best.params, _step(model, damping), turn))
 
         if not is_on_cpu():
@@ -136,10 +208,11 @@ class _Reached(NamedTuple):
     explained: Float[Array, " B"]
 
 
-def _reach(transform: Transform, atom: Atom, moment, weight, params) -> _Reached:
+def _reach(transform: Transform, atom: Atom, moment, weight, prior, params) -> _Reached:
     point = transform.evaluate(params, atom)
     explained = explained_energy(point.value, moment, weight)[0]
-    return _Reached(params, point, explained - total_price(transform, params))
+    price = total_price(transform, params, atom, prior)
+    return _Reached(params, point, explained - price)
 
 
 def _pick(which: Bool[Array, " B"], new: Array, old: Array) -> Array:

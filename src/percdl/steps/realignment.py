@@ -18,6 +18,7 @@ from jaxtyping import Array, Float, Int
 from percdl.steps.alignment import align
 from percdl.steps.compilation import is_on_cpu
 from percdl.steps.ipu import explained_energy, gauss_newton
+from percdl.steps.prior import Prior
 from percdl.steps.statistics import at_shift
 from percdl.transforms.base import Atom, ClosedFormTransform, WarpTransform, require
 
@@ -36,6 +37,7 @@ def search(
     shifts: Int[Array, " T"],
     align_first: bool,
     n_steps: int,
+    prior: Prior | None = None,
 ) -> tuple[Float[Array, "B M"], Int[Array, " B"]]:
     """Return the parameters and the shift of the best fit.
 
@@ -65,7 +67,7 @@ def search(
         moved = jnp.where(index == 0, shift, shifts_tried[ranked])
         begin = transform.approximate(paths[ranked]) if align_first else params
         begin = jnp.where(index == 0, params, begin)
-        found, explained = gauss_newton(transform, atom, *at(moved), begin, n_steps)
+        found, explained = gauss_newton(transform, atom, *at(moved), begin, n_steps, prior=prior)
         better = (index == 0) | (explained > most * (1 + PREFERENCE))
         return (
             jnp.where(better, explained, most),

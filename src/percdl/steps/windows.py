@@ -1,10 +1,10 @@
-"""Votes to move the window of an atom by one sample.
+"""The window of an atom: move it by one sample where its ends are too loud.
 
 A warp keeps the ends of an atom fixed. If the window of an atom is off by one sample, it begins
 (or ends) in the silence beside the pattern and cuts the pattern at the other end. Every subject
 can be fitted like that, a little worse, so neither codes nor warps correct it. But the ends are
-louder than those of the neighbouring window. Each subject votes for the window that fits its own
-segments best, and a large majority moves the atom.
+louder than those of the neighbouring window. Near its ends a warp is close to the identity, so
+the mean segment of all subjects shows it, with far less noise than that of any one of them.
 """
 
 from __future__ import annotations
@@ -14,12 +14,50 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 MOVES = (-1, 0, 1)
-# Share of the votes that moves an atom; with less, the next round often undoes the move.
-MAJORITY = 2 / 3
-# A subject votes for another window if its ends have less than this share of the energy...
+# Another window is better if its ends have less than this share of the energy...
 QUIETER = 0.5
-# ... and the window loses at most this share of the energy inside.
+# ... if it loses at most this share of the energy inside...
 MOST_LOST = 1e-3
+# ... and if the difference of the energies is this many times its standard error.
+SIGNIFICANCE = 3.0
+
+
+def elect_windows(
+    moment: Float[np.ndarray, "K Lw P"],
+    weight: Float[np.ndarray, "K Lw Q"],
+    noise: Float[np.ndarray, " K"],
+    atom_length: int,
+) -> Int[np.ndarray, " K"]:
+    """Return the move of each atom's window, in samples.
+
+    ``moment`` and ``weight`` are sums over all subjects on a window with equal margins on both
+    sides; without margins a window stays. ``noise`` is the variance of a sample. No window moves
+    to or from an end that was never observed.
+    """
+    margin = (moment.shape[1] - atom_length) // 2
+    if margin == 0:
+        return np.zeros(len(moment), int)
+    seen = np.all(weight > 0, axis=-1)
+    weight = np.broadcast_to(np.where(weight > 0, weight, 1), moment.shape)
+    energy = ((moment / weight) ** 2).sum(-1)
+    error = noise[:, None] / weight.mean(-1)  # variance of the mean segment at each sample
+    first = margin + np.array(MOVES)
+    last = first + atom_length - 1
+    variance = (error[:, first] + error[:, last]) / 2
+    expected = 2 * moment.shape[-1] * variance
+    ends = energy[:, first] + energy[:, last]
+    clear = np.maximum(ends - expected, 0)
+    # A squared normal number of mean m and variance v has variance 4 m^2 v + 2 v^2.
+    spread = 4 * clear * variance + 2 * expected * variance
+    running = np.cumsum(np.pad(energy, ((0, 0), (1, 0))), axis=1)
+    inside = running[:, last + 1] - running[:, first]
+    known = seen[:, first] & seen[:, last]
+    now = [MOVES.index(0)]
+    fine = known & known[:, now] & (clear < QUIETER * clear[:, now])
+    fine &= inside >= (1 - MOST_LOST) * inside[:, now]
+    fine &= ends[:, now] - ends > SIGNIFICANCE * np.sqrt(spread + spread[:, now])
+    best = np.argmin(np.where(fine, ends, np.inf), axis=1)
+    return np.where(fine.any(1), np.array(MOVES)[best], 0)
 
 
 def prefer_windows(
@@ -44,12 +82,6 @@ def prefer_windows(
     best = jnp.argmin(jnp.where(fine, ends, jnp.inf), axis=1)
     wish = (best[:, None] == jnp.arange(3)).astype(energy.dtype)
     return jnp.where(fine.any(1, keepdims=True), wish, stay)
-
-
-def elect_windows(votes: Float[np.ndarray, "K 3"]) -> Int[np.ndarray, " K"]:
-    """Return the move of each atom's window, in samples, by a large majority."""
-    wanted = votes > MAJORITY * votes.sum(1, keepdims=True)
-    return wanted @ np.array(MOVES)
 
 
 def move_windows(

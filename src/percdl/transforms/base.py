@@ -247,6 +247,9 @@ class LinearTransform(Transform):
 class WarpTransform(LinearTransform):
     """A transform that moves samples in time; it can be linearized and centred."""
 
+    #: Whether the fit estimates the distribution of the warps ("estimated") or not (None).
+    prior: Any = None
+
     @abstractmethod
     def warp(
         self, params: Params, atom_length: int, n_channels: int

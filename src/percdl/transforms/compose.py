@@ -138,7 +138,7 @@ class Compose(Transform):
         """Return the same stages with their prices for signals times ``factor``."""
         return Compose(*(stage.reprice(factor) for stage in self.stages))
 
-    def normal_equations(self, params, atom: Atom, moment, weight):
+    def normal_equations(self, params, atom: Atom, moment, weight, variance=None):
         """Return the sums of PerCDU, with the channels unmixed if the algebra allows it."""
         coupling = self._coupling(weight.shape[-1])
         if coupling is None:
@@ -146,12 +146,13 @@ class Compose(Transform):
         mixing = self._mixing(params, atom.shape[1])
         met = jnp.einsum("slp,spn->sln", moment, mixing)
         warp, own = self._warp(params)
+        extra = () if variance is None else (variance,)
         if coupling == "none":
-            return warp.normal_equations(own, atom, met, weight)
+            return warp.normal_equations(own, atom, met, weight, *extra)
         coupled = jnp.einsum("srp,srq->spq", mixing, mixing)
         if coupling == "gains":
             strength = jnp.diagonal(coupled, axis1=1, axis2=2)[:, None]
-            return warp.normal_equations(own, atom, met, weight * strength)
+            return warp.normal_equations(own, atom, met, weight * strength, *extra)
         operators = jnp.squeeze(warp.operator(own, *atom.shape), 1)
         grams = jnp.einsum("stl,st,stm->slm", operators, jnp.squeeze(weight, -1), operators)
         whole = jnp.einsum("spq,slm->lpmq", coupled, grams)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial, reduce
-from typing import final
+from typing import Literal, final
 
 import jax
 import jax.numpy as jnp
@@ -62,6 +62,10 @@ class TimeWarp(WarpTransform):
     roughness : float
         Penalty on rough warps, in squared signal units. The objective includes it times the mean
         square of the second derivative of each layer.
+    prior : {"estimated", None}
+        Estimate the distribution of the warps in the population along with the atoms, and use it
+        as a prior: where a recording says little about a warp, the population decides. None is
+        the model of the paper.
 
     Notes
     -----
@@ -82,6 +86,7 @@ class TimeWarp(WarpTransform):
     interpolation: interp.Interpolation = "cubic"
     per_channel: bool = False
     roughness: float = 0.0
+    prior: Literal["estimated"] | None = "estimated"
 
     def validate(self) -> None:
         """Raise if a hyper-parameter is out of range."""
@@ -205,12 +210,31 @@ class TimeWarp(WarpTransform):
         atom: Atom,
         moment: Float[Array, "S L P"],
         weight: Float[Array, "S L Q"],
+        variance: Float[Array, "S C L"] | None = None,
     ):
-        """Return the sums of PerCDU; O(S L (L + P)) for the local kernels."""
+        """Return the sums of PerCDU; O(S L (L + P)) for the local kernels.
+
+        With the posterior ``variance`` of the warps, in squared samples, return the expected
+        sums: the mean of those of psi plus and minus one standard deviation, which is exact
+        for polynomials of degree three.
+        """
+        if variance is not None:
+            warps, deviation = self.warp(params, *atom.shape), jnp.sqrt(variance)
+            sides = [
+                self._normal_equations(
+                    jnp.clip(warps + side * deviation, 0, atom.shape[0] - 1), moment, weight
+                )
+                for side in (-1, 1)
+            ]
+            return jax.tree.map(lambda a, b: (a + b) / 2, *sides)
         if self.interpolation == "paper":
             return super().normal_equations(params, atom, moment, weight)
+        return self._normal_equations(self.warp(params, *atom.shape), moment, weight)
+
+    def _normal_equations(self, warps, moment, weight):
+        """Return the sums of PerCDU for warps (S, C, L), in samples."""
         length, n_channels = moment.shape[1:]
-        position = jnp.moveaxis(self.warp(params, length, n_channels), 1, 0)
+        position = jnp.moveaxis(warps, 1, 0)
         groups = max(len(position), weight.shape[2])
         shape = (groups, *moment.shape[:2])
         gram, transported = jax.vmap(partial(interp.normal_equations, kind=self.interpolation))(
