@@ -78,7 +78,7 @@ def measure_reliability(
     >>> again = np.array([[1.0, 1.1], [2.0, 2.1], [3.0, 2.8], [4.0, 4.1]])
     >>> found = measure_reliability(again.ravel(), np.repeat(["Ada", "Bo", "Cy", "Di"], 2))
     >>> found[["icc", "icc_low", "sdc"]].round(2).values.tolist()
-    [[0.99, 0.91, 0.33]]
+    [[0.99, 0.93, 0.26]]
     """
     check_level(level)
     frame = _as_frame(values)

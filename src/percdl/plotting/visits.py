@@ -73,8 +73,12 @@ def plot_changes(
         counts[changed] = 0
         look: Any = {"color": tint, "linestyle": line, "marker": marker, "markersize": 4}
         ax.plot(x, [0.0, *rows["change"]], linewidth=1, zorder=2 + changed, label=label, **look)
-    largest = own[own["beyond"]].assign(size=own["change"].abs())
-    largest = largest.sort_values("size", ascending=False).drop_duplicates("person")
+    largest = own[own["beyond"]]
+    largest = (
+        largest.assign(size=largest["change"].abs())
+        .sort_values("size", ascending=False)
+        .drop_duplicates("person")
+    )
     looks: Any = {"textcoords": "offset points", "fontsize": "small", "va": "center"}
     for person, visit, change in largest[["person", "visit", "change"]].to_numpy()[:n_named]:
         ax.annotate(str(person), (visits.index(visit), change), (6, 0), **looks)
