@@ -3,17 +3,14 @@
 import importlib
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 import small_models as small
 
-from percdl import Cohort
 from percdl.algorithm import programs
-from percdl.analysis.uncertainty import Linearization
-from percdl.estimators import personalization
+from percdl.estimators.personalization import Personalization
 from percdl.transforms import TimeWarp
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,40 +28,21 @@ def test_people_in_any_number_meet_few_programs():
     dictionary = rng.standard_normal((2, 12, 1))
     params = rng.uniform(-0.1, 0.1, (40, 2, 5))
     counts = np.ones((40, 2), int)
-    atoms, warps = (
-        {n: make(n) for n in range(1, 41)}
-        for make in (
-            lambda n: personalization.personal_atoms(
-                WARP, dictionary, params[:n], counts[:n], "float32"
-            ),
-            lambda n: personalization.warps_of(WARP, dictionary, params[:n]),
+    people = {
+        n: Personalization(
+            params[:n], pd.DataFrame(), counts[:n], tuple(map(str, range(n))), WARP, dictionary,
+            "float32",
         )
-    )
+        for n in range(1, 41)
+    }  # fmt: skip
+    atoms = {n: some.personal_dictionary for n, some in people.items()}
+    warps = {n: some.warps for n, some in people.items()}
     for found in (atoms, warps):
-        for n, people in found.items():
-            assert len(people) == n
-            np.testing.assert_allclose(people, found[40][:n], rtol=1e-6, atol=1e-6)
+        for n, some in found.items():
+            assert len(some) == n
+            np.testing.assert_allclose(some, found[40][:n], rtol=1e-6, atol=1e-6)
     for program in (programs.apply_params, programs.evaluate_warps):
         assert len([key for key in program._built if WARP in key.static]) == 1
-
-
-def test_errors_of_people_in_any_number_meet_few_programs():
-    shapes = set()
-    for n in range(1, 41):
-        cohort = Cohort.from_arrays([np.ones((60, 1))] * n)
-        events = pd.DataFrame({"subject": "0", "atom": 0, "onset_sample": range(n)})
-        model = SimpleNamespace(
-            params_=np.zeros((n, 1, 0)),
-            dictionary_=np.ones((1, 20, 1)),
-            events_=events.assign(subject=cohort.subjects[0], amplitude=1.0),
-        )
-        local = object.__new__(Linearization)
-        local.model, local.cohort = model, cohort
-        for _, _, chunk in local._chunks():
-            assert np.count_nonzero(chunk.amplitude) == n
-            shapes.add(chunk.seen.shape[:2])
-    assert len({rows for rows, _ in shapes}) <= 3
-    assert len({slots for _, slots in shapes}) <= 11  # 1, 2, 3, 4, 6, ... 48 segments
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="what a process holds is read from /proc")

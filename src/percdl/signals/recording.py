@@ -321,7 +321,8 @@ def _as_values(values: Arrays, who: str) -> Float[np.ndarray, "n_times n_channel
             f"{who}: values has dtype {array.dtype}, but real numbers are needed. {advice}"
         )
     single = array.dtype.kind == "f" and array.dtype.itemsize <= 4
-    array = array.astype(np.float32 if single else np.float64, copy=False)
+    with np.errstate(over="ignore"):  # infinite samples are refused below
+        array = array.astype(np.float32 if single else np.float64, copy=False)
     if isinstance(values, np.ma.MaskedArray):
         array = np.where(np.ma.getmaskarray(values), np.nan, array)
     if array.ndim == 1:

@@ -78,7 +78,8 @@ def estimate_noise(
     A warp of m coordinates and an amplitude were fitted; still, half of the samples count.
     """
     left = jnp.maximum(energy - explained, 0)
-    return left / jnp.maximum(n_seen - m - 1, jnp.maximum(n_seen / 2, 1))
+    noise = left / jnp.maximum(n_seen - m - 1, jnp.maximum(n_seen / 2, 1))
+    return jnp.where(jnp.isfinite(noise), noise, 0)  # an energy beyond all numbers: no prior
 
 
 def estimate_precision(
