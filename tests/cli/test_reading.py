@@ -10,6 +10,7 @@ from commands import READ, contents, refused, write_walks
 from percdl import Cohort
 from percdl.cli.data_options import DataOptions, read_cohort
 from percdl.cli.output import CommandError
+from percdl.exceptions import UnreadableFileError
 
 
 def read(*data, settings=None, **options):
@@ -63,7 +64,7 @@ def test_other_formats(walks, tmp_path):
     with pytest.raises(CommandError, match=r"--time does not apply to NPZ files"):
         read(tmp_path, time="t")
     shutil.copy(walks / "Ada.csv", tmp_path)
-    with pytest.raises(CommandError, match=r"several formats: .*csv \(Ada\.csv\)"):
+    with pytest.raises(UnreadableFileError, match=r"one format.*Ada\.csv \(csv\)"):
         read(tmp_path / "*", sfreq=50.0)
 
 
@@ -106,9 +107,9 @@ def mess(tmp_path):
     [
         ([], "no recordings were given"),
         (["{}/none", *READ], "There is no file '{}/none'"),
-        (["{}/*.txt", *READ], "No file matches '{}/*.txt'"),
-        (["{}/empty", *READ], "No recording (.csv"),
-        (["{}/notes.md", *READ], "the format of {}/notes.md is unknown"),
+        (["{}/*.txt", *READ], "There is no file '{}/*.txt'"),
+        (["{}/empty", *READ], "There is no .csv"),
+        (["{}/notes.md", *READ], "notes.md (unknown)"),
         (["{}/Bo.csv", *READ], "{}/Bo.csv, line 3"),
         (["{}/Cy.csv", *READ], "{}/Cy.csv"),
         (["{}/Di.csv", *READ], "{}/Di.csv"),

@@ -73,7 +73,7 @@ def test_subjects_of_files_and_table_must_be_the_same(walks):
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        ("subject\n01\n02\n01\n", {}, r"line 4: subject '01' is listed again, after line 2"),
+        ("subject\n01\n02\n01\n", {}, r"line 4: subject '01' has two rows"),
         ("subject,a\n01,1\n,2\n", {}, r"line 3: column 'subject' is empty"),
         ("who\n01\n", {}, r"no column 'subject' or 'participant_id', only who"),
         ("subject\n01\n02\n10\n", {"group": "arm"}, r"no column 'arm'"),
@@ -115,11 +115,11 @@ def test_a_folder_in_the_layout_of_bids(tmp_path):
 
 def test_folders_that_cannot_be_read(walks, tmp_path):
     np.savez(walks / "03.npz", values=np.ones(3), sfreq=10)
-    with pytest.raises(UnreadableFileError, match=r"several formats: csv \(01\.csv\), npz"):
+    with pytest.raises(UnreadableFileError, match=r"one format.*01\.csv \(csv\), 03\.npz"):
         Cohort.from_folder(walks)
     with pytest.raises(InvalidParameterError, match="format='mat' must be one of csv, parquet"):
         Cohort.from_folder(walks, format="mat")
-    with pytest.raises(FileNotFoundError, match=r"No recording \(\.edf\)"):
+    with pytest.raises(FileNotFoundError, match=r"no \.edf file in the folder"):
         Cohort.from_folder(walks, format="edf")
-    with pytest.raises(FileNotFoundError, match="no folder"):
+    with pytest.raises(FileNotFoundError, match="There is no file"):
         Cohort.from_folder(tmp_path / "none")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from percdl.cli.options import OneOrMore, optional, types_of, use_config
+from percdl.cli.options import optional, types_of, use_config
 from percdl.cli.output import fail
 
 if TYPE_CHECKING:
@@ -57,7 +57,6 @@ class DataOptions:
 
     data: Annotated[
         list[str] | None,
-        OneOrMore(),
         typer.Argument(
             metavar="DATA",
             callback=_data,
@@ -67,7 +66,6 @@ class DataOptions:
     ] = None
     channels: Annotated[
         list[str] | None,
-        OneOrMore(),
         _opt("Columns or signals to read: RRY, or RRX,RRY. (default: all)", "--channels", "-c"),
     ] = None
     sfreq: Annotated[Number, _opt("Samples per second, if the files do not state it.")] = None
@@ -198,31 +196,16 @@ def protect_recordings(options: DataOptions, results: Mapping[str, Path | None])
 
 def _find(options: DataOptions) -> tuple[str, list[Path], Path | None]:
     """Return the format, the files and the table of metadata."""
-    from percdl.signals.from_files import FORMATS, find_files, find_recordings, participants_table
+    from percdl.signals.from_files import find_recordings, participants_table
 
     if not options.data:
         fail("no recordings were given. Pass a folder, files or patterns as DATA.")
-    format, table = options.input_format, options.metadata
-    if format not in (None, *FORMATS):
-        fail(f"--input-format {format} must be one of {', '.join(FORMATS)}.")
     if (folder := _shards(options)) is not None:
         return _SHARDS, sorted(folder.iterdir()), None
-    if len(options.data) == 1 and Path(options.data[0]).expanduser().is_dir():
-        table = table or participants_table(options.data[0])
-        return *find_recordings(options.data[0], format, table), table
-    of_suffix = {suffix: name for name, suffixes in FORMATS.items() for suffix in suffixes}
-    files = find_files(options.data, tuple(of_suffix))
-    if table is not None and table.is_file():
-        files = [file for file in files if not file.samefile(table)]
-    if format is not None:
-        return format, files, table
-    found = {of_suffix.get(file.suffix.lower()): file for file in reversed(files)}
-    if None in found:
-        fail(f"the format of {found[None]} is unknown. State it with --input-format.")
-    if len(found) > 1:
-        listed = ", ".join(f"{name} ({file.name})" for name, file in found.items())
-        fail(f"the files have several formats: {listed}. Pass files of one format.")
-    return str(next(iter(found))), files, table
+    table = options.metadata
+    if table is None and len(options.data) == 1:
+        table = participants_table(options.data[0])
+    return *find_recordings(options.data, options.input_format, table), table
 
 
 def _refuse_useless(options: DataOptions, format: str) -> None:

@@ -3,9 +3,9 @@
 import csv
 import io
 import json
-import os
 import warnings
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from percdl.signals.files import replace_file
 from percdl.signals.recording import Recording, abbreviate
 from percdl.signals.tables import MISSING, Table, missing_column, pick_signals
 
-# The endings of files, by format.
+# The endings of files, by format, and the reverse.
 FORMATS = {
     "csv": (".csv", ".tsv", ".tab", ".txt"),
     "parquet": (".parquet", ".pq"),
@@ -27,6 +27,7 @@ FORMATS = {
     "edf": (".edf",),
     "wfdb": (".hea",),
 }
+FORMAT_OF = {suffix: name for name, suffixes in FORMATS.items() for suffix in suffixes}
 # Fields of the header of an EDF file: the kind, and the number of data records.
 _KIND, _N_RECORDS = slice(192, 236), slice(236, 244)
 # Name of the entry of an NPZ archive that describes a cohort.
@@ -34,33 +35,81 @@ HEADER = "percdl"
 _LABELS = ("sfreq", "channels", "units", "subject", "group", "person", "visit", "processing")
 
 
+@dataclass(frozen=True)
+class TextLayout:
+    """How a text table is written; see `Cohort.from_csv`."""
+
+    delimiter: str | None = None  # by default a tab in .tsv and .tab files, else a comma
+    decimal: str = "."
+    encoding: str = "utf-8-sig"
+    skip_lines: int = 0
+    header: bool = True
+
+    def of_file(self, path: Path) -> "TextLayout":
+        """Return the layout with the delimiter of a file, checked."""
+        mark = self.delimiter or ("\t" if path.suffix.lower() in (".tsv", ".tab") else ",")
+        for sign in (mark, self.decimal):
+            if len(sign) != 1 or not sign.isascii() or sign in '\r\n"' or mark == self.decimal:
+                raise InvalidParameterError(
+                    f"delimiter={mark!r} and decimal={self.decimal!r} must be two different ASCII "
+                    "characters, e.g. ';' and ','."
+                )
+        return replace(self, delimiter=mark)
+
+
+STANDARD = TextLayout()
+
+
 def read_text_table(
     path: Path,
     needed: Collection[str] = (),
     texts: Collection[str] | None = None,
-    *,
-    delimiter: str | None = None,
-    decimal: str = ".",
-    encoding: str = "utf-8-sig",
-    skip_lines: int = 0,
-    header: bool = True,
+    layout: TextLayout = STANDARD,
 ) -> Table:
     """Read columns of a text table; all columns if none is named.
 
     Columns not in ``texts`` are read as numbers; all columns are text if ``texts`` is None. If a
     column of numbers holds text, all are read as text, and `Table.numbers` names the cell.
     """
-    delimiter = delimiter or ("\t" if path.suffix.lower() in (".tsv", ".tab") else ",")
-    for sign in (delimiter, decimal):
-        if len(sign) != 1 or not sign.isascii() or sign in '\r\n"' or delimiter == decimal:
-            raise InvalidParameterError(
-                f"delimiter={delimiter!r} and decimal={decimal!r} must be two different ASCII "
-                "characters, e.g. ';' and ','."
-            )
-    lines = _read_lines(path, encoding, skip_lines)
-    place, first = f"{path}, line {skip_lines + 1}", skip_lines + header
-    names = _cells(path, lines, skip_lines, delimiter)
-    if not header:
+    layout = layout.of_file(path)
+    lines, first = _read_lines(path, layout), layout.skip_lines + layout.header
+    names = _read_names(path, lines, layout, needed)
+    _check_rows(path, lines, first, len(names), str(layout.delimiter))
+    kept = [index for index, name in enumerate(names) if not needed or name in needed]
+    numbers = [i for i in kept if texts is not None and names[i] not in texts]
+    try:
+        frame = _parse(lines[first:], layout, len(names), kept, numbers)
+    except ValueError:
+        frame = _parse(lines[first:], layout, len(names), kept, [])
+    frame.columns = pd.Index([names[index] for index in kept])
+    return Table(str(path), frame, "line", range(first + 1, len(lines) + 1), layout.decimal)
+
+
+def _parse(
+    lines: list[str], layout: TextLayout, n_columns: int, kept: list[int], numbers: list[int]
+) -> pd.DataFrame:
+    """Return the columns ``kept`` of checked lines: numbers, and text in the others."""
+    return pd.read_csv(
+        io.StringIO("\n".join(lines)),
+        sep=layout.delimiter,
+        decimal=layout.decimal,
+        header=None,
+        names=range(n_columns),
+        usecols=kept,
+        dtype={i: "float64" if i in numbers else "str" for i in kept},
+        na_values={i: list(MISSING) if i in numbers else [""] for i in kept},
+        keep_default_na=False,
+        skipinitialspace=True,
+    )
+
+
+def _read_names(
+    path: Path, lines: list[str], layout: TextLayout, needed: Collection[str]
+) -> list[str]:
+    """Return the names of the columns; raise where a needed one is missing."""
+    place = f"{path}, line {layout.skip_lines + 1}"
+    names = _cells(path, lines, layout.skip_lines, str(layout.delimiter))
+    if not layout.header:
         names = [str(index) for index in range(len(names))]
     elif twice := sorted({name for name in names if name and names.count(name) > 1}):
         raise UnreadableFileError(
@@ -68,50 +117,21 @@ def read_text_table(
             "different names."
         )
     if missing := [name for name in needed if name not in names]:
-        advice = "If lines come before the header, pass skip_lines=; if another sign separates"
         raise UnreadableFileError(
-            f"{missing_column(place, missing[0], names)} {advice} cells, pass delimiter=."
+            f"{missing_column(place, missing[0], names)} If lines come before the header, pass "
+            "skip_lines=; if another sign separates cells, pass delimiter=."
         )
-    if len(lines) <= first:
-        raise UnreadableFileError(
-            f"{path} has a header but no row. One line per sample is needed."
-        )
-    _check_rows(path, lines, first, len(names), delimiter)
-    kept = [index for index, name in enumerate(names) if not needed or name in needed]
-    numbers = [i for i in kept if texts is not None and names[i] not in texts]
-
-    def parse(numbers: list[int]) -> pd.DataFrame:
-        return pd.read_csv(
-            io.StringIO("\n".join(lines[first:])),
-            sep=delimiter,
-            decimal=decimal,
-            header=None,
-            names=range(len(names)),
-            usecols=kept,
-            index_col=False,
-            dtype={i: "float64" if i in numbers else "str" for i in kept},
-            na_values={i: list(MISSING) if i in numbers else [""] for i in kept},
-            keep_default_na=False,
-            skipinitialspace=True,
-            skip_blank_lines=False,
-        )
-
-    try:
-        frame = parse(numbers)
-    except ValueError:
-        frame = parse([])
-    frame.columns = pd.Index([names[index] for index in kept])
-    return Table(str(path), frame, "line", range(first + 1, len(lines) + 1), decimal)
+    return names
 
 
-def find_delimiter(path: Path, names: Collection[str]) -> str | None:
-    """Return the delimiter with which the first line of a file has one of these columns."""
+def find_layout(path: Path, names: Collection[str]) -> TextLayout:
+    """Return the layout with which the first line of a file has one of these columns."""
     with path.open(encoding="utf-8-sig", errors="replace") as file:
         header = file.readline()
     for mark in (",", ";", "\t", "|"):
         if set(names) & {cell.strip(' "\n') for cell in header.split(mark)}:
-            return mark
-    return None
+            return TextLayout(mark)
+    return STANDARD
 
 
 def read_parquet_table(path: Path, needed: Collection[str] = ()) -> Table:
@@ -127,8 +147,9 @@ def read_parquet_table(path: Path, needed: Collection[str] = ()) -> Table:
     return Table(str(path), frame)
 
 
-def _read_lines(path: Path, encoding: str, skipped: int) -> list[str]:
+def _read_lines(path: Path, layout: TextLayout) -> list[str]:
     """Return the lines of a file without blank lines at the end."""
+    encoding = layout.encoding
     try:
         text = path.read_text(encoding=encoding)
         before = text.partition("\0")[0] if "\0" in text else None
@@ -144,10 +165,10 @@ def _read_lines(path: Path, encoding: str, skipped: int) -> list[str]:
     lines = text.split("\n")
     while lines and not lines[-1].strip():
         lines.pop()
-    if len(lines) <= skipped:
-        after = f" after the first {skipped} lines" if skipped else ""
+    if len(lines) <= layout.skip_lines + layout.header:
         raise UnreadableFileError(
-            f"{path} is empty{after}. A header line and one line per sample are needed."
+            f"{path} has {len(lines)} line(s). A header line and one line per sample are needed"
+            f"{f', after the {layout.skip_lines} skipped ones' if layout.skip_lines else ''}."
         )
     return lines
 
@@ -211,9 +232,22 @@ def read_edf(path: Path, channels: dict[str, str] | None, subject: str) -> Itera
 def read_wfdb(path: Path, channels: dict[str, str] | None, subject: str) -> Iterator[Recording]:
     """Yield the recording of a WFDB header; see `Cohort.from_wfdb`."""
     wfdb = require("wfdb", "Reading WFDB records")
-    _check_header(path)
+    if path.suffix.lower() != ".hea":
+        raise UnreadableFileError(f"{path} is not a WFDB header. Pass the .hea of the record.")
+    stem, folder = str(path.absolute().with_suffix("")), path.parent.resolve()
     with hushed():
-        record = wfdb.rdrecord(str(path.absolute().with_suffix("")), smooth_frames=False)
+        header = wfdb.rdheader(stem)
+    if not isinstance(header, wfdb.Record):
+        raise UnreadableFileError(f"{path} has segments. Pass the segments as separate files.")
+    for name in (path.name, *(header.file_name or ())):
+        # Names can be addresses on the network, and files can be links.
+        if Path(name).name != name or ":" in name or (folder / name).resolve().parent != folder:
+            raise UnreadableFileError(
+                f"{path}: {name!r} is outside the folder of the record. Copy the file into that "
+                "folder; other files are not read."
+            )
+    with hushed():
+        record = wfdb.rdrecord(stem, smooth_frames=False)
     rates = [record.fs * n for n in record.samps_per_frame]
     # Names of signals are optional in a header.
     names = [name or f"signal{index}" for index, name in enumerate(record.sig_name)]
@@ -221,44 +255,6 @@ def read_wfdb(path: Path, channels: dict[str, str] | None, subject: str) -> Iter
     values = np.column_stack([record.e_p_signal[index] for index in wanted])
     units = [record.units[index] or "" for index in wanted]
     yield Recording(values, sfreq=rates[wanted[0]], channels=chosen, units=units, subject=subject)
-
-
-def _check_header(path: Path) -> None:
-    """Raise where a header is malformed, has segments, or names files outside its folder."""
-    if path.suffix.lower() != ".hea":
-        raise UnreadableFileError(
-            f"{path} is not a WFDB header. Pass the .hea file of the record."
-        )
-    _check_inside(path, path.name)
-    # wfdb ignores bytes other than ASCII.
-    text = path.read_bytes().decode("ascii", "ignore")
-    stripped = [line.strip() for line in text.splitlines()]
-    lines = [line.split() for line in stripped if line and line[0] != "#"]
-    if not lines or "\0" in text:
-        raise UnreadableFileError(f"{path} is empty or no text. A WFDB header has a record line.")
-    (record, *numbers), names = lines[0], [line[0] for line in lines[1:]]
-    if "/" in record:
-        raise UnreadableFileError(f"{path} has segments. Pass the segments as separate files.")
-    if any("://" in name or "::" in name for name in names):
-        raise UnreadableFileError(f"{path} names a file on the network. Only local ones are read.")
-    for name in dict.fromkeys(names):
-        _check_inside(path, name)
-    if numbers and numbers[0].isdecimal() and len(names) < int(numbers[0]):
-        raise UnreadableFileError(
-            f"{path}: the first line announces {numbers[0]} signal(s), but {len(names)} "
-            "are described. The header was cut short; copy it again."
-        )
-
-
-def _check_inside(path: Path, name: str) -> None:
-    """Raise where a name in a header, or a symbolic link, leads out of its folder."""
-    folder = os.path.realpath(path.parent)
-    found = os.path.realpath(os.path.join(folder, name))
-    if not Path(found).is_relative_to(folder):
-        raise UnreadableFileError(
-            f"{path}: {name!r} is {found}, outside the folder of the record. Copy the file "
-            "into that folder; other files are not read."
-        )
 
 
 def read_npz(path: Path, entry: str, given: dict[str, Any], subject: str) -> Iterator[Recording]:

@@ -13,7 +13,7 @@ import pandas as pd
 
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError, UnreadableFileError
 from percdl.signals import formats
-from percdl.signals.formats import FORMATS
+from percdl.signals.formats import FORMAT_OF, FORMATS, TextLayout
 from percdl.signals.recording import Recording, Recordings, abbreviate, as_label
 from percdl.signals.tables import Channels, Columns, Table, channel_map, reading, recordings_in
 
@@ -35,7 +35,8 @@ class FromFiles(Recordings):
 
     Common arguments:
 
-    - ``paths`` is a path, a pattern such as ``"walks/*.csv"``, a folder, or a list of these.
+    - ``paths`` is a path, a pattern such as ``"walks/*.csv"``, a folder (with its subfolders), or
+      a list of these.
     - The subject id is the name of the file without its ending, or ``subject_of(path)``.
     - ``metadata`` is a table (CSV, TSV, Parquet file or DataFrame) with one row per subject: ids
       in ``metadata_subject`` (by default ``subject`` or ``participant_id``), groups in ``group``
@@ -85,12 +86,10 @@ class FromFiles(Recordings):
         """
         own = group if metadata is None else None
         columns = Columns(channel_map(channels), subject, own, time, sfreq, units)
+        layout = TextLayout(delimiter, decimal, encoding, skip_lines, header)
 
         def read(path: Path, subject: str) -> Iterable[Recording]:
-            table = formats.read_text_table(
-                path, columns.needed, columns.labels, decimal=decimal, encoding=encoding,
-                delimiter=delimiter, skip_lines=skip_lines, header=header,
-            )  # fmt: skip
+            table = formats.read_text_table(path, columns.needed, columns.labels, layout)
             return recordings_in(table, columns, subject)
 
         people = {"group": group, "metadata": metadata, "metadata_subject": metadata_subject}
@@ -178,7 +177,7 @@ class FromFiles(Recordings):
     ) -> C:
         """Read all recordings in a folder and its subfolders.
 
-        The ``format`` ("csv", "parquet", "npz", "edf" or "wfdb") is found from the file endings by
+        The ``format`` ("csv", "parquet", "npz", "edf" or "wfdb") follows from the file endings by
         default, and ``metadata`` is ``participants.tsv`` (BIDS), if it exists. Other options go to
         the reader of the format, e.g. ``sfreq=`` for CSV files.
         """
@@ -187,38 +186,50 @@ class FromFiles(Recordings):
         return getattr(cls, f"from_{chosen}")(files, metadata=table, **options)
 
 
+def find_recordings(
+    paths: Paths, format: str | None = None, metadata: object = None
+) -> tuple[str, list[Path]]:
+    """Return the format and the files of paths, patterns and folders, without the metadata."""
+    if format is not None and format not in FORMATS:
+        raise InvalidParameterError(f"format={format!r} must be one of {', '.join(FORMATS)}.")
+    files = find_files(paths, tuple(FORMAT_OF) if format is None else FORMATS[format])
+    table = Path(metadata).expanduser() if isinstance(metadata, str | PathLike) else None
+    if table is not None and table.is_file():
+        files = [file for file in files if not file.samefile(table)]
+    found = {format or FORMAT_OF.get(file.suffix.lower()): file for file in reversed(files)}
+    if len(found) != 1 or None in found:
+        listed = ", ".join(f"{file.name} ({name or 'unknown'})" for name, file in found.items())
+        raise UnreadableFileError(
+            f"Recordings of one format are needed, but {listed or 'no file'} was found. Pass the "
+            "format (format='edf', --input-format edf) or other files; pass the table of subjects "
+            "as metadata (metadata=, --metadata)."
+        )
+    return str(*found), files
+
+
 def find_files(paths: Paths, suffixes: tuple[str, ...]) -> list[Path]:
-    """Return the files of a path, a pattern, a folder or a list of these, sorted by name."""
+    """Return the files of paths, patterns and folders, each sorted by name."""
     wanted = [paths] if isinstance(paths, str | PathLike) else list(paths)
     if not wanted:
         raise InvalidParameterError("The list of files is empty. Pass at least one path.")
     return [file for path in wanted for file in _expand(Path(path).expanduser(), suffixes)]
 
 
-def find_recordings(
-    folder: str | PathLike[str], format: str | None, metadata: object
-) -> tuple[str, list[Path]]:
-    """Return the format and the files of a folder and its subfolders, sorted by name."""
-    root = Path(folder).expanduser()
-    if not root.is_dir():
-        raise FileNotFoundError(f"There is no folder {str(folder)!r} (seen from {Path.cwd()}).")
-    if format is not None and format not in FORMATS:
-        raise InvalidParameterError(f"format={format!r} must be one of {', '.join(FORMATS)}.")
-    table = Path(metadata).expanduser() if isinstance(metadata, str | PathLike) else root
-    files = [f for f in sorted(root.rglob("*")) if not (table.is_file() and f.samefile(table))]
-    asked = FORMATS if format is None else {format: FORMATS[format]}
-    found = {name: [f for f in files if _has_suffix(f, ends)] for name, ends in asked.items()}
-    present = {name: matches for name, matches in found.items() if matches}
-    if not present:
-        endings = ", ".join(ending for ends in asked.values() for ending in ends)
-        raise FileNotFoundError(f"No recording ({endings}) is in the folder {root}.")
-    if len(present) > 1:
-        examples = ", ".join(f"{name} ({files[0].name})" for name, files in present.items())
-        raise UnreadableFileError(
-            f"The folder {root} holds files of several formats: {examples}. Choose one, e.g. "
-            "format='edf', and pass the table of subjects as metadata=."
-        )
-    return next(iter(present.items()))
+def _expand(path: Path, suffixes: tuple[str, ...]) -> list[Path]:
+    """Return a file, the matches of a pattern, or the visible files in a folder."""
+    if path.is_file():
+        return [path]
+    if path.is_dir():
+        listed = (file for file in path.rglob("*") if file.suffix.lower() in suffixes)
+        found = [file for file in listed if file.is_file() and not file.name.startswith(".")]
+        problem = f"There is no {' or '.join(suffixes)} file in the folder {path}."
+    else:
+        matches = map(Path, glob.glob(str(path), recursive=True))
+        found = [match for match in matches if match.is_file()]
+        problem = f"There is no file {str(path)!r} (seen from {Path.cwd()})."
+    if not found:
+        raise FileNotFoundError(f"{problem} Check the path.")
+    return sorted(found)
 
 
 def participants_table(folder: str | PathLike[str]) -> Path | None:
@@ -255,34 +266,13 @@ def read_all(
                     found[subject] = path, recording
     for warning in {str(one.message): one for one in caught}.values():
         warnings.warn(str(warning.message), warning.category, stacklevel=3)
-    recordings, groups = [recording for _, recording in found.values()], None
-    if metadata is not None:
-        groups = Metadata(metadata, metadata_subject, group).groups_of(tuple(found))
-    if groups is None:
+    recordings = [recording for _, recording in found.values()]
+    if metadata is None:
         return recordings
-    return [replace(r, group=group) for r, group in zip(recordings, groups, strict=True)]
-
-
-def _expand(path: Path, suffixes: tuple[str, ...]) -> list[Path]:
-    if path.is_file():
-        return [path]
-    if path.is_dir():
-        found = sorted(file for file in path.iterdir() if _has_suffix(file, suffixes))
-        nothing = f"There is no {' or '.join(suffixes)} file in the folder {path}."
-    elif glob.has_magic(str(path)):
-        matches = map(Path, glob.glob(str(path), recursive=True))
-        found = sorted(match for match in matches if match.is_file())
-        nothing = f"No file matches {str(path)!r} (seen from {Path.cwd()})."
-    else:
-        found, nothing = [], f"There is no file {str(path)!r} (seen from {Path.cwd()})."
-    if not found:
-        raise FileNotFoundError(f"{nothing} Check the path.")
-    return found
-
-
-def _has_suffix(file: Path, suffixes: tuple[str, ...]) -> bool:
-    """Whether a visible file has one of these endings, in lower or upper case."""
-    return file.is_file() and file.suffix.lower() in suffixes and not file.name.startswith(".")
+    groups = Metadata(metadata, metadata_subject, group).groups_of(tuple(found))
+    return [
+        replace(r, group=group or r.group) for r, group in zip(recordings, groups, strict=True)
+    ]
 
 
 @dataclass(frozen=True)
@@ -293,8 +283,8 @@ class Metadata:
     subject: str | None = None  # column of the ids; `subject` or `participant_id` if None
     group: str | None = None  # column of the groups; `group`, if it exists, if None
 
-    def groups_of(self, subjects: Sequence[str]) -> list[str | None] | None:
-        """Return the group of each subject of the table; None if it has no groups."""
+    def groups_of(self, subjects: Sequence[str]) -> list[str | None]:
+        """Return the group of each subject of the table, None where it has none."""
         table, _, rows = self._read()
         absent = [subject for subject in subjects if subject not in rows]
         extra = [subject for subject in rows if subject not in set(subjects)]
@@ -307,10 +297,9 @@ class Metadata:
             )
         column = self.group or "group"
         if column not in table.frame:
-            return None
+            return [None] * len(subjects)
         groups = [table.column(column).iloc[rows[subject]] for subject in subjects]
-        place = table.name
-        return [None if _is_missing(g) else as_label(g, "group", place) for g in groups]
+        return [None if _is_missing(g) else as_label(g, "group", table.name) for g in groups]
 
     def rows_of(self, subjects: Sequence[str]) -> pd.DataFrame:
         """Return the other columns for these subjects, with numbers as numbers."""
@@ -336,10 +325,9 @@ class Metadata:
         for row, value in enumerate(table.column(ids)):
             if _is_missing(value):
                 raise table.fail(row, f"column {ids!r} is empty. Every row needs a subject.")
-            subject = as_label(value, "subject", f"{table.name}, {table.place(row)}")
+            subject = as_label(value, "subject", table.place(row))
             if subject in rows:
-                again = f"subject {subject!r} is listed again, after {table.place(rows[subject])}"
-                raise table.fail(row, f"{again}. Give each subject one row.")
+                raise table.fail(row, f"subject {subject!r} has two rows. Delete one of them.")
             rows[subject] = row
         return table, ids, rows
 
@@ -352,17 +340,15 @@ class Metadata:
         with reading(path):
             if path.suffix.lower() in FORMATS["parquet"]:
                 return formats.read_parquet_table(path)
-            delimiter = formats.find_delimiter(path, names)
-            return formats.read_text_table(path, delimiter=delimiter)
+            return formats.read_text_table(path, layout=formats.find_layout(path, names))
 
 
 def _is_missing(value: Any) -> bool:
-    is_cell = pd.api.types.is_scalar(value)  # not an array
-    return bool(is_cell and (pd.isna(value) or value in _NO_GROUP))
+    return bool(pd.api.types.is_scalar(value) and (pd.isna(value) or value in _NO_GROUP))
 
 
-def _as_numbers(column: pd.Series) -> pd.Series:
+def _as_numbers(column: pd.Series) -> Any:
     """Return a column as numbers if all its non-empty cells are numbers."""
     known = column.where(~column.isin(_NO_GROUP))
-    numbers = pd.Series(pd.to_numeric(known, errors="coerce"), column.index)
-    return numbers if (pd.isna(numbers) == pd.isna(known)).all() else known
+    numbers: Any = pd.to_numeric(known, errors="coerce")
+    return numbers if numbers.isna().equals(known.isna()) else known

@@ -34,7 +34,6 @@ _SI = {
 _PREFIXES = {
     "": 1, "m": 1e-3, "u": 1e-6, "\u00b5": 1e-6, "\u03bc": 1e-6, "n": 1e-9, "p": 1e-12, "f": 1e-15
 }  # fmt: skip
-_UNIVARIATE = "Pass `X[:, None, :]` if its rows are univariate series."
 
 
 class Interop(Recordings):
@@ -49,7 +48,7 @@ class Interop(Recordings):
         if isinstance(X, list | tuple) and X and all(has_axes(case, 2) for case in X):
             return cls.from_arrays([np.asanyarray(case).T for case in X], **labels)
         if not has_axes(X, 3):
-            raise refusal(X, "from_aeon", _AEON, _UNIVARIATE)
+            raise refusal(X, "from_aeon", _AEON)
         return cls.from_arrays(np.asanyarray(X).transpose(0, 2, 1), **labels)
 
     def to_aeon(self, output_type: str | None = None) -> Any:
@@ -61,11 +60,10 @@ class Interop(Recordings):
             raise InvalidParameterError(
                 f"output_type={output_type!r} must be {NUMPY_3D!r}, {NUMPY_LIST!r} or None."
             )
-        cases = [recording.values.T.copy() for recording in self]
-        equal = len({case.shape for case in cases}) == 1
-        if output_type == NUMPY_LIST or (output_type is None and not equal):
-            return cases
-        return self._cube(f"output_type={NUMPY_LIST!r}")
+        equal = len({recording.n_times for recording in self}) == 1
+        if output_type == NUMPY_3D or (output_type is None and equal):
+            return self._cube(f"output_type={NUMPY_LIST!r}")
+        return [recording.values.T.copy() for recording in self]
 
     @classmethod
     def from_sktime(
@@ -102,10 +100,8 @@ class Interop(Recordings):
             )
         if mtype == NUMPY_3D:
             return self._cube(f"mtype={MULTIINDEX!r}")
-        frames = {
-            str(r.subject): pd.DataFrame(r.values, columns=list(r.channels), copy=True)
-            for r in self
-        }
+        look: Any = {"columns": list(next(iter(self)).channels), "copy": True}
+        frames = {str(r.subject): pd.DataFrame(r.values, **look) for r in self}
         if mtype == FRAMES:
             return list(frames.values())
         return pd.concat(frames, names=["instances", "timepoints"])
@@ -119,9 +115,8 @@ class Interop(Recordings):
         are those of `Cohort.from_arrays`.
         """
         if not has_axes(X, 3):
-            needed = "a 3-D array (n_ts, sz, d) padded with NaN"
-            advice = "Use `tslearn.utils.to_time_series_dataset(X)` to make one."
-            raise refusal(X, "from_tslearn", needed, advice)
+            needed = "a 3-D array (n_ts, sz, d) of `tslearn.utils.to_time_series_dataset`"
+            raise refusal(X, "from_tslearn", needed)
         padded = np.asarray(X)
         observed = np.any(padded == padded, axis=2)  # not NaN
         ends = (observed * np.arange(1, padded.shape[1] + 1)).max(1, initial=0)
@@ -252,16 +247,15 @@ def _recordings_from_panel(panel: pd.DataFrame, sfreq: SupportsFloat | None) -> 
 
 def _as_multiindex(X: Any) -> pd.DataFrame:
     if isinstance(X, list | tuple) and X and all(isinstance(x, pd.DataFrame) for x in X):
-        for position, frame in enumerate(X):
-            if list(frame.columns) != list(X[0].columns):
-                raise InvalidParameterError(
-                    f"Frame 0 has columns {list(X[0].columns)} and frame {position} has "
-                    f"{list(frame.columns)}. All must have the same channels, in the same order."
-                )
+        if any(list(frame.columns) != list(X[0].columns) for frame in X):
+            raise InvalidParameterError(
+                f"The first frame has columns {list(X[0].columns)}, another one does not. All "
+                "must have the same channels, in the same order."
+            )
         X = pd.concat(dict(enumerate(X)))
     if isinstance(X, pd.DataFrame) and X.index.nlevels == 2:
         return X
-    raise refusal(X, "from_sktime", _SKTIME, _UNIVARIATE)
+    raise refusal(X, "from_sktime", _SKTIME)
 
 
 def _factor(name: str, unit: str, kind: str, si: str) -> float:
@@ -314,13 +308,12 @@ def _signals_in(
         yield f"{label}-{number}", names[code], values
 
 
-def refusal(X: object, converter: str, needed: str, advice: str = "") -> InvalidRecordingError:
+def refusal(X: object, converter: str, needed: str) -> InvalidRecordingError:
     """Return an error that names the value, the layout needed and the converter to use."""
     door = better_door(X)
-    if door is not None and f".{converter}(" not in door:
-        advice = f"Use {door} instead."
+    advice = f" Use {door} instead." if door and f".{converter}(" not in door else ""
     return InvalidRecordingError(
-        f"`Cohort.{converter}` needs {needed}, but got {in_words(X)}. {advice}".rstrip()
+        f"`Cohort.{converter}` needs {needed}, but got {in_words(X)}.{advice}"
     )
 
 

@@ -70,12 +70,12 @@ class Table:
     error: type[PerCDLError] = UnreadableFileError
 
     def place(self, row: int) -> str:
-        """Return the place of a row, e.g. ``"line 17"``."""
-        return f"{self.unit} {row + 1 if self.places is None else self.places[row]}"
+        """Return the table and the row, e.g. ``"walks.csv, line 17"``."""
+        return f"{self.name}, {self.unit} {row + 1 if self.places is None else self.places[row]}"
 
     def fail(self, row: int, message: str) -> PerCDLError:
         """Return an error that names the table and the row."""
-        return self.error(f"{self.name}, {self.place(row)}: {message}")
+        return self.error(f"{self.place(row)}: {message}")
 
     def column(self, name: str) -> pd.Series:
         """Return a column."""
@@ -83,9 +83,7 @@ class Table:
             raise self.error(missing_column(self.name, name, self.frame.columns))
         found = self.frame[name]
         if isinstance(found, pd.DataFrame):
-            raise self.error(
-                f"{self.name}: several columns are named {name!r}. Give them different names."
-            )
+            raise self.error(f"{self.name}: several columns are named {name!r}. Rename them.")
         return pd.Series(found)
 
     def numbers(self, name: str) -> Float[np.ndarray, " n_rows"]:
@@ -102,15 +100,13 @@ class Table:
             parsed = pd.Series(pd.to_numeric(cells, errors="coerce"))
             numbers = parsed.to_numpy(np.float64, na_value=np.nan)
         for row in np.flatnonzero(~np.isfinite(numbers) & ~missing)[:1]:
-            cell = str(column.iloc[row])
-            between = next((mark for mark in ";\t|" if mark in cell), None)
-            hint = "Correct it, or leave the cell empty if the sample is missing."
-            if between is not None:
-                hint = f"If {between!r} separates cells, pass delimiter={between!r}."
-            elif cell.replace(",", "", 1).lstrip("+-").isdigit():
-                hint = "If commas are decimal signs, pass decimal=','."
             problem = "infinite" if np.isinf(numbers[row]) else "not a number"
-            raise self.fail(int(row), f"{cell!r} in column {name!r} is {problem}. {hint}")
+            raise self.fail(
+                int(row),
+                f"{str(column.iloc[row])!r} in column {name!r} is {problem}. Correct it, or leave "
+                "the cell empty if the sample is missing. If the signs of the table differ, pass "
+                "delimiter= and decimal=.",
+            )
         return numbers
 
 
@@ -220,12 +216,8 @@ def recordings_from_frame(
 
 def recordings_in(table: Table, columns: Columns, subject: str) -> Iterator[Recording]:
     """Yield the recordings of a table; ``subject`` is the id if no column holds ids."""
-    names = columns.names(table)
-    if not names:
-        raise table.error(
-            f"{table.name}: no column is left for a channel. Name the columns to read with "
-            "channels=."
-        )
+    if not (names := columns.names(table)):
+        raise table.error(f"{table.name}: no column is left for a channel. Pass channels=.")
     values = np.column_stack([table.numbers(column) for column in names])
     subjects: dict[Any, Rows] = {subject: np.arange(len(table.frame))}
     if columns.subject is not None:
@@ -235,14 +227,13 @@ def recordings_in(table: Table, columns: Columns, subject: str) -> Iterator[Reco
             raise table.fail(int(row), missing)
         subjects = dict(ids.groupby(ids, sort=False, observed=True).indices)
     for label, own in subjects.items():
-        place = f"{table.name}, {table.place(int(own[0]))}"
         rows, rate = _ordered(table, columns, np.sort(own))
         yield Recording(
             values[rows],
             sfreq=rate,
             channels=tuple(names.values()),
             units=columns.units,
-            subject=as_label(label, "subject", place),
+            subject=as_label(label, "subject", table.place(int(own[0]))),
             group=_group(table, columns.group, rows),
         )
 
@@ -330,20 +321,17 @@ def _gap_error(
     """Return the error for a wrong step of the clock, with the two times around it."""
     before, after = table.column(str(columns.time)).iloc[rows[gap : gap + 2]].astype(str)
     period, step = float(np.median(np.diff(seconds))), seconds[gap + 1] - seconds[gap]
-    usual, otherwise = f"{period:g} s elsewhere", "pass sfreq= if times are rounded"
+    usual = f"{period:g} s elsewhere"
     if columns.sfreq is not None:
         usual = f"{1 / columns.sfreq:g} s at sfreq={columns.sfreq:g}"
-        otherwise = "leave time= out to take the rows in their order"
     kind = "goes back" if step < 0 else "stands still" if step == 0 else "leaps"
-    advice = f"Insert rows of NaN for lost samples, cut the recording there, or {otherwise}."
-    if columns.sfreq is not None and 500 <= columns.sfreq * period <= 2000:
-        advice = "If times are milliseconds, divide them by 1000, or leave time= out."
-    elif step < 0:
-        advice = "If the table holds several recordings, pass subject=, a column of ids."
     return table.fail(
         int(rows[gap + 1]),
         f"the clock {kind} from {before} to {after} (column {columns.time!r}), a step of {step:g} "
-        f"s against {usual}. {advice}",
+        f"s against {usual}. Insert rows of NaN for lost samples, or cut the recording there. If "
+        "times are rounded, pass sfreq=; if they are milliseconds, divide them by 1000; to take "
+        "the rows in their order, leave time= out; if the table holds several recordings, pass "
+        "subject=, a column of ids.",
     )
 
 
