@@ -12,7 +12,7 @@ from commands import MODEL, READ, contents, refused, run
 from small_models import assert_same_fit
 
 import percdl
-from percdl.cli.output import Output, stopping_between_rounds, terminating_like_ctrl_c
+from percdl.cli.output import Output, interruptible, terminating_like_ctrl_c
 from percdl.estimators import container
 
 
@@ -161,14 +161,14 @@ def test_ctrl_c_in_a_terminal(walks, model_file, tmp_path):
     assert described["rounds_done"] >= 3
 
 
-def test_the_second_press_does_not_wait():
-    before, shown = signal.getsignal(signal.SIGINT), []
-    with stopping_between_rounds(shown.append) as check:
-        check()
+def test_the_second_press_does_not_wait(capsys):
+    before = signal.getsignal(signal.SIGINT)
+    with interruptible(Output(json=True), 3, lambda: "how to go on") as report:
+        report("personal", 0, 1.0)
         signal.raise_signal(signal.SIGINT)
-        assert shown == ["stopping after this round. Press Ctrl-C again to stop immediately."]
+        assert "Press Ctrl-C again to stop immediately." in capsys.readouterr().out
         with pytest.raises(KeyboardInterrupt):
-            check()
+            report("personal", 1, 1.0)
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is before
@@ -185,8 +185,8 @@ def test_another_thread_leaves_signals_alone():
     seen = []
 
     def work():
-        with terminating_like_ctrl_c(), stopping_between_rounds(seen.append) as check:
-            check()
+        with terminating_like_ctrl_c(), interruptible(Output(json=True), 1, str) as report:
+            report("personal", 0, 1.0)
             seen.append([signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)])
 
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]

@@ -182,7 +182,7 @@ def test_files_are_compared_with_the_manifest(site, source, tmp_path):
 @pytest.mark.parametrize(
     ("listed", "message"),
     [
-        ({**FILES, "GaitData/1-1.csv": "RRY\n0.5\n"}, r"1-1\.csv does not have the published"),
+        ({**FILES, "GaitData/1-1.csv": "RRY\n0.5\n"}, r"1-1\.csv has another SHA-256 sum"),
         ({**FILES, "GaitData/2-1.csv": ""}, r"2-1\.csv is not in it"),
     ],
 )

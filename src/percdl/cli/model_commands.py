@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -29,12 +28,7 @@ if TYPE_CHECKING:
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file of `percdl fit`.")]
 
 
-class Format(StrEnum):
-    """File format of events."""
-
-    CSV = "csv"
-    BIDS = "bids"
-    WFDB = "wfdb"
+Format = Literal["csv", "bids", "wfdb"]
 
 
 def personalize(
@@ -97,7 +91,7 @@ def events(
     source: DataOptions,
     output: Output,
     out: Annotated[Path, typer.Option(help="A file (csv) or a folder (bids, wfdb).")],
-    format: Annotated[Format, typer.Option("--format", help="File format.")] = Format.CSV,
+    format: Annotated[Format, typer.Option("--format", help="File format.")] = "csv",
     task: Annotated[str, typer.Option(help="BIDS: name of the task.")] = "recording",
     datatype: Annotated[str, typer.Option(help="BIDS: folder of the recordings.")] = "beh",
     extension: Annotated[str, typer.Option(help="WFDB: file extension.")] = "percdl",
@@ -113,7 +107,7 @@ def events(
     """
     from percdl.estimators.modelfile import load
 
-    (prepare_file if format is Format.CSV else prepare_folder)(out, "--out")
+    (prepare_file if format == "csv" else prepare_folder)(out, "--out")
     with output.showing_warnings():
         fitted = load(model)
         table, subjects = fitted.events_, fitted.subjects_
@@ -123,17 +117,17 @@ def events(
             output.event("start", command="events", model=model, subjects=len(cohort))
             table, subjects = fitted.personalize(cohort).events, cohort.subjects
         options: dict[str, Any] = {}
-        if format is Format.BIDS:
+        if format == "bids":
             length = fitted.atom_length_ / fitted.sfreq_
             options = {"duration": length, "task": task, "datatype": datatype}
-            options |= {"subjects": subjects}
-        elif format is Format.WFDB:
+            options["subjects"] = subjects
+        elif format == "wfdb":
             options = {"sfreq": fitted.sfreq_, "extension": extension}
         with writing(out, "--out"):
             written = _write_events(format, table, out, options)
     output.event("done", out=out, events=len(table), files=written)
     output.say(f"{len(table)} events in {len(subjects)} recording(s).")
-    output.say(f"Events: {out}" + ("" if format is Format.CSV else f" ({len(written)} files)"))
+    output.say(f"Events: {out}" + ("" if format == "csv" else f" ({len(written)} files)"))
     if not len(table):
         raise typer.Exit(NOTHING_FOUND)
 
@@ -145,10 +139,10 @@ def _write_events(
     from percdl.signals import events_to_bids, events_to_csv, events_to_wfdb
     from percdl.signals.files import scratch_folder
 
-    if format is Format.CSV:
+    if format == "csv":
         events_to_csv(table, out)
         return [out]
-    write = events_to_bids if format is Format.BIDS else events_to_wfdb
+    write = events_to_bids if format == "bids" else events_to_wfdb
     with scratch_folder(out, "events") as folder:
         write(table, folder, **options)
         files = sorted(path for path in folder.rglob("*") if path.is_file())

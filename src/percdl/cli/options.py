@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import is_dataclass
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 from typer.core import TyperCommand
@@ -100,18 +100,6 @@ def types_of(group: Any) -> dict[str, Any]:
     return {option.name: option.annotation for option in options_of(group)}
 
 
-class OneOrMore:
-    """Marks a list that a file may give as a single string."""
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        """Tell pydantic to make a list of a string."""
-        from pydantic_core import core_schema
-
-        return core_schema.no_info_before_validator_function(
-            lambda value: [value] if isinstance(value, str) else value, handler(source)
-        )
-
-
 def use_config(context: Any, path: Path, shared: Mapping[str, Mapping[str, Any]]) -> None:
     """Make the options of a TOML file the defaults of the command that is run.
 
@@ -154,7 +142,10 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def check_table(table: Mapping[str, Any], types: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return the values of a table as the types of these options; a number may be text."""
+    """Return the values of a table as the types of these options.
+
+    A number may stand for text, and a string for a list of one.
+    """
     from pydantic import ConfigDict, with_config
     from typing_extensions import TypedDict
 
@@ -163,6 +154,9 @@ def check_table(table: Mapping[str, Any], types: Mapping[str, Any], where: str) 
         TypedDict("Table", known, total=False)  # pyright: ignore[reportArgumentType]
     )
     values = {key.replace("-", "_"): value for key, value in table.items()}
+    for name, hint in known.items():
+        if "list" in str(get_args(hint)[:1]) and isinstance(values.get(name), str):
+            values[name] = [values[name]]
     return dict(validate(Table, values, where, known))
 
 

@@ -112,28 +112,24 @@ def reported(debug: bool = False, as_json: bool = False) -> Iterator[None]:
     """Turn an exception into a message, with JSON also on standard output, and an exit code."""
     try:
         yield
+        return
     except (typer.Exit, typer.Abort, typer.BadParameter, BrokenPipeError):
         raise  # typer handles these
     except KeyboardInterrupt as stop:
-        _exit(str(stop) or "Stopped.", INTERRUPTED, as_json)
+        event, message, code = "interrupted", str(stop) or "Stopped.", INTERRUPTED
     except Exception as error:
         if debug:
             traceback.print_exc()
+        event, message, code = "error", str(error), REFUSED
         if isinstance(error, OSError) and error.strerror and error.filename:
-            _exit(f"{error.filename}: {error.strerror}.", REFUSED, as_json)
-        if isinstance(error, (CommandError, PerCDLError, OSError)):
-            _exit(str(error), REFUSED, as_json)
-        how = "Please report it, with the traceback that --debug shows."
-        what = f"internal error: {type(error).__name__}: {error}. {how}"
-        _exit(what, INTERNAL, as_json)
-
-
-def _exit(message: str, code: int, as_json: bool) -> NoReturn:
-    stopped = code == INTERRUPTED
+            message = f"{error.filename}: {error.strerror}."
+        elif not isinstance(error, (CommandError, PerCDLError, OSError)):
+            how = "Please report it, with the traceback that --debug shows."
+            message = f"internal error: {type(error).__name__}: {error}. {how}"
+            code = INTERNAL
     if as_json:
-        event = "interrupted" if stopped else "error"
         typer.echo(json.dumps({"event": event, "message": message, "code": code}))
-    typer.secho(message if stopped else f"Error: {message}", err=True, fg="red")
+    typer.secho(message if code == INTERRUPTED else f"Error: {message}", err=True, fg="red")
     raise SystemExit(code)
 
 
@@ -180,25 +176,10 @@ def require_packages(packages: tuple[str, ...], extra: str, why: str) -> None:
 
 @contextmanager
 def interruptible(output: Output, n_rounds: int, advise: Callable[[], str]) -> Iterator[Report]:
-    """Yield a function that shows a round; Ctrl-C ends the round, and the advice is printed."""
-    with output.rounds(n_rounds) as show, stopping_between_rounds(output.warn) as check:
+    """Yield a function to call after each round: it shows the round, and raises after Ctrl-C.
 
-        def report(phase: str, index: int, objective: float) -> None:
-            show(phase, index, objective)
-            check()
-
-        try:
-            yield report
-        except KeyboardInterrupt as stop:
-            raise KeyboardInterrupt(advise()) from stop
-
-
-@contextmanager
-def stopping_between_rounds(warn: Callable[[str], None]) -> Iterator[Callable[[], None]]:
-    """Delay Ctrl-C to the end of a round; a second Ctrl-C stops immediately.
-
-    Yields a function to call after each round, which raises `KeyboardInterrupt` if Ctrl-C was
-    pressed. Raised at any other point, an interrupt can be lost in a callback of compiled code.
+    Raised within a round, an interrupt can be lost in a callback of compiled code. A second Ctrl-C
+    stops immediately. The exception holds the advice.
     """
     pressed = threading.Event()
 
@@ -209,10 +190,18 @@ def stopping_between_rounds(warn: Callable[[str], None]) -> Iterator[Callable[[]
     def on_signal(number: int, frame: Any) -> None:
         check()
         pressed.set()
-        warn("stopping after this round. Press Ctrl-C again to stop immediately.")
+        output.warn("stopping after this round. Press Ctrl-C again to stop immediately.")
 
-    with _handled(signal.SIGINT, on_signal):
-        yield check
+    with output.rounds(n_rounds) as show, _handled(signal.SIGINT, on_signal):
+
+        def report(phase: str, index: int, objective: float) -> None:
+            show(phase, index, objective)
+            check()
+
+        try:
+            yield report
+        except KeyboardInterrupt as stop:
+            raise KeyboardInterrupt(advise()) from stop
 
 
 @contextmanager

@@ -103,24 +103,33 @@ def fetch(source: Source, folder: Path) -> None:
         try:
             with zipfile.ZipFile(archive) as stored:
                 stored.extractall(unpacked)
-        except (zipfile.BadZipFile, EOFError, zlib.error) as error:
-            raise _discard(archive, f"it is damaged ({error})") from error
-        if source.manifest_url:
-            manifest = _retrieve(pooch, source.manifest_url, None, Path(temporary) / "manifest")
-            # Names in the manifest start from the only folder, if there is one.
-            items = list(unpacked.iterdir())
-            root = items[0] if len(items) == 1 and items[0].is_dir() else unpacked
-            for line in manifest.read_text(encoding="utf-8").splitlines():
-                expected, _, name = line.partition(" ")
-                path = root / name.strip().lstrip("*")
-                if not path.is_file():
-                    raise _discard(archive, f"{path.relative_to(root)} is not in it")
-                if pooch.file_hash(str(path)) != expected:
-                    problem = "does not have the published SHA-256 sum"
-                    raise _discard(archive, f"{path.relative_to(root)} {problem}")
+            if source.manifest_url:
+                manifest = _retrieve(pooch, source.manifest_url, None, Path(temporary) / "list")
+                _compare(pooch, unpacked, manifest.read_text(encoding="utf-8"))
+        except (zipfile.BadZipFile, EOFError, zlib.error, ValueError) as error:
+            archive.unlink()
+            archive.with_name(f"{archive.name}.sha256").unlink()
+            raise DatasetError(
+                f"{archive.name} was downloaded, but is damaged ({error}). It was deleted; try "
+                "again."
+            ) from error
         for item in unpacked.iterdir():
             item.replace(folder / item.name)
     archive.unlink()
+
+
+def _compare(pooch: Any, unpacked: Path, manifest: str) -> None:
+    """Raise where a file is missing or does not have its published SHA-256 sum."""
+    # Names in the manifest start from the only folder, if there is one.
+    items = list(unpacked.iterdir())
+    root = items[0] if len(items) == 1 and items[0].is_dir() else unpacked
+    for line in manifest.splitlines():
+        expected, _, name = line.partition(" ")
+        path = root / name.strip().lstrip("*")
+        if not path.is_file():
+            raise ValueError(f"{path.relative_to(root)} is not in it")
+        if pooch.file_hash(str(path)) != expected:
+            raise ValueError(f"{path.relative_to(root)} has another SHA-256 sum than published")
 
 
 def _retrieve_archive(pooch: Any, source: Source, folder: Path) -> Path:
@@ -156,10 +165,3 @@ def _retrieve(pooch: Any, url: str, known_hash: str | None, path: Path) -> Path:
     )  # fmt: skip
     downloader = pooch.HTTPDownloader(timeout=TIMEOUT)
     return Path(files.fetch(path.name, downloader=downloader))
-
-
-def _discard(archive: Path, reason: str) -> DatasetError:
-    """Delete a wrong archive and its checksum, and return the error to raise."""
-    archive.unlink()
-    archive.with_name(f"{archive.name}.sha256").unlink()
-    return DatasetError(f"{archive.name} was downloaded, but {reason}. It was deleted; try again.")

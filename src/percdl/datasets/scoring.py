@@ -20,8 +20,7 @@ def match_atoms(
 ) -> Int[np.ndarray, " K"]:
     """Return, for each true atom, the index of its learned atom.
 
-    The assignment is one-to-one and has the smallest total distance. Cost O(K^2 L P + K^3), with
-    L^2 in place of L for ``"dtw"``.
+    The assignment is one-to-one and has the smallest total distance. Cost O(K^2 L P + K^3).
 
     Parameters
     ----------
@@ -45,8 +44,8 @@ def match_atoms(
 def atom_distance(dictionary: Dictionary, truth: Dictionary, metric: str = "euclidean") -> float:
     """Return the mean distance between unit-norm atoms, after the best assignment.
 
-    Scales are ignored. An atom of NaN, one never found, counts as zero. Cost O(K^2 L P + K^3), as
-    in `match_atoms`.
+    Scales are ignored. An atom of NaN, one never found, counts as zero. Cost O(K^2 L P + K^3),
+    with L^2 in place of L for ``"dtw"``.
 
     Parameters
     ----------
@@ -80,14 +79,12 @@ def personal_atom_distance(
     """Return the mean over subjects of the distance of their atoms to the true ones.
 
     Atoms are assigned for each subject, since atoms learned subject by subject come in any order.
-    Cost O(S K^2 (L P + K)), with L^2 in place of L for ``"dtw"``.
+    Cost O(S K^2 (L P + K)).
 
     Parameters
     ----------
-    personal, truth : array (S, K, L, P)
-        Learned and true personal atoms.
-    metric : {"euclidean", "dtw"}
-        See `atom_distance`.
+    personal, truth, metric
+        Learned and true personal atoms (S, K, L, P), and the metric of `atom_distance`.
 
     Returns
     -------
@@ -118,10 +115,9 @@ def onset_accuracy(events: pd.DataFrame, truth: pd.DataFrame, tolerance: int = 1
 
     Parameters
     ----------
-    events, truth : DataFrame
-        Detected and true activations, with columns ``subject``, ``atom`` and ``onset_sample``.
-    tolerance : int
-        Largest distance of two onsets that match, in samples.
+    events, truth, tolerance
+        Detected and true activations, with columns ``subject``, ``atom`` and ``onset_sample``,
+        and the largest distance of two onsets that match, in samples.
 
     Returns
     -------
@@ -144,17 +140,14 @@ def onset_accuracy(events: pd.DataFrame, truth: pd.DataFrame, tolerance: int = 1
                 "with at least one true activation."
             )
     found, true = (
-        {
-            key: x.to_numpy()
-            for key, x in e.groupby([e["subject"].astype(str), "atom"]).onset_sample
-        }
+        {key: [*x] for key, x in e.groupby([e["subject"].astype(str), "atom"]).onset_sample}
         for e in (events, truth)
     )
     true_atoms, atoms = (sorted({atom for _, atom in onsets}) for onsets in (true, found))
     hits = np.zeros((len(true_atoms), len(atoms)), int)
     for (subject, atom), onsets in true.items():
         for column, candidate in enumerate(atoms):
-            detected = found.get((subject, candidate), np.zeros(0, int))
+            detected = found.get((subject, candidate), [])
             hits[true_atoms.index(atom), column] += len(match_onsets(detected, onsets, tolerance))
     return float(hits[linear_sum_assignment(hits, maximize=True)].sum() / len(truth))
 

@@ -91,20 +91,16 @@ def events_to_bids(
     'sub-P01_task-walk_events.tsv'
     """
     _check(events, duration)
-    label = _bids_label(task)
-    ids: dict[str, str] = {}
-    for subject in dict.fromkeys([*map(str, subjects or ()), *events["subject"].astype(str)]):
+    label, own, ids = _bids_label(task), dict(_by_subject(events)), {}
+    files = {f"task-{label}_events.json": json.dumps(_DESCRIPTIONS, indent=2) + "\n"}
+    for subject in dict.fromkeys([*map(str, subjects or ()), *own]):
         name = _bids_label(subject.removeprefix("sub-"))
         if name in ids:
             raise InvalidParameterError(
                 f"Subjects {ids[name]!r} and {subject!r} would both be sub-{name}, since BIDS "
                 "allows letters and digits only. Rename one of them."
             )
-        ids[name] = subject
-    files = {f"task-{label}_events.json": json.dumps(_DESCRIPTIONS, indent=2) + "\n"}
-    own = dict(_by_subject(events))
-    for name, subject in ids.items():
-        rows = own.get(subject, events[:0])
+        ids[name], rows = subject, own.get(subject, events[:0])
         columns = {
             "onset": rows["onset_seconds"],
             "duration": float(duration),
@@ -161,8 +157,7 @@ def events_to_wfdb(
     _check(events)
     names = [*events["subject"].astype(str).unique(), extension]
     odd = [name for name in names if not re.fullmatch(r"[-\w]+", name, re.ASCII)]
-    atoms, onsets = (events[name].to_numpy() for name in ("atom", "onset_sample"))
-    if odd or (atoms > 127).any() or (onsets < 0).any():
+    if odd or (events["atom"] > 127).any() or (events["onset_sample"] < 0).any():
         raise InvalidParameterError(
             "WFDB names consist of letters, digits, - and _, and annotations hold atoms up to 127 "
             f"and onsets from 0 on. Rename or leave out the others {odd[:1]}."
@@ -188,9 +183,8 @@ def events_to_annotations(
 
     Descriptions are ``atom0``, ``atom1``, ...; the amplitude is an extra, if the installed MNE
     supports extras. Onsets count from the first sample of the recording, as
-    ``raw.set_annotations(found)`` expects. To keep existing annotations, add the start time:
-    ``raw.annotations.append(found.onset + raw.first_time, found.duration, found.description)``.
-    Needs mne (``pip install 'percdl[interop]'``). Cost O(E log E) for E events.
+    ``raw.set_annotations(found)`` expects; docs/interop.md shows how to keep the annotations of a
+    Raw. Needs mne (``pip install 'percdl[interop]'``). Cost O(E log E) for E events.
 
     Parameters
     ----------

@@ -1,13 +1,11 @@
 """Atomic writes, and the removal of files that killed processes left behind.
 
-A file is written next to its target and then renamed, so that readers see the old file or the new
-one. While a process writes, it holds a lock on the unfinished file; the system releases the lock
-when the process ends. Unfinished files of this machine without a lock are therefore leftovers and
-are deleted. Files of other machines are kept, since not all shared disks share their locks, and so
-is everything on disks without locks.
+A file is written next to its target and then renamed. While a process writes, it holds a lock on
+the unfinished file, which the system releases when the process ends. Unfinished files of this
+machine without a lock are therefore leftovers. Files of other machines are kept, since not all
+shared disks share their locks.
 
-The locks are `fcntl.flock` on the files themselves. filelock truncates the file it locks, or
-needs a second file that a killed process would leave behind as well.
+filelock would truncate the file, or need a second one that a killed process leaves behind as well.
 """
 
 from __future__ import annotations
@@ -48,10 +46,8 @@ def replacing(
 ) -> Iterator[BinaryIO]:
     """Open a file for writing that replaces ``path`` when the block ends without an error.
 
-    A killed process leaves ``.NAME...percdl-part``. The next write to that folder from this
-    machine deletes it if ``tidy`` is set; to write many files to one folder, call `sweep_parts`
-    once instead. Without ``flush``, a power failure may lose the file. ``mode`` is the access
-    mode, reduced by the umask. Errors about the unfinished file name ``path``.
+    ``tidy`` calls `sweep_parts` first. Without ``flush``, a power failure may lose the file.
+    ``mode`` is the access mode, reduced by the umask. Errors name ``path``.
     """
     if not path.parent.is_dir():
         raise FileNotFoundError(f"There is no folder {path.parent} to write {path.name} to.")
