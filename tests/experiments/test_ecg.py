@@ -101,7 +101,6 @@ def test_richer_transforms_have_more_parameters():
 def test_every_label_runs(label):
     result = find(label).load()(Study())
     assert result.lines
-    assert result.reading
     assert all(len(table) for table in result.tables.values())
     assert len(result.figures) == 1
 

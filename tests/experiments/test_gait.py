@@ -127,7 +127,6 @@ def test_walks_are_of_one_trial_each_and_z_scored(few_walks):
 def test_a_label_says_what_was_found(few_walks, label):
     result = find(label).load()(Study())
     assert result.lines
-    assert result.reading
     assert all(line.ours and line.settings for line in result.lines)
     assert all(
         np.isfinite(t.select_dtypes("number")).any(axis=None) for t in result.tables.values()

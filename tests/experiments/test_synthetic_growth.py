@@ -12,15 +12,23 @@ from percdl.experiments import Study, computation_time, growth
 from percdl.experiments.fits import FLOOR, LOOKS, MODELS, loglog_slope
 
 
-@pytest.fixture(scope="module")
-def rows():
+class Reversed:
+    """A fit that found the true atoms, in another order and at another scale."""
+
+    def __init__(self, data):
+        self.dictionary_ = 7 * data.dictionary[::-1]
+
+
+@pytest.fixture
+def rows(monkeypatch):
+    monkeypatch.setattr(growth.fits, "fit", lambda method, data: Reversed(data))
     return growth.measure_distances(Study(), (4,), (0,))
 
 
 def test_all_methods_are_measured_on_the_same_cohorts(rows):
     assert len(rows) == len(MODELS) + 1
     assert set(rows["method"]) == {*MODELS, FLOOR}
-    assert rows["distance"].between(0, 2).all()
+    assert_allclose(rows.query("method != 'gauge floor'")["distance"], 0, atol=1e-7)
     floor = rows.query("S == 4 and method == 'gauge floor'")["distance"].item()
     assert floor == make_synthetic(4, random_state=0).gauge_floor()
 
@@ -47,13 +55,6 @@ def test_atoms_are_shown_in_the_order_of_the_truth(monkeypatch):
         shown = atoms.query(f"atom == {k}")["value"].to_numpy()
         assert_allclose(shown, pattern / np.linalg.norm(pattern), atol=1e-12)
     assert len(growth.draw_atoms(atoms, (2,)).axes) == 2
-
-
-class Reversed:
-    """A fit that found the true atoms, in another order and at another scale."""
-
-    def __init__(self, data):
-        self.dictionary_ = 7 * data.dictionary[::-1]
 
 
 def test_without_noise_the_estimate_of_the_theorem_is_the_truth():

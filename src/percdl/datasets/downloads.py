@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import tempfile
+import tomllib
 import warnings
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,8 +34,14 @@ class Source:
     licence: str
     citation: str
     archive: str  # name of the ZIP file
-    urls: tuple[str, ...]  # official addresses of that file, tried in turn
+    urls: Sequence[str]  # official addresses of that file, tried in turn
     manifest_url: str | None = None  # list of the SHA-256 sum and the name of each file in it
+
+
+def read_source(name: str) -> Source:
+    """Return a dataset of ``sources.toml``."""
+    text = Path(__file__).with_name("sources.toml").read_text(encoding="utf-8")
+    return Source(**tomllib.loads(text)[name])
 
 
 def cache_folder() -> Path:

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Int
 
-from percdl.datasets.downloads import Source, find_dataset
+from percdl.datasets.downloads import find_dataset, read_source
 from percdl.exceptions import DatasetError, InvalidParameterError
 from percdl.signals import Cohort, Recording
 from percdl.signals.recording import abbreviate, as_names
@@ -30,20 +30,7 @@ CHANNELS = tuple(f"{foot}{kind}{axis}" for foot in "LR" for kind in "AR" for axi
 UNITS = {"A": "g", "R": "deg/s"}
 ACTIVITY: Mapping[Foot, str] = {"left": "LeftFootActivity", "right": "RightFootActivity"}
 NUMBERS = ("Subject", "Trial", "Age", "Height", "Weight", "BMI", "WalkedDistance", "WalkingSpeed")
-# The authors publish no checksum: that of the first download is stored and compared with later
-# ones. The second address has no encryption.
-SOURCE = Source(
-    name="the gait dataset of Truong et al.",
-    size="200 MB",
-    licence="CC BY-NC-SA, no commercial use",
-    citation="Truong et al. (2019), A Data Set for the Study of Human Locomotion with Inertial "
-    "Measurements Units, Image Processing On Line 9, https://doi.org/10.5201/ipol.2019.265",
-    archive="GaitData.zip",
-    urls=(
-        "https://mycore.core-cloud.net/index.php/s/sTk4Vq8N3zefvKH/download",
-        "http://dev.ipol.im/~truong/GaitData.zip",
-    ),
-)
+SOURCE = read_source("gait")
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Int
 
-from percdl.datasets.downloads import Source, find_dataset
+from percdl.datasets.downloads import find_dataset, read_source
 from percdl.exceptions import DatasetError, InvalidParameterError, UnreadableFileError
 from percdl.signals import Cohort
 from percdl.signals.formats import read_wfdb
@@ -27,21 +27,7 @@ SUPERCLASSES = ("NORM", "MI", "STTC", "CD", "HYP")
 # Columns of the official layout with the names of the records, by sampling rate.
 RATES = {100: "filename_lr", 500: "filename_hr"}
 UNIT = "mV"
-# PhysioNet publishes the checksums of the files, not that of the archive.
-SOURCE = Source(
-    name="PTB-XL 1.0.3",
-    size="1.8 GB",
-    licence="CC BY 4.0",
-    citation="Wagner et al. (2020), PTB-XL, a large publicly available electrocardiography "
-    "dataset, Scientific Data 7; version 1.0.3, https://doi.org/10.13026/kfzx-aw45; Goldberger "
-    "et al. (2000), PhysioBank, PhysioToolkit, and PhysioNet, Circulation 101",
-    archive="ptb-xl-1.0.3.zip",
-    urls=(
-        "https://physionet.org/static/published-projects/ptb-xl/"
-        "ptb-xl-a-large-publicly-available-electrocardiography-dataset-1.0.3.zip",
-    ),
-    manifest_url="https://physionet.org/files/ptb-xl/1.0.3/SHA256SUMS.txt",
-)
+SOURCE = read_source("ptbxl")
 KEYS = ("X", "Y", "classes", "ecg_id", "split", "leads", "fs", "units_per_mV")
 BALANCED = "ptbxl100_balanced_2650.npz"
 # Records of each superclass in the paper's ECG experiments: 2,650 in all.
@@ -111,23 +97,20 @@ def load_ptbxl(
     """Load 12-lead ECGs of ten seconds and their diagnostic superclasses.
 
     Version 1.0.3, licence CC BY 4.0; cite Wagner et al. (2020), https://doi.org/10.13026/kfzx-aw45.
-    A record has a superclass when one of its SCP codes is a diagnostic statement of that class,
-    whatever the likelihood beside the code, as in the authors' own example. A record can have
-    several superclasses, or none. Cost: one read of the tables and of each record wanted.
+    A record has a superclass when one of its SCP codes is a diagnostic statement of that class, at
+    any likelihood, as in the authors' own example. It can have several superclasses, or none.
+    Cost: one read of the tables and of each record wanted.
 
     Parameters
     ----------
-    data_home : path, optional
+    data_home, download : optional
         Folder with ``ptbxl_database.csv``, or one that holds ``ptbxl/``; by default as in
-        `load_gait`.
+        `load_gait`. Download the dataset (1.8 GB) from PhysioNet, if no folder holds it.
     sfreq : {100, 500}, default=100
         Which version of the recordings to read.
-    records : list of int, optional
-        ecg_id of the records wanted, in that order; all of them by default.
-    superclasses, folds : list, optional
-        Keep the records with at least one of these superclasses, in these official folds.
-    download : bool, default=True
-        Download the dataset (1.8 GB) from PhysioNet, if no folder holds it.
+    records, superclasses, folds : list, optional
+        ecg_id of the records wanted, in that order; keep those with at least one of these
+        superclasses, in these official folds.
 
     Returns
     -------
@@ -261,19 +244,20 @@ def _select(
     folds: Iterable[int] | None,
 ) -> list[int]:
     """Return the ecg_id of the selected records, in the order of ``records``."""
-    choices = {"records": labels.index, "superclasses": SUPERCLASSES, "folds": range(1, 11)}
-    asked: dict[str, list[Any]] = {}
-    for (name, known), wanted in zip(choices.items(), (records, superclasses, folds), strict=True):
-        asked[name] = list(known if wanted is None else wanted)
-        if absent := [value for value in asked[name] if value not in known]:
+
+    def among(name: str, wanted: Iterable[Any] | None, known: Any) -> list[Any]:
+        chosen = list(known if wanted is None else wanted)
+        if absent := [value for value in chosen if value not in known]:
             raise InvalidParameterError(
                 f"`load_ptbxl({name}=...)` asks for {abbreviate(map(repr, absent))}. Choose among "
                 f"{abbreviate(known, shown=10)}."
             )
-    allowed: Any = metadata["strat_fold"].isin(asked["folds"])
+        return chosen
+
+    allowed: Any = metadata["strat_fold"].isin(among("folds", folds, range(1, 11)))
     if superclasses is not None:
-        allowed &= labels[asked["superclasses"]].any(axis=1)
-    ids = [record for record in asked["records"] if allowed[record]]
+        allowed &= labels[among("superclasses", superclasses, SUPERCLASSES)].any(axis=1)
+    ids = [record for record in among("records", records, labels.index) if allowed[record]]
     if not ids:
         raise InvalidParameterError("No record has the requested superclasses and folds.")
     return ids

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,8 +21,6 @@ from percdl.signals import Cohort
 if TYPE_CHECKING:
     from percdl.transforms.interpolation import Interpolation
 
-AMPLITUDE = 1.0
-
 
 @dataclass(frozen=True, eq=False)
 class SyntheticCohort:
@@ -31,10 +29,9 @@ class SyntheticCohort:
     Attributes
     ----------
     cohort : Cohort
-        The recordings, noise included: X.
+        The recordings X, noise included.
     dictionary, params, personal_dictionary : arrays (K, L, P), (S, K, M), (S, K, L, P)
-        The true common atoms Phi, at the amplitude of the patterns (not at unit norm), the true
-        personalization A, and the true personal atoms ``f(phi_k, a_sk)``.
+        The true common atoms Phi (not at unit norm), personalization A and personal atoms.
     events, transform : DataFrame, Transform
         The true activations Z, and the f that made the personal atoms.
     """
@@ -79,9 +76,8 @@ def make_synthetic(
 ) -> SyntheticCohort:
     """Make a cohort of subjects who repeat two common patterns, each at their own pace.
 
-    The patterns are two periods of a sine, and two arcs. Every subject warps both and repeats
-    each of them, at amplitude 1, in random order, with random gaps and without overlap. Cost
-    O(S (L M + N)).
+    Every subject warps two patterns (two periods of a sine, and two arcs) and repeats them at
+    amplitude 1, in random order, with random gaps and without overlap. Cost O(S (L M + N)).
 
     Parameters
     ----------
@@ -158,7 +154,7 @@ def _make(
             "atom": atoms,
             "onset_sample": onsets,
             "onset_seconds": onsets / cohort.sfreq,
-            "amplitude": AMPLITUDE,
+            "amplitude": 1.0,
         }
     )
     return SyntheticCohort(cohort, dictionary, params, personal, events, transform)
@@ -195,7 +191,7 @@ def repeat_patterns(
     clean = np.zeros((len(streams), n_times, dictionary.shape[2]))
     for signal, (onsets, sequence), atoms in zip(clean, codes, personal, strict=True):
         for onset, k in zip(onsets, sequence, strict=True):
-            signal[onset : onset + atom_length] += AMPLITUDE * atoms[k]
+            signal[onset : onset + atom_length] += atoms[k]
     return personal, codes, clean
 
 
@@ -214,8 +210,7 @@ def personalize(
     transform: Any, params: Float[np.ndarray, "S K M"], dictionary: Float[np.ndarray, "K L P"]
 ) -> Float[np.ndarray, "S K L P"]:
     """Return the personal atoms ``f(phi_k, a_sk)`` (Eq. 2), in double precision."""
-    atoms = _of_each_atom(_personalize, transform, params, dictionary)
-    return np.stack(atoms, axis=1)
+    return np.stack(_of_each_atom(_personalize, transform, params, dictionary), axis=1)
 
 
 def _of_each_atom(
@@ -223,19 +218,11 @@ def _of_each_atom(
 ) -> list[np.ndarray]:
     import jax
 
-    program = _compiled(function)
+    # Compiled once per shape: operation by operation, a first call would take seconds.
+    program = jax.jit(function, static_argnums=0)
     with jax.enable_x64(True):
-        return [
-            np.asarray(program(transform, params[:, k], atom)) for k, atom in enumerate(dictionary)
-        ]
-
-
-@cache
-def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile once per shape: operation by operation, a first call would take seconds."""
-    import jax
-
-    return jax.jit(function, static_argnums=0)
+        pairs = zip(params.swapaxes(0, 1), dictionary, strict=True)
+        return [np.asarray(program(transform, own, atom)) for own, atom in pairs]
 
 
 def _personalize(transform: Any, params: Any, atom: Any) -> Any:
@@ -276,13 +263,13 @@ def make_handwriting(
     n_subjects, n_times, atom_length, n_repetitions, depth, width, noise_std, sfreq, random_state
         As in `make_synthetic`.
     tilt_degrees : float, default=10.0
-        Standard deviation of each component of the rotation vector, so that the usual angle
-        is about 1.6 times as large.
+        Standard deviation of each component of the rotation vector; the usual angle is about 1.6
+        times as large.
 
     Returns
     -------
     SyntheticCohort
-        The cohort and the truth; ``transform`` is ``Compose(TimeWarp, Rotation)``.
+        Its ``transform`` is ``Compose(TimeWarp, Rotation)``.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Every figure and table of the paper, run by ``percdl reproduce``.
 
-`catalog.CATALOG` lists the labels and their functions ``study -> Result``. The claims in
-``benchmarks/`` use the same measurements. A new label is a function and a row of the catalog.
+``labels.toml`` lists the labels and their functions ``study -> Result``. The claims in
+``benchmarks/`` use the same measurements. A new label is a function and an entry in that file.
 """
 
 from percdl.experiments.catalog import CATALOG, Entry, find

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,32 +14,6 @@ from percdl import __version__
 from percdl.exceptions import InvalidParameterError
 from percdl.experiments.study import Line, Result, Scale, Study
 
-# Label, module, function and title, in the order of the paper.
-_ROWS = """
-fig:transfo_illustration | known_truth | fig_transfo_illustration | What a time warp can do
-fig:conv | growth | fig_conv | Distance to the common atoms as the cohort grows
-fig:supp:synth_conv | growth | fig_synth_conv | Common atoms as the cohort grows
-theorem:convergence1 | growth | theorem_convergence | The rate of Theorem 1
-fig:noise | noise | fig_noise | Impulse noise
-fig:app:gaussian_noise | noise | fig_gaussian_noise | Gaussian noise
-fig:app:activations | known_truth | fig_activations | Activations, all else known
-fig:app:validation_common | known_truth | fig_validation_common | Common atoms, all else known
-fig:app:perso | known_truth | fig_perso | Personalization, all else known
-fig:sensitivity_analysis | known_truth | fig_sensitivity | Depth and width of the warp
-tab:gait_segmentation | gait_segmentation | tab_gait_segmentation | Gait cycles found
-gait:errors | gait | gait_errors | Gait: reconstruction errors
-fig:gait | gait_groups | fig_gait | Gait: what the groups share and how they differ
-fig:IndCDL_PopCDL | gait_groups | fig_indcdl_popcdl | Gait: IndCDL and PopCDL in each group
-fig:app:gait_comp_indcdl | gait_groups | fig_gait_indcdl | Gait: the same analysis with IndCDL
-tab:app:group_popcdl | gait_groups | tab_group_popcdl | Gait: PopCDL in each group
-fig:app:gait_personalization | gait | fig_gait_personalization | Gait: one person a group
-tab:app:personalization | gait | tab_personalization | Gait: atoms and true cycles
-ecg:errors | ecg | ecg_errors | ECG: reconstruction errors
-ecg:classification | ecg | ecg_classification | ECG: diagnosis from personalization
-fig:app:ecg_atoms | ecg | fig_ecg_atoms | ECG: atoms of the superclasses
-fig:app:ecg_recon | ecg | fig_ecg_recon | ECG: three reconstructions
-time | computation_time | computation_time | Computation times
-"""
 # Labels of the paper that show the same numbers as another one.
 ALIASES = {
     "tab:app:gait_segmentation": "tab:gait_segmentation",
@@ -48,16 +22,22 @@ ALIASES = {
 
 
 class Entry(NamedTuple):
-    """A label of the paper, the function that reproduces it (and names its folder), a title."""
+    """A label of the paper, the function that reproduces it (and names its folder), and texts."""
 
     label: str
-    module: str
-    name: str
+    function: str  # module.name
     title: str
+    reading: str  # how to read the result
+
+    @property
+    def name(self) -> str:
+        """Name of the function, and of the folder of results."""
+        return self.function.partition(".")[2]
 
     def load(self) -> Callable[[Study], Result]:
         """Import the module and return the function."""
-        return getattr(import_module(f"percdl.experiments.{self.module}"), self.name)
+        module = self.function.partition(".")[0]
+        return getattr(import_module(f"percdl.experiments.{module}"), self.name)
 
     def summary_in(self, out: Path) -> Path:
         """Return the path of the summary in a folder of results."""
@@ -68,7 +48,8 @@ class Entry(NamedTuple):
         return out / self.name / f"{scale.value}-{__version__}.partial.jsonl"
 
 
-CATALOG = tuple(Entry(*row.split(" | ")) for row in _ROWS.strip().splitlines())
+_LABELS = Path(__file__).with_name("labels.toml").read_text("utf-8")
+CATALOG = tuple(Entry(label, **about) for label, about in tomllib.loads(_LABELS).items())
 
 
 def find(label: str) -> Entry:
@@ -81,11 +62,9 @@ def find(label: str) -> Entry:
     wanted = ALIASES.get(label, label)
     if wanted in entries:
         return entries[wanted]
-    near = get_close_matches(label.lower(), entries, n=1)
-    hint = f"Did you mean {near[0]!r}? " if near else ""
     raise InvalidParameterError(
-        f"The paper has no label {label!r} that can be reproduced. {hint}"
-        f"Choose `all` or one of: {', '.join(entries)}."
+        f"The paper has no label {label!r} that can be reproduced. Choose `all` or one of: "
+        f"{', '.join(entries)}."
     )
 
 
@@ -126,8 +105,8 @@ def write(entry: Entry, scale: Scale, result: Result, out: Path) -> Summary:
         name = f"{entry.name}{ending}.csv"
         table.to_csv(folder / name, index=False, float_format="%.6g")
         records[name] = json.loads(str(table.to_json(orient="records")))
-    about = (entry.label, entry.title, scale, __version__)
-    summary = Summary(*about, result.reading, result.lines, figures, records)
+    about = (entry.label, entry.title, scale, __version__, entry.reading)
+    summary = Summary(*about, result.lines, figures, records)
     text = json.dumps(asdict(summary), indent=1, ensure_ascii=False)
     entry.summary_in(out).write_text(text + "\n", encoding="utf-8")
     return summary

@@ -37,11 +37,7 @@ def computation_time(study: Study) -> Result:
         for row in rows.to_dict("records")
     ]
     return Result(
-        lines(f"{os.cpu_count()} CPU cores, {jax.devices()[0].device_kind}", found),
-        {"": rows},
-        {},
-        "Compare times per recording. The machines differ, so that the factors say little about "
-        "the algorithms.",
+        lines(f"{os.cpu_count()} CPU cores, {jax.devices()[0].device_kind}", found), {"": rows}, {}
     )
 
 

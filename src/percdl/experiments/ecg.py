@@ -31,13 +31,7 @@ from percdl.datasets import PTBXL, load_ptbxl_balanced
 from percdl.datasets.ptbxl import SUPERCLASSES
 from percdl.estimators import IndCDL, PerCDL, PopCDL
 from percdl.estimators.base import BaseCDL
-from percdl.experiments.fits import (
-    BARYCENTER,
-    draw_errors,
-    errors_of_fits,
-    legend_below,
-    panels,
-)
+from percdl.experiments.fits import BARYCENTER, errors_of_fits, legend_below, panels
 from percdl.experiments.study import Line, Result, Study, lines
 from percdl.plotting import plot_reconstruction
 from percdl.plotting.style import COLORS, FAINT, SHARED, add_legend, label
@@ -68,11 +62,8 @@ KEPT, SEARCHED = "windows kept", "windows, starts and gauge searched"
 PAPER = {"IndCDL": 0.176, "PopCDL": 0.370, "PerCDL": 0.282, BARYCENTER: 0.417}
 CASES = (RAW, FILTERED)
 LEAD = "II"
-EUCLIDEAN, DTW = "Euclidean barycenter", "DTW barycenter"
-LOOKS: dict[str, dict[str, Any]] = {
-    EUCLIDEAN: {"color": COLORS[0]},
-    DTW: {"color": COLORS[1], "ls": "--"},
-}
+# Names and lines of barycenters.
+BARYCENTERS = (("Euclidean barycenter", COLORS[0], "-"), ("DTW barycenter", COLORS[1], "--"))
 # More lines would merge into a grey surface.
 MOST_DRAWN = 150
 # What the paper's pictures show.
@@ -166,25 +157,25 @@ def ecg_errors(study: Study) -> Result:
     """ecg:errors: reconstruction errors of the three models and of IndCDL's barycenter."""
     n_members = n_per_class(study)
     numbers = measure_errors(study, n_members)
-    found, ratios, looks = [], [], []
+    figure, axes = panels((7, 3.2))
+    ax, places = axes[0, 0], np.arange(len(PAPER))
+    ax.plot(list(PAPER.values()), places, "D", color=SHARED, ms=7, label="paper")
+    found, ratios = [], []
     for i, case in enumerate(CASES):
         settings = f"{5 * n_members} records, {SETTINGS}, {case}"
         errors: Any = numbers.loc[case].to_dict()
         found += [Line(m, f"{said}", f"{errors[m]:.3f}", settings) for m, said in PAPER.items()]
         paper, ours = (f"{x['PerCDL'] / x['PopCDL']:.3f}" for x in (PAPER, errors))
         ratios.append(Line("PerCDL / PopCDL", paper, ours, settings))
-        look = {"color": COLORS[i], "marker": "os"[i], "ms": 7, "label": f"ours, {case}"}
-        looks.append((errors, look))
-    figure, axes = panels((7, 3.2))
-    draw_errors(axes[0, 0], PAPER, looks, 0.15)
-    add_legend(axes[0, 0])
-    return Result(
-        found + ratios,
-        {"": numbers.reset_index()},
-        {"": figure},
-        "All records have unit power. How the paper scaled them is not known, so compare ratios "
-        "rather than errors.",
-    )
+        look = {"color": COLORS[i], "ms": 7, "label": f"ours, {case}"}
+        ax.plot([errors[name] for name in PAPER], places + 0.15 * (i + 1), "os"[i], **look)
+    ax.set_yticks(places, list(PAPER))
+    ax.invert_yaxis()
+    ax.set_xlim(left=0)
+    ax.grid(axis="x", color="0.9")
+    label(ax, "normalized reconstruction error (share of the signals' energy)", "")
+    add_legend(ax)
+    return Result(found + ratios, {"": numbers.reset_index()}, {"": figure})
 
 
 def measure_errors(study: Study, n_members: int) -> pd.DataFrame:
@@ -218,8 +209,8 @@ def fig_ecg_atoms(study: Study) -> Result:
             look: dict[str, Any] = {"color": FAINT, "lw": 0.4, "rasterized": True}
             crowd = ax.plot(time, own[:MOST_DRAWN].T, **look)
             crowd[0].set_label(f"subjects (up to {MOST_DRAWN})")
-            for kind, curve in ((EUCLIDEAN, own.mean(0)), (DTW, warped)):
-                ax.plot(time, curve, lw=1.8, label=kind, **LOOKS[kind])
+            for (kind, tint, line), curve in zip(BARYCENTERS, (own.mean(0), warped), strict=True):
+                ax.plot(time, curve, lw=1.8, label=kind, color=tint, ls=line)
                 rows = {"kind": kind, "sample": range(len(curve)), "value": curve}
                 curves.append(pd.DataFrame({**about, **rows}))
             around = np.sum((own - own.mean(0)) ** 2) / np.sum(own**2)
@@ -236,7 +227,6 @@ def fig_ecg_atoms(study: Study) -> Result:
         lines(f"{5 * n_members} records, {SETTINGS}, {FILTERED}", found),
         {"": pd.concat(curves, ignore_index=True), "_spread": pd.DataFrame(spreads)},
         {"": figure},
-        "The energy of the atoms around the mean of their superclass is relative to their own.",
     )
 
 
@@ -275,7 +265,6 @@ def fig_ecg_recon(study: Study) -> Result:
         lines(f"{5 * n_members} records, {SETTINGS}, {FILTERED}", found),
         {"": pd.concat(frames, ignore_index=True)},
         {"": figure},
-        "Roughness is the energy of a reconstruction's increments over its own energy.",
     )
 
 
@@ -336,13 +325,7 @@ def ecg_classification(study: Study) -> Result:
             quantity = f"{k} nearest personal atoms, {metric}"
             found.append(Line(quantity, paper, f"{auc:.3f}", f"{settings}; {kind}"))
     other = Line("wavelets and a neural network (Strodthoff et al.)", f"{STRODTHOFF}", "-", "-")
-    return Result(
-        [*found, other],
-        {"": table, "_neighbours": near},
-        {"": _draw_auc(table)},
-        "Each set of features changes one thing of the set before. The spread is the standard "
-        "deviation between splits.",
-    )
+    return Result([*found, other], {"": table, "_neighbours": near}, {"": _draw_auc(table)})
 
 
 def measure_auc(n_members: int, features: str) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The models that all experiments compare: synthetic fits, errors, statistics and pictures."""
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from percdl.estimators import IndCDL, PerCDL, PopCDL
 from percdl.estimators.base import BaseCDL
 from percdl.exceptions import NoActivationWarning
 from percdl.experiments.study import as_printed
-from percdl.plotting.style import COLORS, OBSERVED, SHARED, make_axes
+from percdl.plotting.style import COLORS, OBSERVED, make_axes
 from percdl.signals import Cohort
 from percdl.signals.reconstruction import normalized_reconstruction_error, rebuild
 
@@ -139,21 +139,3 @@ def draw_band(ax: Axes, part: pd.DataFrame, x: str, color: str, alpha: float) ->
     """Fill the confidence limits of a curve; a logarithmic axis cannot show zero."""
     low = np.maximum(part["low"], part["mean"] / 10)
     ax.fill_between(part[x], low, part["high"], color=color, alpha=alpha, lw=0)
-
-
-def draw_errors(
-    ax: Axes,
-    paper: Mapping[str, float],
-    cases: Iterable[tuple[Mapping[str, float], dict[str, Any]]],
-    step: float,
-) -> None:
-    """Draw errors, one row per model: the paper's, and those of cases with their looks."""
-    places = np.arange(len(paper))
-    ax.plot(list(paper.values()), places, "D", color=SHARED, ms=7, label="paper")
-    for index, (errors, look) in enumerate(cases, start=1):
-        ax.plot([errors[name] for name in paper], places + step * index, ls="", **look)
-    ax.set_yticks(places, list(paper))
-    ax.invert_yaxis()
-    ax.set_xlim(left=0)
-    ax.grid(axis="x", color="0.9")
-    ax.set_xlabel("normalized reconstruction error (share of the signals' energy)")

@@ -130,7 +130,7 @@ def fit_in_place(name: str, n_members: int, group: str | None = None) -> BaseCDL
     """Fit one of `MODELS` from PopCDL's atom, keeping its windows.
 
     Comparisons of atoms sample by sample need this: the search for onsets may move each person's
-    window a little, which says nothing about how they walk. ``group`` selects one group.
+    window a little, for reasons unrelated to their walk. ``group`` selects one group.
     """
     cohort, init = load_walks(n_members).cohort, fit("PopCDL", n_members).dictionary_
     chosen = cohort if group is None else cohort.select(group=group)
@@ -170,8 +170,6 @@ def gait_errors(study: Study) -> Result:
         _error_lines(numbers, f"{3 * n_members} walks, {SETTINGS}"),
         {"": numbers.reset_index()},
         {},
-        "In the paper errors rise as IndCDL < PerCDL < PopCDL. How it scaled its signals and "
-        "defined the error is not known, so compare ratios rather than errors.",
     )
 
 
@@ -284,14 +282,12 @@ def tab_personalization(study: Study) -> Result:
         for group, value in zip(GROUPS, values, strict=True)
     ]
     nearest = ", ".join(f"{share:.0%} ({g})" for g, share in share_nearest(people).items())
-    found.append(("participants whose own atom is the nearest", "-", nearest))
+    found.append(("participants with their own atom nearest", "-", nearest))
     tables = {"": table.reset_index(), "_one_offset": stricter.reset_index()}
     return Result(
         lines(f"{3 * n_members} walks, {IN_PLACE}; {HOW}", found),
         {**tables, "_participants": people},
         {},
-        "Each atom is placed where it fits best; how the paper cut and scaled its cycles is not "
-        "known. Participants without an atom or a whole cycle are excluded.",
     )
 
 
@@ -315,7 +311,7 @@ def summarize(people: pd.DataFrame) -> pd.DataFrame:
 
 
 def share_nearest(people: pd.DataFrame) -> dict[str, float]:
-    """Return, by group, the share of participants whose own atom is the nearest."""
+    """Return, by group, the share of participants with their own atom nearest."""
     nearest: Any = people[list(PAPER_DISTANCES)].idxmin(axis=1) == PERSONAL
     return nearest.groupby(people["group"]).mean()[list(GROUPS)].to_dict()
 
@@ -346,9 +342,4 @@ def fig_gait_personalization(study: Study) -> Result:
         ax.label_outer()
         add_legend(ax)
     settings = f"{3 * n_members} walks, {IN_PLACE}; unit norms, each atom where it fits best"
-    return Result(
-        lines(settings, found),
-        {"": pd.DataFrame(columns)},
-        {"": figure},
-        "In each group the participant with cycles at median distance from their own atom.",
-    )
+    return Result(lines(settings, found), {"": pd.DataFrame(columns)}, {"": figure})

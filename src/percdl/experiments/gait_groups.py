@@ -78,7 +78,7 @@ def study_groups(name: str, n_members: int) -> GroupStudy:
     curves = summarize_groups(gait.personal_atoms(model)[..., None], list(walks.groups))
     mean = pd.DataFrame({group: curves[group].mean[:, 0] for group in GROUPS})
     sd = pd.DataFrame({group: curves[group].sd[:, 0] for group in GROUPS})
-    # Unlike a ratio, the difference stays readable where nothing varies.
+    # A ratio would be unreadable where Healthy does not vary.
     variability = sd[list(PATIENTS)].sub(sd[HEALTHY], axis=0) / sd[HEALTHY].max()
     annotated = annotated_window(model, walks)
     phases = {g: find_phases(mean[g].to_numpy(), annotated[walks.groups == g]) for g in GROUPS}
@@ -196,8 +196,6 @@ def fig_gait(study: Study) -> Result:
         lines(f"{3 * n_members} walks, {IN_PLACE}; atoms at unit norm", found),
         {**tables, "_phases": phases.rename_axis("group").reset_index()},
         {"": _draw_gait(common, groups)},
-        "A group differs at a place if the share of its excess variability there clearly exceeds "
-        "the share of the window.",
     )
 
 
@@ -234,12 +232,7 @@ def fig_gait_indcdl(study: Study) -> Result:
     ]
     settings = f"{3 * n_members} walks, {IN_PLACE}; first and last {N_ENDS / SFREQ:g} s"
     return Result(
-        lines(settings, found),
-        {"": groups["IndCDL"].tabulate(), "_ends": ends},
-        {"": figure},
-        "The paper calls the ends of IndCDL's atoms parasitic: an atom without shared structure "
-        "includes what precedes or follows the cycle, while a warp keeps the ends of the common "
-        "atom in place.",
+        lines(settings, found), {"": groups["IndCDL"].tabulate(), "_ends": ends}, {"": figure}
     )
 
 
@@ -269,8 +262,6 @@ def fig_indcdl_popcdl(study: Study) -> Result:
         lines(f"{n_members} walks a group, {IN_PLACE}; unit norms", found),
         {"": groups.tabulate(**atoms.add_suffix("_PopCDL")), "_distances": table},
         {"": figure},
-        "Orthogonal shapes of unit norm are 1.41 apart. The band shows how much the walkers of a "
-        "group differ.",
     )
 
 
@@ -290,9 +281,4 @@ def tab_group_popcdl(study: Study) -> Result:
         for a, b, dtw in numbers[["a", "b", "dtw"]].to_numpy()
     ]
     settings = f"{n_members} walks a group, {IN_PLACE}; unit-norm atoms, DTW without window"
-    return Result(
-        lines(settings, found),
-        {"": numbers, "_atoms": atoms},
-        {},
-        "The paper does not say how it scaled the atoms: compare the order of the pairs.",
-    )
+    return Result(lines(settings, found), {"": numbers, "_atoms": atoms}, {})

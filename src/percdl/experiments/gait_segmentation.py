@@ -111,7 +111,6 @@ def tab_gait_segmentation(study: Study) -> Result:
         _lines(curves, score, printed, len(counts)),
         {"": pd.concat(tables, ignore_index=True), "_walks": counts.reset_index()},
         {"": _draw_curves(curves, score)},
-        "One setting serves all walkers; the claim `gait_segmentation` repeats it on halves.",
     )
 
 

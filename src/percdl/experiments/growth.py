@@ -78,8 +78,6 @@ def fig_conv(study: Study) -> Result:
         lines(f"N = 500, {fits.SETTINGS}, {len(seeds)} seeds", found),
         {"": table, "_seeds": rows},
         {"": draw_distances(table, len(seeds))},
-        "The gauge floor is the distance that perfect warps would leave. 1/sqrt(S) is S^-0.50. In "
-        "the paper PerCDL falls with S, and PopCDL and IndCDL rise.",
     )
 
 
@@ -119,7 +117,6 @@ def fig_synth_conv(study: Study) -> Result:
         lines(f"N = 1000, {fits.SETTINGS}, {len(seeds)} seeds", found),
         {"": table, "_atoms": atoms},
         {"": draw_atoms(atoms, sizes)},
-        "Averaged timings blunt the corners of an atom.",
     )
 
 
@@ -180,7 +177,6 @@ def theorem_convergence(study: Study) -> Result:
         lines(f"A and Z given, noise {NOISE:g}, {len(seeds)} seeds", found),
         {"": table, "_seeds": rows},
         {"": draw_theorem(table)},
-        "By the theorem all exponents are -1/2: people and repetitions are worth the same.",
     )
 
 

@@ -83,7 +83,6 @@ def fig_transfo_illustration(study: Study) -> Result:
         lines(f"{N_DRAWS} draws each, rows of a rescaled to l1 norm 0.99", found),
         {"": pd.concat(frames, ignore_index=True)},
         {"": figure},
-        "A warp stretches the atom where it is flat and squeezes it where it is steep.",
     )
 
 
@@ -171,12 +170,7 @@ def fig_activations(study: Study) -> Result:
         ("activations that are not there", "-", str(rows["n_extra"].sum())),
         ("largest error of an amplitude", "-", f"{error:.1e} of 1"),
     ]
-    return Result(
-        lines(settings, found),
-        {"": rows},
-        {"": _draw_activations(make_cohort(0))},
-        "CSC finds the activations with the true personal atoms.",
-    )
+    return Result(lines(settings, found), {"": rows}, {"": _draw_activations(make_cohort(0))})
 
 
 def score_activations(seed: int) -> dict[str, float]:
@@ -227,12 +221,7 @@ def fig_validation_common(study: Study) -> Result:
         ("normalized reconstruction error, largest", "-", f"{rows['error'].max():.1e}"),
     ]
     return Result(
-        lines(settings, found),
-        {"": rows},
-        {"": _draw_pairs(true, ours, "amplitude (a.u.)")},
-        "One linear solve finds the common atoms with the true codes and warps. A sample of the "
-        "atom that no warp of the three subjects visits stays unknown, even though all recordings "
-        "are reconstructed.",
+        lines(settings, found), {"": rows}, {"": _draw_pairs(true, ours, "amplitude (a.u.)")}
     )
 
 
@@ -264,8 +253,6 @@ def fig_perso(study: Study) -> Result:
         lines(settings, found),
         {"": rows},
         {"": _draw_pairs(true, ours, r"$\psi(t) - t$ (samples)")},
-        "IPU finds the warps with the true atoms and codes. Warps are compared as functions of "
-        "time, since different parameters can give the same warp.",
     )
 
 
@@ -334,7 +321,6 @@ def fig_sensitivity(study: Study) -> Result:
         lines(settings, spread),
         {"": table, "_seeds": rows},
         {"": _draw_sensitivity(table, len(seeds))},
-        "In the paper larger D is less sensitive to W. The map shows the mean errors.",
     )
 
 

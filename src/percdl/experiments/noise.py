@@ -92,8 +92,6 @@ def fig_noise(study: Study) -> Result:
         lines(f"{SETTINGS}, {len(seeds)} seeds from {seeds[0]}", found),
         {"": table, "_seeds": rows},
         {"": draw_impulses(table, len(seeds))},
-        "In the paper PerCDL has the lowest error throughout. Against the recordings as given, "
-        "free atoms are rewarded for fitting the impulses too.",
     )
 
 
@@ -150,13 +148,7 @@ def fig_gaussian_noise(study: Study) -> Result:
         rises = {method: rise(table, quantity, method) for method in METHODS}
         ours = "; ".join(f"{m} {more:+.2g}, {by:.3g} times" for m, (more, by) in rises.items())
         found += lines(settings, [(f"rise of the {QUANTITIES[quantity]} {span}", said, ours)])
-    return Result(
-        found,
-        {"": table, "_seeds": rows},
-        {"": draw_gaussian(table, len(seeds))},
-        "A penalty far below the noise lets activations fit noise, so errors are also measured "
-        'with penalty="auto".',
-    )
+    return Result(found, {"": table, "_seeds": rows}, {"": draw_gaussian(table, len(seeds))})
 
 
 def summarize_gaussian(rows: pd.DataFrame) -> pd.DataFrame:

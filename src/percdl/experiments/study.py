@@ -124,11 +124,10 @@ class Result:
     """Answer of an experiment.
 
     ``lines`` compare with the paper, ``tables`` hold all numbers (one CSV file each), ``figures``
-    are written as PNG and SVG, and ``reading`` says in a few sentences how to read them. Tables
-    and figures are named by the ending of their files: "" or "_seeds", for instance.
+    are written as PNG and SVG. Tables and figures are named by the ending of their files: "" or
+    "_seeds", for instance.
     """
 
     lines: list[Line]
     tables: dict[str, pd.DataFrame]
     figures: dict[str, Figure]
-    reading: str
