@@ -59,7 +59,6 @@ def test_recordings_may_be_named_there(walks, config, tmp_path):
         ("[data]\nn-atoms = 3", "[data]: there is no key 'n-atoms'."),
         ("[fits]\nseed = 3", "there is no table '[fits]'. Did you mean 'fit'?"),
         ("config = 'x.toml'", "there is no key 'config'"),
-        ("n-init = 3", "version 0.2 calls this option --population-rounds"),
         ("penalty = ", "is not a TOML file"),
         ("depth = 'deep'", "'deep' must be an integer of at least 1"),
         ("atom-length = 2", "'2' must be an integer of at least 3"),

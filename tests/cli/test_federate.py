@@ -149,7 +149,7 @@ def test_keys_are_never_overwritten(place, what):
 
 
 def test_keys_say_what_they_need(tmp_path):
-    assert "nothing to make" in refused("federate", "keys", "--folder", tmp_path)
+    assert "name what to make" in refused("federate", "keys", "--folder", tmp_path)
     assert "no ca.key" in refused("federate", "keys", "--server", "a", "--folder", tmp_path)
     assert "is not a valid name for a site" in refused(
         "federate", "keys", "a b", "--folder", tmp_path
@@ -253,7 +253,7 @@ def test_an_occupied_port_is_reported(place):
 
 
 def test_runs_are_not_mixed_up(place):
-    assert "nothing to resume" in refused("federate", "server", place / "server.toml", "--resume")
+    assert "no run to resume" in refused("federate", "server", place / "server.toml", "--resume")
     earlier = place / "server" / "trial"
     earlier.mkdir(parents=True)
     (earlier / "model.percdl").write_bytes(b"of last year")

@@ -291,13 +291,6 @@ def test_milliseconds_are_asked_about(write):
         _ = cohort.sfreq
 
 
-def test_a_folder_of_slow_clocks_warns_once(write):
-    folder = write(**{name: "t,RRY\n0,1\n10,2\n20,3\n" for name in "ABCD"})
-    with pytest.warns(ClockUnitWarning) as caught:
-        read(folder, time="t", sfreq=None)
-    assert len(caught) == 1
-
-
 @pytest.mark.parametrize(
     ("name", "cells"),
     [("Time", "0 1 2"), ("", "5 6 7"), ("timestamp", "2025-03-01 2025-03-02 2025-03-03")],

@@ -124,7 +124,7 @@ def test_recordings_must_agree_from_shard_to_shard(tmp_path, change, match):
 
 
 def test_nothing_to_write(tmp_path):
-    with pytest.raises(InvalidRecordingError, match="nothing to write"):
+    with pytest.raises(InvalidRecordingError, match="Pass at least one"):
         write_shards([], tmp_path)
 
 

@@ -139,7 +139,7 @@ def _prepare(plan: ServerPlan, resume: bool) -> Path:
 
     place = plan.folder / check_name("run", plan.run)
     if resume and not (place / CHECKPOINT).is_file():
-        fail(f"there is nothing to resume: no file {place / CHECKPOINT}.")
+        fail(f"there is no run to resume: no file {place / CHECKPOINT}.")
     if not resume and place.exists() and any(place.iterdir()):
         hint = " --resume continues it." if (place / CHECKPOINT).is_file() else ""
         fail(f"{place} holds an earlier run. Choose another `run` in [server].{hint}")

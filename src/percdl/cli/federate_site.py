@@ -69,7 +69,7 @@ def site(
         if check:
             for doubt in _doubts(plan, ours):
                 output.warn(f"{doubt}: this site would refuse every run.")
-            output.say("Recordings and keys are in order; nothing was sent.")
+            output.say("Recordings and keys are in order. No data was sent.")
             return
         _take_part(plan, _Door(ours.answer, plan, output), output)
     output.event("done", folder=plan.folder)
@@ -225,7 +225,7 @@ def keys(
     from percdl.federated.identities import Identity, refuse_existing
 
     if site is None and not authority and not server:
-        fail("nothing to make. Pass a SITE, --ca or --server HOST.")
+        fail("name what to make: a SITE, --ca or --server HOST.")
     prepare_folder(folder, "--folder")
     made = [] if site is None else [f"{site}.{end}" for end in ("key", "pub", "node", "nodepub")]
     made += ["ca.key", "ca.crt"] if authority else []

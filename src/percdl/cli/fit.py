@@ -184,7 +184,7 @@ def _fit(
 def _conclude(
     model: PerCDL, cohort: AnyCohort, output: Output, files: dict[str, Any], seconds: float
 ) -> None:
-    """Print the result; exit with another code if nothing was found."""
+    """Print the result; exit with `NOTHING_FOUND` if there are no events."""
     from percdl.estimators.personalization import explained_share
 
     n_events, explained = len(model.events_), explained_share(cohort, model.personalization_)
@@ -274,14 +274,14 @@ def suggest(
     n_atoms, n_samples = chosen.n_atoms, chosen.atom_length
     seconds = n_samples / cohort.sfreq
     about = {"n_atoms": n_atoms, "atom_length": n_samples, "atom_seconds": seconds}
-    about |= {"penalty": chosen.penalty, "period": None, "confidence": None}
+    for name in ("period", "confidence"):
+        about[name] = getattr(period, name, None)
+    output.event("done", **about, penalty=chosen.penalty)
     if period is not None:
-        about |= {"period": period.period, "confidence": period.confidence}
         output.say(
             f"period       {period.period / cohort.sfreq:.3g} s (median over recordings; "
             f"similarity of cycles {period.confidence:.2f} of 1)"
         )
-    output.event("done", **about)
     penalty = f"{float(f'{chosen.penalty:.3g}'):g}"
     output.say(
         f"atom length  {n_samples} samples, {seconds:.3g} s\n"

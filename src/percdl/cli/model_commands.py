@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from percdl.estimators.personalization import Personalization
+    from percdl.signals import Cohort
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file of `percdl fit`.")]
 
@@ -47,7 +48,6 @@ def personalize(
     Files are read and processed as in the fit, unless options say otherwise. Exit code 3: no
     pattern was found in any recording.
     """
-    from percdl.estimators.modelfile import load
     from percdl.signals import events_to_csv
     from percdl.signals.files import replace_file
 
@@ -56,10 +56,7 @@ def personalize(
         prepare_file(events, "--events")
     protect_recordings(source, {"--out": out, "--events": events})
     with output.showing_warnings():
-        fitted = load(model)
-        cohort = read_cohort(source, fitted.settings_)
-        output.say(repr(cohort))
-        output.event("start", command="personalize", model=model, subjects=len(cohort))
+        fitted, cohort = _start("personalize", model, source, output)
         found = fitted.personalize(cohort)
     table = _parameter_table(found).to_csv(index=False, lineterminator="\n")
     with writing(out, "--out"):
@@ -72,6 +69,17 @@ def personalize(
         output.say(f"Events: {events}")
     if not len(found.events):
         raise typer.Exit(NOTHING_FOUND)
+
+
+def _start(command: str, model: Path, source: DataOptions, output: Output) -> tuple[Any, Cohort]:
+    """Load a model, and read recordings as in its fit."""
+    from percdl.estimators.modelfile import load
+
+    fitted = load(model)
+    cohort = read_cohort(source, fitted.settings_)
+    output.say(repr(cohort))
+    output.event("start", command=command, model=model, subjects=len(cohort))
+    return fitted, cohort
 
 
 def _parameter_table(found: Personalization) -> pd.DataFrame:
@@ -112,9 +120,7 @@ def events(
         fitted = load(model)
         table, subjects = fitted.events_, fitted.subjects_
         if source.data:
-            cohort = read_cohort(source, fitted.settings_)
-            output.say(repr(cohort))
-            output.event("start", command="events", model=model, subjects=len(cohort))
+            fitted, cohort = _start("events", model, source, output)
             table, subjects = fitted.personalize(cohort).events, cohort.subjects
         options: dict[str, Any] = {}
         if format == "bids":
@@ -177,19 +183,15 @@ def report(
     file that works offline.
     """
     require_packages(("jinja2", "plotly", "matplotlib"), "plot", "a report draws pictures")
-    from percdl.estimators.modelfile import load
     from percdl.report.cohort import write_report
 
     prepare_file(out, "--out")
     protect_recordings(source, {"--out": out})
     with output.showing_warnings():
-        fitted = load(model)
-        cohort = read_cohort(source, fitted.settings_)
-        output.say(repr(cohort))
+        fitted, cohort = _start("report", model, source, output)
         table = (fitted.settings_ or {}).get("metadata")
         if table is not None and source.metadata is None and not any(cohort.groups):
             output.warn(f"there are no groups. The fit used --metadata {table}: pass it here too.")
-        output.event("start", command="report", model=model, subjects=len(cohort))
         options = {"reference": reference, "person": person, "title": title}
         metadata = read_metadata(source, cohort)
         with writing(out, "--out"):

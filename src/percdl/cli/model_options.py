@@ -20,14 +20,6 @@ if TYPE_CHECKING:
     from percdl.parameters import Parameter
 
 _STAGES, _ALONE = ("warp", "rotation", "gain"), ("identity", "free")
-# Options of version 0.1 and what replaces them.
-RENAMED = {
-    "transform": "--transformation",
-    "penalty_ratio": "--penalty with a share, such as --penalty 10%",
-    "n_init": "--population-rounds",
-    "n_perso": "--personal-rounds",
-    "restarts": "--n-restarts",
-}
 
 
 class _Declared(NamedTuple):
@@ -118,8 +110,8 @@ class ModelOptions:
 
     @classmethod
     def options(cls) -> list[inspect.Parameter]:
-        """Return one option per hyper-parameter, and those that refuse old names."""
-        return [*(_option(name, one) for name, one in declared().items()), *map(_old, RENAMED)]
+        """Return one option per hyper-parameter."""
+        return [_option(name, one) for name, one in declared().items()]
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], where: str) -> ModelOptions:
@@ -127,7 +119,7 @@ class ModelOptions:
         values = {name: one.parameter.default for name, one in declared().items()}
         for name, value in check_table(table, types_of(cls), where).items():
             try:
-                values[name] = _refuse(name) if name in RENAMED else declared()[name].read(value)
+                values[name] = declared()[name].read(value)
             except typer.BadParameter as error:
                 fail(f"{where}, {name.replace('_', '-')}: {error}")
         return cls(**values)
@@ -190,25 +182,7 @@ def _option(name: str, one: _Declared) -> inspect.Parameter:
         callback=lambda value: None if value is None else one.read(value),
         rich_help_panel=parameter.group,
     )
-    if is_flag:
-        return _parameter(name, bool, option, default)
-    return _parameter(name, str | None, option, None if default is None else str(default))
-
-
-def _old(name: str) -> inspect.Parameter:
-    """Return a hidden option that states the new name."""
-    option = typer.Option(
-        hidden=True,
-        expose_value=False,
-        callback=lambda value: None if value is None else _refuse(name),
-    )
-    return _parameter(name, str | None, option, None)
-
-
-def _parameter(name: str, kind: Any, option: Any, default: Any) -> inspect.Parameter:
+    kind = bool if is_flag else str | None
+    shown = default if is_flag or default is None else str(default)
     keyword = inspect.Parameter.KEYWORD_ONLY
-    return inspect.Parameter(name, keyword, default=default, annotation=Annotated[kind, option])
-
-
-def _refuse(name: str) -> Any:
-    raise typer.BadParameter(f"version 0.2 calls this option {RENAMED[name]}.")
+    return inspect.Parameter(name, keyword, default=shown, annotation=Annotated[kind, option])

@@ -57,7 +57,7 @@ def datasets(
             if named and not Path(named).expanduser().is_dir():
                 raise  # a misspelled folder is not a missing dataset
             folder = None
-        about = {"size": source.size, "licence": source.licence, "citation": source.citation}
+        about = {key: getattr(source, key) for key in ("size", "licence", "citation")}
         output.event("dataset", name=name, title=source.name, folder=folder, **about)
         where = folder or f"not on this computer; percdl datasets --download {name}"
         output.say(

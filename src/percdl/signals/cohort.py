@@ -118,11 +118,10 @@ class Cohort(FromFiles, Interop, Preprocessing, Measured, Sequence[Recording]):
     ) -> "Cohort":
         """Build a cohort from a long frame, one row per sample.
 
-        ``channels`` are the columns of the signal; ``subject``, ``time`` (seconds, dates or
-        durations) and ``group`` are other columns. Subjects come in order of appearance, and
-        their rows may be interleaved; rows are sorted by time. ``sfreq`` is read from the time
-        column by default, which must then be uniform, or 1.0 without one. ``units``: see
-        `Recording`.
+        ``channels``, ``subject``, ``time`` (seconds, dates or durations) and ``group`` are
+        columns. Subjects come in order of appearance; their rows may be interleaved and are sorted
+        by time. ``sfreq`` is read from a uniform time column by default, or 1.0 without one.
+        ``units``: see `Recording`.
         """
         return cls(recordings_from_frame(frame, channels, subject, time, sfreq, group, units))
 
@@ -211,8 +210,7 @@ class Cohort(FromFiles, Interop, Preprocessing, Measured, Sequence[Recording]):
         """Name the person of each recording and, optionally, the visit.
 
         Both are lists with one entry per recording, or dicts of subject to label. Subject ids stay
-        unique: a model personalizes each recording, and `percdl.analysis` compares the recordings
-        of a person.
+        unique.
 
         >>> walks = Cohort.from_arrays(np.ones((2, 9)), subjects=["10-1", "10-2"])
         >>> walks.with_visits(["10", "10"], ["before", "after"]).persons
@@ -308,7 +306,7 @@ class Cohort(FromFiles, Interop, Preprocessing, Measured, Sequence[Recording]):
 
 
 def unknown_subject(subject: str, known: Sequence[str]) -> str:
-    """Return the message about an unknown subject, with similar ids."""
+    """Return the message for an unknown subject, with similar ids."""
     near = get_close_matches(subject, known, n=3)
     hint = f"Near matches: {', '.join(near)}." if near else f"Subjects: {abbreviate(known)}."
     return f"No subject {subject!r} among {len(known)} recording(s). {hint}"
@@ -336,11 +334,8 @@ def _as_ids(labels: Label | Iterable[Label]) -> list[str]:
 
 def _check_consistent(recordings: Sequence[Any]) -> None:
     """Raise where recordings cannot form a cohort; the error names the subjects."""
-    if not recordings:
-        raise InvalidRecordingError(
-            "A Cohort needs at least one recording (n_samples=0 given). "
-            "Check the files read or the selection made."
-        )
+    if not recordings:  # scikit-learn's estimator checks look for this wording
+        raise InvalidRecordingError("A Cohort needs at least one recording (n_samples=0 given).")
     for position, recording in enumerate(recordings):
         if not isinstance(recording, Recording) or recording.subject is None:
             raise InvalidRecordingError(
@@ -359,13 +354,10 @@ def _check_consistent(recordings: Sequence[Any]) -> None:
     first = recordings[0]
     for what in ("processing", "channels", "units"):  # processing may change the units
         for other in recordings[1:]:
-            mine, theirs = getattr(first, what), getattr(other, what)
-            if mine == theirs or (
-                what == "processing" and lasting_steps(mine) == lasting_steps(theirs)
-            ):
-                continue
-            one, two = (abbreviate(map(repr, names)) or "none" for names in (mine, theirs))
-            raise InvalidRecordingError(
-                f"Subject {first.subject!r} has the {what} {one} and subject {other.subject!r} "
-                f"has {two}. All recordings of a Cohort need the same, in the same order."
-            )
+            both = mine, theirs = getattr(first, what), getattr(other, what)
+            if mine != theirs and (what != "processing" or len({*map(lasting_steps, both)}) > 1):
+                one, two = (abbreviate(map(repr, names)) or "none" for names in both)
+                raise InvalidRecordingError(
+                    f"Subject {first.subject!r} has the {what} {one} and subject "
+                    f"{other.subject!r} has {two}. All recordings of a Cohort need the same."
+                )

@@ -4,7 +4,6 @@ All functions take a frame such as ``model.events_`` or ``model.personalize(X).e
 per event, with columns subject, atom, onset_sample (from zero), onset_seconds and amplitude.
 """
 
-import json
 import re
 from collections.abc import Iterable, Iterator
 from inspect import signature
@@ -21,14 +20,8 @@ from percdl.signals.files import replace_file
 from percdl.signals.recording import Label
 
 COLUMNS = ("subject", "atom", "onset_sample", "onset_seconds", "amplitude")
-_DESCRIPTIONS = {
-    "onset": {"Description": "Start of the pattern in the recording", "Units": "s"},
-    "duration": {"Description": "Length of the atom, the same for all events", "Units": "s"},
-    "trial_type": {"Description": "Which atom of the dictionary occurs, counted from zero"},
-    "sample": {"Description": "Start of the pattern in samples, the first sample being 0"},
-    "amplitude": {"Description": "Strength of the pattern, relative to the personal atom"},
-    "subject": {"Description": "Subject id as it was in the recordings"},
-}
+# The file that describes the columns of BIDS event files.
+_DESCRIPTIONS = Path(__file__).with_name("bids_events.json")
 
 
 def events_to_csv(events: pd.DataFrame, path: str | PathLike[str]) -> None:
@@ -92,7 +85,7 @@ def events_to_bids(
     """
     _check(events, duration)
     label, own, ids = _bids_label(task), dict(_by_subject(events)), {}
-    files = {f"task-{label}_events.json": json.dumps(_DESCRIPTIONS, indent=2) + "\n"}
+    files = {f"task-{label}_events.json": _DESCRIPTIONS.read_text("utf-8")}
     for subject in dict.fromkeys([*map(str, subjects or ()), *own]):
         name = _bids_label(subject.removeprefix("sub-"))
         if name in ids:
@@ -157,7 +150,8 @@ def events_to_wfdb(
     _check(events)
     names = [*events["subject"].astype(str).unique(), extension]
     odd = [name for name in names if not re.fullmatch(r"[-\w]+", name, re.ASCII)]
-    if odd or (events["atom"] > 127).any() or (events["onset_sample"] < 0).any():
+    last, first = max(events["atom"], default=0), min(events["onset_sample"], default=0)
+    if odd or last > 127 or first < 0:
         raise InvalidParameterError(
             "WFDB names consist of letters, digits, - and _, and annotations hold atoms up to 127 "
             f"and onsets from 0 on. Rename or leave out the others {odd[:1]}."

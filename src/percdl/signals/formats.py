@@ -284,7 +284,7 @@ def read_npz(path: Path, entry: str, given: dict[str, Any], subject: str) -> Ite
 
 
 def write_npz(recordings: Sequence[Recording], path: str | PathLike[str]) -> None:
-    """Write recordings so that `Cohort.from_npz` returns them unchanged; nothing is pickled."""
+    """Write recordings so that `Cohort.from_npz` returns them unchanged."""
     described = [{name: getattr(recording, name) for name in _LABELS} for recording in recordings]
     header = json.dumps({"schema": 1, "recordings": described})
     arrays: dict[str, Any] = {HEADER: np.array(header)}
@@ -295,7 +295,7 @@ def write_npz(recordings: Sequence[Recording], path: str | PathLike[str]) -> Non
 
 
 def load_arrays(path: Path) -> dict[str, np.ndarray]:
-    """Return all arrays of an archive; nothing is unpickled."""
+    """Return all arrays of an archive; pickled ones raise an error."""
     with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
         return dict(archive)
 

@@ -1,7 +1,6 @@
 """Read cohorts from files: paths, patterns and folders, one reader per format."""
 
 import glob
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -248,24 +247,20 @@ def read_all(
     metadata_subject: str | None = None,
     group: str | None = None,
 ) -> list[Recording]:
-    """Read every file; add the groups of the metadata. Each warning is issued once."""
+    """Read every file; add the groups of the metadata."""
     found: dict[str, tuple[Path, Recording]] = {}
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        for path in find_files(paths, FORMATS[format]):
-            own = path.stem if subject_of is None else str(subject_of(path))
-            with reading(path):
-                for recording in read(path, subject=own):
-                    subject = str(recording.subject)
-                    if subject in found:
-                        raise InvalidRecordingError(
-                            f"subject {subject!r} was read before, from {found[subject][0]}. A "
-                            "Cohort has one recording per id; give each trial an id with "
-                            "subject_of=, a function of the path."
-                        )
-                    found[subject] = path, recording
-    for warning in {str(one.message): one for one in caught}.values():
-        warnings.warn(str(warning.message), warning.category, stacklevel=3)
+    for path in find_files(paths, FORMATS[format]):
+        own = path.stem if subject_of is None else str(subject_of(path))
+        with reading(path):
+            for recording in read(path, subject=own):
+                subject = str(recording.subject)
+                if subject in found:
+                    raise InvalidRecordingError(
+                        f"subject {subject!r} was read before, from {found[subject][0]}. A Cohort "
+                        "has one recording per id; give each trial an id with subject_of=, a "
+                        "function of the path."
+                    )
+                found[subject] = path, recording
     recordings = [recording for _, recording in found.values()]
     if metadata is None:
         return recordings

@@ -81,7 +81,7 @@ class Measured(Recordings):
 
     @property
     def power(self) -> Float[np.ndarray, " S"]:
-        """Mean square of the observed samples of each recording."""
+        """Mean square of each recording."""
         return self.measures.power
 
     @property

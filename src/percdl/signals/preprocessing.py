@@ -70,12 +70,23 @@ class Preprocessing(Recordings):
         step: str,
         units: str | Iterable[str] | None = None,
     ) -> C:
-        """Change the samples by a function of your own, recorded under the name ``step``.
+        """Change the values (n_times, n_channels) of each recording by a function of your own.
 
-        It takes the values (n_times, n_channels) of a recording and returns an array of the same
-        shape; ``units`` are those of the new values.
+        It returns an array of the same shape. ``step`` is its name in `processing`; ``units`` are
+        those of the new values.
         """
-        return type(self)(_apply(recording, function, step, units) for recording in self)
+
+        def changed(recording: Recording) -> Recording:
+            values = np.asarray(function(recording.values.copy()))
+            if values.shape != recording.values.shape:
+                raise InvalidParameterError(
+                    f"The step {step!r} turned values of shape {recording.values.shape} into "
+                    f"{values.shape} (subject {recording.subject!r}). It must keep the shape; "
+                    "change rates with `resample`."
+                )
+            return _processed(recording, values, step, units=units)
+
+        return type(self)(map(changed, self))
 
 
 def lasting_steps(steps: Iterable[str]) -> tuple[str, ...]:
@@ -215,19 +226,3 @@ def _zscore(recording: Recording, per: str) -> Recording:
     scale = np.sqrt(power if per == "channel" else np.nanmean(centered**2))
     values = (centered / scale).astype(recording.values.dtype)
     return _processed(recording, values, _ZSCORED[per], units="SD")
-
-
-def _apply(
-    recording: Recording,
-    function: Callable[[np.ndarray], np.ndarray],
-    step: str,
-    units: str | Iterable[str] | None,
-) -> Recording:
-    values = np.asarray(function(recording.values.copy()))
-    if values.shape != recording.values.shape:
-        raise InvalidParameterError(
-            f"The step {step!r} turned values of shape {recording.values.shape} of subject "
-            f"{recording.subject!r} into {values.shape}. It must return an array of the same "
-            "shape; change rates with `resample`."
-        )
-    return _processed(recording, values, step, units=units)

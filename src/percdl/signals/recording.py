@@ -47,8 +47,7 @@ class Recording:
     group : str or int, optional
         A label such as ``"control"``, used to stratify and to compare.
     person, visit : str or int, optional
-        Whose recording it is and at which visit, if people have several recordings. The person
-        is the subject by default.
+        The person (by default the subject) and the visit, if people have several recordings.
     processing : list of str, optional
         Processing steps applied to the samples, in order. `Cohort.resample`, `Cohort.bandpass`
         and `Cohort.zscore` add theirs.
@@ -86,8 +85,7 @@ class Recording:
         array = _as_values(values, who)
         n_channels = array.shape[1]
         names = [f"ch{index}" for index in range(n_channels)] if channels is None else channels
-        is_one = units is None or isinstance(units, str)
-        scales: Any = [units or ""] * n_channels if is_one else units
+        scales = [units or ""] * n_channels if isinstance(units, str | None) else units
         state: dict[str, Any] = {"values": array, "sfreq": as_rate(sfreq, who)}
         labels = {"subject": subject, "group": group, "person": person, "visit": visit}
         for name, label in labels.items():
@@ -165,13 +163,9 @@ class Recordings(ABC):
     @abstractmethod
     def from_arrays(cls: type[C], arrays: Arrays, **labels: Any) -> C: ...  # noqa: D102
 
-    @property
+    @cached_property
     def subjects(self) -> tuple[str, ...]:
         """Subject ids, in order."""
-        return self._subjects
-
-    @cached_property
-    def _subjects(self) -> tuple[str, ...]:
         return tuple(str(recording.subject) for recording in self)
 
 
@@ -229,11 +223,7 @@ def qualified_name(value: object) -> str:
 
 
 def as_label(value: object, what: str, who: str) -> str:
-    """Return a subject id or another label as text.
-
-    Floats are refused: 7.0 usually comes from an integer column with a missing entry, and
-    ``"7.0"`` would match nothing.
-    """
+    """Return a label as text; 7.0, from an integer column with a missing entry, is refused."""
     if not isinstance(value, Label) or str(value) == "":
         raise InvalidRecordingError(
             f"{who}: {what}={value!r} is not a usable label. "
@@ -244,12 +234,9 @@ def as_label(value: object, what: str, who: str) -> str:
 
 def as_names(names: str | Iterable[Any], what: str = "channels") -> tuple[Any, ...]:
     """Return names as a tuple; a string is one name."""
-    if isinstance(names, str):
-        return (names,)
-    try:
-        return tuple(names)
-    except TypeError as error:
-        raise InvalidParameterError(f"{what}={names!r} is not a list. Pass a list.") from error
+    if not isinstance(names, Iterable):
+        raise InvalidParameterError(f"{what}={names!r} is not a list. Pass a list.")
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def as_rate(sfreq: SupportsFloat, who: str) -> float:

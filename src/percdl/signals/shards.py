@@ -52,10 +52,10 @@ class Shard:
 
     def check(self) -> None:
         """Raise where the file is missing, cut short or has another shape."""
-        size = self.path.stat().st_size if self.path.is_file() else None
-        if size != self.n_bytes:
-            found = "is missing" if size is None else f"has {size} bytes, not {self.n_bytes}"
-            raise self._error(found)
+        if not self.path.is_file():
+            raise self._error("is missing")
+        if (size := self.path.stat().st_size) != self.n_bytes:
+            raise self._error(f"has {size} bytes, not {self.n_bytes}")
         if self.path.suffix == ".npy":
             self._open()
 
@@ -102,9 +102,9 @@ class Shard:
 class ShardedCohort(Sequence):
     """Recordings on disk, written by `write_shards`, for fits beyond the memory.
 
-    Models accept it like a `Cohort`. One recording is read without the others, iterating reads
-    one shard at a time, and selecting several gives a `Cohort` in memory. Cost O(S) to open,
-    O(N P) to read a recording.
+    Models accept it like a `Cohort`, and it has the same attributes. One recording is read without
+    the others, iterating reads one shard at a time, and selecting several gives a `Cohort` in
+    memory. Cost O(S) to open, O(N P) to read a recording.
 
     Parameters
     ----------
@@ -114,8 +114,7 @@ class ShardedCohort(Sequence):
     Attributes
     ----------
     fingerprint : str
-        SHA-256 of the index, which holds the checksums of all samples. Other attributes are
-        those of `Cohort`.
+        SHA-256 of the index, which holds the checksums of all samples.
 
     Examples
     --------
@@ -144,17 +143,14 @@ class ShardedCohort(Sequence):
         index = read_header(ShardIndex, text, path)
         self.fingerprint = digest_of(json.loads(text))
         if index.checksum not in (None, self.fingerprint):
-            raise UnreadableFileError(
-                f"{path} is damaged: its checksum does not match its content. Write the cohort "
-                "again."
-            )
+            raise UnreadableFileError(f"{path} is damaged (checksum). Write the cohort again.")
         table = index.recordings
         self.channels, self.units = tuple(index.channels), tuple(index.units)
         self.processing, self.sfreq = tuple(index.processing), index.sfreq
         self.subjects: tuple[str, ...] = tuple(table.subject)
         self.groups: tuple[str | None, ...] = tuple(table.group)
-        named = zip(table.person or self.subjects, self.subjects, strict=True)
-        self.persons: tuple[str, ...] = tuple(person or subject for person, subject in named)
+        persons = zip(table.person or self.subjects, self.subjects, strict=True)
+        self.persons: tuple[str, ...] = tuple(own or subject for own, subject in persons)
         self.visits: tuple[str | None, ...] = tuple(table.visit or [None] * len(self.subjects))
         self.lengths: Int[np.ndarray, " S"] = np.array(table.length, int)
         self.power: Float[np.ndarray, " S"] = np.array(table.power, float)
@@ -172,10 +168,8 @@ class ShardedCohort(Sequence):
 
     def _list_shards(self, index: "ShardIndex") -> Iterator[Shard]:
         first, table = 0, index.recordings
-        columns = {name: getattr(table, name) for name in LABELS}
-        rows = zip(*filter(None, columns.values()), strict=True)  # older folders have fewer
-        names = [name for name, column in columns.items() if column]
-        labels = [dict(zip(names, row, strict=True)) for row in rows]
+        columns = [getattr(table, name) or [None] * len(self) for name in LABELS]
+        labels: Any = [dict(zip(LABELS, row, strict=True)) for row in zip(*columns, strict=True)]
         shared = {name: getattr(self, name) for name in SHARED}
         for entry in index.shards:
             own = slice(first, first + entry.count)
@@ -239,15 +233,13 @@ def write_shards(
     """Write recordings to a folder of shards, for fits beyond the memory.
 
     Recordings are read one by one, so a generator may produce them; memory holds one shard. The
-    index is written last: a folder without an index was not finished, and may be written again.
-    Cost O(S N P).
+    index is written last: a folder without an index is incomplete. Cost O(S N P).
 
     Parameters
     ----------
-    recordings : Cohort or iterable of Recording
-        They share channels, units, sampling rate and processing.
-    folder : path
-        Created if needed; must not hold a cohort.
+    recordings, folder
+        Recordings with the same channels, units, sampling rate and processing; a folder without a
+        cohort, created if needed.
     recordings_per_shard, megabytes_per_shard : int, float
         Largest number of recordings in a shard, and its largest size, unless it holds one.
 
@@ -283,7 +275,7 @@ def write_shards(
             table.setdefault(name, []).extend(column)
         shards.append({"file": path.name, "count": len(batch), "bytes": path.stat().st_size})
     if shared is None:
-        raise InvalidRecordingError("No recording was given, so there is nothing to write.")
+        raise InvalidRecordingError("No recording was given. Pass at least one.")
     content = {"schema": LAYOUT, **shared, "shards": shards, "recordings": table}
     content[CHECKSUM] = digest_of(content)
     replace_file(folder / INDEX, json.dumps(content).encode())
