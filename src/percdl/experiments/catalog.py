@@ -28,6 +28,7 @@ class Entry(NamedTuple):
     function: str  # module.name
     title: str
     reading: str  # how to read the result
+    paper: Any = None  # numbers of the paper
 
     @property
     def name(self) -> str:

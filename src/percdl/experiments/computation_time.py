@@ -11,18 +11,12 @@ import pandas as pd
 from percdl.datasets import make_synthetic
 from percdl.estimators.base import BaseCDL
 from percdl.experiments import ecg, fits, gait
+from percdl.experiments.catalog import find
 from percdl.experiments.study import Result, Study, lines
 
 METHODS = ("IndCDL", "PopCDL", "PerCDL")
-# Recordings, and seconds in the order of `METHODS`, in the paper's appendix.
-PAPER: Mapping[str, tuple[int, tuple[float, float, float]]] = {
-    "synthetic, S = 2": (2, (0.29, 0.17, 5.86)),
-    "synthetic, S = 16": (16, (2.20, 0.32, 7.33)),
-    "synthetic, S = 128": (128, (17.57, 2.79, 21.50)),
-    "synthetic, S = 1024": (1024, (138.57, 18.46, 127.25)),
-    "gait": (150, (26.86, 5.94, 48.37)),
-    "ECG": (4465, (2465.09, 292.67, 1731.81)),
-}
+# Recordings, and the seconds of each method, in the paper's appendix.
+PAPER = find("time").paper
 
 
 def computation_time(study: Study) -> Result:
@@ -50,14 +44,9 @@ def _measure(study: Study, cases: Mapping[str, Callable[[str], BaseCDL]]) -> pd.
             started = time.perf_counter()
             model = cases[case](method)
             seconds.append(time.perf_counter() - started)
-        n_paper, paper = PAPER[case]
-        return {
-            "subjects": len(model.subjects_),
-            "first": seconds[0],
-            "again": seconds[1],
-            "paper": paper[METHODS.index(method)],
-            "paper_subjects": n_paper,
-        }
+        about = {"subjects": len(model.subjects_), "first": seconds[0], "again": seconds[1]}
+        paper = {"paper": PAPER[case][method], "paper_subjects": PAPER[case]["recordings"]}
+        return {**about, **paper}
 
     return study.sweep(measure, case=list(cases), method=METHODS)
 

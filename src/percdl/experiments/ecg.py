@@ -31,7 +31,8 @@ from percdl.datasets import PTBXL, load_ptbxl_balanced
 from percdl.datasets.ptbxl import SUPERCLASSES
 from percdl.estimators import IndCDL, PerCDL, PopCDL
 from percdl.estimators.base import BaseCDL
-from percdl.experiments.fits import BARYCENTER, errors_of_fits, legend_below, panels
+from percdl.experiments.catalog import find
+from percdl.experiments.fits import errors_of_fits, legend_below, panels
 from percdl.experiments.study import Line, Result, Study, lines
 from percdl.plotting import plot_reconstruction
 from percdl.plotting.style import COLORS, FAINT, SHARED, add_legend, label
@@ -59,7 +60,7 @@ SETTINGS = f"{COMMON_SETTINGS}, D = 4, W = 7 per lead"
 # the warps, and centers the warps.
 KEPT, SEARCHED = "windows kept", "windows, starts and gauge searched"
 # Errors of the paper, and records of ecg:errors.
-PAPER = {"IndCDL": 0.176, "PopCDL": 0.370, "PerCDL": 0.282, BARYCENTER: 0.417}
+PAPER = find("ecg:errors").paper
 CASES = (RAW, FILTERED)
 LEAD = "II"
 # Names and lines of barycenters.
@@ -82,8 +83,7 @@ RICH = f"warps 4 x 14 and modulation; {COMPRESSED}; {KEPT}"
 # mean one, which leaves the size of the beats to the gains.
 SIZED = "the same in the gauge of mean activation one"
 FREE = f"IndCDL, whole atoms; {COMPRESSED}; {KEPT}"
-PAPER_AUC, STRODTHOFF = 0.864, 0.874
-PAPER_NEIGHBOURS = {"euclidean": 0.728, "dtw": 0.699}
+PAPER_AUC, STRODTHOFF, PAPER_NEIGHBOURS = find("ecg:classification").paper.values()
 # scikit-learn's default, which the paper uses, and a larger number chosen here.
 PAPER_K, CHOSEN_K = 5, 15
 # Waves of a beat differ by a tenth of a second at most: that bounds how far time is warped.

@@ -7,10 +7,8 @@ participant, and the first participants of each group in the order of their code
 the angular velocity of the right foot in the sagittal plane, z-scored per trial. No fit uses the
 annotation, except those that start from a healthy participant's cycle, as the paper's do.
 
-An annotated interval starts when the heel rises; an atom's window starts some samples before.
-The offset differs between walkers and, since annotators are human, between cycles. To compare
-atoms with cycles, each atom is therefore placed where it fits best: on every cycle separately or,
-more strictly, on all cycles of a walker with the same offset.
+An atom's window starts some samples before the annotated interval. The offset differs between
+walkers and cycles, so atoms are compared with cycles where they fit best (`HOW`).
 """
 
 from dataclasses import dataclass
@@ -27,7 +25,8 @@ from percdl.datasets.gait import GROUPS
 from percdl.estimators import IndCDL, PerCDL, PopCDL
 from percdl.estimators.base import BaseCDL
 from percdl.exceptions import DatasetError
-from percdl.experiments.fits import BARYCENTER, errors_of_fits, panels, unit
+from percdl.experiments.catalog import find
+from percdl.experiments.fits import errors_of_fits, panels, unit
 from percdl.experiments.study import Line, Result, Study, as_printed, lines
 from percdl.plotting.style import COLORS, FAINT, SHARED, add_legend, label
 from percdl.signals import Cohort
@@ -62,18 +61,13 @@ CASES = [
     (FROM_POPULATION, KEPT),
 ]
 BEST = "best free atoms"
-PAPER_ERRORS = {"IndCDL": 0.055, "PopCDL": 0.109, "PerCDL": 0.063, BARYCENTER: 0.116}
+PAPER_ERRORS = find("gait:errors").paper
 # Kinds of atoms that are compared with cycles, and the paper's distances by group.
 PERSONAL, COHORT, COMMON, POPULATION = (
     "personalized atom", "cohort personalization mean", "common atom (PerCDL)",
     "common atom (PopCDL)",
 )  # fmt: skip
-PAPER_DISTANCES = {
-    PERSONAL: (0.160, 0.143, 0.184),
-    COHORT: (0.305, 0.274, 0.302),
-    COMMON: (0.299, 0.350, 0.330),
-    POPULATION: (0.192, 0.481, 0.554),
-}
+PAPER_DISTANCES = find("tab:app:personalization").paper
 # Tried numbers of samples between the start of an atom's window and the annotated start.
 OFFSETS = range(-10, 51)
 HOW = (

@@ -23,6 +23,7 @@ from percdl.analysis.groups import summarize_groups
 from percdl.datasets import atom_distance
 from percdl.datasets.gait import GROUPS
 from percdl.experiments import gait
+from percdl.experiments.catalog import find
 from percdl.experiments.fits import panels, unit
 from percdl.experiments.gait import GROUP_COLORS, HEALTHY, IN_PLACE, SFREQ, TIME, fit_in_place
 from percdl.experiments.study import Result, Study, lines
@@ -45,7 +46,7 @@ NEAR = 5
 # Samples at each end of the atom that count as its ends.
 N_ENDS = 5
 PAIRS = tuple(combinations(GROUPS, 2))
-PAPER_DISTANCES = dict(zip(PAIRS, (0.0531, 0.0542, 0.0367), strict=True))
+PAPER_DISTANCES = dict(zip(PAIRS, find("tab:app:group_popcdl").paper, strict=True))
 
 Phases = Mapping[str, float]
 

@@ -22,6 +22,7 @@ from percdl.analysis import (
 )
 from percdl.estimators import PerCDL
 from percdl.estimators.base import BaseCDL
+from percdl.experiments.catalog import find
 from percdl.experiments.fits import panels
 from percdl.experiments.gait import load_walks, n_per_group
 from percdl.experiments.study import Line, Result, Study, lines
@@ -40,7 +41,7 @@ AMPLITUDE, RHYTHM = "amplitude", "amplitude and rhythm"
 # The trade-off is drawn where few cycles are lost: among the least certain activations.
 LEAST_CERTAIN, N_THRESHOLDS = 0.12, 150
 # Sensitivity and false positives per cycle.
-PAPER, VOISARD = (0.988, 0.033), (0.959, 0.004)
+PAPER, VOISARD = find("tab:gait_segmentation").paper.values()
 # The paper drops activations below this share of the mean of all.
 PAPER_SHARE = 0.02
 SETTINGS = (
