@@ -4,10 +4,8 @@ The study takes the same number of records of each of the five diagnostic superc
 at 100 Hz. The first atom is the loudest beat of the first normal record, with its R peak at
 0.24 s, so that the T wave lies in the window of 0.65 s. Fits use no other diagnosis.
 
-In ecg:classification, each set of features changes one thing of the set before: the search for
-windows, starts and gauge is left out; a filter is added; compression replaces scaling to unit
-power; the transform changes. Features are personalization parameters. The size of the beats is a
-parameter in the gauge of mean activation one, and part of the activations in the other gauge.
+In ecg:classification, features are personalization parameters, and each set of features changes
+one thing of the set before.
 """
 
 from collections.abc import Callable
