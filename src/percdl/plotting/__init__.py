@@ -11,13 +11,13 @@ from percdl.plotting.model import (
     plot_warps,
 )
 from percdl.plotting.people import (
+    plot_changes,
     plot_deviation_profile,
     plot_deviation_ranking,
     plot_embedding,
     plot_group_comparison,
 )
 from percdl.plotting.recordings import plot_activations, plot_reconstruction
-from percdl.plotting.visits import plot_changes
 
 __all__ = [
     "plot_activations",

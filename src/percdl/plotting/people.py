@@ -1,4 +1,4 @@
-"""Plots of subjects and groups: mean curves, deviation, parameters in the plane."""
+"""Plots of subjects and groups: mean curves, deviation, changes, parameters in the plane."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
@@ -181,7 +182,7 @@ def plot_deviation_ranking(
     else:
         ranked = [f"{rank}. {name}" for rank, name in enumerate(names[:n_named], 1)]
         ax.text(1, 1.05 * height[0], "\n".join(ranked), va="bottom", fontsize="small")
-        ax.update_datalim([(1, 1.5 * height[0])])  # room for the names
+        ax.update_datalim([(1, (1.1 + 0.05 * n_named) * height[0])])  # room for the names
         ax.autoscale_view()
         style.label(ax, "rank of the subject", "deviation index")
     if groups is not None:
@@ -296,6 +297,82 @@ def plot_embedding(
     if groups is not None:
         style.add_legend(ax, headroom=0.05, n_columns=3)
     return ax
+
+
+@style.plot
+def plot_changes(
+    changes: pd.DataFrame,
+    measure: str | None = None,
+    *,
+    n_named: int = 8,
+    units: str | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the change of each person since the first visit, and the smallest detectable change.
+
+    People who leave the band at some visit are drawn in colour, and named at their last visit.
+
+    Parameters
+    ----------
+    changes : DataFrame
+        Result of `percdl.analysis.measure_changes`.
+    measure : str, optional
+        The measurement to draw, if there are several.
+    n_named : int
+        Largest number of people to name, the largest changes first.
+
+    Examples
+    --------
+    >>> from percdl.analysis import measure_changes
+    >>> found = measure_changes([1, 1.1, 2, 2.1, 3, 2.8, 4, 5], list("aabbccdd"))
+    >>> plot_changes(found, units="change of the period (s)").get_ylabel()
+    'change of the period (s)'
+    """
+    known = list(dict.fromkeys(changes["measure"]))
+    measure = known[0] if measure is None and len(known) == 1 else measure
+    own: Any = changes[changes["measure"] == measure]
+    if own.empty:
+        raise InvalidParameterError(
+            f"`measure={measure!r}` has no changes. Pass one of: {', '.join(map(str, known))}."
+        )
+    ax, sdc = style.make_axes(ax, size=(6.0, 4.0)), float(own["sdc"].iloc[0])
+    label = f"± smallest detectable change ({sdc:.3g})"
+    ax.axhspan(-sdc, sdc, color=style.FAINT, alpha=0.5, lw=0, zorder=0, label=label)
+    ax.axhline(sdc, color=style.SHARED, linestyle="--", linewidth=1)
+    ax.axhline(-sdc, color=style.SHARED, linestyle="--", linewidth=1)
+    visits = list(dict.fromkeys([*own["first_visit"], *own["visit"]]))
+    beyond = own.groupby("person", sort=False)["beyond"].any()
+    for changed in (False, True):
+        tint, line, marker = style.look(1) if changed else (style.OBSERVED, "-", "o")
+        look: Any = {"color": tint, "linestyle": line, "marker": marker, "markersize": 4, "lw": 1}
+        label = f"{'beyond' if changed else 'within'} it (n = {(beyond == changed).sum()})"
+        for person in beyond.index[beyond == changed]:
+            rows = own[own["person"] == person]
+            x = [visits.index(rows["first_visit"].iloc[0]), *map(visits.index, rows["visit"])]
+            ax.plot(x, [0.0, *rows["change"]], zorder=2 + changed, label=label, **look)
+            label = None
+    _name_changed(ax, own[own["person"].map(beyond)], visits, n_named)
+    ax.set_xticks(range(len(visits)), [str(visit) for visit in visits])
+    ax.margins(x=0.1)
+    name = f"change of {measure}" if isinstance(measure, str) else "change"
+    return style.finish(
+        ax, "visit (changes since the first one)", style.with_units(name, units), 3
+    )
+
+
+def _name_changed(ax: Axes, rows: pd.DataFrame, visits: list[Any], n_named: int) -> None:
+    """Write the names of the people with the largest changes beside their last visit."""
+    sizes = rows["change"].abs().groupby(rows["person"]).max().nlargest(n_named)
+    last: Any = rows[rows["person"].isin(sizes.index)].drop_duplicates("person", keep="last")
+    gap = 0.05 * ax.dataLim.height  # of two names
+    for visit, people in last.sort_values("change").groupby("visit"):
+        height = -np.inf
+        for person, change in zip(people["person"], people["change"], strict=True):
+            height = max(change, height + gap)
+            at = (visits.index(visit), height)
+            ax.annotate(
+                str(person), at, (6, 0), textcoords="offset points", fontsize="small", va="center"
+            )
 
 
 def _draw_groups(

@@ -101,13 +101,17 @@ def plot_activations(
     heights = np.append(events["amplitude"].to_numpy(float), 0.0)
     low, span = heights.min(), np.ptp(heights) or 1.0
     stems.set_ylim(low - 0.15 * span, low - 0.15 * span + 1.3 * span / STEMS)
-    stems.set_yticks(sorted({low, 0.0, heights.max()}))
+    ticks = sorted({low, 0.0, heights.max()})
+    stems.set_yticks(ticks, [f"{tick:.3g}" for tick in ticks])
     stems.axhline(0, color=style.OBSERVED, linewidth=0.8)
+    first, last = ax.dataLim.intervaly  # ticks of the signal beside the signal only
+    ax.set_yticks([tick for tick in ax.get_yticks() if first <= tick <= last])
     below = 1.6 * STEMS / (1 - STEMS) * (ax.dataLim.height or 1.0)
     ax.update_datalim([(ax.dataLim.x0, ax.dataLim.y0 - below)])
     ax.margins(x=0.01)
     style.label(ax, f"time ({unit})", style.with_units(name, units))
-    stems.set_ylabel("activation", loc="bottom")
+    of_signal = units if units and "(" not in units else None
+    stems.set_ylabel(style.with_units("activation", of_signal), loc="bottom")
     style.add_legend(ax, headroom=0.1, n_columns=6, handles=handles)
     return ax
 
