@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Sized
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -12,15 +12,14 @@ from percdl.estimators.personalization import Personalization
 from percdl.exceptions import InvalidParameterError
 from percdl.signals import Cohort, as_cohort
 
-if TYPE_CHECKING:
-    from percdl.estimators.base import BaseCDL
-
 PASS_THOSE = "Pass the recordings of the fit, or those that were personalized, in the same order."
+#: A fitted model (`BaseCDL`), or the result of its ``personalize``.
+Fitted: TypeAlias = Any
 #: One label per row.
 Labels = Sequence[Any] | np.ndarray | pd.Series
 
 
-def as_personalization(fitted: BaseCDL | Personalization) -> Personalization:
+def as_personalization(fitted: Fitted) -> Personalization:
     """Return the parameters and events of the subjects of a fit or of ``personalize``."""
     if isinstance(fitted, Cohort):
         raise InvalidParameterError(
@@ -30,7 +29,7 @@ def as_personalization(fitted: BaseCDL | Personalization) -> Personalization:
     return fitted if isinstance(fitted, Personalization) else fitted.personalization_
 
 
-def check_fitted_on(fitted: BaseCDL | Personalization, X: Any) -> Cohort:
+def check_fitted_on(fitted: Fitted, X: Any) -> Cohort:
     """Return the recordings as a cohort; raise if they are not those of the events."""
     found, cohort = as_personalization(fitted), as_cohort(X)
     length, n_channels = found.dictionary.shape[1:]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,14 +12,11 @@ from jaxtyping import Bool, Float, Int, Shaped
 from scipy.fft import dst
 from threadpoolctl import threadpool_limits
 
-from percdl.analysis.checks import Labels, as_personalization, check_lengths
+from percdl.analysis.checks import Fitted, Labels, as_personalization, check_lengths
 from percdl.analysis.effects import SLOWEST
+from percdl.estimators.personalization import Personalization
 from percdl.exceptions import InvalidParameterError
 from percdl.transforms import TimeWarp
-
-if TYPE_CHECKING:
-    from percdl.estimators.base import BaseCDL
-    from percdl.estimators.personalization import Personalization
 
 # Standard deviations are at least this share of the largest value of a kind: below is rounding.
 ROUNDING = 1e-6
@@ -35,11 +32,10 @@ class Deviation:
     ----------
     subjects, groups, is_reference : tuples, array (S,)
         Subject ids, their groups or None, and whether they belong to the reference.
-    index : array (S,)
-        The deviation index: the Mahalanobis distance over its median in the reference. 1 is a
-        typical member, 2 twice as far from the norm; NaN for subjects without any atom.
-    atom_index : array (S, K)
-        The same for each atom alone; NaN for subjects without the atom.
+    index, atom_index : array (S,), array (S, K)
+        The deviation index: the Mahalanobis distance over its median in the reference, of all
+        atoms together and of each alone. 1 is a typical member, 2 twice as far from the norm; NaN
+        for subjects without any atom, or without the atom.
     percentile : array (S,)
         Percentage (0 to 100) of the other members of the reference with a smaller index.
     profile : array (S, K, L, P)
@@ -82,11 +78,11 @@ class Deviation:
 
 
 def measure_deviation(
-    fitted: BaseCDL | Personalization,
+    fitted: Fitted,
     groups: Labels | None = None,
     reference: str | None = None,
     *,
-    reference_from: BaseCDL | Personalization | None = None,
+    reference_from: Fitted | None = None,
     persons: Labels | Mapping[str, object] | None = None,
     space: str = "parameters",
     shrinkage: float | None = None,
@@ -136,33 +132,15 @@ def measure_deviation(
     >>> measure_deviation(new, groups, "healthy", reference_from=model).percentile.shape
     (1,)
     """
-    judged = as_personalization(fitted)
-    home = judged if reference_from is None else as_personalization(reference_from)
-    same = judged.transform == home.transform
-    if not same or not np.array_equal(judged.dictionary, home.dictionary):
-        raise InvalidParameterError(
-            "`measure_deviation` compares subjects of one model, but these have other atoms or "
-            "transforms than the reference. Pass `model.personalize(new)` of the model that is "
-            "`reference_from`."
-        )
     if shrinkage is not None and not 0 <= shrinkage <= 1:
         raise InvalidParameterError(f"`shrinkage={shrinkage!r}` must be between 0 and 1, or None.")
+    judged = as_personalization(fitted)
+    home = judged if reference_from is None else as_personalization(reference_from)
     everyone = [home] if judged is home else [home, judged]
-    if persons is not None and not isinstance(persons, Mapping):
-        check_lengths("subjects", len(home.subjects), persons, "persons")
-        persons = dict(zip(home.subjects, persons, strict=True))
-    names = persons or {}
-    who = np.array([str(names.get(s, s)) for part in everyone for s in part.subjects])
+    who = _name_persons(everyone, persons)
     members = np.zeros(len(who), bool)
-    members[: len(home.subjects)] = _find_members(groups, reference, len(home.subjects))
-    n_persons = len(np.unique(who[members]))
-    if n_persons < LEAST_PERSONS:
-        raise InvalidParameterError(
-            f"The reference {reference or 'of all subjects'!r} has {n_persons} person(s); it "
-            f"needs at least {LEAST_PERSONS}, and many more for a good estimate."
-        )
-    described = [describe_people(part, space) for part in everyone]
-    values, kinds = np.concatenate([part for part, _ in described]), described[0][1]
+    members[: len(home.subjects)] = _find_members(groups, reference, who[: len(home.subjects)])
+    values, kinds = _join(everyone, space)
     atoms = np.concatenate([part.personal_dictionary for part in everyone])
     speeds = np.concatenate([np.gradient(part.warps, axis=-1) for part in everyone])
     index, atom_index = _judge(values, kinds, who, members, shrinkage)
@@ -210,12 +188,19 @@ def _judge(values, kinds, who, members, shrinkage) -> tuple[np.ndarray, np.ndarr
     """Return the index of all atoms together (S,), and of each alone (S, K)."""
     known = np.asarray(~np.isnan(values).any(2))
     index, atom_index = np.full(len(who), np.nan), np.full(known.shape, np.nan)
+    n_kinds = kinds.max(initial=0) + 1
 
     def judge(atoms: np.ndarray, rows: np.ndarray) -> np.ndarray | float:
-        own, n_kinds = values[:, atoms], kinds.max(initial=0) + 1
+        """Return the index of some subjects; NaN if the reference has too few members."""
+        norm = members & known[:, atoms].all(1)
+        if len(np.unique(who[norm])) < LEAST_PERSONS:
+            return np.nan
+        own = values[:, atoms]
         each = (kinds + np.arange(own.shape[1])[:, None] * n_kinds).ravel()
-        comparable = members & known[:, atoms].all(1)
-        return _index(own.reshape(len(own), -1), each, who, comparable, rows, shrinkage)
+        own, judged, distance = own.reshape(len(own), -1), rows | norm, np.full(len(own), np.nan)
+        judging = own[norm], who[norm], own[judged], who[judged]
+        distance[judged] = distances(*judging, each, shrinkage)
+        return distance[rows] / np.median(distance[norm])
 
     for k in range(known.shape[1]):
         atom_index[known[:, k], k] = judge(np.array([k]), known[:, k])
@@ -224,16 +209,6 @@ def _judge(values, kinds, who, members, shrinkage) -> tuple[np.ndarray, np.ndarr
         rows = (known == present).all(1)
         index[rows] = judge(present, rows)
     return index, atom_index
-
-
-def _index(values, kinds, who, members, rows, shrinkage) -> np.ndarray | float:
-    """Return the index of some subjects; NaN if the reference has too few members."""
-    if len(np.unique(who[members])) < LEAST_PERSONS:
-        return np.nan
-    judged, distance = rows | members, np.full(len(values), np.nan)
-    own = values[judged], who[judged]
-    distance[judged] = distances(values[members], who[members], *own, kinds, shrinkage)
-    return distance[rows] / np.median(distance[members])
 
 
 def _profile(curves, who, members) -> np.ndarray:
@@ -261,19 +236,52 @@ def _rank(index, who, members) -> np.ndarray:
     return ranks
 
 
-def _find_members(groups: Labels | None, reference: str | None, n_subjects: int) -> np.ndarray:
-    """Return which subjects belong to the reference."""
-    if groups is None and reference is None:
-        return np.ones(n_subjects, bool)
-    labels = [None] * n_subjects if groups is None else list(groups)
-    check_lengths("subjects", n_subjects, labels, "groups")
-    if reference is None or reference not in labels:
-        names = ", ".join(repr(name) for name in dict.fromkeys(labels) if name is not None)
+def _name_persons(
+    everyone: list[Personalization], persons: Labels | Mapping[str, object] | None
+) -> np.ndarray:
+    """Return the person of each subject; ``persons`` are those of the first part."""
+    if persons is not None and not isinstance(persons, Mapping):
+        first = everyone[0].subjects
+        check_lengths("subjects", len(first), persons, "persons")
+        persons = dict(zip(first, persons, strict=True))
+    names = persons or {}
+    return np.array([str(names.get(s, s)) for part in everyone for s in part.subjects])
+
+
+def _find_members(groups: Labels | None, reference: str | None, who: np.ndarray) -> np.ndarray:
+    """Return which subjects belong to the reference; raise if it has too few persons."""
+    members = np.ones(len(who), bool)
+    if groups is not None or reference is not None:
+        labels = [None] * len(who) if groups is None else list(groups)
+        check_lengths("subjects", len(who), labels, "groups")
+        if reference is None or reference not in labels:
+            names = ", ".join(repr(name) for name in dict.fromkeys(labels) if name is not None)
+            raise InvalidParameterError(
+                f"`measure_deviation(reference={reference!r})` must be one of the groups: "
+                f"{names or 'there are none; pass `groups`'}."
+            )
+        members = np.array([name == reference for name in labels])
+    n_persons = len(np.unique(who[members]))
+    if n_persons < LEAST_PERSONS:
         raise InvalidParameterError(
-            f"`measure_deviation(reference={reference!r})` must be one of the groups: "
-            f"{names or 'there are none; pass `groups`'}."
+            f"The reference {reference or 'of all subjects'!r} has {n_persons} person(s); it "
+            f"needs at least {LEAST_PERSONS}, and many more for a good estimate."
         )
-    return np.array([name == reference for name in labels])
+    return members
+
+
+def _join(everyone: list[Personalization], space: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the features of all parts and the kind of each; raise if models differ."""
+    first, last = everyone[0], everyone[-1]
+    same = first.transform == last.transform
+    if not same or not np.array_equal(first.dictionary, last.dictionary):
+        raise InvalidParameterError(
+            "`measure_deviation` compares subjects of one model, but these have other atoms or "
+            "transforms than the reference. Pass `model.personalize(new)` of the model that is "
+            "`reference_from`."
+        )
+    described = [describe_people(part, space) for part in everyone]
+    return np.concatenate([part for part, _ in described]), described[0][1]
 
 
 # The systems are small, so threads would only wait for each other.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
@@ -11,14 +11,11 @@ from jaxtyping import Float
 from scipy.interpolate import PchipInterpolator
 
 from percdl.algorithm.programs import read_cycles
-from percdl.analysis.checks import as_personalization, check_fitted_on
+from percdl.analysis.checks import Fitted, as_personalization, check_fitted_on
 from percdl.estimators.personalization import Personalization, in_batches
 from percdl.signals import Cohort
 from percdl.signals.reconstruction import rebuild
 from percdl.transforms import TimeWarp
-
-if TYPE_CHECKING:
-    from percdl.estimators.base import BaseCDL
 
 # Smallest local speed, for warps that stand still up to rounding.
 SLOWEST = 1e-9
@@ -65,7 +62,7 @@ class Effects:
         return self.delay / self.sfreq
 
 
-def separate_effects(fitted: BaseCDL | Personalization, X: Any) -> Effects:
+def separate_effects(fitted: Fitted, X: Any) -> Effects:
     """Separate the pace of a subject's cycle from its shape.
 
     A subject's cycle is ``A_s(psi_s(t))``: a shape on the common clock, run through at an

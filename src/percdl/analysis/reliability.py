@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,6 +12,7 @@ from scipy import stats
 from scipy.spatial.distance import pdist
 
 from percdl.analysis.checks import (
+    Fitted,
     Labels,
     as_personalization,
     check_fitted_on,
@@ -22,11 +23,8 @@ from percdl.analysis.deviation import measure_deviation
 from percdl.analysis.effects import SLOWEST, exact_speed
 from percdl.analysis.groups import average_persons, is_complete
 from percdl.analysis.rhythm import measure_regularity
+from percdl.estimators.personalization import Personalization
 from percdl.exceptions import InvalidParameterError
-
-if TYPE_CHECKING:
-    from percdl.estimators.base import BaseCDL
-    from percdl.estimators.personalization import Personalization
 
 # Columns of `measure_regularity` that describe one recording, and their names here.
 RHYTHM = {"interval_median": "period", "interval_robust_cv": "period cv"}
@@ -228,10 +226,10 @@ def measure_changes(
 
 
 def describe_recordings(
-    fitted: BaseCDL | Personalization,
+    fitted: Fitted,
     X: Any = None,
     *,
-    reference: BaseCDL | Personalization | None = None,
+    reference: Fitted | None = None,
     persons: Labels | None = None,
     n_components: int = 3,
 ) -> pd.DataFrame:

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
 from scipy.special import expit
 
-from percdl.analysis.checks import as_personalization, check_columns, check_lengths
+from percdl.analysis.checks import Fitted, as_personalization, check_columns, check_lengths
 from percdl.analysis.segmentation import relative_amplitude
 from percdl.exceptions import InvalidParameterError
 from percdl.signals import as_cohort
 from percdl.signals.recording import abbreviate
-
-if TYPE_CHECKING:
-    from percdl.estimators.base import BaseCDL
-    from percdl.estimators.personalization import Personalization
 
 # Activations of at least this share of the median amplitude define the rhythm. Set by hand.
 TYPICAL_SHARE = 0.5
@@ -238,7 +234,7 @@ def describe_intervals(
 
 
 def atom_prevalence(
-    fitted: BaseCDL | Personalization, groups: Sequence[str | None] | np.ndarray | None = None
+    fitted: Fitted, groups: Sequence[str | None] | np.ndarray | None = None
 ) -> pd.DataFrame:
     """Return how common each atom is among the subjects.
 
