@@ -219,9 +219,9 @@ WRONG_INIT = {
     "NaN": (np.where(np.arange(16)[:, None] == 3, np.nan, 1.0) + np.zeros((2, 1, 1)), "atom 0"),
     "infinite": (np.full((2, 16, 1), np.inf), r"zero or not finite \(atom 0\)"),
     "word": ("best", "`init='best'` must be 'auto', an array"),
-    "none": (None, "`init` is a NoneType that holds no array"),
-    "ragged": ([[1.0], [1.0, 2.0]], "`init` is a list that holds no array"),
-    "complex": (toy.first_guess(0) + 1j, "`init` is a ndarray that holds no array of real"),
+    "none": (None, "`init=NoneType` must be .auto., an array"),
+    "ragged": ([[1.0], [1.0, 2.0]], "`init=list` must be .auto., an array"),
+    "complex": (toy.first_guess(0) + 1j, "`init=ndarray` must be .auto., an array"),
     "stranger": (
         [Motif("Ada", 3), Motif("Eve", 3)],
         r"`init=Motif\(subject='Eve', onset=3\)`: No subject 'Eve' among 4",
@@ -229,7 +229,7 @@ WRONG_INIT = {
     "beyond": ([Motif("Ada", 3), Motif("Bo", 100)], "subject 'Bo' has 110 samples. Choose"),
     "before": ([Motif("Ada", -20), Motif("Bo", 1)], "needs 16 observed samples from -20 on"),
     "one motif": (Motif("Ada", 3), r"`init` has shape \(1, 16, 1\)"),
-    "motif and array": ([Motif("Ada", 3), toy.patterns()[0]], "list that holds no array"),
+    "motif and array": ([Motif("Ada", 3), toy.patterns()[0]], "`init=list` must be"),
 }
 
 

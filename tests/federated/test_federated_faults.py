@@ -58,12 +58,12 @@ FAULTS = {
     "of another kind": (lambda reply: replace(reply, kind="personal"), "which was not asked"),
     "of another site": (lambda reply: replace(reply, site="est"), "in the name of 'est'"),
     "not finite": (lambda reply: vector(reply, with_nan), "not finite"),
-    "too short": (lambda reply: vector(reply, lambda x: x[1:]), "of shape"),
-    "of other numbers": (lambda r: vector(r, lambda x: x.astype(np.float32)), "sent float32"),
-    "nameless": (lambda reply: replace(reply, arrays={}), "sent nothing where `sums`"),
+    "too short": (lambda reply: vector(reply, lambda x: x[1:]), "sent arrays"),
+    "of other numbers": (lambda r: vector(r, lambda x: x.astype(np.float32)), "float32"),
+    "nameless": (lambda reply: replace(reply, arrays={}), "sent arrays {} where"),
     "too much": (
         lambda reply: replace(reply, arrays={**reply.arrays, "events": np.zeros(3)}),
-        "sent events, sums",
+        "sent arrays",
     ),
 }
 

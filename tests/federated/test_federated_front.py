@@ -94,8 +94,8 @@ def test_secure_from_three_sites_on(cohort):
         (PopCDL(1, 50, penalty="auto"), "percdl suggest"),
         (PopCDL(1, 50, penalty="10%"), "penalty='10%'"),
         (PopCDL(1, 50, penalty=0.01, loss=Huber()), "Agree on `Huber"),
-        (PopCDL(1, 50, penalty=0.01, init=Motif("P01", 3)), "names subjects"),
-        (PopCDL(2, 50, penalty=0.01, init=[Motif("P01", 3)] * 2), "names subjects"),
+        (PopCDL(1, 50, penalty=0.01, init=Motif("P01", 3)), "depends on the recordings"),
+        (PopCDL(2, 50, penalty=0.01, init=[Motif("P01", 3)] * 2), "depends on the recordings"),
         (
             PerCDL(1, 50, transformation=Custom(lambda atom, a: atom, 1), penalty=0.01),
             "never on code",
@@ -131,11 +131,11 @@ def test_arguments_out_of_range(options, why, cohort):
 
 def test_an_agreement_survives_the_wire():
     agreement = propose(double(), "auto", 2, 1)
-    again = Agreement.from_message(agreement.to_json(), agreement.arrays)
+    again = Agreement.from_message(agreement.model_dump(), agreement.arrays)
     assert again.digest == agreement.digest
     assert again.make_model().get_params()["transformation__width"] == 3
     changed = Agreement.from_message(
-        agreement.to_json(), {"parameter/init": agreement.arrays["parameter/init"] + 1e-12}
+        agreement.model_dump(), {"parameter/init": agreement.arrays["parameter/init"] + 1e-12}
     )
     assert changed.digest != agreement.digest
 

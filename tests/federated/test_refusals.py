@@ -32,7 +32,7 @@ def fit(wire, **options):
 
 def request_to_join(**changes):
     agreement = propose(double("PopCDL"), "auto", 2, 1)
-    facts = {"agreement": {**agreement.to_json(), **changes}}
+    facts = {"agreement": {**agreement.model_dump(), **changes}}
     return Request("join", "run", 0, 0, facts, agreement.arrays)
 
 
@@ -45,9 +45,9 @@ def request_to_join(**changes):
         ({}, Consent(min_sites=3), "over 3 sites or more, and `min_sites=2`"),
         ({"secure": False}, Consent(allow_plain=False), "masked sums only"),
         ({"surprise": 1}, Consent(), "not an agreement of percdl"),
-        ({"secure": "maybe"}, Consent(), r"not an agreement of percdl .* \(secure"),
+        ({"secure": "maybe"}, Consent(), r"not an agreement of percdl \(secure"),
         ({}, Consent(agreement="0" * 64), "consented to other terms"),
-        ({"model": "Trojan"}, Consent(), "does not know the model"),
+        ({"model": "Trojan"}, Consent(), "model of the agreement is unknown"),
     ],
 )
 def test_what_a_site_does_not_agree_to(changes, consent, why, three):
@@ -68,7 +68,7 @@ def population_round(site, members):
     holdings = describe(site.cohort)
     agreement = propose(double("PopCDL"), "auto", 2, 1)
     whole = Terms.of(agreement, **dict(holdings), members=tuple(members), secure=False)
-    facts = {"terms": whole.to_json(), "roster": list(members), "follows": None}
+    facts = {"terms": whole.model_dump(mode="json"), "roster": list(members), "follows": None}
     (dictionary,) = agreement.arrays.values()
     return Request("population", "run", 2, 0, facts, {"dictionary": dictionary})
 
@@ -167,11 +167,11 @@ def test_what_a_site_does_not_answer(three):
 @pytest.mark.parametrize(
     ("dictionaries", "why"),
     [
-        (None, "must be arrays"),
-        (np.zeros((2, 16, 1)), r"must be arrays \(n, \(2, 16, 1\)\)"),
-        (np.zeros((0, 2, 16, 1)), "Between 1 and"),
-        (np.zeros((25, 2, 16, 1)), "Between 1 and 24"),
-        (np.full((1, 2, 16, 1), np.nan), "dictionaries of finite numbers"),
+        (None, "must be an array"),
+        (np.zeros((2, 16, 1)), r"must be an array \(1 to 24, \(2, 16, 1\)\)"),
+        (np.zeros((0, 2, 16, 1)), "1 to 24"),
+        (np.zeros((25, 2, 16, 1)), "1 to 24"),
+        (np.full((1, 2, 16, 1), np.nan), "must hold finite numbers"),
     ],
 )
 def test_first_dictionaries_that_cannot_be_tried(dictionaries, why):

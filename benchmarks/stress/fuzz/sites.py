@@ -80,11 +80,11 @@ class SiteRequests:
         self, agreement: Agreement, identities: dict[str, Identity], secure: bool
     ) -> list[Request]:
         """Go through a run once; return its requests."""
-        join = Request("join", RUN, 0, 0, {"agreement": agreement.to_json()}, agreement.arrays)
+        join = Request("join", RUN, 0, 0, {"agreement": agreement.model_dump()}, agreement.arrays)
         self._site.answer(join)
         own = self._site.conditions.holdings
         terms = Terms.of(agreement, **dict(own), members=NAMES, secure=secure)
-        facts: dict[str, Any] = {"terms": terms.to_json(), "roster": list(NAMES)}
+        facts: dict[str, Any] = {"terms": terms.model_dump(mode="json"), "roster": list(NAMES)}
         requests = [join]
         if secure:
             requests.append(Request("keys", RUN, 1, 0))

@@ -67,8 +67,8 @@ def server(
         fail(f"{config} is not possible in a federation: {error}")
     if terms:
         agreement = federation.propose_terms()
-        output.event("terms", terms=agreement.to_json(), checksum=agreement.digest)
-        output.say(json.dumps(agreement.to_json(), indent=2))
+        output.event("terms", terms=agreement.model_dump(), checksum=agreement.digest)
+        output.say(json.dumps(agreement.model_dump(), indent=2))
         output.say(f"Checksum, for `agreement` in the files of sites: {agreement.digest}")
         return
     keys = _read_files(plan)

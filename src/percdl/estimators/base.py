@@ -115,7 +115,7 @@ class BaseCDL(TransformerMixin, HyperParameters):
         """
         from percdl.estimators.fitting import Watch, count_rounds, learn
         from percdl.estimators.start import choose
-        from percdl.runtimes.hosting import check_place
+        from percdl.runtimes.partitioned import check_place
 
         check_place(runtime)
         check_arguments(self)
@@ -136,7 +136,7 @@ class BaseCDL(TransformerMixin, HyperParameters):
         -------
         Personalization
         """
-        from percdl.runtimes.hosting import check_place
+        from percdl.runtimes.partitioned import check_place
 
         check_place(runtime)
         return self._express(self._check_new(X), runtime)

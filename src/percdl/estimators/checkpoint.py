@@ -1,8 +1,8 @@
-"""Checkpoints: a fit that was interrupted goes on, and ends as if it had not been.
+"""Checkpoints: an interrupted fit continues, and ends as if it had not been interrupted.
 
 A checkpoint is a file like that of a model, written after each round. It holds the state of all
-subjects, so it is about as large as what the fit keeps in memory between rounds, recordings aside.
-The last one holds the result instead, so that it is not lost before a model file is written.
+subjects, about as much as the fit keeps in memory between rounds, without the recordings. The last
+one holds the result instead, so that it is not lost before a model file is written.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from annotated_types import Le
-from pydantic import StringConstraints
 
 from percdl import __version__
 from percdl.algorithm.exchange import Broadcast
@@ -26,21 +25,19 @@ from percdl.algorithm.results import Results
 from percdl.algorithm.state import FitState, HalfStep, History, StopReason
 from percdl.estimators import container
 from percdl.estimators.base import BaseCDL
-from percdl.estimators.container import Arrays, under
+from percdl.estimators.container import Arrays, prefixed, under
 from percdl.estimators.fitting import End, Moment, Watch, learn
-from percdl.estimators.modelfile import Strict, check_shapes, decode_model, encode_parameters
+from percdl.estimators.modelfile import Strict, decode_model, encode_parameters
 from percdl.estimators.start import Choices, choose
 from percdl.estimators.validation import check_arguments
 from percdl.exceptions import CheckpointWarning, InvalidParameterError
 from percdl.parameters import Amount, Count, Nonnegative
-from percdl.runtimes.hosting import check_place
+from percdl.runtimes.partitioned import check_place
 from percdl.runtimes.protocol import Place
 from percdl.signals import AnyCohort, ShardedCohort, as_any_cohort
 
-# What may differ between the fit that was interrupted and the one that goes on.
+# Arguments that may differ between the interrupted fit and the one that continues it.
 MAY_DIFFER = ("progress",)
-
-
 # A line of the history: phase, round, step, objective, seconds.
 Line = tuple[
     Literal["population", "personal", "final"],
@@ -51,19 +48,10 @@ Line = tuple[
 ]
 # Text of a `StopReason`.
 Reason = Literal[tuple(reason.value for reason in StopReason)]  # pyright: ignore[reportInvalidTypeForm]
-Sha256 = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
-
-
-class Ended(Strict):
-    """How the best run so far ended."""
-
-    objective: float
-    reason: Reason  # pyright: ignore[reportInvalidTypeForm]
-    history: list[Line]
 
 
 class Header(Strict):
-    """All that a checkpoint holds beside arrays."""
+    """Everything in a checkpoint that is not an array."""
 
     population: Amount
     personal: Amount
@@ -74,26 +62,18 @@ class Header(Strict):
     history: list[Line]
     restart: Amount
     draws: tuple[Annotated[Amount, Le(624)], Annotated[Amount, Le(1)], float]
-    best: Ended | None
+    best: dict[str, Any] | None
     version: str
     model: str
     parameters: dict[str, Any]
     chosen: tuple[Count, Count, Nonnegative, Nonnegative | None]
-    cohort: Sha256
+    cohort: str
     settings: dict[str, Any] | None
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A fit between two rounds, as read from a file.
-
-    Attributes
-    ----------
-    content : dict
-        The header, see `Header`.
-    arrays : dict of arrays
-        The state of the fit.
-    """
+    """A fit between two rounds, as read from a file: the header (`Header`) and the arrays."""
 
     content: dict[str, Any]
     arrays: Arrays
@@ -105,51 +85,19 @@ class Checkpoint:
 
     @property
     def n_rounds(self) -> int:
-        """How many rounds of this run are done."""
+        """Number of rounds of this run that are done."""
         return sum(line[2] in ("CDU", "PerCDU") for line in self.content["history"])
 
 
 def read_checkpoint(path: Any) -> Checkpoint:
     """Read a file that `fit_with_checkpoints` wrote; raise `ModelFileError` if it is damaged."""
     content, arrays = container.read(path, container.CHECKPOINT)
+    checkpoint = Checkpoint(content, arrays)
     with container.naming(path, container.CHECKPOINT):
         Header.model_validate_json(json.dumps(content))
-        model = decode_model(content["model"], content["parameters"], arrays)
-        _check_sizes(content, arrays, model)
-        checkpoint = Checkpoint(content, arrays)
+        decode_model(content["model"], content["parameters"], arrays)
         _unpack(checkpoint)
     return checkpoint
-
-
-def _check_sizes(content: dict[str, Any], arrays: Arrays, model: BaseCDL) -> None:
-    """Raise `ValueError` where arrays do not agree in size with the header."""
-    needed = {"broadcast/dictionary": ("f", "K L P")}
-    n_atoms, length, *_ = content["chosen"]
-    n_channels = arrays["broadcast/dictionary"].shape[-1]
-    sizes = {"K": n_atoms, "L": length, "P": n_channels}
-    if content["best"] is not None:
-        best = under("best/results/", arrays)
-        needed["best/dictionary"] = ("f", "K L P")
-        needed |= {
-            f"best/results/{name}": kind
-            for name, kind in {
-                "params": ("f", "S K M"),
-                "counts": ("i", "S K"),
-                "subject": ("i", "E"),
-                "onset": ("i", "E"),
-                "atom": ("i", "E"),
-                "amplitude": ("f", "E"),
-                "error": ("f", "S"),
-            }.items()
-        }
-        sizes |= {
-            "S": len(best["counts"]),
-            "E": len(best["onset"]),
-            "M": model.resolve("transformation").n_params(length, n_channels),
-        }
-    check_shapes(arrays, needed, sizes)
-    if arrays["draws"].shape != (624,):
-        raise ValueError("`draws` is not the state of a generator")
 
 
 def fit_with_checkpoints(
@@ -162,42 +110,21 @@ def fit_with_checkpoints(
     settings: dict[str, Any] | None = None,
     runtime: Place | None = None,
 ) -> BaseCDL:
-    """Fit a model, writing a checkpoint after each round.
+    """Fit a model and return it, writing a checkpoint to ``path`` (None: nowhere) each round.
 
-    Parameters
-    ----------
-    model : estimator
-    cohort : Cohort
-    path : path or None
-        Where the checkpoint goes; None: nowhere.
-    resume : Checkpoint, optional
-        Go on from there, with the same recordings and arguments: the result is the same, bit
-        for bit, as that of a fit that was not interrupted.
-    report : function, optional
-        Called as ``report(phase, round, objective)`` after each round.
-    settings : dict, optional
-        Options of the command that runs the fit, kept in the checkpoint and as
-        ``model.settings_``.
-    runtime : DaskRuntime or OutOfCore, optional
-        Where to run, see `PerCDL.fit`. Where the state of the subjects is on disk, a checkpoint
-        says where, and that folder stays until the fit is done, or until another fit has written
-        its checkpoint to the same path.
-
-    Returns
-    -------
-    estimator
-        The model, fitted.
-
-    Warns
-    -----
-    CheckpointWarning
-        Where a checkpoint cannot be written; the fit goes on.
+    With ``resume``, the fit continues from a checkpoint with the same recordings and arguments,
+    and the result is that of a fit that was not interrupted, bit for bit. ``report`` is called as
+    ``report(phase, round, objective)`` after each round. ``settings`` are the options of the
+    command that runs the fit, kept in the checkpoint and as ``model.settings_``. If the runtime
+    keeps the state of the subjects on disk, the checkpoint says where, and that folder stays until
+    the fit is done or another fit has written its checkpoint to the same path. A checkpoint that
+    cannot be written gives a `CheckpointWarning`, and the fit continues.
     """
     check_place(runtime)
     check_arguments(model)
     cohort = as_any_cohort(cohort)
     identity = identify(cohort)
-    moment, warned = None, []
+    moment, failed = None, []
     if resume is None:
         chosen = choose(model, cohort)
     else:
@@ -218,7 +145,14 @@ def fit_with_checkpoints(
             }
             container.write(path, container.CHECKPOINT, content, arrays)
         except OSError as error:
-            _warn_once(path, error, warned)
+            if not failed:  # warn once
+                warnings.warn(
+                    f"The checkpoint {path} cannot be written ({error.strerror or error}). The "
+                    "fit goes on, but could not be resumed from here.",
+                    CheckpointWarning,
+                    stacklevel=2,
+                )
+            failed.append(error)
             return False
         return True
 
@@ -228,18 +162,6 @@ def fit_with_checkpoints(
     learn(model, cohort, chosen, watch, runtime)
     model.settings_ = settings
     return model
-
-
-def _warn_once(path: Any, error: OSError, warned: list[OSError]) -> None:
-    """Say that a checkpoint could not be written; it is no reason to give up the fit."""
-    if not warned:
-        warnings.warn(
-            f"The checkpoint {path} cannot be written ({error.strerror or error}). The fit goes "
-            "on, but could not be resumed from here.",
-            CheckpointWarning,
-            stacklevel=2,
-        )
-    warned.append(error)
 
 
 def identify(cohort: AnyCohort) -> str:
@@ -253,7 +175,7 @@ def identify(cohort: AnyCohort) -> str:
 
 
 def _check_same(resume: Checkpoint, model: BaseCDL, identity: str) -> None:
-    """Raise where a fit would not go on with what it began with."""
+    """Raise if version, arguments or recordings are not those of the checkpoint."""
     if resume.content["version"] != __version__:
         raise InvalidParameterError(
             f"The checkpoint was written by PerCDL {resume.content['version']}, and this is "
@@ -282,8 +204,7 @@ def pack_state(state: FitState, history: History) -> tuple[dict[str, Any], Array
     """Return the server's part of a fit between two rounds, as JSON and arrays."""
     content = {f.name: getattr(state, f.name) for f in fields(state) if f.name != "broadcast"}
     content |= {"reason": state.reason.value, "history": [astuple(r) for r in history.records]}
-    arrays = state.broadcast.to_arrays()
-    return content, {f"broadcast/{name}": value for name, value in arrays.items()}
+    return content, prefixed("broadcast/", state.broadcast.to_arrays())
 
 
 def unpack_state(content: dict[str, Any], arrays: Arrays) -> tuple[FitState, History]:
@@ -291,54 +212,46 @@ def unpack_state(content: dict[str, Any], arrays: Arrays) -> tuple[FitState, His
     values = {f.name: content[f.name] for f in fields(FitState) if f.name != "broadcast"}
     values["reason"] = StopReason(content["reason"])
     state = FitState(Broadcast(**under("broadcast/", arrays)), **values)
-    return state, read_history(content["history"])
+    return state, _read_history(content["history"])
+
+
+def pack_end(end: End) -> dict[str, Any]:
+    """Return the end of a fit without its arrays, as JSON data."""
+    lines = [list(astuple(record)) for record in end.history.records]
+    return {"objective": end.objective, "reason": end.stop_reason.value, "history": lines}
+
+
+def unpack_end(content: dict[str, Any], last: Broadcast, results: Results) -> End:
+    """Return the end of a fit that `pack_end` packed."""
+    reached = content["objective"], StopReason(content["reason"])
+    history = _read_history(content["history"])
+    return End(last.dictionary, *reached, history, results, last.precision)
 
 
 def _pack(moment: Moment) -> tuple[dict[str, Any], Arrays]:
     best = moment.best
     _, key, *draws = moment.draws
     content, arrays = pack_state(moment.state, moment.history)
-    arrays |= {f"site/{name}": value for name, value in moment.site.items()}
-    arrays["draws"] = np.asarray(key)
+    arrays |= prefixed("site/", moment.site) | {"draws": np.asarray(key)}
     content |= {"restart": moment.restart, "draws": draws, "best": None}
     if best is not None:
-        content["best"] = {
-            "objective": best.objective,
-            "reason": best.stop_reason.value,
-            "history": [astuple(record) for record in best.history.records],
-        }
-        for name, value in best.broadcast.to_arrays().items():
-            arrays[f"best/{name}"] = value
-        for field in fields(Results):
-            arrays[f"best/results/{field.name}"] = getattr(best.results, field.name)
+        content["best"] = pack_end(best)
+        arrays |= prefixed("best/", best.broadcast.to_arrays())
+        arrays |= prefixed("results/", vars(best.results))
     return content, {name: np.ascontiguousarray(value) for name, value in arrays.items()}
 
 
 def _unpack(checkpoint: Checkpoint) -> Moment:
     content, arrays = checkpoint.content, checkpoint.arrays
     state, history = unpack_state(content, arrays)
-    best = None
+    best, draws = None, ("MT19937", arrays["draws"], *content["draws"])
     if content["best"] is not None:
-        found = under("best/results/", arrays)
-        best = End(
-            arrays["best/dictionary"],
-            content["best"]["objective"],
-            StopReason(content["best"]["reason"]),
-            read_history(content["best"]["history"]),
-            Results(**found),
-            arrays.get("best/precision"),
-        )
-    return Moment(
-        content["restart"],
-        state,
-        history,
-        ("MT19937", arrays["draws"], *content["draws"]),
-        best,
-        under("site/", arrays),
-    )
+        last, results = (under(prefix, arrays) for prefix in ("best/", "results/"))
+        best = unpack_end(content["best"], Broadcast(**last), Results(**results))
+    return Moment(content["restart"], state, history, draws, best, under("site/", arrays))
 
 
-def read_history(lines: list[list[Any]]) -> History:
-    """Return a history; its clock continues where it stopped."""
+def _read_history(lines: Any) -> History:
+    """Return a history with a clock that continues where it stopped."""
     records = [HalfStep(*line) for line in lines]
     return History(records, time.perf_counter() - (records[-1].seconds if records else 0))

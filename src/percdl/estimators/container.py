@@ -88,6 +88,11 @@ def origin_of(path: Any) -> tuple[str | None, str | None]:
     return metadata.get("format"), metadata.get("version")
 
 
+def prefixed(prefix: str, arrays: Arrays) -> Arrays:
+    """Return arrays with a prefix in front of their names."""
+    return {f"{prefix}{name}": array for name, array in arrays.items()}
+
+
 def under(prefix: str, arrays: Arrays) -> Arrays:
     """Return the arrays with a prefix, by the rest of their names."""
     return {name.removeprefix(prefix): x for name, x in arrays.items() if name.startswith(prefix)}
@@ -130,25 +135,18 @@ def checksum(arrays: Arrays, content: str) -> str:
 
 
 def _check(path: Any, kind: str, metadata: dict[str, str]) -> None:
-    found = metadata.get("format")
+    found, name, version = metadata.get("format"), NAMES[kind][0], metadata.get("version")
     if found != kind:
-        if found in NAMES:
-            is_what, advice = NAMES[found]
-            raise ModelFileError(f"{path} is {is_what}, not {NAMES[kind][0]}. {advice}")
-        raise ModelFileError(f"{path} is not {NAMES[kind][0]}. {NAMES[MODEL][1]}")
-    for name in ("schema", "content", "checksum"):
-        if name not in metadata:
-            raise ValueError(f"`{name}` is missing")
+        what, advice = NAMES.get(found or "", (None, NAMES[MODEL][1]))
+        raise ModelFileError(f"{path} is {f'{what}, not' if what else 'not'} {name}. {advice}")
     schema = int(metadata["schema"])
-    if schema < 1:
-        raise ValueError(f"schema {schema}")
     if schema == 1 and kind != MODEL:
         raise ModelFileError(
-            f"{path} was written by PerCDL {metadata.get('version')}. This version reads models "
-            "of 0.1, not its checkpoints. Finish that fit with that version, or start it again."
+            f"{path} was written by PerCDL {version}. This version reads models of 0.1, not its "
+            "checkpoints. Finish that fit with that version, or start it again."
         )
-    if schema > SCHEMA:
+    if not 1 <= schema <= SCHEMA:
         raise ModelFileError(
-            f"{path} was written by PerCDL {metadata.get('version')} in a newer format "
-            f"(schema {schema}, this version reads up to {SCHEMA}). Upgrade percdl."
+            f"{path} was written by PerCDL {version} in a newer format (schema {schema}, this "
+            f"version reads up to {SCHEMA}). Upgrade percdl."
         )

@@ -29,7 +29,7 @@ from percdl.estimators.start import (
 from percdl.estimators.suspects import warn_suspects
 from percdl.estimators.validation import check_samples, overflow, warn_inactive, warn_offset
 from percdl.exceptions import NoActivationWarning, NumericalError
-from percdl.runtimes.hosting import host_fit
+from percdl.runtimes.partitioned import host_fit
 from percdl.runtimes.protocol import HostedFit, Place
 from percdl.signals import AnyCohort, Cohort
 

@@ -44,7 +44,7 @@ CLASSES: dict[str, Any] = {
         Algorithm, Huber, Motif,
     )
 }  # fmt: skip
-# Columns of the tables: texts are in the header, numbers among the arrays.
+# Columns of the tables. Texts are in the header, numbers among the arrays (`SHAPES`).
 COLUMNS = {
     "events_": ("subject", "atom", "onset_sample", "onset_seconds", "amplitude"),
     "history_": ("phase", "round", "step", "objective", "seconds"),
@@ -95,7 +95,7 @@ class Fitted(Strict):
 
 
 class Header(Strict):
-    """All that a model file holds beside arrays."""
+    """Everything in a model file that is not an array."""
 
     model: Literal["PerCDL", "PopCDL", "IndCDL"]
     parameters: dict[str, Any]
@@ -105,18 +105,17 @@ class Header(Strict):
 
 
 def save(model: BaseCDL, path: Any) -> None:
-    """Write a fitted model; an existing file is replaced at once or not at all."""
-    arrays = {
-        name: np.ascontiguousarray(getattr(model, name)) for name in SHAPES if "/" not in name
-    }
-    tables: dict[str, dict[str, Any]] = {table: {} for table in COLUMNS}
+    """Write a fitted model; an existing file is replaced atomically."""
+    arrays, tables = {}, {table: {} for table in COLUMNS}
+    for name in SHAPES:
+        table, _, column = name.partition("/")
+        values = getattr(model, table)
+        arrays[name] = np.ascontiguousarray(values[column] if column else values)
     for table, columns in COLUMNS.items():
         for column in columns:
-            values = getattr(model, table)[column]
             is_number = f"{table}/{column}" in SHAPES
-            tables[table][column] = None if is_number else values.astype(str).tolist()
-            if is_number:
-                arrays[f"{table}/{column}"] = np.ascontiguousarray(values)
+            texts = getattr(model, table)[column].astype(str).tolist()
+            tables[table][column] = None if is_number else texts
     content = {
         "model": type(model).__name__,
         "parameters": encode_parameters(model, arrays),
@@ -173,18 +172,13 @@ def _rebuild(content: dict[str, Any], arrays: Arrays) -> BaseCDL:
     header = Header.model_validate(content)
     model = decode_model(header.model, header.parameters, arrays)
     _check_sizes(header, arrays, model)
-    for name in SHAPES:
-        if "/" not in name:
-            setattr(model, name, arrays[name])
+    for name in ("dictionary_", "params_", "n_activations_"):
+        setattr(model, name, arrays[name])
     model.prior_ = arrays.get("prior_")
     for table, columns in COLUMNS.items():
         texts = header.tables[table]  # pyright: ignore[reportArgumentType]
-        data = {
-            column: arrays[f"{table}/{column}"]
-            if f"{table}/{column}" in SHAPES
-            else pd.Series(texts[column], dtype=str)
-            for column in columns
-        }
+        numbers = container.under(f"{table}/", arrays)
+        data = {c: numbers[c] if c in numbers else pd.Series(texts[c], dtype=str) for c in columns}
         setattr(model, table, pd.DataFrame(data))
     model.settings_ = header.settings
     for name, value in header.fitted:
@@ -194,47 +188,36 @@ def _rebuild(content: dict[str, Any], arrays: Arrays) -> BaseCDL:
 
 def _check_sizes(header: Header, arrays: Arrays, model: BaseCDL) -> None:
     """Raise `ValueError` where arrays, lists and the header do not agree in size."""
-    fitted, tables = header.fitted, header.tables
+    fitted, transform = header.fitted, model.resolve("transformation")
     length, n_channels = fitted.atom_length_, fitted.n_channels_
-    sizes = {
-        "K": fitted.n_atoms_,
-        "L": length,
-        "P": n_channels,
-        "S": len(fitted.subjects_),
-        "M": model.resolve("transformation").n_params(length, n_channels),
-        "E": len(tables["events_"].get("subject") or ()),
-        "H": len(tables["history_"].get("phase") or ()),
-    }
-    check_shapes(arrays, SHAPES, sizes)
-    needed = SHAPES.keys() | array_names(header.parameters)
-    if "prior_" in arrays:
-        needed = needed | {"prior_"}
-        shapes = broadcast_shapes(model.resolve("transformation"), *arrays["dictionary_"].shape)
-        if arrays["prior_"].shape != shapes.get("precision"):
-            raise ValueError(f"`prior_` has the shape {arrays['prior_'].shape}")
-    if arrays.keys() != needed:
-        raise ValueError("it holds other arrays than a model has")
-    if not len(fitted.channels_) == len(fitted.units_) == n_channels:
-        raise ValueError(f"`channels_` and `units_` are not of {n_channels} channels")
-    if len(tables["history_"].get("step") or ()) != sizes["H"]:
-        raise ValueError("the columns of `history_` are of different lengths")
-    if not {*(tables["events_"].get("subject") or ())} <= {*fitted.subjects_}:
-        raise ValueError("`events_` names a subject that is not in `subjects_`")
-
-
-def check_shapes(
-    arrays: Arrays, needed: dict[str, tuple[str, str]], sizes: dict[str, int]
-) -> None:
-    """Raise `ValueError` where an array is missing or has another kind or shape.
-
-    ``needed`` gives the kind ("f" or "i") and the axes of each array, ``sizes`` the known sizes.
-    """
-    for name, (kind, axes) in needed.items():
-        if name not in arrays:
-            raise ValueError(f"`{name}` is missing")
+    of_events, phases, steps = (
+        header.tables[table].get(column) or ()  # pyright: ignore[reportArgumentType]
+        for table, column in (("events_", "subject"), ("history_", "phase"), ("history_", "step"))
+    )
+    n_params = transform.n_params(length, n_channels)
+    counts = fitted.n_atoms_, length, n_channels, len(fitted.subjects_), n_params
+    sizes = dict(zip("KLPSMEH", (*counts, len(of_events), len(phases)), strict=True))
+    for name, (kind, axes) in SHAPES.items():
         array, shape = arrays[name], tuple(sizes[axis] for axis in axes.split())
         if array.dtype.kind != kind or array.shape != shape:
             raise ValueError(f"`{name}` is {array.dtype} {array.shape}, not {kind} {shape}")
+    needed = SHAPES.keys() | array_names(header.parameters)
+    if "prior_" in arrays:
+        needed = needed | {"prior_"}
+        shapes = broadcast_shapes(transform, *arrays["dictionary_"].shape)
+        if arrays["prior_"].shape != shapes.get("precision"):
+            raise ValueError(f"`prior_` has the shape {arrays['prior_'].shape}")
+    for agree, what in (
+        (arrays.keys() == needed, "it holds other arrays than a model has"),
+        (
+            len(fitted.channels_) == len(fitted.units_) == n_channels,
+            f"`channels_` and `units_` are not of {n_channels} channels",
+        ),
+        (len(steps) == len(phases), "the columns of `history_` are of different lengths"),
+        ({*of_events} <= {*fitted.subjects_}, "`events_` names a subject not in `subjects_`"),
+    ):
+        if not agree:
+            raise ValueError(what)
 
 
 def array_names(parameters: dict[str, Any]) -> set[str]:
@@ -317,16 +300,11 @@ def _encode(name: str, value: Any, arrays: Arrays) -> Any:
         arrays[f"parameter/{name}"] = np.ascontiguousarray(value)
         return {"array": f"parameter/{name}"}
     if name == "random_state":
-        return None  # a generator's state is spent; the fitted numbers are what counts
-    if isinstance(value, Transform):
-        raise ModelFileError(
-            f"`{type(value).__name__}` holds code of your own, and model files hold none: they "
-            "hold built-in transforms, numbers, text and arrays only. Save `dictionary_` and "
-            "`params_` with `numpy.savez`, and the transform with your code."
-        )
+        return None  # the fitted numbers do not depend on the state that a generator is left in
     raise ModelFileError(
-        f"`{name}={value!r}` cannot be written to a model file. Files hold built-in transforms, "
-        "numbers, text and arrays only."
+        f"`{name}={value!r}` cannot be written to a model file: files hold built-in transforms, "
+        "numbers, text and arrays, and no code of your own. Save `dictionary_` and `params_` with "
+        "`numpy.savez`, and the rest with your code."
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -36,22 +36,8 @@ _ALLOWED = "'auto', an array (n_atoms, atom_length, n_channels), a Motif or a li
 SHARE = 1.0
 
 
-@runtime_checkable
-class Source(Protocol):
-    """Subjects and signals of a fit: a cohort, or the properties that sites have in common."""
-
-    @property
-    def subjects(self) -> tuple[str, ...]: ...  # noqa: D102
-    @property
-    def channels(self) -> tuple[str, ...]: ...  # noqa: D102
-    @property
-    def units(self) -> tuple[str, ...]: ...  # noqa: D102
-    @property
-    def n_channels(self) -> int: ...  # noqa: D102
-    @property
-    def sfreq(self) -> float: ...  # noqa: D102
-    @property
-    def processing(self) -> tuple[str, ...]: ...  # noqa: D102
+# Subjects and signals of a fit: a cohort, or the properties that all sites have in common.
+Source: TypeAlias = Any
 
 
 class Choices(NamedTuple):
@@ -87,7 +73,7 @@ def make_settings(model: BaseCDL, source: Source, chosen: Choices | None = None)
 def choose(model: BaseCDL, cohort: AnyCohort) -> Choices:
     """Return the numbers a model works with; those not given are chosen in turn."""
     length, share, name = model.atom_length, share_of(model.penalty), type(model).__name__
-    is_chosen = model.penalty == "auto" or share is not None
+    finds_penalty = model.penalty == "auto" or share is not None
     rng = check_random_state(model.random_state)
     if length == "auto":
         check_lengths(cohort, SHORTEST, name)
@@ -101,15 +87,19 @@ def choose(model: BaseCDL, cohort: AnyCohort) -> Choices:
         )
     check_lengths(cohort, n_samples, name)
     n_atoms = 1 if model.n_atoms == "auto" else int(model.n_atoms)
-    penalty = 0.0 if is_chosen else float(model.penalty)
-    chosen = Choices(n_atoms, n_samples, penalty, choose_delta(model.loss, cohort))
-    if model.n_atoms == "auto" or is_chosen:
+    penalty, delta = 0.0 if finds_penalty else float(model.penalty), None
+    if isinstance(model.loss, Huber):
+        # The median over the recordings: a few that are full of artefacts do not change it.
+        typical = SHARE * np.sqrt(np.median(cohort.power))
+        delta = float(typical if model.loss.delta is None else model.loss.delta)
+    chosen = Choices(n_atoms, n_samples, penalty, delta)
+    if model.n_atoms == "auto" or finds_penalty:
         check_samples(cohort)
     if model.n_atoms == "auto":
         free = make_settings(model, cohort, chosen._replace(penalty=0.0))
         chosen = chosen._replace(n_atoms=choose_n_atoms(cohort, free, model.init, rng))
-    if is_chosen:
-        free = make_settings(model, cohort, chosen._replace(penalty=0.0))
+    if finds_penalty:
+        free = make_settings(model, cohort, chosen)
         dictionary = first_dictionary(model.init, cohort, free, rng)
         chosen = chosen._replace(penalty=choose_penalty(cohort, free, dictionary, share, rng))
     return chosen
@@ -176,15 +166,6 @@ def by_power(cohort: AnyCohort) -> np.ndarray:
     return np.argsort(cohort.power, kind="stable")
 
 
-def choose_delta(loss: Any, cohort: AnyCohort) -> float | None:
-    """Return the delta of Huber's loss, in signal units; None for the squared loss."""
-    if not isinstance(loss, Huber):
-        return None
-    # The median over the recordings: a few that are full of artefacts do not change it.
-    typical = SHARE * np.sqrt(np.median(cohort.power)) if loss.delta is None else loss.delta
-    return float(typical)
-
-
 class Sample(NamedTuple):
     """Some recordings, counted in a unit that suits them, and the settings in the same unit."""
 
@@ -211,10 +192,8 @@ def first_dictionary(
 
 
 def given_atoms(init: Any) -> np.ndarray | list[Motif] | None:
-    """Return the atoms that ``init`` gives, array (K, L, P) or motifs; None if it gives none."""
-    if isinstance(init, str):
-        if init != "auto":
-            raise InvalidParameterError(f"`init={init!r}` must be {_ALLOWED}.")
+    """Return the atoms that ``init`` gives, array (K, L, P) or motifs; None for "auto"."""
+    if isinstance(init, str) and init == "auto":
         return None
     motifs = [init] if isinstance(init, Motif) else init
     if isinstance(motifs, (list, tuple)) and motifs and all(isinstance(m, Motif) for m in motifs):
@@ -224,9 +203,9 @@ def given_atoms(init: Any) -> np.ndarray | list[Motif] | None:
     except ValueError:  # rows of unequal lengths
         array = np.empty(0, object)
     if array.dtype.kind not in "biuf":
+        value = repr(init) if isinstance(init, str) else type(init).__name__
         raise InvalidParameterError(
-            f"`init` is a {type(init).__name__} that holds no array of real numbers. It must be "
-            f"{_ALLOWED}."
+            f"`init={value}` must be {_ALLOWED}; arrays hold real numbers."
         )
     if array.ndim != 3 or 0 in array.shape:
         raise InvalidParameterError(

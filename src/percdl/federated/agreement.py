@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, astuple
+from dataclasses import asdict
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
@@ -10,11 +10,9 @@ import numpy as np
 from pydantic import ConfigDict, Field
 
 from percdl import __version__
-from percdl.algorithm.exchange import Broadcast
 from percdl.algorithm.results import Results
 from percdl.algorithm.settings import Huber, Settings
 from percdl.estimators.base import BaseCDL
-from percdl.estimators.checkpoint import read_history
 from percdl.estimators.fitting import End, adopt
 from percdl.estimators.hyperparameters import Motif
 from percdl.estimators.modelfile import array_names, decode_model, encode_parameters
@@ -23,7 +21,6 @@ from percdl.estimators.validation import check_arguments
 from percdl.exceptions import FederationError, InvalidParameterError, ModelFileError
 from percdl.federated.identities import FEWEST_SITES
 from percdl.federated.messages import (
-    EndContent,
     Signals,
     Strict,
     TermsContent,
@@ -32,8 +29,6 @@ from percdl.federated.messages import (
     parse,
 )
 from percdl.federated.privacy import Privacy, check_private
-
-_SAME_VERSION = "Coordinator and sites must run the same version of percdl."
 
 
 class Agreement(Strict):
@@ -61,19 +56,12 @@ class Agreement(Strict):
         try:
             return parse(cls, facts).model_copy(update={"arrays": arrays})
         except ValueError as error:
-            raise FederationError(
-                f"This is not an agreement of percdl {__version__} ({explain(error)}). "
-                f"{_SAME_VERSION}"
-            ) from error
-
-    def to_json(self) -> dict[str, Any]:
-        """Return everything except arrays, as JSON data."""
-        return self.model_dump()
+            raise _unknown(f"This is not an agreement of percdl ({explain(error)})") from error
 
     @property
     def digest(self) -> str:
         """Checksum of the whole agreement, arrays included."""
-        return checksum(self.to_json(), self.arrays)
+        return checksum(self.model_dump(), self.arrays)
 
     def masks(self, n_sites: int) -> bool:
         """Return whether sums over this number of sites are masked."""
@@ -84,9 +72,7 @@ class Agreement(Strict):
         try:
             return None if self.privacy is None else Privacy(**self.privacy)  # pyright: ignore[reportArgumentType]
         except (TypeError, InvalidParameterError) as error:
-            raise FederationError(
-                f"The agreement has unknown terms of privacy ({error}). {_SAME_VERSION}"
-            ) from error
+            raise _unknown(f"The agreement has unknown terms of privacy ({error})") from error
 
     def make_settings(self, signals: Signals | None = None) -> Settings:
         """Return the settings of the fit; without signals, for one channel."""
@@ -99,12 +85,15 @@ class Agreement(Strict):
             if self.arrays.keys() != array_names(self.parameters):
                 raise ValueError("it comes with other arrays than it names")
         except (KeyError, TypeError, ValueError) as error:
-            raise FederationError(
-                f"percdl {__version__} does not know the model of the agreement ({error!r}). "
-                f"{_SAME_VERSION}"
-            ) from error
+            raise _unknown(f"The model of the agreement is unknown ({error!r})") from error
         check_agreeable(model)
         return model
+
+
+def _unknown(what: str) -> FederationError:
+    return FederationError(
+        f"{what}. This is percdl {__version__}: coordinator and sites must run the same version."
+    )
 
 
 class Terms(TermsContent):
@@ -123,10 +112,6 @@ class Terms(TermsContent):
     def settings(self) -> Settings:
         """Settings of the fit."""
         return self.accepted.make_settings(self.signals)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the terms as JSON data, with the checksum of the agreement."""
-        return self.model_dump(mode="json")
 
 
 def propose(
@@ -170,42 +155,42 @@ def propose(
 
 def check_agreeable(model: BaseCDL) -> None:
     """Raise if a model cannot be fitted without seeing all recordings."""
-    name = type(model).__name__
     check_arguments(model)
-    for argument in ("n_atoms", "atom_length", "penalty"):
-        if isinstance(value := getattr(model, argument), str):
-            raise InvalidParameterError(
-                f"`{name}({argument}={value!r})` depends on the recordings, and no place has all "
-                "of them. Agree on a number; `percdl suggest` helps each site to propose one."
-            )
-    if model.loss == Huber():
-        raise InvalidParameterError(
-            f"`{name}(loss=Huber())` takes its delta from the recordings, and no place has all of "
-            "them. Agree on `Huber(delta)`, in signal units."
-        )
     motifs = model.init if isinstance(model.init, (list, tuple)) else [model.init]
-    if any(isinstance(motif, Motif) for motif in motifs):
-        raise InvalidParameterError(
-            f"`{name}(init={model.init!r})` names subjects, who stay at their sites. Agree on an "
-            'array, or let the sites find one: `init="auto"`.'
-        )
+    hint = "Agree on a number; `percdl suggest` helps each site to propose one."
+    for argument, depends, advice in (
+        ("n_atoms", isinstance(model.n_atoms, str), hint),
+        ("atom_length", isinstance(model.atom_length, str), hint),
+        ("penalty", isinstance(model.penalty, str), hint),
+        ("loss", model.loss == Huber(), "Agree on `Huber(delta)`, in signal units."),
+        (
+            "init",
+            any(isinstance(motif, Motif) for motif in motifs),
+            'Agree on an array, or let the sites find one: `init="auto"`.',
+        ),
+    ):
+        if depends:
+            raise InvalidParameterError(
+                f"`{type(model).__name__}({argument}={getattr(model, argument)!r})` depends on "
+                f"the recordings, and no place has all of them. {advice}"
+            )
 
 
-def choices_of(model: BaseCDL) -> Choices:
+def settings_of(model: BaseCDL, source: Any) -> Settings:
+    """Return the settings of a fit to recordings of a source."""
+    return make_settings(model, source, _choices_of(model))
+
+
+def _choices_of(model: BaseCDL) -> Choices:
     """Return the hyper-parameters, all of which are numbers."""
     delta = model.loss.delta if isinstance(model.loss, Huber) else None
     return Choices(int(model.n_atoms), int(model.atom_length), float(model.penalty), delta)
 
 
-def settings_of(model: BaseCDL, source: Any) -> Settings:
-    """Return the settings of a fit to recordings of a source."""
-    return make_settings(model, source, choices_of(model))
-
-
 def fitted_model(terms: Terms, end: End, source: Any) -> BaseCDL:
     """Return the model of a run, fitted, with the subjects of a source."""
     model = terms.accepted.make_model()
-    adopt(model, end, choices_of(model), source, terms.settings)
+    adopt(model, end, _choices_of(model), source, terms.settings)
     return model
 
 
@@ -215,19 +200,3 @@ def no_results(settings: Settings) -> Results:
     params = np.zeros((0, settings.n_atoms, settings.n_params))
     counts = np.zeros((0, settings.n_atoms), int)
     return Results(params, counts, none, none, none, np.zeros(0), np.zeros(0))
-
-
-def end_content(end: End) -> dict[str, Any]:
-    """Return the end of a fit besides its dictionary, as JSON data."""
-    return {
-        "objective": end.objective,
-        "reason": end.stop_reason.value,
-        "history": [list(astuple(record)) for record in end.history.records],
-    }
-
-
-def make_end(content: EndContent, last: Broadcast, results: Results) -> End:
-    """Return the end of a fit from its content."""
-    history = read_history([list(line) for line in content.history])
-    ended = content.objective, content.reason, history, results
-    return End(last.dictionary, *ended, last.precision)

@@ -25,7 +25,7 @@ from percdl.signals.preprocessing import lasting_steps
 
 @dataclass(frozen=True)
 class Consent:
-    """Conditions of a site, whatever a coordinator proposes.
+    """Conditions of a site, which hold for every proposal of a coordinator.
 
     Parameters
     ----------
@@ -67,11 +67,8 @@ def describe(cohort: Cohort) -> Holdings:
     """Return the description of recordings that a site sends when it joins."""
     energy = float(np.nansum(cohort.power * cohort.lengths * cohort.n_channels))
     about = cohort.channels, cohort.units, cohort.sfreq, lasting_steps(cohort.processing)
-    return Holdings(
-        signals=Signals(*about),
-        n_masks=int(cohort.n_masks),
-        bounds=Bounds(exponent(energy), exponent(float(cohort.lengths.sum()))),
-    )
+    bounds = Bounds(exponent(energy), exponent(float(cohort.lengths.sum())))
+    return Holdings(signals=Signals(*about), n_masks=int(cohort.n_masks), bounds=bounds)
 
 
 @dataclass(frozen=True)

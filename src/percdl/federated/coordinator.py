@@ -62,13 +62,6 @@ class Attempt:
     seconds: float
     objective: float | None = None
 
-    def add_release(self, release: Attempt) -> None:
-        """Add the second question of a masked round, which asks for the seeds."""
-        self.unlifted |= release.dropped
-        self.seconds = round(self.seconds + release.seconds, 3)
-        self.bytes_down = dict(Counter(self.bytes_down) + Counter(release.bytes_down))
-        self.bytes_up = dict(Counter(self.bytes_up) + Counter(release.bytes_up))
-
 
 @dataclass
 class Audit:
@@ -107,7 +100,7 @@ def convene(
             )
         return got
 
-    proposal = Request("join", run, 0, 0, {"agreement": agreement.to_json()}, agreement.arrays)
+    proposal = Request("join", run, 0, 0, {"agreement": agreement.model_dump()}, agreement.arrays)
     least = max(agreement.min_sites, FEWEST_SITES if agreement.secure is True else 0)
     joined = ask(proposal, wire.sites(), least, "joined").contents
     members, announcements = sorted(joined), []
@@ -228,7 +221,7 @@ class Coordinator(Rounds):
     def _request(
         self, kind: Any, attempt: int, facts: dict[str, Any], arrays: Arrays, roster: Sequence[str]
     ) -> Request:
-        shared = {"terms": self.terms.to_json(), "roster": list(roster)}
+        shared = {"terms": self.terms.model_dump(mode="json"), "roster": list(roster)}
         if self.announcements:
             shared["announcements"] = self.announcements
         return Request(kind, self.run, self.round, attempt, {**shared, **facts}, arrays)
@@ -236,9 +229,9 @@ class Coordinator(Rounds):
     def _ask(
         self, request: Request, sites: Sequence[str], size: int | None = None, more: Any = None
     ) -> Answers:
-        dtype = np.uint64 if self.terms.secure else np.float64
-        needed = None if size is None else np.empty(size, dtype)
-        return ask_all(self.wire, request, sites, self.patience.round_timeout, needed, more)
+        needed = np.dtype(np.uint64 if self.terms.secure else np.float64), size
+        options = self.patience.round_timeout, None if size is None else needed, more
+        return ask_all(self.wire, request, sites, *options)
 
     def _add(self, request: Request, got: Answers, layout: Layout) -> np.ndarray | None:
         """Add sums in the order of the names; None if seeds of masked sums are missing."""
@@ -262,7 +255,11 @@ class Coordinator(Rounds):
         release = self._request("release", request.attempt, facts, {}, roster)
         more = {site: {"lost": backups} for site, backups in lost.items()}
         got = self._ask(release, list(lost), more=more)
-        line.add_release(got.line)
+        # The log has one line for both questions of a masked round.
+        line.unlifted |= got.line.dropped
+        line.seconds = round(line.seconds + got.line.seconds, 3)
+        line.bytes_down = dict(Counter(line.bytes_down) + Counter(got.line.bytes_down))
+        line.bytes_up = dict(Counter(line.bytes_up) + Counter(got.line.bytes_up))
         return {site: content.seeds for site, content in got.contents.items()}
 
 
@@ -286,12 +283,12 @@ def ask_all(
     request: Request,
     sites: Sequence[str],
     timeout: float,
-    needed: np.ndarray | None = None,
+    needed: tuple[np.dtype, int] | None = None,
     more: dict[str, dict[str, Any]] | None = None,
 ) -> Answers:
     """Ask sites, with ``more`` facts for each; separate valid replies from all others.
 
-    ``needed`` has the shape and the type of the sums to answer with.
+    ``needed`` are the type and the number of the sums to answer with, None for no sums.
     """
     own = more or {}
     requests = {s: replace(request, facts=request.facts | own.get(s, {})) for s in sites}
@@ -321,7 +318,9 @@ def ask_all(
     return Answers(good, contents, line)
 
 
-def _read(site: str, answer: Reply | Failure, request: Request, needed: np.ndarray | None) -> Any:
+def _read(
+    site: str, answer: Reply | Failure, request: Request, needed: tuple[np.dtype, int] | None
+) -> Any:
     """Return the content of a valid reply; raises `ValueError` for all others."""
     if isinstance(answer, Failure):
         raise ValueError(answer.why)
@@ -336,29 +335,20 @@ def _read(site: str, answer: Reply | Failure, request: Request, needed: np.ndarr
         content = read_reply(answer)
     except ValueError as error:
         raise ValueError(f"sent an answer that cannot be read ({explain(error)})") from error
-    _check_sums(answer.arrays, needed)
+    found = {
+        name: (x.dtype, *x.shape) if isinstance(x, np.ndarray) else type(x)
+        for name, x in answer.arrays.items()
+    }
+    if found != ({} if needed is None else {"sums": needed}):
+        raise ValueError(f"sent arrays {found} where {needed or 'no sums'} was needed")
+    if not all(np.isfinite(sums).all() for sums in answer.arrays.values()):
+        raise ValueError("sent numbers that are not finite")
     others = set(request.facts.get("roster", ())) - {site}
-    if needed is not None and needed.dtype == np.uint64 and content.backups.keys() != others:
+    if needed and needed[0] == np.uint64 and content.backups.keys() != others:
         raise ValueError("sent no backups for the other sites")
     if request.kind == "release" and content.seeds.keys() != {site, *request.facts["lost"]}:
         raise ValueError("did not send the seeds it was asked for")
     return content
-
-
-def _check_sums(arrays: Arrays, needed: np.ndarray | None) -> None:
-    """Raise `ValueError` for arrays other than the sums that are needed."""
-    if arrays.keys() != ({"sums"} if needed is not None else set()):
-        wanted = "nothing" if needed is None else "`sums`"
-        names = ", ".join(sorted(arrays)) or "nothing"
-        raise ValueError(f"sent {names} where {wanted} was needed")
-    for sums in arrays.values():
-        if not isinstance(sums, np.ndarray) or needed is None:
-            raise ValueError("sent sums that are not an array")
-        if (sums.shape, sums.dtype) != (needed.shape, needed.dtype):
-            wanted = f"{needed.dtype} of {needed.shape} was needed"
-            raise ValueError(f"sent {sums.dtype} of shape {sums.shape}, and {wanted}")
-        if sums.dtype.kind == "f" and not np.isfinite(sums).all():
-            raise ValueError("sent numbers that are not finite")
 
 
 def list_lost(lost: Texts) -> str:

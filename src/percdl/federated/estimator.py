@@ -17,10 +17,11 @@ from sklearn.base import BaseEstimator
 from percdl.algorithm.loop import run_percdl
 from percdl.algorithm.state import FitState, History, StopReason
 from percdl.estimators.base import BaseCDL
+from percdl.estimators.checkpoint import pack_end
 from percdl.estimators.fitting import End
 from percdl.estimators.modelfile import load
 from percdl.exceptions import InvalidParameterError, NoActivationWarning
-from percdl.federated.agreement import Agreement, end_content, fitted_model, no_results, propose
+from percdl.federated.agreement import Agreement, fitted_model, no_results, propose
 from percdl.federated.checkpoint import FederatedCheckpoint, read_checkpoint, write_checkpoint
 from percdl.federated.consent import Consent
 from percdl.federated.coordinator import Audit, Coordinator, Patience, convene
@@ -179,10 +180,10 @@ class FederatedPerCDL(BaseEstimator):
         self.secure_ = coordinator.terms.secure
         try:
             end = self._run(coordinator, before, report)
-            facts = {"follows": coordinator.follows, **end_content(end)}
+            facts = {"follows": coordinator.follows, **pack_end(end)}
             coordinator.tell("finish", facts, end.broadcast.to_arrays())
         finally:
-            self.audit_ = pd.DataFrame([asdict(line) for line in coordinator.audit.attempts])
+            self.audit_ = pd.DataFrame([asdict(line) for line in audit.attempts])
         self.model_ = fitted_model(coordinator.terms, end, coordinator.terms.signals)
         if self.model_.stop_reason_ == StopReason.NO_ACTIVATIONS.value:
             warnings.warn(self.model_.stop_reason_, NoActivationWarning, stacklevel=2)
@@ -220,17 +221,15 @@ class FederatedPerCDL(BaseEstimator):
             if self.checkpoint is not None:
                 write_checkpoint(Path(self.checkpoint), coordinator, state, history, end)
 
-        settings = coordinator.settings
+        runtime: Rounds = coordinator
+        settings, n_sites = coordinator.settings, len(coordinator.terms.members)
+        if self.privacy is not None:
+            runtime = Denoised(coordinator, settings, self.privacy, n_sites=n_sites)
         if start is None:
             save(None)
-        begin = first_dictionary(coordinator) if start is None else start
-        runtime: Rounds = coordinator
-        if self.privacy is not None:
-            n_sites = len(coordinator.terms.members)
-            runtime = Denoised(coordinator, settings, self.privacy, n_sites=n_sites)
-        found = run_percdl(runtime, settings, begin, history, report, save=save)
-        results = no_results(settings)
-        reached = found.sums.objective, found.stop_reason, history, results
+            start = first_dictionary(coordinator)
+        found = run_percdl(runtime, settings, start, history, report, save=save)
+        reached = found.sums.objective, found.stop_reason, history, no_results(settings)
         end = End(found.dictionary, *reached, found.precision)
         save(None, end)
         return end

@@ -89,14 +89,13 @@ def read_registered(folder: Path) -> dict[str, Any]:
     load = crypto("hazmat.primitives.serialization").load_pem_public_key
     keys: dict[str, Any] = {}
     for path in sorted(folder.glob("*.pub")):
-        check_name("site", path.stem)
         key = _read_key(path, load, asymmetric("ed25519").Ed25519PublicKey)
         for twin in (site for site, other in keys.items() if other == key):
             raise FederationError(
                 f"Sites {twin} and {path.stem} have the same public key in {folder}, so one "
                 "could sign for both. Get each key from its own site."
             )
-        keys[path.stem] = key
+        keys[check_name("site", path.stem)] = key
     if not keys:
         raise FederationError(
             f"There are no public keys SITE.pub in {folder}. Put the keys of all sites there, "

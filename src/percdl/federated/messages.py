@@ -119,7 +119,7 @@ class EndContent(Strict):
 
 
 class Join(Strict):
-    """Request to join a run; `Conditions.read_agreement` checks the agreement."""
+    """Request to join a run; the site checks the agreement."""
 
     agreement: dict[str, Any]
 
@@ -153,17 +153,17 @@ class Finish(InRound, EndContent):
     """Result of the run, sent to all sites at the end."""
 
 
-class Announced(Strict):
-    """Reply to ``keys``."""
-
-    announcement: Announcement
-
-
 class Summed(Strict):
     """Reply with sums; ``afresh``: the site had no state of the round before."""
 
     afresh: bool
     backups: BySite = {}
+
+
+class Announced(Strict):
+    """Reply to ``keys``."""
+
+    announcement: Announcement
 
 
 class Released(Strict):

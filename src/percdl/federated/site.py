@@ -15,9 +15,10 @@ import numpy as np
 
 from percdl.algorithm.exchange import Broadcast
 from percdl.algorithm.settings import Settings
+from percdl.estimators.checkpoint import unpack_end
 from percdl.exceptions import FederationError, PerCDLError
 from percdl.federated import start
-from percdl.federated.agreement import Agreement, Terms, fitted_model, make_end
+from percdl.federated.agreement import Agreement, Terms, fitted_model
 from percdl.federated.consent import Conditions, Consent
 from percdl.federated.identities import Identity, RunKeys, check_announcements
 from percdl.federated.layout import Layout, check_broadcast, layout_of
@@ -179,7 +180,7 @@ class FederatedSite:
         try:
             return encode(sums, scales, len(terms.members), question.layout.locate)
         except FederationError as error:
-            # The message holds a sum of this site alone.
+            # The message holds a sum of this site alone, so it stays here.
             store.log({"asked": request.kind, "round": request.round, "refused": str(error)})
             raise FederationError(
                 f"A sum of site {self.name} exceeds its agreed bound; its own log says which."
@@ -241,9 +242,8 @@ class LocalRounds:
             if privacy is not None:
                 ledger = Ledger(count_releases(terms.settings), store.folder / "released")
                 answering = PrivateRounds(runtime, privacy, ledger)
-            sums = answering.run_round(request.kind, given)
-            vector, state = question.layout.pack(sums), runtime.snapshot()
-            self._last = (store.run, request.round), runtime
+            vector = question.layout.pack(answering.run_round(request.kind, given))
+            state, self._last = runtime.snapshot(), ((store.run, request.round), runtime)
         else:
             least = max(terms.accepted.min_subjects_per_site, self.min_subjects)
             options = terms.settings, terms.n_masks, least
@@ -259,13 +259,13 @@ class LocalRounds:
 
     def keep_results(self, question: Question, write_report: bool) -> None:
         """Write the site's own model, events and report to its disk."""
-        request, content, terms, store = question
-        last = read_broadcast(request, terms.settings)
+        _, content, terms, store = question
+        last = _read_broadcast(question)
         runtime = self._state_after(question)
         if runtime is None:  # the site missed the end and catches up
             runtime = self._begin(terms)
             runtime.express(last)
-        end = make_end(content, last, runtime.results())
+        end = unpack_end(dict(content), last, runtime.results())
         model = fitted_model(terms, end, self.cohort)
         model.save(store.folder / "model.percdl")
         events_to_csv(model.events_, store.folder / "events.csv")
@@ -322,16 +322,16 @@ def agreed_rounds(agreement: Agreement, settings: Settings) -> Counter[str]:
 
 def read_question(question: Question) -> np.ndarray | Broadcast:
     """Return the dictionaries to try, or the broadcast of a round."""
-    request, settings = question.request, question.terms.settings
-    if request.kind == "first":
+    kind, arrays = question.request.kind, question.request.arrays
+    if kind == "first":
         n_drawn = start.count_drawn(question.terms.accepted.make_model())
-        return check_candidates(request.arrays.get("dictionaries"), settings, n_drawn)
-    if question.follows is None and request.kind != "population":
+        return check_candidates(arrays.get("dictionaries"), question.terms.settings, n_drawn)
+    if question.follows is None and kind != "population":
         raise FederationError(
-            f"A round of kind {request.kind!r} continues from another one, and `follows` is None. "
-            "The first round of a run is of kind 'population'."
+            f"A round of kind {kind!r} continues from another one, and `follows` is None. The "
+            "first round of a run is of kind 'population'."
         )
-    return read_broadcast(request, settings)
+    return _read_broadcast(question)
 
 
 def check_candidates(
@@ -339,18 +339,17 @@ def check_candidates(
 ) -> np.ndarray:
     """Return the dictionaries of a request, at most ``n_drawn``, if they can be tried."""
     shape = (settings.n_atoms, settings.atom_length, settings.n_channels)
-    if dictionaries is None or dictionaries.ndim != 4 or dictionaries.shape[1:] != shape:
-        raise FederationError(f"Dictionaries to try must be arrays (n, {shape}).")
-    if not 0 < len(dictionaries) <= n_drawn or not are_finite(dictionaries, settings.dtype):
-        raise FederationError(
-            f"Between 1 and {n_drawn} dictionaries of finite numbers can be tried at once."
-        )
+    fits = dictionaries is not None and dictionaries.shape[1:] == shape
+    if not fits or not 0 < len(dictionaries) <= n_drawn:
+        raise FederationError(f"Dictionaries to try must be an array (1 to {n_drawn}, {shape}).")
+    if not are_finite(dictionaries, settings.dtype):
+        raise FederationError("Dictionaries to try must hold finite numbers.")
     return dictionaries
 
 
-def read_broadcast(request: Request, settings: Settings) -> Broadcast:
+def _read_broadcast(question: Question) -> Broadcast:
     """Return the broadcast of a request; raises if arrays have other names or shapes."""
     try:
-        return check_broadcast(request.arrays, settings)
+        return check_broadcast(question.request.arrays, question.terms.settings)
     except ValueError as error:
         raise FederationError(f"The coordinator sent {error}") from error

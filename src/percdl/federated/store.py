@@ -14,17 +14,12 @@ from percdl.estimators import container
 from percdl.exceptions import FederationError
 from percdl.federated.agreement import Agreement
 from percdl.federated.identities import Claims
-from percdl.federated.messages import Strict, check_name, parse
+from percdl.federated.messages import check_name
 from percdl.signals.files import PRIVATE, append_private, make_private_folder, replacing
 
 # A coordinator that crashed may ask again for the last round and for the one before.
 KEPT_ROUNDS = 3
 _STATE = "state/"
-
-
-class _Agreed(Strict):
-    agreement: dict[str, Any]
-    recordings: str
 
 
 class Store:
@@ -57,7 +52,7 @@ class Store:
                 "name."
             )
         make_private_folder(self.folder)
-        content = {"agreement": agreement.to_json(), "recordings": recordings}
+        content = {"agreement": agreement.model_dump(), "recordings": recordings}
         container.write(self._agreement, container.FEDERATION, content, agreement.arrays)
 
     def read_agreement(self) -> tuple[Agreement, str]:
@@ -65,9 +60,7 @@ class Store:
         if not self._agreement.is_file():
             raise FederationError(f"This site has not joined run {self.run}.")
         content, arrays = container.read(self._agreement, container.FEDERATION)
-        with container.naming(self._agreement, container.FEDERATION):
-            agreed = parse(_Agreed, content)
-        return Agreement.from_message(agreed.agreement, arrays), agreed.recordings
+        return Agreement.from_message(content.get("agreement"), arrays), content["recordings"]
 
     def spend_round(self, n_agreed: int, kind: str, index: int, question: str) -> None:
         """Record a round before it is answered; raise if it is one more than agreed.
@@ -87,34 +80,34 @@ class Store:
         self, index: int, question: str, sums: np.ndarray, state: dict[str, np.ndarray]
     ) -> None:
         """Keep the state after a round, and the answer to its question."""
-        arrays = {f"{_STATE}{name}": np.ascontiguousarray(x) for name, x in state.items()}
-        content, arrays["sums"] = {"question": question}, sums
-        container.write(self._round.format(index), container.FEDERATION, content, arrays)
+        arrays = {"sums": sums, **container.prefixed(_STATE, state)}
+        arrays = {name: np.ascontiguousarray(x) for name, x in arrays.items()}
+        path = self._round.format(index)
+        container.write(path, container.FEDERATION, {"question": question}, arrays)
         for path in sorted(self.folder.glob("round-*"))[:-KEPT_ROUNDS]:
             path.unlink(missing_ok=True)
 
     def read_sums(self, index: int, question: str) -> np.ndarray | None:
         """Return the answer of a round if the question was the same."""
-        known = self._read_round(index)
-        return known[1]["sums"] if known is not None and known[0] == question else None
+        known, arrays = self._read_round(index)
+        return arrays["sums"] if known == question else None
 
-    def read_state(self, index: int | None) -> dict[str, np.ndarray] | None:
-        """Return the state after a round, if it is kept."""
-        known = None if index is None else self._read_round(index)
-        return None if known is None else container.under(_STATE, known[1])
+    def read_state(self, index: int | None) -> dict[str, np.ndarray]:
+        """Return the state after a round, empty if it is not kept."""
+        return container.under(_STATE, self._read_round(index)[1])
 
     def log(self, line: dict[str, Any]) -> None:
         """Add a line to the site's own log of requests and answers."""
         make_private_folder(self.folder)
         append_private(self.folder / "log.jsonl", stamped(line))
 
-    def _read_round(self, index: int) -> tuple[str, dict[str, np.ndarray]] | None:
+    def _read_round(self, index: int | None) -> tuple[str | None, dict[str, np.ndarray]]:
         """Return question and arrays of a round; a damaged file counts as missing."""
         try:
             content, arrays = container.read(self._round.format(index), container.FEDERATION)
             return content["question"], arrays
-        except (OSError, KeyError, ValueError):
-            return None
+        except (OSError, KeyError, TypeError, ValueError):
+            return None, {}
 
 
 class Ledger:
@@ -129,9 +122,18 @@ class Ledger:
         self.n_releases = n_releases
         self._folder = None if folder is None else Path(folder)
         self._released: dict[str, np.ndarray] = {}
-        if self._folder is not None:
-            make_private_folder(self._folder)
-            self._released = {f.stem: _read(f) for f in sorted(self._folder.glob("*.npy"))}
+        if self._folder is None:
+            return
+        make_private_folder(self._folder)
+        for path in sorted(self._folder.glob("*.npy")):
+            try:
+                values = np.load(path, allow_pickle=False).astype(float, casting="no")
+            except Exception as error:  # NumPy raises many types for a malformed header
+                raise FederationError(
+                    f"{path} is damaged ({error}), so this site does not know what it has "
+                    "released. Nothing is sent. Restore the file, or start a new run."
+                ) from error
+            self._released[path.stem] = values.reshape(-1)
 
     def __len__(self) -> int:
         return len(self._released)
@@ -152,17 +154,6 @@ class Ledger:
                 np.save(file, answer, allow_pickle=False)
         self._released[question] = answer
         return answer
-
-
-def _read(path: Path) -> np.ndarray:
-    """Return a released vector of floats."""
-    try:
-        return np.load(path, allow_pickle=False).astype(float, casting="no").reshape(-1)
-    except Exception as error:  # NumPy raises many types for a malformed header
-        raise FederationError(
-            f"{path} is damaged ({error}), so this site does not know what it has released. "
-            "Nothing is sent. Restore the file, or start a new run."
-        ) from error
 
 
 def stamped(line: dict[str, Any]) -> bytes:

@@ -22,7 +22,7 @@ from percdl.algorithm.results import Results
 from percdl.algorithm.settings import Settings
 from percdl.exceptions import InvalidParameterError
 from percdl.runtimes.in_process import InProcess
-from percdl.runtimes.protocol import Rounds
+from percdl.runtimes.protocol import HostedFit, Place, Rounds
 from percdl.runtimes.states import Arrays, States, read_state, write_state
 from percdl.signals import AnyCohort, Cohort, Recording, ShardedCohort, write_shards
 from percdl.signals.files import scratch_folder
@@ -217,3 +217,23 @@ class OutOfCoreFit(PartitionedFit):
                 if i + 1 < len(self.partitions):
                     coming = reader.submit(load, i + 1)
                 yield i, loaded
+
+
+def host_fit(
+    place: Place | None, cohort: AnyCohort, settings: Settings, chunk_rows: int | None
+) -> HostedFit:
+    """Make a fit ready to run: at a place, else in this process, in memory or shard by shard."""
+    if place is not None:
+        return place.host(cohort, settings, chunk_rows)
+    if isinstance(cohort, ShardedCohort):
+        return OutOfCore().host(cohort, settings, chunk_rows)
+    return InProcess(cohort, settings, chunk_rows)
+
+
+def check_place(place: object) -> None:
+    """Raise where the argument ``runtime`` is not a place for a fit."""
+    if place is not None and not isinstance(place, Place):
+        raise InvalidParameterError(
+            f"`runtime={place!r}` is no place for a fit. Pass `DaskRuntime(client)`, "
+            "`OutOfCore(folder)`, or nothing to run in this process."
+        )
