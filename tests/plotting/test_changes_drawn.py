@@ -1,5 +1,7 @@
 """Changes between visits are drawn where they are."""
 
+from itertools import pairwise
+
 import pytest
 
 pytest.importorskip("matplotlib")
@@ -36,4 +38,4 @@ def test_one_measurement_at_a_time():
 def test_names_of_close_changes_do_not_overlap():
     changes = CHANGES.assign(person=["a", "b", "c", "d", "e"], visit="autumn", beyond=True)
     heights = [text.xy[1] for text in plot_changes(changes.assign(change=0.9)).texts]
-    assert all(b > a for a, b in zip(heights, heights[1:], strict=False))
+    assert all(b > a for a, b in pairwise(heights))

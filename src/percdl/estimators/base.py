@@ -212,7 +212,7 @@ class BaseCDL(TransformerMixin, HyperParameters):
 def progress_bar(show: bool | str, n_rounds: int) -> Iterator[Callable[[str, int, float], None]]:
     """Yield ``report(phase, round, objective)``; with ``"auto"``, show only on a terminal.
 
-    Elsewhere, when asked for, a line is written after each round.
+    Elsewhere, if ``show`` is True, a line is written after each round.
     """
     if not show or (show == "auto" and not sys.stderr.isatty()):
         yield lambda phase, index, objective: None
@@ -220,22 +220,17 @@ def progress_bar(show: bool | str, n_rounds: int) -> Iterator[Callable[[str, int
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+    def describe(phase: str, index: int, objective: float) -> str:
+        return f"{phase} round {index + 1}, objective {objective:.6g}"
+
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield lambda *done: console.print(_describe(*done), highlight=False, soft_wrap=True)
+        yield lambda *done: console.print(describe(*done), highlight=False, soft_wrap=True)
         return
     from percdl.steps.compilation import on_wait
 
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("starting", total=n_rounds)
-
-        def report(phase: str, index: int, objective: float) -> None:
-            progress.update(task, advance=1, description=_describe(phase, index, objective))
-
         with on_wait(lambda program: progress.update(task, description=f"compiling {program}")):
-            yield report
-
-
-def _describe(phase: str, index: int, objective: float) -> str:
-    return f"{phase} round {index + 1}, objective {objective:.6g}"
+            yield lambda *done: progress.update(task, advance=1, description=describe(*done))

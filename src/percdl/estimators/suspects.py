@@ -118,10 +118,8 @@ def describe_suspects(table: pd.DataFrame) -> dict[str, str]:
     """Return one text for each kind of finding, naming the first few subjects."""
     texts = {}
     for kind, rows in table.groupby("kind", sort=False):
-        who = [
-            f"{subject or 'every recording'} ({message})"
-            for subject, message in zip(rows["subject"], rows["message"], strict=True)
-        ]
+        pairs = zip(rows["subject"], rows["message"], strict=True)
+        who = [f"{subject or 'every recording'} ({message})" for subject, message in pairs]
         found, advice, _ = KINDS[str(kind)]
         texts[str(kind)] = f"{found}: {abbreviate(who, MOST_NAMED)}. {advice}"
     return texts
@@ -234,10 +232,9 @@ def _large(power: Float[np.ndarray, " S"]) -> Iterator[tuple[int, str]]:
 
 
 def _constant(constant: np.ndarray, channels: tuple[str, ...]) -> Iterator[tuple[int | None, str]]:
+    """Yield channels that are constant in all recordings (None), then those in one recording."""
     always = np.asarray(constant.all(0)) & (len(constant) > 1)
-    own = constant & ~always
-    rows: list[tuple[int | None, np.ndarray]] = [(None, always)] if always.any() else []
-    rows += [(int(s), own[s]) for s in np.flatnonzero(own.any(1))]
-    for s, which in rows:
+    for s, which in [(None, always), *enumerate(constant & ~always)]:
         names = [channels[i] for i in np.flatnonzero(which)]
-        yield s, f"channel{'s' * (len(names) > 1)} {abbreviate(names)}"
+        if names:
+            yield s, f"channel{'s' * (len(names) > 1)} {abbreviate(names)}"

@@ -119,22 +119,21 @@ def check_arguments(model: BaseCDL) -> None:
 def warn_inactive(n_activations: np.ndarray, cohort: AnyCohort) -> None:
     """Warn of unused atoms and of subjects without activations (decision 11)."""
     unused = np.flatnonzero(n_activations.sum(0) == 0)
-    if unused.size:
-        warnings.warn(
-            f"Atom {', '.join(map(str, unused))} is never activated and was left as it was. Lower "
-            "`penalty` or `n_atoms`.",
-            NoActivationWarning,
-            stacklevel=3,
-        )
     idle = [cohort.subjects[s] for s in np.flatnonzero(n_activations.sum(1) == 0)]
+    texts = []
+    if unused.size:
+        texts.append(
+            f"Atom {', '.join(map(str, unused))} is never activated and was left as it was. Lower "
+            "`penalty` or `n_atoms`."
+        )
     if idle:
-        warnings.warn(
+        texts.append(
             f"No activation in {len(idle)} recording(s) ({abbreviate(idle, MOST_NAMED)}): "
             "parameters and personal atoms are NaN there. Lower `penalty`, or look at these "
-            "recordings.",
-            NoActivationWarning,
-            stacklevel=3,
+            "recordings."
         )
+    for text in texts:
+        warnings.warn(text, NoActivationWarning, stacklevel=3)
 
 
 def warn_processing(model: str, fitted: tuple[str, ...] | None, cohort: AnyCohort) -> None:

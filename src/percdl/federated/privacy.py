@@ -131,13 +131,12 @@ def epsilon_spent(noise_multiplier: float, delta: float, n_releases: int) -> flo
 
 def calibrate(epsilon: float, delta: float, n_releases: int) -> float:
     """Return the noise multiplier with which a number of noisy sums spend an epsilon."""
-    accounting = _accounting()
+    dp = _accounting()
 
-    def event(noise_multiplier: float) -> Any:
-        gaussian = accounting.GaussianDpEvent(noise_multiplier)
-        return accounting.SelfComposedDpEvent(gaussian, n_releases)
+    def event(noise: float) -> Any:
+        return dp.SelfComposedDpEvent(dp.GaussianDpEvent(noise), n_releases)
 
-    return float(accounting.calibrate_dp_mechanism(_accountant, event, epsilon, delta))
+    return float(dp.calibrate_dp_mechanism(_accountant, event, epsilon, delta))
 
 
 def public_bounds(atom_length: int) -> Bounds:

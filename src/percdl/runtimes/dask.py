@@ -18,13 +18,7 @@ from percdl.algorithm.exchange import Broadcast, Sums, add_in_tree
 from percdl.algorithm.results import Results
 from percdl.algorithm.settings import Settings
 from percdl.exceptions import InvalidParameterError
-from percdl.runtimes.partitioned import (
-    Partition,
-    PartitionedFit,
-    collect,
-    load_partition,
-    run_partition,
-)
+from percdl.runtimes.partitioned import Partition, PartitionedFit
 from percdl.signals import AnyCohort
 from percdl.signals.extras import require
 
@@ -174,13 +168,12 @@ def _round_of(
 ) -> Sums:
     """Run the round of a partition on a worker."""
     with _ONE_AT_A_TIME:  # workers may have threads, which must not share the device
-        loaded = load_partition(partition, before)
-        return run_partition(partition, loaded, kind, broadcast, after)
+        return partition.run(partition.load(before), kind, broadcast, after)
 
 
 def _results_of(partition: Partition, before: Path | None) -> Results:
     with _ONE_AT_A_TIME:
-        return collect(partition, load_partition(partition, before))
+        return partition.collect(partition.load(before))
 
 
 def _version() -> str:

@@ -42,41 +42,34 @@ class Partition:
     chunk_rows: int | None
     n_masks: int
 
+    def load(self, before: Path | None) -> Loaded:
+        """Read recordings and state. This does not use the device: another thread may do it."""
+        state = None if before is None else read_state(before)
+        return Loaded(self.shard.read(), state)
+
+    def run(self, loaded: Loaded, kind: str, broadcast: Broadcast, after: Path) -> Sums:
+        """Run the local half of a round, write the new state, return the sums."""
+        site = self._site(loaded)
+        sums = site.run_round(kind, broadcast)
+        write_state(after, site.snapshot())
+        return sums
+
+    def collect(self, loaded: Loaded) -> Results:
+        """Return the results of the subjects."""
+        return self._site(loaded).results()
+
+    def _site(self, loaded: Loaded) -> InProcess:
+        site = InProcess(Cohort(loaded.recordings), self.settings, self.chunk_rows, self.n_masks)
+        if loaded.state is not None:
+            site.restore(loaded.state)
+        return site
+
 
 class Loaded(NamedTuple):
     """Recordings of a partition, and their state unless it is the first round."""
 
     recordings: list[Recording]
     state: Arrays | None
-
-
-def load_partition(partition: Partition, before: Path | None) -> Loaded:
-    """Read recordings and state. Nothing here touches the device: another thread may do it."""
-    state = None if before is None else read_state(before)
-    return Loaded(partition.shard.read(), state)
-
-
-def run_partition(
-    partition: Partition, loaded: Loaded, kind: str, broadcast: Broadcast, after: Path
-) -> Sums:
-    """Run the local half of a round, write the new state, return the sums."""
-    site = _site(partition, loaded)
-    sums = site.run_round(kind, broadcast)
-    write_state(after, site.snapshot())
-    return sums
-
-
-def collect(partition: Partition, loaded: Loaded) -> Results:
-    """Return the results of the subjects of a partition."""
-    return _site(partition, loaded).results()
-
-
-def _site(partition: Partition, loaded: Loaded) -> InProcess:
-    cohort = Cohort(loaded.recordings)
-    site = InProcess(cohort, partition.settings, partition.chunk_rows, partition.n_masks)
-    if loaded.state is not None:
-        site.restore(loaded.state)
-    return site
 
 
 def join_results(parts: list[Results]) -> Results:
@@ -196,19 +189,19 @@ class OutOfCoreFit(PartitionedFit):
 
     def _run(self, kind: str, broadcast: Broadcast) -> Sums:
         sums = [
-            run_partition(self.partitions[i], loaded, kind, broadcast, self.states.after(i))
+            self.partitions[i].run(loaded, kind, broadcast, self.states.after(i))
             for i, loaded in self._read_ahead()
         ]
         return add_in_tree(sums, Sums.total)
 
     def _collect(self) -> list[Results]:
-        return [collect(self.partitions[i], loaded) for i, loaded in self._read_ahead()]
+        return [self.partitions[i].collect(loaded) for i, loaded in self._read_ahead()]
 
     def _read_ahead(self) -> Iterator[tuple[int, Loaded]]:
         """Yield partitions as they are on disk; a thread reads the next one meanwhile."""
 
         def load(i: int) -> Loaded:
-            return load_partition(self.partitions[i], self.states.before(i))
+            return self.partitions[i].load(self.states.before(i))
 
         with ThreadPoolExecutor(1, "percdl-read") as reader:
             coming = reader.submit(load, 0)

@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 import zlib
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -25,8 +25,8 @@ from percdl.signals import files
 Arrays = dict[str, np.ndarray]
 _NAME = "state-"
 _WHOLE_NAME = re.compile(rf"{_NAME}[0-9a-f]{{8}}-[0-9a-f]{{32}}")
-# File that names the checkpoint of the states.
-_MARK = "checkpoint"
+# File of the state of a partition, and the one that names the checkpoint of the states.
+FILE, _MARK = "{:06d}.state", "checkpoint"
 
 
 class States:
@@ -48,7 +48,7 @@ class States:
     def create(cls, parent: Path, n_partitions: int) -> States:
         """Make a folder and its parents; delete those of fits killed before a checkpoint."""
         parent.mkdir(parents=True, exist_ok=True)
-        _sweep(parent, lambda folder: (folder / _MARK).exists())
+        files.sweep(_siblings(parent), lambda folder: (folder / _MARK).exists())
         made = files.make_held(lambda: parent / f"{_NAME}{files.unique()}", files.make_private)
         return cls(*made, n_partitions)
 
@@ -75,7 +75,8 @@ class States:
         earlier, self._snapshot, self._reader = self._snapshot, self._round, reader.absolute()
         self._drop(earlier)
         for i in range(self.n_partitions):
-            _flush(self._path(self._round, i))
+            with self._path(self._round, i).open("r+b") as file:  # for writing, as Windows needs
+                files.flush_file(file)
         files.flush_entries(self._folder_of(self._round))
         name = np.frombuffer(self.folder.name.encode(), np.uint8)
         return {"folder": name, "round": np.array([self._round])}
@@ -96,7 +97,8 @@ class States:
             )
         name, index = arrays["folder"].tobytes().decode(errors="replace"), int(arrays["round"][0])
         folder = _own_folder(self.folder.parent, name)
-        paths = [_path_in(folder, index, i) for i in range(self.n_partitions)]
+        own = folder / self._folder_of(index).name
+        paths = [own / FILE.format(i) for i in range(self.n_partitions)]
         lost = [path for path in paths if not path.is_file()]
         if lost:
             raise InvalidParameterError(
@@ -119,7 +121,7 @@ class States:
 
     def sweep_others(self) -> None:
         """Delete states beside these that no checkpoint refers to."""
-        _sweep(self.folder.parent, _is_needed)
+        files.sweep(_siblings(self.folder.parent), _is_needed)
 
     def close(self, keep: bool = False) -> None:
         """Delete all files; with ``keep``, except those that a checkpoint refers to."""
@@ -134,10 +136,10 @@ class States:
             shutil.rmtree(self._folder_of(index), ignore_errors=True)
 
     def _folder_of(self, index: int) -> Path:
-        return self._path(index, 0).parent
+        return self.folder / f"round-{index:04d}"
 
     def _path(self, index: int, partition: int) -> Path:
-        return _path_in(self.folder, index, partition)
+        return self._folder_of(index) / FILE.format(partition)
 
 
 def write_state(path: Path, arrays: Arrays) -> None:
@@ -179,17 +181,9 @@ def _own_folder(home: Path, name: str) -> Path:
     return folder
 
 
-def _path_in(folder: Path, index: int, partition: int) -> Path:
-    return folder / f"round-{index:04d}" / f"{partition:06d}.state"
-
-
-def _flush(path: Path) -> None:
-    with open(path, "r+b") as file:  # Windows flushes only what is open for writing
-        files.flush_file(file)
-
-
-def _sweep(parent: Path, is_needed: Callable[[Path], bool]) -> None:
-    files.sweep(parent.glob(f"{_NAME}{files.machine()}-*"), is_needed)
+def _siblings(parent: Path) -> Iterator[Path]:
+    """Return the folders of all fits of this machine."""
+    return parent.glob(f"{_NAME}{files.machine()}-*")
 
 
 def _named(folder: Path) -> Path | None:
