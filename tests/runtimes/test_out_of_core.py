@@ -178,5 +178,5 @@ def test_useless_recordings_are_told_by_subject(cohort, tmp_path):
 
 def test_a_runtime_is_a_place(cohort):
     for call in (double().fit, double().personalize):
-        with pytest.raises(InvalidParameterError, match="no place for a fit"):
+        with pytest.raises(InvalidParameterError, match="is not a runtime"):
             call(cohort, runtime="dask")

@@ -34,7 +34,7 @@ class AtomLength:
         The suggestion in samples, a low quantile of the periods: cycles shorter than the atom
         would be lost.
     periods, strengths : array (S,)
-        Period of each subject in samples, NaN if there is none, and the autocorrelation at it.
+        Period of each subject in samples, NaN without one, and the autocorrelation at it.
     subjects, sfreq : tuple of str, float
         Subject ids, and the sampling rate in Hz.
     """

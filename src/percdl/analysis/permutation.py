@@ -164,7 +164,7 @@ def permute(
 
 @dataclass(frozen=True)
 class Cluster:
-    """Neighbouring samples of one channel whose statistic exceeds the threshold on one side.
+    """Neighbouring samples of one channel where the statistic exceeds the threshold on one side.
 
     Attributes
     ----------
@@ -174,7 +174,7 @@ class Cluster:
         Sum of the statistic over the samples; negative if the first group is below the second, or
         the slope is negative.
     p_value : float
-        Share of the permutations whose largest cluster, in any channel, has at least this mass.
+        Share of the permutations with a cluster, in any channel, of at least this mass.
     """
 
     channel: int

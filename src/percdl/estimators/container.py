@@ -128,7 +128,7 @@ def checksum(arrays: Arrays, content: str) -> str:
     digest = hashlib.sha256(content.encode())
     for name in sorted(arrays):
         array = arrays[name]
-        # The bytes of an empty array say nothing of its shape.
+        # Empty arrays of different shapes have the same bytes.
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()

@@ -67,7 +67,7 @@ objective_, stop_reason_ : float, str
 processing_ : tuple of str
     The processing of the recordings before the fit, see `Cohort.processing`.
 suspects_ : DataFrame or None
-    Subjects whose results are doubtful, and why: subject, kind, message. None after `load`."""
+    Subjects with doubtful results, and the reason: subject, kind, message. None after `load`."""
 
 
 @dataclass(frozen=True)
@@ -170,8 +170,8 @@ class HyperParameters(BaseEstimator):
         Nonnegative | Share | Auto,
         Doc(
             "lambda, the price of one activation, in squared signal units, exactly as in Eq. 1; "
-            'nothing is rescaled. "10%" is a share of the largest useful price, which is what the '
-            'best of all activations of the first dictionary explains. "auto" chooses by BIC '
+            'without rescaling. "10%" is a share of the largest useful price: the energy that the '
+            'best activation of the first dictionary explains. "auto" chooses by BIC '
             "(docs/choosing.md)."
         ),
     ] = "auto"

@@ -36,7 +36,7 @@ from percdl.transforms import (
 Arrays = dict[str, np.ndarray]
 
 MODELS: dict[str, type[BaseCDL]] = {m.__name__: m for m in (PerCDL, PopCDL, IndCDL)}
-# The classes that arguments may be of; names in a file select from this table, nothing more.
+# The classes that arguments may be of. A name in a file can only select from this table.
 CLASSES: dict[str, Any] = {
     cls.__name__: cls
     for cls in (

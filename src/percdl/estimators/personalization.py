@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # Recordings and personal atoms that are in memory together.
 REBUILT = 1024
-# Subjects whose atoms or warps are computed together.
+# Number of subjects for which atoms or warps are computed together.
 BATCH = 64
 
 

@@ -1,4 +1,4 @@
-"""Warnings that name recordings with doubtful results although nothing failed.
+"""Warnings that name recordings with doubtful results.
 
 All rules work on arrays over subjects. Single recordings are read only to estimate the period of
 at most `MOST_EXAMINED` people with a doubtful rhythm.
@@ -34,7 +34,7 @@ LARGE = 8.0
 # Tukey's fences, in interquartile ranges: beyond the first a value is outside, beyond the second
 # far out. With fewer than five people the quartiles depend on the one in question.
 OUTSIDE, FAR_OUT, FEWEST_PEOPLE = 1.5, 3.0, 5
-# Whoever is explained this well is not in doubt, even where others are explained still better.
+# A recording that is explained this well is not in doubt, even if others are explained better.
 WELL_EXPLAINED = 0.8
 # Number of people examined, and of ordinary people they are compared with.
 MOST_EXAMINED, N_ORDINARY = 8, 5
@@ -142,7 +142,7 @@ def _wrong_rates(
     onset: Int[np.ndarray, " E"],
     error: Float[np.ndarray, " S"],
 ) -> Iterator[tuple[int, str]]:
-    """Yield people whose activations come at the pace of the atom, or miss cycles in between."""
+    """Yield people with activations at the pace of the atom, or with missed cycles in between."""
     # With several atoms, or with overlap, the gaps between onsets are not informative.
     if settings.n_atoms > 1 or settings.overlaps:
         return

@@ -58,7 +58,7 @@ def check_samples(cohort: AnyCohort) -> None:
 
 
 def warn_offset(cohort: AnyCohort, dtype: str, model: str) -> None:
-    """Warn of recordings in memory whose offset leaves single precision no digits for the rest."""
+    """Warn of recordings in memory with an offset too large for single precision."""
     if dtype != "float32" or not isinstance(cohort, Cohort):
         return
     if far := cohort.offset(MOST_OFFSET):

@@ -1,4 +1,4 @@
-"""PerCDL over several sites whose recordings stay where they are (Appendix B).
+"""PerCDL over several sites, without moving their recordings (Appendix B).
 
 The names below are imported on first use, so that making keys does not import JAX.
 """

@@ -115,7 +115,7 @@ class Conditions:
         return agreement
 
     def to_send(self, agreement: Agreement) -> Holdings:
-        """Return the description to send: under privacy, nothing that is measured."""
+        """Return the description to send; under privacy it holds public constants only."""
         if agreement.privacy is None:
             return self.holdings
         if self.holdings.n_masks:

@@ -229,9 +229,9 @@ class Coordinator(Rounds):
     def _ask(
         self, request: Request, sites: Sequence[str], size: int | None = None, more: Any = None
     ) -> Answers:
-        needed = np.dtype(np.uint64 if self.terms.secure else np.float64), size
-        options = self.patience.round_timeout, None if size is None else needed, more
-        return ask_all(self.wire, request, sites, *options)
+        dtype = np.dtype(np.uint64 if self.terms.secure else np.float64)
+        needed = None if size is None else (dtype, size)
+        return ask_all(self.wire, request, sites, self.patience.round_timeout, needed, more)
 
     def _add(self, request: Request, got: Answers, layout: Layout) -> np.ndarray | None:
         """Add sums in the order of the names; None if seeds of masked sums are missing."""

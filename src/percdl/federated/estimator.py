@@ -1,4 +1,4 @@
-"""FederatedPerCDL: a fit over sites whose recordings stay where they are (Algorithm 2)."""
+"""FederatedPerCDL: a fit over several sites, without moving recordings (Algorithm 2)."""
 
 from __future__ import annotations
 

@@ -260,7 +260,7 @@ def check_announcements(
 def _check_signature(
     announcement: Announcement, public: bytes, registered: Mapping[str, Any], run: str
 ) -> None:
-    """Raise if a registered site has not signed the key, or the key hides nothing."""
+    """Raise if a registered site has not signed the key, or the key is weak."""
     site, signature = announcement.site, bytes.fromhex(announcement.signature)
     if site not in registered:
         raise FederationError(
@@ -278,7 +278,7 @@ def _check_signature(
     try:  # with a point of small order, anyone could compute the shared secret
         RunKeys.generate(site, run).shared_with(public)
     except ValueError as error:
-        raise FederationError(f"Site {site} has announced a key that hides nothing.") from error
+        raise FederationError(f"Site {site} has announced a weak key.") from error
 
 
 def refuse_existing(*paths: Path) -> None:

@@ -1,8 +1,8 @@
 """Secure sums: fixed point modulo 2^64 under pairwise masks that cancel in the total.
 
-Each pair of sites shares a secret and draws the same numbers from it. The site whose name comes
-first adds them, the other subtracts them, so they cancel in the sum over the roster. In addition
-each site adds a veil, a mask of its own. A round takes two questions:
+Each pair of sites shares a secret and draws the same numbers from it. The site with the first name
+adds them, the other subtracts them, so they cancel in the sum over the roster. In addition each
+site adds a veil, a mask of its own. A round takes two questions:
 
 1. Each site of the roster answers with `MaskedSum.mask` of its values and with `back_up`. If one
    does not answer, the round is asked again of the others, as a new attempt.
@@ -68,7 +68,7 @@ def _exponents(scales: np.ndarray, n_sites: int) -> np.ndarray:
 class MaskedSum:
     """One attempt at a sum over a roster, as one of its sites sees it.
 
-    ``context`` is whatever else all sites must see alike; masks cancel only where it is the same.
+    ``context`` identifies the question. Masks cancel only if it is the same at all sites.
     """
 
     keys: RunKeys

@@ -339,12 +339,12 @@ def check_candidates(
 ) -> np.ndarray:
     """Return the dictionaries of a request, at most ``n_drawn``, if they can be tried."""
     shape = (settings.n_atoms, settings.atom_length, settings.n_channels)
-    fits = dictionaries is not None and dictionaries.shape[1:] == shape
-    if not fits or not 0 < len(dictionaries) <= n_drawn:
+    tried = np.empty(0) if dictionaries is None else dictionaries
+    if tried.shape[1:] != shape or not 0 < len(tried) <= n_drawn:
         raise FederationError(f"Dictionaries to try must be an array (1 to {n_drawn}, {shape}).")
-    if not are_finite(dictionaries, settings.dtype):
+    if not are_finite(tried, settings.dtype):
         raise FederationError("Dictionaries to try must hold finite numbers.")
-    return dictionaries
+    return tried
 
 
 def _read_broadcast(question: Question) -> Broadcast:

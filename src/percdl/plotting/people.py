@@ -23,7 +23,7 @@ from percdl.plotting.style import (
     names_of,
 )
 
-FEW = 30  # subjects whose names fit along an axis
+FEW = 30  # names that fit along an axis
 COVERAGE = 0.95
 BANDS = {"ci": "95% confidence of the mean", "sd": "± 1 sd"}
 
@@ -141,7 +141,7 @@ def plot_deviation_ranking(
     groups : list of str, optional
         Group of each subject; subjects of group None are left out.
     reference : str, optional
-        The group whose range, from the 2.5th to the 97.5th percentile, is shaded.
+        The group to shade, from its 2.5th to its 97.5th percentile.
     n_named : int
         How many of more than 30 subjects to name.
 
@@ -355,24 +355,22 @@ def plot_changes(
     ax.set_xticks(range(len(visits)), [str(visit) for visit in visits])
     ax.margins(x=0.1)
     name = f"change of {measure}" if isinstance(measure, str) else "change"
-    return style.finish(
-        ax, "visit (changes since the first one)", style.with_units(name, units), 3
-    )
+    label = style.with_units(name, units)
+    return style.finish(ax, "visit (changes since the first one)", label, 3)
 
 
-def _name_changed(ax: Axes, rows: pd.DataFrame, visits: list[Any], n_named: int) -> None:
+def _name_changed(ax: Axes, rows: Any, visits: list[Any], n_named: int) -> None:
     """Write the names of the people with the largest changes beside their last visit."""
     sizes = rows["change"].abs().groupby(rows["person"]).max().nlargest(n_named)
-    last: Any = rows[rows["person"].isin(sizes.index)].drop_duplicates("person", keep="last")
+    last = rows[rows["person"].isin(sizes.index)].drop_duplicates("person", keep="last")
     gap = 0.05 * ax.dataLim.height  # of two names
     for visit, people in last.sort_values("change").groupby("visit"):
         height = -np.inf
         for person, change in zip(people["person"], people["change"], strict=True):
             height = max(change, height + gap)
-            at = (visits.index(visit), height)
-            ax.annotate(
-                str(person), at, (6, 0), textcoords="offset points", fontsize="small", va="center"
-            )
+            place = (visits.index(visit), height)
+            looks: Any = {"textcoords": "offset points", "fontsize": "small", "va": "center"}
+            ax.annotate(str(person), place, (6, 0), **looks)
 
 
 def _draw_groups(

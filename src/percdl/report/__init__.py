@@ -1,4 +1,4 @@
-"""Self-contained HTML pages: pictures included, nothing fetched from elsewhere."""
+"""Self-contained HTML pages: pictures are included, and the network is not used."""
 
 from base64 import b64encode
 from typing import Any

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from percdl.estimators.base import BaseCDL
 
 SCRIPTS = ("data", "charts", "overview", "table", "signal", "subject", "groups", "main")
-# Packages whose versions influence the numbers.
+# Packages that influence the numbers; the page shows their versions.
 PACKAGES = ("jax", "numpy", "scipy", "scikit-learn")
 UNITS = ((86400, "days"), (3600, "hours"), (60, "minutes"))
 # Names listed in a warning.

@@ -71,7 +71,7 @@ def draw_recordings(values: Sequence[Float[np.ndarray, "_ P"]], budget: int = BU
     """Pack recordings into at most ``budget`` bytes of text, in as much detail as possible."""
     run, longest = 1, max(len(x) for x in values)
     while (size := _estimate(values, run)) > budget and run < longest:
-        # A pair is two numbers, so runs of two would save nothing.
+        # A pair is two numbers, so runs of two would be as large.
         run = max(4, int(np.ceil(run * size / budget)))
     return Drawn(run, [pack(envelope(x, run).T) for x in values])
 

@@ -117,7 +117,7 @@ class People:
 
     @cached_property
     def deviation(self) -> Deviation | str:
-        """The deviation index of all people, or why there is none."""
+        """The deviation index of all people, or the reason why it is missing."""
         groups = None if self.reference is None else list(self.cohort.groups)
         try:
             return measure_deviation(self.found, groups, self.reference, persons=self.persons)

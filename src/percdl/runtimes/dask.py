@@ -1,8 +1,8 @@
 """The partitions of a cohort over the workers of a Dask cluster.
 
 One task runs the whole local round of a partition: it reads the shard and the state of its
-subjects, writes the new state, and returns sums. Workers keep nothing, so a task of a lost worker
-is run again elsewhere.
+subjects, writes the new state, and returns sums. Workers are stateless: a task
+of a lost worker is run again elsewhere.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _ONE_AT_A_TIME = threading.Lock()
 class DaskRuntime:
     """A Dask cluster as the place of a fit: ``model.fit(cohort, runtime=DaskRuntime(client))``.
 
-    Any cluster whose workers see the folder of the shards: `local_cluster`, SLURM and others by
+    The workers must see the folder of the shards. Clusters: `local_cluster`, SLURM and others by
     dask-jobqueue, Kubernetes. One shard is one task, so give each worker several. The result
     depends neither on the workers nor on their number, and survives the loss of some of them.
 
@@ -89,7 +89,7 @@ class DaskRuntime:
 
 
 class DaskFit(PartitionedFit):
-    """A fit whose partitions are tasks of a cluster."""
+    """A fit with one task per partition."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""All subjects in this process, chunk by chunk, on whatever device JAX finds."""
+"""All subjects in this process, chunk by chunk, on the default device of JAX."""
 
 from __future__ import annotations
 
@@ -65,17 +65,17 @@ class InProcess(Rounds):
         return site_arrays(self.site)
 
     def settle(self) -> None:
-        """Do nothing: a snapshot needs nothing but itself."""
+        """Do nothing: a snapshot is complete."""
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         """Give all subjects the state of a snapshot."""
         restore_site(self.site, arrays)
 
     def close(self, keep: bool = False) -> None:
-        """Do nothing: memory is given back as it is no longer needed."""
+        """Do nothing: Python frees the memory."""
 
     def _precision(self) -> AbstractContextManager:
-        # Whatever the process has chosen: `jax_enable_x64` would mix both in single precision.
+        # `jax_enable_x64` of the process would mix both precisions in a float32 fit.
         return jax.enable_x64(self._settings.dtype == "float64")
 
 

@@ -160,7 +160,7 @@ class PartitionedFit(Rounds):
 
 @dataclass(frozen=True)
 class OutOfCore:
-    """Fits whose recordings stay on disk: memory holds two shards, and never all states.
+    """Fits with recordings on disk: memory holds two shards, and never all states.
 
     The default for a `ShardedCohort`; name it to say where states go. Cost per round: that of the
     model, and one pass over all shards and states, O(S N P), read while the device computes.
@@ -224,9 +224,9 @@ def host_fit(
 
 
 def check_place(place: object) -> None:
-    """Raise where the argument ``runtime`` is not a place for a fit."""
+    """Raise if the argument ``runtime`` is not a runtime."""
     if place is not None and not isinstance(place, Place):
         raise InvalidParameterError(
-            f"`runtime={place!r}` is no place for a fit. Pass `DaskRuntime(client)`, "
-            "`OutOfCore(folder)`, or nothing to run in this process."
+            f"`runtime={place!r}` is not a runtime. Pass `DaskRuntime(client)`, "
+            "`OutOfCore(folder)`, or leave it out to run in this process."
         )

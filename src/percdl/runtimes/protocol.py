@@ -16,7 +16,7 @@ from percdl.signals import AnyCohort
 
 
 class Rounds(ABC):
-    """A `Runtime` whose three rounds are one method, by kind."""
+    """A `Runtime` with one method for its three kinds of rounds."""
 
     def population_round(self, broadcast: Broadcast) -> Sums:
         """Run CSC with the common atoms everywhere; return the sums."""
@@ -40,7 +40,7 @@ class HostedFit(Runtime, Protocol):
     """A fit at its place: the rounds of a `Runtime`, its results, and its state between rounds."""
 
     def results(self) -> Results:
-        """Return what was learned of each subject, in the order of the cohort."""
+        """Return the results of each subject, in the order of the cohort."""
         ...
 
     def snapshot(self, reader: Path) -> dict[str, np.ndarray]:
@@ -62,7 +62,7 @@ class HostedFit(Runtime, Protocol):
 
 @runtime_checkable
 class Place(Protocol):
-    """Where fits may run: what users pass as ``model.fit(X, runtime=...)``."""
+    """The argument of ``model.fit(X, runtime=...)``."""
 
     def host(self, cohort: AnyCohort, settings: Settings, chunk_rows: int | None) -> HostedFit:
         """Make a fit ready to run here."""
