@@ -307,3 +307,8 @@ def test_studies_without_repetition_are_refused(persons, visits, message):
         measure_reliability(
             np.arange(4.0), list(persons), None if visits is None else list(visits)
         )
+
+
+def test_measurements_without_values_are_refused():
+    with pytest.raises(InvalidParameterError, match="0 values of 0 people at 0 visits"):
+        measure_reliability([np.nan] * 4, list("aabb"))

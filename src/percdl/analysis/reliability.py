@@ -111,9 +111,10 @@ def _analyse(
     who, when = (np.unique(codes, return_inverse=True)[1] for codes in (who, when))
     n_persons, n_visits = (int(codes.max(initial=-1)) + 1 for codes in (who, when))
     x = x - x.mean() if len(x) else x
-    inside, within = x - _mean_of(x, who), x - _mean_of(x, when)
-    is_visit = np.eye(n_visits)[when]
-    beside = is_visit - np.stack([_mean_of(column, who) for column in is_visit.T], axis=1)
+    inside, within = _less_mean(x, who), _less_mean(x, when)
+    beside = np.eye(n_visits)[when]
+    for column in beside.T:
+        column[:] = _less_mean(column, who)
     effects, _, rank, _ = np.linalg.lstsq(beside, inside, rcond=1e-10)
     rest = np.sum((inside - beside @ effects) ** 2)
     between = (np.sum(within**2) - rest, np.sum(inside**2) - rest)
@@ -131,9 +132,9 @@ def _analyse(
     return _Squares(means, freedom, k, n, counts)
 
 
-def _mean_of(x: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """Return the mean of the values with the same code, for each value."""
-    return (np.bincount(codes, x) / np.bincount(codes))[codes] if len(x) else x
+def _less_mean(x: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """Return each value less the mean of the values with the same code."""
+    return x - (np.bincount(codes, x) / np.bincount(codes))[codes] if len(x) else x
 
 
 def _intervals(squares: _Squares, level: float) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""``percdl personalize``, ``events``, ``report`` and ``info``: commands that read a model file."""
+"""Commands that read a model file, such as ``percdl personalize``, ``report`` and ``info``."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from percdl.cli.options import OpenPage, optional
 from percdl.cli.output import (
     NOTHING_FOUND,
     Output,
+    fail,
     prepare_file,
     prepare_folder,
     require_packages,
@@ -279,3 +280,46 @@ def _text(value: Any) -> str:
     if value is None:
         return "unknown"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def reliability(
+    model: Model,
+    source: DataOptions,
+    output: Output,
+    out: Annotated[Path, typer.Option(help="CSV file, one row per measurement.")],
+    person: Annotated[str, typer.Option(help="Column of --metadata: the person recorded.")],
+    visit: Annotated[
+        str | None, optional("Column of --metadata: the visit. (default: order of the files)")
+    ] = None,
+) -> None:
+    """Measure how well the numbers of a model repeat when people are recorded again.
+
+    percdl reliability gait.percdl walks/ --metadata walks.csv --person name --out reliability.csv
+
+    The table holds ICC(2,1), standard error and smallest detectable change of warps, deviation
+    index and period (docs/reliability.md).
+    """
+    from percdl.analysis import describe_recordings, measure_reliability
+    from percdl.estimators.modelfile import load
+    from percdl.signals.files import replace_file
+
+    prepare_file(out, "--out")
+    protect_recordings(source, {"--out": out})
+    with output.showing_warnings():
+        fitted = load(model)
+        cohort = read_cohort(source, fitted.settings_)
+        table = read_metadata(source, cohort)
+        wanted = [name for name in (person, visit) if name is not None]
+        if table is None or not {*wanted} <= {*table.columns}:
+            fail(f"--metadata needs a table with the column(s) {', '.join(wanted)}.")
+        persons, *visits = (table[name].astype(str).tolist() for name in wanted)
+        of_fit = not {*cohort.subjects}.isdisjoint(fitted.subjects_)
+        others = None if of_fit else fitted
+        numbers = describe_recordings(
+            fitted.personalize(cohort), cohort, reference=others, persons=persons
+        )
+        found = measure_reliability(numbers.dropna(axis=1, how="all"), persons, *visits)
+    with writing(out, "--out"):
+        replace_file(out, found.to_csv(lineterminator="\n").encode("utf-8"))
+    output.event("done", out=out, measurements=len(found))
+    output.say(f"{found[['icc', 'sem', 'sdc']].to_string(float_format='%.3g')}\nTable: {out}")
