@@ -47,7 +47,7 @@ def checkpoint(cohort, tmp_path_factory):
     return interrupted(make("PerCDL"), cohort, tmp_path_factory.mktemp("at") / "at", 3)
 
 
-@pytest.mark.parametrize("n_rounds", [1, 2, 3, 4])
+@pytest.mark.parametrize("n_rounds", [1, 2, 4])
 def test_the_result_is_that_of_a_fit_in_one_go(n_rounds, cohort, tmp_path):
     whole = make("PerCDL").fit(cohort)
     checkpoint = interrupted(make("PerCDL"), cohort, tmp_path / "at", n_rounds)
@@ -71,7 +71,7 @@ def test_the_result_is_that_of_a_fit_in_one_go(n_rounds, cohort, tmp_path):
 def test_whatever_the_fit_is_like(options, cohort, tmp_path):
     whole = make("PerCDL", **options).fit(cohort)
     n_rounds = len(whole.history_[whole.history_["step"].isin(["CDU", "PerCDU"])])
-    for stop in range(1, n_rounds + 1):
+    for stop in {1, n_rounds // 2, n_rounds}:
         checkpoint = interrupted(make("PerCDL", **options), cohort, tmp_path / "at", stop)
         resumed = fit_with_checkpoints(make("PerCDL", **options), cohort, None, resume=checkpoint)
         assert_same_fit(resumed, whole)

@@ -80,7 +80,7 @@ def measure_reliability(
     """
     check_level(level)
     frame = _as_frame(values)
-    who, when = _as_codes(len(frame), persons, visits)
+    who, when, _ = _as_codes(len(frame), persons, visits)
     rows = {}
     for name in frame:
         x: Any = frame[name].to_numpy(float)
@@ -157,12 +157,13 @@ def _intervals(squares: _Squares, level: float) -> dict[str, float]:
         sem = np.sqrt((visit + (n - 1) * error) / n)
         df = freedom(1 / n, 1 - 1 / n)
         ends = sem * np.sqrt(df / stats.chi2.isf([tail, 1 - tail], df))
-    found = {"icc": icc, "icc_low": low, "icc_high": high}
-    scale = stats.norm.isf(tail) * np.sqrt(2)
-    for name, factor in (("sem", 1.0), ("sdc", scale)):
-        found |= {name: factor * sem, f"{name}_low": factor * ends[0]}
-        found[f"{name}_high"] = factor * ends[1]
-    return {name: float(value) for name, value in found.items()}
+    scale, sems = stats.norm.isf(tail) * np.sqrt(2), np.array([sem, *ends])
+    found = {"icc": (icc, low, high), "sem": sems, "sdc": scale * sems}
+    return {
+        f"{name}{end}": float(value)
+        for name, values in found.items()
+        for end, value in zip(("", "_low", "_high"), values, strict=True)
+    }
 
 
 def measure_changes(
@@ -207,9 +208,8 @@ def measure_changes(
             f"`reliability` has no measurement {missing[0]!r}; it has "
             f"{', '.join(map(str, reliability.index))}. Name the columns alike."
         )
-    who, _ = _as_codes(len(frame), persons, visits)
+    who, _, labels = _as_codes(len(frame), persons, visits)
     names = list(dict.fromkeys(map(str, persons)))
-    labels = _number_visits(who) if _is_unlabelled(visits) else np.array(visits, object)
     rows = []
     for name in frame:
         x: Any = frame[name].to_numpy(float)
@@ -358,24 +358,16 @@ def _as_frame(values: Any) -> pd.DataFrame:
     return values if isinstance(values, pd.DataFrame) else pd.DataFrame(np.asarray(values, float))
 
 
-def _is_unlabelled(visits: Labels | None) -> bool:
-    return visits is None or all(visit is None for visit in visits)
-
-
-def _number_visits(who: Int[np.ndarray, " S"]) -> Int[np.ndarray, " S"]:
-    """Return 1, 2, ... for the recordings of each person, in order."""
-    return pd.Series(who).groupby(who).cumcount().to_numpy() + 1
-
-
 def _as_codes(
     n_rows: int, persons: Labels, visits: Labels | None
-) -> tuple[Int[np.ndarray, " S"], Int[np.ndarray, " S"]]:
-    """Return numbers of persons and visits; raise if a person has a visit twice."""
+) -> tuple[Int[np.ndarray, " S"], Int[np.ndarray, " S"], Sequence[Any]]:
+    """Return numbers of persons and visits, and visits; raise if a person has a visit twice."""
     check_lengths("rows of values", n_rows, persons, "persons")
     who = pd.factorize(np.array(list(map(str, persons)), object))[0]
-    if _is_unlabelled(visits):
-        return who, _number_visits(who)
-    labels: Sequence[Any] = list(visits)  # pyright: ignore[reportArgumentType]
+    if visits is None or all(visit is None for visit in visits):
+        when = pd.Series(who).groupby(who).cumcount().to_numpy() + 1
+        return who, when, when.tolist()
+    labels = list(visits)
     check_lengths("rows of values", n_rows, labels, "visits")
     when = pd.factorize(np.array([str(label) for label in labels], object))[0]
     twice = pd.DataFrame({"who": who, "when": when}).duplicated().to_numpy()
@@ -386,4 +378,4 @@ def _as_codes(
             f"{'more than once' if twice.any() else 'without a label'}. Give each recording of a "
             "person its own visit, or leave `visits` out to number them in order."
         )
-    return who, when
+    return who, when, labels

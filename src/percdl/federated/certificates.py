@@ -13,14 +13,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from percdl.exceptions import FederationError
-from percdl.federated.identities import (
-    asymmetric,
-    crypto,
-    read_private,
-    refuse_existing,
-    write_private,
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
 )
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from percdl.exceptions import FederationError
+from percdl.federated.identities import read_private, refuse_existing, write_private
 from percdl.signals.files import PRIVATE, replace_file
 
 # Seconds to wait for a server.
@@ -36,16 +41,16 @@ def make_node_key(site: str, folder: Path) -> None:
     """
     private, public = folder / f"{site}.node", folder / f"{site}.nodepub"
     refuse_existing(private, public)
-    parts, key = crypto("hazmat.primitives.serialization"), _new_key()
-    form = parts.Encoding.PEM, parts.PrivateFormat.OpenSSH, parts.NoEncryption()
-    replace_file(private, key.private_bytes(*form), PRIVATE)
-    text = key.public_key().public_bytes(parts.Encoding.OpenSSH, parts.PublicFormat.OpenSSH)
+    key = _new_key()
+    content = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
+    replace_file(private, content, PRIVATE)
+    text = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
     replace_file(public, text + f" {site}\n".encode())
 
 
 def make_authority(folder: Path) -> None:
     """Write ``ca.key`` and ``ca.crt``, a certificate authority that can certify servers."""
-    constraints = crypto("x509").BasicConstraints(ca=True, path_length=0)
+    constraints = x509.BasicConstraints(ca=True, path_length=0)
     usage = _usage(key_cert_sign=True, crl_sign=True)
     _certify(folder, "ca", "PerCDL federation", constraints, usage)
 
@@ -55,15 +60,14 @@ def make_server_certificate(hosts: Sequence[str], folder: Path) -> None:
 
     ``localhost`` is always included: the coordinator and a reverse proxy use it.
     """
-    x509 = crypto("x509")
-    authority = read_private(folder / "ca.key", asymmetric("ec").EllipticCurvePrivateKey)
+    authority = read_private(folder / "ca.key", ec.EllipticCurvePrivateKey)
     issuer = x509.load_pem_x509_certificate((folder / "ca.crt").read_bytes()).subject
     names = [*dict.fromkeys([*hosts, "localhost", "127.0.0.1"])]
     extensions = (
         x509.BasicConstraints(ca=False, path_length=None),
         _usage(digital_signature=True),
         x509.SubjectAlternativeName([_host(name) for name in names]),
-        x509.ExtendedKeyUsage([x509.ExtendedKeyUsageOID.SERVER_AUTH]),
+        x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]),
         x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key()),
     )
     _certify(folder, "server", names[0], *extensions, issuer=issuer, signer=authority)
@@ -71,7 +75,7 @@ def make_server_certificate(hosts: Sequence[str], folder: Path) -> None:
 
 def check_node_key(path: Path) -> None:
     """Raise if a file is not the private key of a node, or others can read it."""
-    read_private(path, asymmetric("ec").EllipticCurvePrivateKey, "ssh")
+    read_private(path, ec.EllipticCurvePrivateKey, "ssh")
 
 
 def look_at_server(address: str, authority: Path) -> bool:
@@ -99,13 +103,11 @@ def look_at_server(address: str, authority: Path) -> bool:
         return False
 
 
-def _new_key() -> Any:
-    ec = asymmetric("ec")
+def _new_key() -> ec.EllipticCurvePrivateKey:
     return ec.generate_private_key(ec.SECP384R1())
 
 
 def _host(name: str) -> Any:
-    x509 = crypto("x509")
     try:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:
@@ -117,7 +119,7 @@ def _usage(**allowed: bool) -> Any:
         "digital_signature", "content_commitment", "key_encipherment", "data_encipherment",
         "key_agreement", "key_cert_sign", "crl_sign", "encipher_only", "decipher_only",
     )  # fmt: skip
-    return crypto("x509").KeyUsage(**(dict.fromkeys(kinds, False) | allowed))
+    return x509.KeyUsage(**(dict.fromkeys(kinds, False) | allowed))
 
 
 def _certify(
@@ -126,8 +128,8 @@ def _certify(
     """Write a new key and its certificate, which by default it signs itself."""
     private, public = folder / f"{name}.key", folder / f"{name}.crt"
     refuse_existing(private, public)
-    x509, now, key = crypto("x509"), datetime.datetime.now(datetime.UTC), _new_key()
-    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, owner)])
+    now, key = datetime.datetime.now(datetime.UTC), _new_key()
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, owner)])
     builder = (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -141,6 +143,5 @@ def _certify(
     for extension in (x509.SubjectKeyIdentifier.from_public_key(key.public_key()), *extensions):
         builder = builder.add_extension(extension, critical=isinstance(extension, critical))
     write_private(private, key)
-    certificate = builder.sign(signer or key, crypto("hazmat.primitives.hashes").SHA256())
-    encoding = crypto("hazmat.primitives.serialization").Encoding.PEM
-    replace_file(public, certificate.public_bytes(encoding))
+    certificate = builder.sign(signer or key, SHA256())
+    replace_file(public, certificate.public_bytes(Encoding.PEM))

@@ -20,6 +20,7 @@ from percdl.analysis import (
     measure_regularity,
     separate_effects,
 )
+from percdl.analysis.checks import check_fitted_on
 from percdl.analysis.groups import summarize_groups
 from percdl.estimators.start import make_settings
 from percdl.estimators.suspects import find_suspects
@@ -143,8 +144,7 @@ def gather_people(
 def _is_of_fit(cohort: Cohort, model: BaseCDL) -> bool:
     """Return whether these are the recordings of the fit, not others with the same names.
 
-    A model from a file does not hold its recordings. Then the events of the fit must lie within
-    these recordings, and explain part of them.
+    A model from a file does not hold its recordings; then its events must explain part of these.
     """
     about = (cohort.subjects, cohort.n_channels, cohort.sfreq)
     if about != (tuple(model.subjects_), model.n_channels_, model.sfreq_):
@@ -152,11 +152,12 @@ def _is_of_fit(cohort: Cohort, model: BaseCDL) -> bool:
     if (kept := model.recordings_) is not None:
         pairs = zip(cohort, kept, strict=True)
         return all(np.array_equal(a.values, b.values, equal_nan=True) for a, b in pairs)
-    last: Any = model.events_.groupby("subject")["onset_sample"].max()
-    if any(cohort[s].n_times < onset + model.atom_length_ for s, onset in last.items()):
+    try:
+        check_fitted_on(model, cohort)
+    except InvalidParameterError:
         return False
     rebuilt = rebuild(cohort, model.events_, model.personal_dictionary_)
-    return not len(last) or normalized_reconstruction_error(cohort, rebuilt) < 1
+    return model.events_.empty or normalized_reconstruction_error(cohort, rebuilt) < 1
 
 
 def _find_reference(cohort: Cohort, asked: str | None) -> str | None:
