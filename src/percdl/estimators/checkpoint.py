@@ -22,6 +22,7 @@ from annotated_types import Le
 from percdl import __version__
 from percdl.algorithm.exchange import Broadcast
 from percdl.algorithm.results import Results
+from percdl.algorithm.shapes import broadcast_shapes
 from percdl.algorithm.state import FitState, HalfStep, History, StopReason
 from percdl.estimators import container
 from percdl.estimators.base import BaseCDL
@@ -35,9 +36,12 @@ from percdl.parameters import Amount, Count, Nonnegative
 from percdl.runtimes.partitioned import check_place
 from percdl.runtimes.protocol import Place
 from percdl.signals import AnyCohort, ShardedCohort, as_any_cohort
+from percdl.transforms import Transform
 
 # Arguments that may differ between the interrupted fit and the one that continues it.
 MAY_DIFFER = ("progress",)
+# Arrays of integers; all others hold floats.
+WHOLE = ("draws", "results/counts", "results/subject", "results/onset", "results/atom")
 # A line of the history: phase, round, step, objective, seconds.
 Line = tuple[
     Literal["population", "personal", "final"],
@@ -48,6 +52,14 @@ Line = tuple[
 ]
 # Text of a `StopReason`.
 Reason = Literal[tuple(reason.value for reason in StopReason)]  # pyright: ignore[reportInvalidTypeForm]
+
+
+class Ended(Strict):
+    """How the best run so far ended."""
+
+    objective: float
+    reason: Reason  # pyright: ignore[reportInvalidTypeForm]
+    history: list[Line]
 
 
 class Header(Strict):
@@ -62,7 +74,7 @@ class Header(Strict):
     history: list[Line]
     restart: Amount
     draws: tuple[Annotated[Amount, Le(624)], Annotated[Amount, Le(1)], float]
-    best: dict[str, Any] | None
+    best: Ended | None
     version: str
     model: str
     parameters: dict[str, Any]
@@ -95,9 +107,29 @@ def read_checkpoint(path: Any) -> Checkpoint:
     checkpoint = Checkpoint(content, arrays)
     with container.naming(path, container.CHECKPOINT):
         Header.model_validate_json(json.dumps(content))
-        decode_model(content["model"], content["parameters"], arrays)
+        model = decode_model(content["model"], content["parameters"], arrays)
+        _check_sizes(content, arrays, model.resolve("transformation"))
         _unpack(checkpoint)
     return checkpoint
+
+
+def _check_sizes(content: dict[str, Any], arrays: Arrays, transform: Transform) -> None:
+    """Raise `ValueError` where arrays do not agree in size with the header."""
+    n_atoms, length, *_ = content["chosen"]
+    n_channels = arrays["broadcast/dictionary"].shape[-1]
+    shapes: Any = broadcast_shapes(transform, n_atoms, length, n_channels)
+    needed = prefixed("broadcast/", shapes) | prefixed("best/", shapes) | {"draws": (624,)}
+    if content["best"] is not None:
+        n_subjects, n_events = (len(arrays[f"results/{name}"]) for name in ("counts", "onset"))
+        n_params = transform.n_params(length, n_channels)
+        needed |= {"results/params": (n_subjects, n_atoms, n_params)}
+        needed |= {"results/counts": (n_subjects, n_atoms), "results/error": (n_subjects,)}
+        for name in ("subject", "onset", "atom", "amplitude"):
+            needed[f"results/{name}"] = (n_events,)
+    for name, array in arrays.items():
+        kind = "iu" if name in WHOLE else "f"
+        if name in needed and (array.shape != needed[name] or array.dtype.kind not in kind):
+            raise ValueError(f"`{name}` is {array.dtype} {array.shape}, not {needed[name]}")
 
 
 def fit_with_checkpoints(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from pydantic import Field
 
-from percdl.algorithm.state import FitState, History
+from percdl.algorithm.state import FitState, History, StopReason
 from percdl.estimators import container
 from percdl.estimators.checkpoint import pack_end, pack_state, unpack_end, unpack_state
 from percdl.estimators.container import prefixed, under
@@ -17,17 +18,52 @@ from percdl.exceptions import FederationError, InvalidParameterError, ModelFileE
 from percdl.federated.agreement import Agreement, Terms, no_results
 from percdl.federated.coordinator import Audit, Coordinator, Patience
 from percdl.federated.layout import check_broadcast
-from percdl.federated.messages import TermsContent, parse
+from percdl.federated.messages import (
+    Announcement,
+    Count,
+    EndContent,
+    HistoryLine,
+    Name,
+    Strict,
+    TermsContent,
+    parse,
+)
 from percdl.runtimes.messages import Wire
 
-# Fields of the coordinator that are written as they are.
-_KEPT = ("run", "announcements", "round", "follows", "failed")
+
+class _StateContent(Strict):
+    population: Count
+    personal: Count
+    reason: StopReason
+    coded: float | None
+    updated: float | None
+    is_fixed: bool
+    history: tuple[HistoryLine, ...]
+
+
+class _Coordinator(Strict):
+    """Fields of the coordinator that are written as they are."""
+
+    run: Name
+    announcements: tuple[Announcement, ...]
+    round: Annotated[int, Field(ge=1)]
+    follows: Annotated[int, Field(ge=1)] | None
+    failed: dict[Name, Count]
+
+
+class _Content(Strict):
+    agreement: dict[str, Any]
+    terms: TermsContent
+    coordinator: _Coordinator
+    state: _StateContent | None
+    end: EndContent | None
 
 
 class FederatedCheckpoint(NamedTuple):
     """A federated fit between two rounds; ``state`` is None before the first dictionary."""
 
-    coordinator: dict[str, Any]
+    content: dict[str, Any]
+    arrays: container.Arrays
     terms: Terms
     state: FitState | None
     history: History
@@ -35,7 +71,8 @@ class FederatedCheckpoint(NamedTuple):
 
     def restore(self, wire: Wire, patience: Patience, audit: Audit) -> Coordinator:
         """Return the coordinator as it was."""
-        kept = {**self.coordinator, "failed": Counter(self.coordinator["failed"])}
+        kept = self.content["coordinator"]
+        kept = {**kept, "failed": Counter(kept["failed"])}
         return Coordinator(wire=wire, terms=self.terms, patience=patience, audit=audit, **kept)
 
 
@@ -51,7 +88,7 @@ def write_checkpoint(
     content: dict[str, Any] = {
         "agreement": terms.accepted.model_dump(),
         "terms": terms.model_dump(mode="json"),
-        "coordinator": {name: getattr(coordinator, name) for name in _KEPT},
+        "coordinator": {name: getattr(coordinator, name) for name in _Coordinator.model_fields},
         "state": None,
         "end": None,
     }
@@ -70,7 +107,9 @@ def read_checkpoint(path: Path, agreement: Agreement) -> FederatedCheckpoint:
     """Read a checkpoint of a fit with the same agreement; raises for another one."""
     try:
         content, arrays = container.read(path, container.FEDERATION)
-        before = Agreement.from_message(content.get("agreement"), under("agreement/", arrays))
+        with container.naming(path, container.FEDERATION):
+            checked = parse(_Content, content)
+        before = Agreement.from_message(checked.agreement, under("agreement/", arrays))
     except (OSError, FederationError) as error:
         raise ModelFileError(
             f"{path} is not {container.NAMES[container.FEDERATION][0]}, or it is damaged "
@@ -84,8 +123,7 @@ def read_checkpoint(path: Path, agreement: Agreement) -> FederatedCheckpoint:
             "with the same arguments, or start again."
         )
     with container.naming(path, container.FEDERATION):
-        terms = Terms.of(before, **dict(parse(TermsContent, content["terms"])))
-        kept = {name: content["coordinator"][name] for name in _KEPT}
+        terms = Terms.of(before, **dict(checked.terms))
         state, history, end = None, History(), None
         if content["state"] is not None:
             check_broadcast(under("broadcast/", arrays), terms.settings)
@@ -93,4 +131,4 @@ def read_checkpoint(path: Path, agreement: Agreement) -> FederatedCheckpoint:
         if content["end"] is not None:
             last = check_broadcast(under("end/", arrays), terms.settings)
             end = unpack_end(content["end"], last, no_results(terms.settings))
-    return FederatedCheckpoint(kept, terms, state, history, end)
+    return FederatedCheckpoint(content, arrays, terms, state, history, end)
