@@ -199,7 +199,7 @@ def test_states_that_cannot_be_flushed_cost_the_checkpoint_only(cohort, tmp_path
     def refuse(path):
         raise OSError(errno.EIO, "Input/output error", str(path))
 
-    monkeypatch.setattr("percdl.runtimes.states._flush", refuse)
+    monkeypatch.setattr("percdl.runtimes.states.files.flush_entries", refuse)
     with pytest.warns(CheckpointWarning, match="Input/output error"):
         found = fit_with_checkpoints(make("PerCDL"), data, tmp_path / "at")
     assert_same_fit(found, whole)

@@ -182,7 +182,7 @@ def plot_deviation_ranking(
     else:
         ranked = [f"{rank}. {name}" for rank, name in enumerate(names[:n_named], 1)]
         ax.text(1, 1.05 * height[0], "\n".join(ranked), va="bottom", fontsize="small")
-        ax.update_datalim([(1, (1.1 + 0.05 * n_named) * height[0])])  # room for the names
+        ax.update_datalim([(1, 1.5 * height[0])])  # room for the names
         ax.autoscale_view()
         style.label(ax, "rank of the subject", "deviation index")
     if groups is not None:
