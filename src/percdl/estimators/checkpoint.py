@@ -55,15 +55,15 @@ Reason = Literal[tuple(reason.value for reason in StopReason)]  # pyright: ignor
 
 
 class Ended(Strict):
-    """How the best run so far ended."""
+    """How a run ended."""
 
     objective: float
     reason: Reason  # pyright: ignore[reportInvalidTypeForm]
     history: list[Line]
 
 
-class Header(Strict):
-    """Everything in a checkpoint that is not an array."""
+class State(Strict):
+    """The server's part of a fit between two rounds, as `pack_state` writes it."""
 
     population: Amount
     personal: Amount
@@ -72,6 +72,11 @@ class Header(Strict):
     updated: float | None
     is_fixed: bool
     history: list[Line]
+
+
+class Header(State):
+    """Everything in a checkpoint that is not an array."""
+
     restart: Amount
     draws: tuple[Annotated[Amount, Le(624)], Annotated[Amount, Le(1)], float]
     best: Ended | None
@@ -117,7 +122,7 @@ def _check_sizes(content: dict[str, Any], arrays: Arrays, transform: Transform) 
     """Raise `ValueError` where arrays do not agree in size with the header."""
     n_atoms, length, *_ = content["chosen"]
     n_channels = arrays["broadcast/dictionary"].shape[-1]
-    shapes: Any = broadcast_shapes(transform, n_atoms, length, n_channels)
+    shapes = broadcast_shapes(transform, n_atoms, length, n_channels)
     needed = prefixed("broadcast/", shapes) | prefixed("best/", shapes) | {"draws": (624,)}
     if content["best"] is not None:
         n_subjects, n_events = (len(arrays[f"results/{name}"]) for name in ("counts", "onset"))

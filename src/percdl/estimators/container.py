@@ -88,9 +88,9 @@ def origin_of(path: Any) -> tuple[str | None, str | None]:
     return metadata.get("format"), metadata.get("version")
 
 
-def prefixed(prefix: str, arrays: Arrays) -> Arrays:
-    """Return arrays with a prefix in front of their names."""
-    return {f"{prefix}{name}": array for name, array in arrays.items()}
+def prefixed(prefix: str, values: dict[str, Any]) -> dict[str, Any]:
+    """Return arrays, or other values, with a prefix in front of their names."""
+    return {f"{prefix}{name}": value for name, value in values.items()}
 
 
 def under(prefix: str, arrays: Arrays) -> Arrays:

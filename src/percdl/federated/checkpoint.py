@@ -9,36 +9,24 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from percdl.algorithm.state import FitState, History, StopReason
+from percdl.algorithm.state import FitState, History
 from percdl.estimators import container
-from percdl.estimators.checkpoint import pack_end, pack_state, unpack_end, unpack_state
+from percdl.estimators.checkpoint import (
+    Ended,
+    State,
+    pack_end,
+    pack_state,
+    unpack_end,
+    unpack_state,
+)
 from percdl.estimators.container import prefixed, under
 from percdl.estimators.fitting import End
 from percdl.exceptions import FederationError, InvalidParameterError, ModelFileError
 from percdl.federated.agreement import Agreement, Terms, no_results
 from percdl.federated.coordinator import Audit, Coordinator, Patience
 from percdl.federated.layout import check_broadcast
-from percdl.federated.messages import (
-    Announcement,
-    Count,
-    EndContent,
-    HistoryLine,
-    Name,
-    Strict,
-    TermsContent,
-    parse,
-)
+from percdl.federated.messages import Announcement, Count, Name, Strict, TermsContent, parse
 from percdl.runtimes.messages import Wire
-
-
-class _StateContent(Strict):
-    population: Count
-    personal: Count
-    reason: StopReason
-    coded: float | None
-    updated: float | None
-    is_fixed: bool
-    history: tuple[HistoryLine, ...]
 
 
 class _Coordinator(Strict):
@@ -55,8 +43,8 @@ class _Content(Strict):
     agreement: dict[str, Any]
     terms: TermsContent
     coordinator: _Coordinator
-    state: _StateContent | None
-    end: EndContent | None
+    state: State | None
+    end: Ended | None
 
 
 class FederatedCheckpoint(NamedTuple):

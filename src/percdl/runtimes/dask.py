@@ -85,21 +85,15 @@ class DaskRuntime:
                     f"The worker {worker} has PerCDL {version}, and this process {__version__}. "
                     "Install the same version everywhere."
                 )
-        return DaskFit(self, cohort, settings, chunk_rows)
+        fit = DaskFit(cohort, settings, chunk_rows, self.folder)
+        fit.runtime = self
+        return fit
 
 
 class DaskFit(PartitionedFit):
     """A fit with one task per partition."""
 
-    def __init__(
-        self,
-        runtime: DaskRuntime,
-        cohort: AnyCohort,
-        settings: Settings,
-        chunk_rows: int | None,
-    ):
-        super().__init__(cohort, settings, chunk_rows, runtime.folder)
-        self._client, self._retries = runtime.client, runtime.retries
+    runtime: DaskRuntime
 
     def _run(self, kind: str, broadcast: Broadcast) -> Sums:
         sums = [
@@ -111,7 +105,7 @@ class DaskFit(PartitionedFit):
         return add_in_tree(sums, lambda parts: self._submit(Sums.total, list(parts))).result()
 
     def _collect(self) -> list[Results]:
-        return self._client.gather(
+        return self.runtime.client.gather(
             [
                 self._submit(_results_of, partition, self.states.before(i))
                 for i, partition in enumerate(self.partitions)
@@ -120,7 +114,8 @@ class DaskFit(PartitionedFit):
 
     def _submit(self, *call: Any) -> Any:
         key = f"percdl-{call[0].__name__.strip('_')}-{uuid4().hex}"
-        return self._client.submit(*call, key=key, retries=self._retries, pure=False)
+        options = {"key": key, "retries": self.runtime.retries, "pure": False}
+        return self.runtime.client.submit(*call, **options)
 
 
 def local_cluster(n_workers: int, threads: int = 1) -> Any:
