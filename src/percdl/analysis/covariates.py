@@ -36,10 +36,9 @@ class CovariateTest:
 
     Attributes
     ----------
-    statistic : array (...)
-        t of its coefficient, or F if it has several (a category of three or more levels).
-    p_adjusted : array (...)
-        Corrected for the number of values. Along a cycle, that of the cluster, 1 outside of all.
+    statistic, p_adjusted : array (...)
+        t of its coefficient, or F if it has several (a category of three or more levels), and the
+        p value corrected for the number of values; along a cycle that of the cluster, or 1.
     clusters : tuple of Cluster
         Along a cycle; otherwise empty.
     """

@@ -38,11 +38,9 @@ class Deviation:
         for subjects without any atom, or without the atom.
     percentile : array (S,)
         Percentage (0 to 100) of the other members of the reference with a smaller index.
-    profile : array (S, K, L, P)
-        z-scores of the personal atoms, sample by sample: where the cycle is higher or lower.
-    timing_profile : array (S, K, C, L)
-        z-scores of the logarithm of the local speed psi': above 0 where the subject is faster than
-        the reference. C = 0 if the transform has no time warp.
+    profile, timing_profile : array (S, K, L, P), array (S, K, C, L)
+        z-scores, sample by sample, of the personal atoms and of the logarithm of the local speed
+        psi' (above 0 where the subject is faster). C = 0 if the transform has no time warp.
     """
 
     subjects: tuple[str, ...]

@@ -79,10 +79,8 @@ class Comparison:
         The G groups, the members of each with the curve, and their mean curves.
     statistic : array (L, P)
         Welch's t of two groups (positive where the first is above the second), or F of more.
-    threshold : float
-        Samples beyond it form clusters.
-    clusters : tuple of Cluster
-        Smallest p value first.
+    threshold, clusters : float, tuple of Cluster
+        Samples beyond the threshold form clusters; smallest p value first.
     """
 
     names: tuple[str, ...]
@@ -142,10 +140,9 @@ def compare_groups(
     curves : array (S, L) or (S, L, P)
         One curve per person, such as ``effects.timing[:, k, 0]`` of `separate_effects`. People
         with NaN are left out.
-    groups : list of str
-        Group of each person; None leaves a person out.
-    *names : str
-        The groups to compare, by default all. Of two, the first less the second.
+    groups, *names : list of str, str
+        Group of each person (None leaves a person out), and the groups to compare, by default all.
+        Of two, the first less the second.
     persons : list, optional
         Person of each curve, if people have several: they are averaged first.
     pointwise_level : float

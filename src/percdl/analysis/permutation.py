@@ -170,11 +170,9 @@ class Cluster:
     ----------
     channel, start, stop : int
         Samples ``start`` to ``stop - 1`` of a channel.
-    mass : float
-        Sum of the statistic over the samples; negative if the first group is below the second, or
-        the slope is negative.
-    p_value : float
-        Share of the permutations with a cluster, in any channel, of at least this mass.
+    mass, p_value : float
+        Sum of the statistic (negative if the first group is below the second, or the slope is
+        negative), and the share of the permutations with a cluster, in any channel, of this mass.
     """
 
     channel: int

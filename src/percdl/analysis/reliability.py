@@ -56,11 +56,10 @@ def measure_reliability(
     values : DataFrame, or array (S,) or (S, F)
         One row per recording and one column per measurement: `describe_recordings`, curves such
         as ``effects.timing[:, 0, 0]``, or any table. NaN are left out.
-    persons : list
-        Person of each recording, such as ``cohort.persons``.
-    visits : list, optional
-        Visit of each recording, such as ``cohort.visits``: labels that people share. By default
-        (or if all are None) the recordings of a person are visits 1, 2, ... in their order.
+    persons, visits : list, list or None
+        Person and visit of each recording, such as ``cohort.persons`` and ``cohort.visits``.
+        Visits are labels that people share. By default (or if all are None) the recordings of a
+        person are visits 1, 2, ... in their order.
     level : float
         Coverage of the intervals, and share of unchanged people within the SDC.
 
@@ -243,10 +242,8 @@ def describe_recordings(
 
     Parameters
     ----------
-    fitted : PerCDL, PopCDL, IndCDL, or the result of ``personalize``
-        The recordings to describe.
-    X : Cohort or arrays, optional
-        The recordings, for the period of the events.
+    fitted, X : estimator or Personalization, Cohort or arrays, optional
+        The subjects to describe, and their recordings, for the period of the events.
     reference : model or result of ``personalize``, optional
         Other people, who define the components and the norm of the deviation index. Without them,
         both come from the recordings described, which makes the ICC of the components larger.
@@ -305,10 +302,9 @@ def compare_distances(curves: Any, persons: Labels) -> tuple[float, float]:
 
     Parameters
     ----------
-    curves : array (S, ...)
-        One curve per recording, such as ``model.personalize(cohort).warps[:, 0, 0]``.
-    persons : list
-        Person of each recording.
+    curves, persons : array (S, ...), list
+        One curve per recording, such as ``model.personalize(cohort).warps[:, 0, 0]``, and its
+        person.
 
     Returns
     -------

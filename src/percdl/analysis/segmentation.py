@@ -90,10 +90,9 @@ def score_segmentation(
 
     Parameters
     ----------
-    events : DataFrame
-        Such as ``model.events_``: columns subject, onset_sample, amplitude.
-    cycles : mapping of subject to onsets
-        First sample of each annotated cycle. Events of other subjects are ignored.
+    events, cycles : DataFrame, mapping of subject to onsets
+        Such as ``model.events_``: columns subject, onset_sample, amplitude; and the first sample
+        of each annotated cycle. Events of other subjects are ignored.
     tolerance, least_amplitude : float
         Largest distance of two onsets that match, in samples. Detections below this share of the
         mean magnitude of all amplitudes are ignored.
@@ -188,10 +187,9 @@ def trace_trade_off(
     ----------
     events, cycles, tolerance
         See `score_segmentation`.
-    thresholds : array, optional
-        Detections with a lower score are ignored; by default quantiles of the scores.
-    score : array, one value per event, optional
-        Certainty of each detection, by default its `relative_amplitude`.
+    thresholds, score : array, optional
+        Detections with a score below the threshold are ignored. By default quantiles of the
+        scores, and the `relative_amplitude` of each event.
 
     Returns
     -------

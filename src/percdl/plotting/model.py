@@ -169,10 +169,8 @@ def plot_atom_band(
         Such as ``model.dictionary_[0]``.
     band : pair of arrays (L, P)
         Lower and upper ends, such as ``[end[0] for end in uncertainty.atom_band(0.95)]``.
-    truth : array (L, P), optional
-        The true atom.
-    level : float
-        The level of the band, for the legend.
+    truth, level : array (L, P), optional, float
+        The true atom, and the level of the band, for the legend.
 
     Examples
     --------
@@ -210,10 +208,8 @@ def plot_personal_atoms(
     ----------
     personal_dictionary : array (S, K, L, P)
         Such as ``model.personal_dictionary_``; subjects without the atom (NaN) are left out.
-    dictionary : array (K, L, P), optional
-        The common atoms.
-    atom : int
-        Which atom to draw.
+    dictionary, atom : array (K, L, P), optional, int
+        The common atoms, and which atom to draw.
 
     Examples
     --------

@@ -52,10 +52,9 @@ def plot_group_comparison(
     clusters : list of Cluster or of (start, stop, p), optional
         Runs of samples where the groups differ, such as ``compare_groups(...).clusters``. Those
         with ``p <= alpha`` are shaded; the others are an empty bar.
-    band : {"ci", "sd"}
-        The 95% confidence interval of the mean (Student), or one standard deviation.
-    alpha : float
-        Level of significance of the clusters.
+    band, alpha : {"ci", "sd"}, float
+        The 95% confidence interval of the mean (Student) or one standard deviation, and the level
+        of significance of the clusters.
 
     Examples
     --------
@@ -208,10 +207,8 @@ def plot_deviation_profile(
     ----------
     profile : array (L,) or (L, P)
         z-scores of the subject at each sample, and in each channel.
-    threshold : float
-        Position of the two dashed lines.
-    subject : str, optional
-        Name of the subject.
+    threshold, subject : float, str, optional
+        Position of the two dashed lines, and name of the subject.
 
     Examples
     --------
@@ -314,10 +311,8 @@ def plot_changes(
 
     Parameters
     ----------
-    changes : DataFrame
-        Result of `percdl.analysis.measure_changes`.
-    measure : str, optional
-        The measurement to draw, if there are several.
+    changes, measure : DataFrame, str, optional
+        Result of `percdl.analysis.measure_changes`, and the measurement to draw, if several.
     n_named : int
         Largest number of people to name, the largest changes first.
 

@@ -128,10 +128,8 @@ def local_cluster(n_workers: int, threads: int = 1) -> Any:
 
     Parameters
     ----------
-    n_workers : int
-        Number of processes.
-    threads : int, default=1
-        Number of cores that each of them uses.
+    n_workers, threads : int
+        Number of processes, and of cores that each of them uses.
 
     Returns
     -------
