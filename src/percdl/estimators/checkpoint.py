@@ -40,7 +40,7 @@ from percdl.transforms import Transform
 
 # Arguments that may differ between the interrupted fit and the one that continues it.
 MAY_DIFFER = ("progress",)
-# Arrays of integers; all others hold floats.
+# Arrays that hold integers only.
 WHOLE = ("draws", "results/counts", "results/subject", "results/onset", "results/atom")
 # A line of the history: phase, round, step, objective, seconds.
 Line = tuple[
@@ -132,7 +132,7 @@ def _check_sizes(content: dict[str, Any], arrays: Arrays, transform: Transform) 
         for name in ("subject", "onset", "atom", "amplitude"):
             needed[f"results/{name}"] = (n_events,)
     for name, array in arrays.items():
-        kind = "iu" if name in WHOLE else "f"
+        kind = "iu" if name in WHOLE else "iuf"
         if name in needed and (array.shape != needed[name] or array.dtype.kind not in kind):
             raise ValueError(f"`{name}` is {array.dtype} {array.shape}, not {needed[name]}")
 
