@@ -71,13 +71,16 @@ def draw_model(model: PerCDL, cohort: Cohort) -> dict:
     """Return the pictures of a fitted model."""
     example = cohort[EXAMPLE]
     events = model.events_[model.events_["subject"] == example.subject]
-    low, high = estimate_uncertainty(model, cohort).atom_band(0.95)
+    found = estimate_uncertainty(model, cohort)
+    band, whole = (
+        [end[0] for end in found.atom_band(0.95, simultaneous)] for simultaneous in (False, True)
+    )
     warps, shown = model.warps_[:, 0, 0], ["C03", EXAMPLE]
     people = {"subjects": model.subjects_, "sfreq": SFREQ}
     signal = {"name": "angular velocity", "units": "deg/s", "sfreq": SFREQ}
     return {
         "atoms": plotting.plot_atoms(model.dictionary_, sfreq=SFREQ),
-        "atom_band": plotting.plot_atom_band(model.dictionary_[0], (low[0], high[0]), sfreq=SFREQ),
+        "atom_band": plotting.plot_atom_band(model.dictionary_[0], band, whole=whole, sfreq=SFREQ),
         "personal_atoms": plotting.plot_personal_atoms(
             model.personal_dictionary_, model.dictionary_, highlight=shown, **people
         ),

@@ -10,11 +10,13 @@ import pytest
 import scipy.linalg
 import small_models
 import toy
+from scipy.special import ndtri
 from sklearn.exceptions import NotFittedError
 
-from percdl import Cohort, Compose, Gain, Huber, PerCDL, TimeWarp
+from percdl import Cohort, Compose, Huber, PerCDL, Rotation, TimeWarp
 from percdl.analysis import estimate_uncertainty
 from percdl.analysis.linearization import Linearization
+from percdl.analysis.uncertainty import _draw_maxima
 from percdl.exceptions import InvalidParameterError
 
 LENGTH = toy.LENGTH
@@ -57,8 +59,9 @@ def tangents(model, s, k):
 class Joint:
     """All unknowns of one atom in one dense system: phi, then everyone's parameters, then Z."""
 
-    def __init__(self, model, cohort, k, variance, root):
+    def __init__(self, model, cohort, k, local):
         n_subjects, _, n_params = model.params_.shape
+        variance = SIGMA**2
         events = model.events_[model.events_["atom"] == k].reset_index()
         self.n_params, size = n_params, LENGTH + n_subjects * n_params
         self.precision = np.zeros((size + len(events),) * 2)
@@ -66,7 +69,7 @@ class Joint:
         for s, subject in enumerate(model.subjects_):
             by_atom, by_params, warp = tangents(model, s, k)
             own = self.own(s)
-            self.precision[own, own] += np.linalg.inv(root @ root.T)
+            self.precision[own, own] += local.people[s].prior
             self.warp_sum[:, own] = warp
             for e in events.index[events["subject"] == subject]:
                 onset, amplitude = events["onset_sample"][e], events["amplitude"][e]
@@ -105,47 +108,48 @@ def test_given_parameters_and_activations_it_is_the_covariance_of_theorem_1(mode
 
 @pytest.mark.parametrize("centred", [False, True])
 def test_noise_is_propagated_as_by_one_system_of_all_unknowns(model, cohort, centred):
-    local = Linearization(model, cohort, conditional=False)
-    local.centred = centred
-    noise = local.noise_covariance(SIGMA**2)
     for k in range(2):
-        joint = Joint(model, cohort, k, SIGMA**2, local.roots[k])
-        constraints = (joint.norm, joint.warp_sum) if centred else (joint.norm,)
-        expected = joint.covariance(*constraints)[:LENGTH, :LENGTH]
-        np.testing.assert_allclose(noise[k], expected, rtol=1e-4, atol=1e-9)
+        local = linearize(model, cohort, k, centred)
+        joint = Joint(model, cohort, k, local)
+        if centred:  # with the mean warp held, the answer to scores is the constrained inverse
+            expected = joint.covariance(joint.norm, joint.warp_sum)[:LENGTH, :LENGTH]
+            np.testing.assert_allclose(SIGMA**2 * local.solve()[:, :LENGTH], expected, atol=1e-7)
+        else:
+            expected = joint.covariance(joint.norm)[:LENGTH, :LENGTH]
+            np.testing.assert_allclose(local.common()[0], expected, rtol=1e-4, atol=1e-9)
+
+
+def linearize(model, cohort, k, centred):
+    local = Linearization(model, cohort, k, conditional=False, sigma=SIGMA)
+    local.centred = centred
+    return local
 
 
 def test_personal_errors_are_those_of_one_system_of_all_unknowns(model, cohort):
-    local = Linearization(model, cohort, conditional=False)
-    local.centred = False
-    found = local.personal_variances(SIGMA**2, local.noise_covariance(SIGMA**2))
     for k in range(2):
-        joint = Joint(model, cohort, k, SIGMA**2, local.roots[k])
+        local = linearize(model, cohort, k, centred=False)
+        joint = Joint(model, cohort, k, local)
         covariance = joint.covariance(joint.norm)
-        for s in range(len(cohort)):
+        for s, *found in local.personal(*local.common()):
             by_atom, by_params, warp = tangents(model, s, k)
             moves = np.zeros((2, LENGTH, len(covariance)))
             moves[0, :, :LENGTH], moves[:, :, joint.own(s)] = by_atom, [by_params, warp]
-            for variances, move in zip(found, moves, strict=True):
-                expected = np.diag(move @ covariance @ move.T)
-                np.testing.assert_allclose(
-                    variances[s, k].ravel(), expected, rtol=1e-5, atol=1e-12
-                )
+            for own, move in zip(found, moves, strict=True):
+                np.testing.assert_allclose(own, move @ covariance @ move.T, rtol=1e-4, atol=1e-9)
 
 
-def test_the_gauge_adds_the_sampling_error_of_the_mean_warp(model, cohort):
-    local = Linearization(model, cohort, conditional=False)
-    moved = local.warps[:, 0, 0] - np.arange(LENGTH)
-    expected = moved.var(0, ddof=1) / len(moved) + moved.mean(0) ** 2
-    np.testing.assert_allclose(np.diag(local.gauge_covariance(0)), expected, atol=1e-12)
-    nearly_no_noise = estimate_uncertainty(model, cohort, sigma=1e-6)
+def test_the_gauge_adds_the_sampling_error_of_the_mean_warp():
+    """Without noise, a common atom moves with the mean warp of the subjects drawn."""
+    cohort = small_models.spaced_cohort(3, bend=0.05, noise=1e-4)
+    model = small_models.make("PerCDL", dtype="float64").fit(cohort)
+    nearly_no_noise = estimate_uncertainty(model, cohort, sigma=1e-5)
     atom = model.dictionary_[0, :, 0]
-    slope = np.gradient(atom)
-    deviations = (moved - moved.mean(0)) / np.sqrt(len(moved) * (len(moved) - 1))
-    shifts = slope * np.vstack([deviations, moved.mean(0)])
+    moved = model.warps_[:, 0, 0] - model.warps_[:, 0, 0].mean(0)
+    shifts = np.gradient(atom) * moved / np.sqrt(len(moved) * (len(moved) - 1))
     shifts -= (shifts @ atom)[:, None] * atom
     expected = np.sqrt((shifts**2).sum(0))
-    np.testing.assert_allclose(nearly_no_noise.atom_se[0, :, 0], expected, atol=1e-5)
+    found = nearly_no_noise.atom_se[0, :, 0]
+    np.testing.assert_allclose(found, expected, atol=0.1 * expected.max())
 
 
 def test_a_mean_of_segments_has_the_error_of_a_mean():
@@ -188,22 +192,55 @@ def test_the_noise_level_is_found():
     assert estimate_uncertainty(model, arrays).sigma == pytest.approx(SIGMA, rel=0.06)
 
 
-def test_parameters_take_degrees_of_freedom(model, cohort):
-    """Where noise is small each parameter takes one; where it is large, none."""
-    events, atoms = model.events_, model.dictionary_
-    windows = [
-        cohort[e.subject].values[e.onset_sample : e.onset_sample + LENGTH]
-        for e in events.itertuples()
-    ]
-    n_seen = sum(np.isfinite(window).sum() for window in windows)
-    residual = sum(
-        np.nansum((y - e.amplitude * model.personal_dictionary_[s, e.atom]) ** 2)
-        for e, y in zip(events.itertuples(), windows, strict=True)
-        for s in [cohort.subjects.index(e.subject)]
+def test_the_sandwich_is_the_formula_of_the_model_in_white_noise():
+    arrays = small_models.spaced_recordings(2, (256,) * 40, noise=SIGMA, bend=0.0)
+    model = small_models.make("PopCDL", dtype="float64").fit(arrays)
+    robust = estimate_uncertainty(model, arrays)
+    formula = estimate_uncertainty(model, arrays, sigma=robust.sigma)
+    ratio = np.trace(robust.atom_covariance, axis1=1, axis2=2) / np.trace(
+        formula.atom_covariance, axis1=1, axis2=2
     )
-    most = n_seen - atoms.size - len(events) + len(atoms)
-    variance = Linearization(model, cohort, conditional=False).noise_variance()
-    assert residual / most < variance < residual / (most - model.params_.size)
+    np.testing.assert_allclose(ratio, 1, atol=0.2)
+
+
+def test_what_repeats_in_all_cycles_of_a_person_widens_the_bands():
+    """Cycles of one person share its pace; to a model without warps they are one observation."""
+    arrays = small_models.spaced_recordings(2, (256,) * 12, noise=SIGMA, bend=0.3)
+    model = small_models.make("PopCDL", dtype="float64").fit(arrays)
+    robust = estimate_uncertainty(model, arrays)
+    formula = estimate_uncertainty(model, arrays, sigma=robust.sigma)
+    assert robust.atom_se.mean() > 1.2 * formula.atom_se.mean()
+
+
+def test_order_and_unit_of_the_recordings_do_not_matter(model, cohort):
+    found = estimate_uncertainty(model, cohort)
+    turned = Cohort(reversed(list(cohort)))
+    again = estimate_uncertainty(copy(model).fit(turned), turned)
+    np.testing.assert_allclose(again.atom_se, found.atom_se, rtol=1e-3)
+    np.testing.assert_allclose(again.personal_se[::-1], found.personal_se, rtol=1e-3)
+    louder = Cohort(replace(record, values=8 * record.values) for record in cohort)
+    penalty = 64 * model.penalty_
+    again = estimate_uncertainty(copy(model).set_params(penalty=penalty).fit(louder), louder)
+    np.testing.assert_allclose(again.atom_se, found.atom_se, rtol=1e-3)
+    assert again.sigma == pytest.approx(8 * found.sigma, rel=1e-4)
+
+
+@pytest.mark.parametrize("correlation", [0.0, 1.0])
+def test_the_largest_of_many_deviations_has_its_distribution(correlation):
+    """Independent samples multiply their probabilities, equal ones are a single sample."""
+    n, dof = 12, 1e9
+    covariance = 4 * (np.eye(n) * (1 - correlation) + correlation)
+    maxima = _draw_maxima(np.random.default_rng(0), dof, covariance, np.full(n, 2.0))
+    each = 0.9 if correlation else 0.9 ** (1 / n)
+    assert np.quantile(maxima, 0.9) == pytest.approx(ndtri((1 + each) / 2), rel=0.05)
+
+
+def test_simultaneous_bands_contain_pointwise_ones(model, cohort):
+    found = estimate_uncertainty(model, cohort)
+    for band in (found.atom_band, found.personal_band, found.warp_band):
+        (low, high), (lower, higher) = band(0.9), band(0.9, simultaneous=True)
+        assert (lower <= low).all()
+        assert (high <= higher).all()
 
 
 def test_bands_of_the_population_atom_cover_in_simulation():
@@ -279,9 +316,20 @@ def test_models_without_a_likelihood_are_refused(cohort, population):
 
 
 def test_models_that_the_formula_does_not_know_are_refused(cohort, model):
-    for changes in ({"loss": Huber()}, {"transformation": Compose(TimeWarp(1, 2), Gain())}):
-        with pytest.raises(InvalidParameterError, match="Use `bootstrap_atoms`"):
-            estimate_uncertainty(copy(model).set_params(**changes), cohort)
+    with pytest.raises(InvalidParameterError, match="Use `bootstrap_atoms`"):
+        estimate_uncertainty(copy(model).set_params(loss=Huber()), cohort)
+
+
+def test_composed_transforms_have_bands():
+    arrays = [np.hstack([x, x[::-1]]) for x in small_models.spaced_recordings(3, noise=SIGMA)]
+    model = small_models.make(
+        "PerCDL", transformation=Compose(TimeWarp(1, 3), Rotation()), realign=False,
+        population_rounds=1, personal_rounds=1, init=np.repeat(toy.patterns(), 2, axis=2),
+    )  # fmt: skip
+    found = estimate_uncertainty(model.fit(arrays), arrays)
+    assert found.atom_se.shape == (2, LENGTH, 2)
+    assert np.isfinite(found.atom_se).all()
+    assert np.isfinite(found.personal_band(simultaneous=True)).all()
 
 
 def test_models_that_chose_their_length_are_understood(cohort):

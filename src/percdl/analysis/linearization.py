@@ -1,11 +1,15 @@
-"""A fitted model as a linear one: the information of the segments about its atoms and warps.
+"""A fitted model near its solution: how atoms and warps answer to noise and to other subjects.
 
-Around a fit, a segment is linear in all unknowns,
-``y_j = z_j g + g dz_j + z_j (J da + T dphi) + noise``, with ``g = f(phi, a)``, J its derivative
-in a and T in phi. The amplitudes are profiled out segment by segment and the parameters subject by
-subject (a Schur complement). The rest is the information about phi, a sum over subjects.
-Parameters are written ``da = root u``, where u has unit variance without data, so their errors
-stay bounded.
+Near a fit, the mean cycle of a person is linear in all unknowns, ``g + T dphi + J du``, with
+``g = f(phi, a)`` and u the steps of the parameters. A fit is the root of two sums over subjects,
+
+- the scores ``T_s^T rho_s``, with ``rho_s = sum_j z_j (y_j - z_j g)`` what is left of the cycles;
+- the gauges, the coordinates of the warps (and the mixture of channels), with a mean of zero.
+
+Amplitudes are profiled out cycle by cycle and parameters person by person, with the prior of the
+fit. The covariance of the root is the inverse derivative of the sums, times the covariance of
+their terms, times the inverse again. The terms are independent between subjects, whatever happens
+within one: noise of any kind, cycles that differ, a shape of one's own (the sandwich formula).
 """
 
 from __future__ import annotations
@@ -17,248 +21,394 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.linalg
 from jaxtyping import Float
 
 from percdl.signals import Cohort
 from percdl.steps.compilation import program
-from percdl.transforms import WarpTransform
+from percdl.steps.prior import MOST_COORDINATES, coordinates, n_coordinates
 
 if TYPE_CHECKING:
     from percdl.estimators.base import BaseCDL
     from percdl.transforms import Transform
 
-# A parameter that the segments say nothing about is uniform in its bounded set Theta, ends
-# included. Its error is then about twice its standard deviation in the population.
+# A step that the cycles say nothing about is uniform in its bounded set Theta, ends included. Its
+# error is then about twice its standard deviation in the population.
 ROOM = 2.0
-# Fixed-point iterations for the noise level; each gains about a digit.
-N_ITERATIONS = 30
 # Samples that no subject's warp visits carry no information: they get a large error, not none.
 RIDGE = 1e-10
+# Variances in squared samples. A rounded onset is uniform within half a sample to either side. The
+# common onset, if it is not seen, differs by two roundings, that of the window and that of the
+# onsets; the onset of a person is within a sample to either side.
+ROUNDING, COMMON_ONSET, OWN_ONSET = 1 / 12, 1 / 6, 1 / 3
+
+
+class Derivatives(NamedTuple):
+    """The personal atom and the gauge of one person, and their derivatives in atom and steps."""
+
+    value: Float[Any, " n"]
+    by_atom: Float[Any, "n n"]
+    by_step: Float[Any, "n q"]
+    gauge: Float[Any, " c"]
+    gauge_by_step: Float[Any, "c q"]
+    warp_by_step: Float[Any, "w q"]
 
 
 @partial(program, static_argnames=("transform",))
-def differentiate(transform: Transform, params, atom):
-    """Return f(phi, a) (L P,), T (L P, L P), J (L P, M), and the derivative of the warp in a."""
-    by_params, by_atom = jax.jacfwd(transform.apply, argnums=(0, 1))(params, atom)
-    warp = jnp.zeros((0, params.size))
-    if isinstance(transform, WarpTransform):
-        psi = partial(transform.warp, atom_length=atom.shape[0], n_channels=atom.shape[1])
-        warp = jax.jacfwd(psi)(params).reshape(-1, params.size)
-    flat = (x.reshape(atom.size, -1) for x in (by_atom, by_params))
-    return transform.apply(params, atom).reshape(-1), *flat, warp
+def differentiate(transform: Transform, params, atom) -> Derivatives:
+    """Differentiate the personal atom f(phi, a), its warp and its gauge."""
+    shape, still = atom.shape, jnp.zeros(transform.n_moves(*atom.shape), params.dtype)
+    warping, mixing = transform.warp_part(*shape), transform.channel_part(*shape)
+
+    def act(step, atom):
+        return transform.apply(transform.move(params, step), atom).reshape(-1)
+
+    def warp(step):
+        if warping is None:
+            return jnp.zeros((0, shape[0]))
+        own, at = warping
+        return own.warp(transform.move(params, step)[at], *shape)
+
+    def gauge(step):
+        size = 0 if warping is None else warping[0].n_params(*shape)
+        bend = coordinates(warp(step), n_coordinates(shape[0], min(size, MOST_COORDINATES)))
+        mixture = transform.move(params, step)[mixing[1]] if mixing else jnp.zeros(0)
+        return jnp.concatenate([bend.reshape(-1), mixture])
+
+    by_step, by_atom = jax.jacfwd(act, argnums=(0, 1))(still, atom)
+    return Derivatives(
+        act(still, atom),
+        by_atom.reshape(atom.size, atom.size),
+        by_step,
+        gauge(still),
+        jax.jacfwd(gauge)(still),
+        jax.jacfwd(warp)(still).reshape(warp(still).size, still.size),
+    )
 
 
-class Tangent(NamedTuple):
-    """One atom of a subject: T, J root, the derivative of the warp in u, and the segments.
+class Cycles(NamedTuple):
+    """The cycles of one person: ``power = sum_j z_j^2`` of each sample, and what is left.
 
-    ``weight`` Q (L P, L P) is ``sum_j z_j^2`` over the observed samples, less the share that the
-    amplitudes absorb; ``residual`` is squared.
+    ``left`` is ``rho / power``, the mean residual; ``around`` are the cycles less their mean.
+    ``project`` takes off what amplitudes absorb.
     """
 
-    by_atom: Float[np.ndarray, "LP LP"]
-    by_params: Float[np.ndarray, "LP M"]
-    warp: Float[np.ndarray, "CL M"]
-    weight: Float[np.ndarray, "LP LP"]
-    residual: float
-    n_seen: int
+    power: Float[np.ndarray, " n"]
+    project: Float[np.ndarray, "n n"]
+    left: Float[np.ndarray, " n"]
+    around: Float[np.ndarray, "e n"]
 
-    def eliminate(self, variance: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the covariance (M, M) of u given phi, its coupling to phi, and ``-du / dphi``."""
-        pull = self.by_params.T @ self.weight / variance
-        own = np.linalg.inv(pull @ self.by_params + np.eye(len(pull)))
-        coupling = pull @ self.by_atom
-        return own, coupling, own @ coupling
+
+class Person(NamedTuple):
+    """One atom of a person, with its parameters profiled out.
+
+    ``gain`` (q, n) is the derivative of the steps in the mean cycle, ``inverse`` (q, q) that of
+    their system, ``prior`` (q, q) their precision without data, ``bias`` (q, q) the covariance
+    that it leaves.
+    """
+
+    index: int
+    near: Derivatives
+    cycles: Cycles
+    gain: Float[np.ndarray, "q n"]
+    inverse: Float[np.ndarray, "q q"]
+    prior: Float[np.ndarray, "q q"]
+    bias: Float[np.ndarray, "q q"]
+
+    @property
+    def response(self) -> Float[np.ndarray, "q n"]:
+        """How much the steps give way to a change of the common atom."""
+        return self.gain @ self.near.by_atom
+
+    @property
+    def information(self) -> Float[np.ndarray, "n n"]:
+        """How much the score falls with the common atom, parameters and amplitudes following."""
+        weighed = self.near.by_atom.T @ (self.cycles.power[:, None] * self.cycles.project)
+        return weighed @ (self.near.by_atom - self.near.by_step @ self.response)
+
+    def step_covariance(self, noise: np.ndarray) -> np.ndarray:
+        """Return the covariance (q, q) of the steps, for cycles with this covariance."""
+        return self.gain @ self.mean_noise(noise) @ self.gain.T + self.bias
+
+    def mean_noise(self, noise: np.ndarray) -> np.ndarray:
+        """Return the covariance (n, n) of the mean cycle."""
+        root = _inverse(np.sqrt(self.cycles.power))
+        return root[:, None] * noise * root
+
+    def expected_left(self, noise: np.ndarray) -> np.ndarray:
+        """Return the covariance of the mean residual if the model is right."""
+        keep = self.cycles.project - self.near.by_step @ self.gain
+        bias = self.near.by_step @ self.bias @ self.near.by_step.T
+        return keep @ self.mean_noise(noise) @ keep.T + bias
 
 
 class Linearization:
-    """A fitted model as a linear one: sums over subjects, atom by atom."""
+    """One atom of a fitted model as a linear one.
 
-    def __init__(self, model: BaseCDL, cohort: Cohort, conditional: bool):
-        self.model, self.cohort = model, cohort
+    With ``sigma`` the noise is white and known; with ``conditional`` parameters and amplitudes
+    are known too. Otherwise covariances are robust: they follow from the spread of the data.
+    """
+
+    def __init__(
+        self, model: BaseCDL, cohort: Cohort, k: int, conditional: bool, sigma: float | None
+    ):
+        self.model, self.cohort, self.k = model, cohort, k
         self.transform: Transform = model.resolve("transformation")
-        self.dictionary = np.asarray(model.dictionary_, float)
-        self.profile = not conditional
-        self.active = model.n_activations_ > 0
-        self.warps = model.warps_
-        self.roots = [self._spread(k) * self.profile for k in range(len(self.dictionary))]
+        self.atom = np.asarray(model.dictionary_[k], float)
+        self.profile, self.sigma = not conditional, sigma
+        self.robust = self.profile and sigma is None
+        parts = (part(*self.atom.shape) for part in (
+            self.transform.warp_part, self.transform.channel_part
+        ))  # fmt: skip
         centers = model.resolve("algorithm").centering != "off"
-        self.centred = self.profile and centers and self.warps.shape[2] > 0
+        self.centred = self.profile and centers and any(part is not None for part in parts)
+        self.active = np.flatnonzero(model.n_activations_[:, k] > 0)
+        self.params = np.asarray(model.params_[self.active, k], float)
+        self.people = [*self._people(k)]
+        self.noise = self._noise()
 
-    def tangents(self, k: int) -> Iterator[tuple[int, Tangent]]:
-        """Yield the subjects with an atom, and their linear models."""
-        atom, root, events = self.dictionary[k], self.roots[k], self.model.events_
-        segments = events[events["atom"] == k].groupby("subject")
-        for s in np.flatnonzero(self.active[:, k]).tolist():
-            own: Any = segments.get_group(self.cohort.subjects[s])
+    def _people(self, k: int) -> Iterator[Person]:
+        """Yield the subjects with the atom, linearized."""
+        events = self.model.events_
+        own = events[events["atom"] == k].groupby("subject")
+        spread = self._spread()
+        prior = None if self.model.prior_ is None else np.asarray(self.model.prior_[k], float)
+        for s, params in zip(self.active.tolist(), self.params, strict=True):
             with jax.enable_x64(True):
-                found = differentiate(
-                    self.transform, np.asarray(self.model.params_[s, k], float), atom
-                )
-            value, by_atom, by_params, warp = map(np.asarray, found)
-            z = own["amplitude"].to_numpy(float)[:, None]
-            window = own["onset_sample"].to_numpy()[:, None] + np.arange(len(atom))
-            values = np.asarray(self.cohort[s].values, float)[window].reshape(len(z), -1)
-            seen = np.isfinite(values)
-            weight = np.diag((z**2 * seen).sum(0))
-            if self.profile:
-                shape = seen * value
-                power = (shape**2).sum(1, keepdims=True)
-                share = np.divide(z**2, power, out=np.zeros_like(power), where=power > 0)
-                weight -= (shape * share).T @ shape
-            residual = float(np.nansum((values - z * value) ** 2))
-            n_seen = int(seen.sum())
-            yield s, Tangent(by_atom, by_params @ root, warp @ root, weight, residual, n_seen)
+                near = Derivatives(*map(np.asarray, differentiate(
+                    self.transform, params, self.atom
+                )))  # fmt: skip
+            cycles = self._cut(own.get_group(self.cohort.subjects[s]), s, near.value)
+            yield self._profile(s, near, cycles, spread, prior)
+
+    def _cut(self, events: Any, s: int, value: np.ndarray) -> Cycles:
+        """Cut the cycles of a person, and compare them with its atom."""
+        z = events["amplitude"].to_numpy(float)[:, None]
+        window = events["onset_sample"].to_numpy()[:, None] + np.arange(len(self.atom))
+        values = np.asarray(self.cohort[s].values, float)[window].reshape(len(z), -1)
+        seen = np.isfinite(values)
+        values = np.where(seen, values, 0)
+        power = (z**2 * seen).sum(0)
+        mean = (z * values).sum(0) * _inverse(power)
+        project = np.eye(len(mean))
+        if self.profile:
+            shape = seen * value
+            share = z**2 * _inverse((shape**2).sum(1, keepdims=True))
+            project -= ((shape * share).T @ shape) * _inverse(power)[:, None]
+        left = np.where(power > 0, mean - value, 0)
+        return Cycles(power, project, left, seen * (values - z * mean))
+
+    def _profile(self, s: int, near: Derivatives, cycles: Cycles, spread, precision) -> Person:
+        """Profile the parameters out, with the prior of the fit."""
+        by_step = near.by_step * self.profile
+        near = near._replace(by_step=by_step, warp_by_step=near.warp_by_step * self.profile)
+        n_seen = max((cycles.power > 0).sum(), 1)
+        n_free = max(n_seen - MOST_COORDINATES - 1, n_seen / 2)
+        noise = np.sum(cycles.power * cycles.left**2) / n_free
+        if self.sigma is not None:
+            noise = self.sigma**2
+        prior = spread
+        if precision is not None:
+            n_bent = precision.shape[0] * precision.shape[1]
+            bent = near.gauge_by_step[:n_bent].reshape(*precision.shape[:2], -1)
+            prior = spread + (np.swapaxes(bent, 1, 2) @ precision @ bent).sum(0)
+        weighed = by_step.T @ (cycles.power[:, None] * cycles.project)
+        inverse = np.linalg.pinv(weighed @ by_step + noise * prior, rcond=RIDGE, hermitian=True)
+        bias = noise**2 * self.profile * inverse @ prior @ inverse
+        return Person(s, near, cycles, inverse @ weighed, inverse, prior, bias)
+
+    def _noise(self) -> Float[np.ndarray, "n n"]:
+        """Return the covariance of a cycle around the mean of its person.
+
+        It is white if it must be, or if nobody repeats the atom.
+        """
+        size, people = self.atom.size, self.people
+        n_free = sum(len(x.cycles.around) - 1 for x in people)
+        if self.sigma is not None:
+            return self.sigma**2 * np.eye(size)
+        if n_free == 0:
+            left = sum(np.sum(x.cycles.power * x.cycles.left**2) for x in people)
+            return np.eye(size) * left / max(size * len(people) / 2, 1)
+        around = np.concatenate([x.cycles.around for x in people])
+        # An amplitude takes one degree of freedom of each cycle.
+        found = around.T @ around / (n_free * (1 - self.profile / size))
+        return found if self.robust else np.eye(size) * np.trace(found) / size
 
     @cached_property
-    def fit(self) -> tuple[float, np.ndarray, int]:
-        """Squared residuals, eigenvalues of ``root^T J^T Q J root``, degrees of freedom left.
+    def blind(self) -> Float[np.ndarray, " S"]:
+        """How far an onset that is off by less than two samples is overlooked, between 0 and 1.
 
-        Those of the samples in segments, less common atoms and amplitudes (one scale shared).
+        The warp must make up for it, and the sample that the window loses at one end must be
+        within the noise of a person.
         """
-        residual, strengths = 0.0, []
-        n_scales = len(self.model.events_) - len(self.roots) if self.profile else 0
-        n_left = -self.dictionary.size - n_scales
-        for k in range(len(self.roots)):
-            for _, own in self.tangents(k):
-                residual += own.residual
-                n_left += own.n_seen
-                curvature = own.by_params.T @ own.weight @ own.by_params
-                strengths.append(np.maximum(np.linalg.eigvalsh(curvature), 0))
-        return residual, np.concatenate(strengths), max(n_left, 1)
+        lost = min((self.atom[0] ** 2).sum(), (self.atom[-1] ** 2).sum())
+        variance = max(np.trace(self.noise) / self.atom.size, np.finfo(float).tiny)
+        found = []
+        for person in self.people:
+            power, slope = person.cycles.power, person.near.by_atom @ _slope(self.atom)
+            seen = power * (person.cycles.project @ slope)
+            absorbed = seen @ person.near.by_step @ person.gain @ slope
+            share = absorbed / max(seen @ slope, np.finfo(float).tiny)
+            found.append(share * np.exp(-lost * power.mean() / (2 * variance)))
+        return np.clip(found, 0, 1) * self.robust
 
-    def noise_variance(self) -> float:
-        """Return sigma^2: squared residuals over the remaining degrees of freedom.
+    def common(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the covariances of the common atom and of what the model misses, both (n, n).
 
-        A direction of the parameters with eigenvalue e takes ``e / (e + sigma^2)`` of them.
+        The second is a share of the mean residuals: the one that noise does not explain.
         """
-        residual, strength, n_left = self.fit
-        variance = residual / n_left
-        for _ in range(N_ITERATIONS):
-            taken = np.sum(strength / (strength + max(variance, np.finfo(float).tiny)))
-            variance = residual / max(n_left - taken, 1)
-        return float(variance)
+        people, count, size = self.people, len(self.people), self.atom.size
+        scores = np.array([x.near.by_atom.T @ (x.cycles.power * x.cycles.left) for x in people])
+        gauges = np.array([x.near.gauge for x in people])[:, self._gauges]
+        terms = np.hstack([scores @ self._across, -gauges])
+        terms -= terms.mean(0)
+        meat = terms.T @ terms * count / max(count - 1, 1)
+        if not self.robust or count == 1:
+            meat[:size] = meat[:, :size] = 0
+            meat[:size, :size] = self.noise[0, 0] * self._information
+        root = self.solve()
+        left = np.array([x.cycles.left for x in people])
+        expected = sum(np.trace(x.expected_left(self.noise)) for x in people)
+        share = max(0, 1 - expected / max((left**2).sum(), np.finfo(float).tiny)) * self.robust
+        return root @ meat @ root.T + self._displaced(), share * left.T @ left / count
+
+    @property
+    def _gauges(self) -> slice:
+        return slice(None if self.centred else 0)
+
+    @cached_property
+    def _across(self) -> np.ndarray:
+        """The changes (n, n) of the atom that keep its norm; all, if amplitudes are known."""
+        atom = self.atom.ravel()
+        return np.eye(len(atom)) - self.profile * np.outer(atom, atom) / (atom @ atom)
+
+    @cached_property
+    def _information(self) -> np.ndarray:
+        return self._across @ sum(x.information for x in self.people) @ self._across
+
+    def solve(self) -> np.ndarray:
+        """Return the derivative (n, n + c) of the common atom in the sums of scores and gauges.
+
+        The mean gauge is held at zero. Parameters give way to that too, as far as the prior and
+        the cycles let them.
+        """
+        across, bread, size = self._across, self._information, self.atom.size
+        turns = [x.near.gauge_by_step[self._gauges] for x in self.people]
+        pairs = [*zip(turns, self.people, strict=True)]
+        pull = -sum(turn @ x.response for turn, x in pairs) @ across
+        loose: Any = sum(turn @ x.inverse @ turn.T for turn, x in pairs)
+        scale = np.trace(bread) / size
+        if not scale > 0:
+            return np.full((size, size + len(pull)), np.nan)
+        regular = bread + scale * (np.eye(size) - across + RIDGE * np.eye(size))
+        unit = scale * _inverse(np.sqrt((pull**2).sum(1)))[:, None]  # of a constraint
+        pull, loose = pull * unit, loose * unit * unit.T + RIDGE * scale * np.eye(len(pull))
+        system = np.block([[regular, pull.T], [pull, -loose]])
+        found = across @ np.linalg.solve(system, np.eye(len(system)))[:size]
+        return found * np.concatenate([np.ones(size), unit[:, 0]])
+
+    def _displaced(self) -> np.ndarray:
+        """Return the covariance (n, n) due to the common onset, and to second order.
+
+        At its peaks an atom does not change with a displacement d, only with its square.
+        """
+        count, onset = len(self.people), COMMON_ONSET * self.blind.mean()
+        slope = self._across @ _slope(self.atom)
+        if not self.robust:
+            return np.zeros((len(slope), len(slope)))
+        moved = np.full((len(slope), len(slope)), onset)
+        if self.centred and self.model.warps_.size:
+            warps = self.model.warps_[self.active, self.k].reshape(count, -1)
+            spread = np.cov(warps.T, ddof=min(1, count - 1)) / count
+            moved += _by_sample(spread, self.atom.shape)
+        return onset * np.outer(slope, slope) + _second_order(_bend(self.atom), moved)
+
+    def personal(
+        self, common: np.ndarray, misfit: np.ndarray
+    ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """Yield subjects, and the covariances of their personal atoms (n, n) and warps (w, w)."""
+        for person, blind in zip(self.people, self.blind, strict=True):
+            near, response = person.near, person.response
+            steps = person.step_covariance(self.noise)
+            follow = near.by_atom - near.by_step @ response
+            atom = near.by_step @ steps @ near.by_step.T + follow @ common @ follow.T + misfit
+            if self.robust:
+                moved = near.warp_by_step @ steps @ near.warp_by_step.T
+                atom += self._own(person, blind, moved)
+            steps = steps + response @ common @ response.T
+            yield person.index, atom, near.warp_by_step @ steps @ near.warp_by_step.T
+
+    def _own(self, person: Person, blind: float, moved: np.ndarray) -> np.ndarray:
+        """Return the covariance (n, n) of a personal atom due to onsets, curvature and misfit.
+
+        The warp makes up for a wrong onset, except at the ends. If onsets are not seen, each cycle
+        is off by up to half a sample. Residuals of a person beyond the noise count as error.
+        """
+        read, left = person.near.by_atom, person.cycles.left
+        slope = read @ _slope(self.atom)
+        ends = slope - person.near.by_step @ person.gain @ slope
+        expected = np.trace(person.expected_left(self.noise))
+        share = max(0, 1 - expected / max(left @ left, np.finfo(float).tiny))
+        found = OWN_ONSET * blind * np.outer(ends, ends) + share * np.outer(left, left)
+        found += ROUNDING * blind / len(person.cycles.around) * np.outer(slope, slope)
+        if len(moved):
+            found += _second_order(read @ _bend(self.atom), _by_sample(moved, self.atom.shape))
+        return found
 
     def degrees_of_freedom(self) -> float:
-        """Return those of the spread between subjects, or of the noise without centred warps."""
-        if self.centred:
-            return float(max(self.active.sum(0).min() - 1, 1))
-        return float(self.fit[2])
+        """Return those between subjects, or of the noise if it alone decides."""
+        if self.robust or self.centred:
+            return float(max(len(self.people) - 1, 1))
+        return float(max(sum(len(x.cycles.around) - 1 for x in self.people), 1) * self.atom.size)
 
-    def noise_covariance(self, variance: float) -> np.ndarray:
-        """Return the covariances (K, L P, L P) of the common atoms due to the noise.
-
-        The inverse of the information, the mean warp held at the identity. With neither
-        parameters nor amplitudes unknown, the information is ``Sigma / sigma^2`` of Theorem 1.
-        """
-        found = []
-        for k, atom in enumerate(self.dictionary):
-            information, n_warps = np.zeros((atom.size, atom.size)), self.warps[0, 0].size
-            pull, looseness = np.zeros((n_warps, atom.size)), np.zeros((n_warps, n_warps))
-            for _, own in self.tangents(k):
-                u, coupling, response = own.eliminate(variance)
-                information += own.by_atom.T @ own.weight @ own.by_atom / variance
-                information -= coupling.T @ response
-                if self.centred:
-                    pull += own.warp @ response
-                    looseness += own.warp @ u @ own.warp.T
-            if self.centred:
-                # As if the mean warp had been observed, with the error of all warps together.
-                information += pull.T @ _solve(looseness, pull)
-            if self.profile:
-                across = _across(atom.ravel())
-                along = (np.eye(atom.size) - across) * np.trace(information) / atom.size
-                found.append(across @ _solve(across @ information @ across + along, across))
-            else:
-                found.append(_solve(information, np.eye(atom.size)))
-        return np.stack(found)
-
-    def personal_variances(self, variance: float, covariance: np.ndarray):
-        """Return the variances of personal atoms (S, K, L, P) and of warps (S, K, C, L).
-
-        They are due to the noise and to the gauge h: the warps become ``h^-1 o psi``, and
-        personal atoms change with the norm of ``phi o h``. A subject's parameters have errors of
-        their own, and follow those of the common atom.
-        """
-        personal = np.full(self.model.personal_dictionary_.shape, np.nan)
-        warps = np.full(self.warps.shape, np.nan)
-        samples = np.arange(self.warps.shape[-1])
-        for k, atom in enumerate(self.dictionary):
-            gauge = self.gauge_covariance(k) if self.centred else np.zeros((0, 0))
-            scale = atom.ravel() @ self._slope(k) if self.centred else np.zeros(0)
-            curves = np.diagonal(gauge).reshape(-1, len(samples))
-            for s, own in self.tangents(k):
-                u, _, response = own.eliminate(variance)
-                follow = own.by_atom - own.by_params @ response
-                noise = _diagonal(own.by_params, u) + _diagonal(follow, covariance[k])
-                personal[s, k] = noise.reshape(atom.shape)
-                personal[s, k] += (
-                    scale @ gauge @ scale * self.model.personal_dictionary_[s, k] ** 2
-                )
-                moved = _diagonal(own.warp, u) + _diagonal(own.warp @ response, covariance[k])
-                warps[s, k] = moved.reshape(warps.shape[2:])
-                for c, curve in enumerate(curves):
-                    warps[s, k, c] += np.interp(self.warps[s, k, c], samples, curve)
-        return personal, warps
-
-    def gauge_covariance(self, k: int) -> np.ndarray:
-        """Return the sampling covariance (C L, C L) of the mean warp of an atom.
-
-        The mean warp itself, if the fit has left any, counts as an error too.
-        """
-        warps = self.warps[self.active[:, k], k]
-        moved = (warps - np.arange(warps.shape[-1])).reshape(len(warps), -1)
-        mean, spread = moved.mean(0), moved - moved.mean(0)
-        count = len(moved)
-        return spread.T @ spread / (count * max(count - 1, 1)) + np.outer(mean, mean)
-
-    def atom_covariance(self, noise: np.ndarray) -> np.ndarray:
-        """Return the covariances (K, L P, L P) of the atoms due to noise and gauge."""
-        if not self.centred:
-            return noise
-        moved = [_across(x.ravel()) @ self._slope(k) for k, x in enumerate(self.dictionary)]
-        return noise + np.stack([x @ self.gauge_covariance(k) @ x.T for k, x in enumerate(moved)])
-
-    def _slope(self, k: int) -> np.ndarray:
-        """Return the derivative (L P, C L) of ``phi o h`` in h, at the identity."""
-        assert isinstance(self.transform, WarpTransform)
-        atom, samples = self.dictionary[k], np.arange(self.dictionary.shape[1])
-        identity = np.broadcast_to(samples.astype(float), self.warps.shape[2:])
-        with jax.enable_x64(True):
-            read = partial(self.transform.resample, jax.device_put(atom))
-            slope = jax.jacfwd(read)(identity)
-        return np.asarray(slope).reshape(atom.size, -1)
-
-    def _spread(self, k: int) -> np.ndarray:
-        """Return the root (M, M) of the covariance of the parameters, times ``ROOM``."""
+    def _spread(self) -> np.ndarray:
+        """Return the precision (q, q) of the steps in the population, with some room."""
         from sklearn.covariance import ledoit_wolf
 
         with jax.enable_x64(True):
-            neutral = np.asarray(self.transform.neutral(jax.device_put(self.dictionary[k])))
-        params = self.model.params_[self.active[:, k], k] - neutral
-        if params.size == 0:
-            return np.eye(neutral.size)
+            atom = jax.device_put(self.atom)
+            neutral = self.transform.neutral(atom)
+            still = jnp.zeros(self.transform.n_moves(*atom.shape), neutral.dtype)
+            moves = np.asarray(jax.jacfwd(partial(self.transform.move, neutral))(still))
+        if still.size == 0:
+            return np.zeros((0, 0))
+        params = self.params - np.asarray(neutral)
         # A single row is repeated, because scikit-learn warns of one.
         params = np.resize(params, (max(2, len(params)), neutral.size))
-        covariance, _ = ledoit_wolf(params, assume_centered=True)
-        values, vectors = np.linalg.eigh(covariance)
-        return ROOM * vectors * np.sqrt(np.maximum(values, 0))
+        covariance, _ = ledoit_wolf(np.linalg.lstsq(moves, params.T)[0].T, assume_centered=True)
+        covariance += RIDGE * max(np.trace(covariance), RIDGE) * np.eye(len(covariance))
+        return np.linalg.inv(ROOM**2 * covariance)
 
 
-def _across(atom: np.ndarray) -> np.ndarray:
-    """Return the projection onto changes that keep the norm of an atom."""
-    return np.eye(len(atom)) - np.outer(atom, atom) / (atom @ atom)
+def _inverse(x: np.ndarray) -> np.ndarray:
+    """Return 1 / x, zero where x is."""
+    return np.divide(1, x, out=np.zeros_like(x), where=x > 0)
 
 
-def _solve(system: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Solve a symmetric positive system that may lack a few directions."""
-    scale = np.trace(system) / max(len(system), 1)
-    if not scale > 0:
-        return np.full(right.shape, np.nan)
-    regular = system + RIDGE * scale * np.eye(len(system))
-    return scipy.linalg.solve(regular, right, assume_a="pos")
+def _slope(atom: np.ndarray) -> np.ndarray:
+    """Return the derivative (n,) of an atom in time; outside of its window it is zero.
+
+    At a corner, such as an end, it is the root mean square of both sides.
+    """
+    steps = np.diff(np.pad(atom, ((1, 1), (0, 0))), axis=0)
+    before, after = steps[:-1], steps[1:]
+    return (np.sign(before + after) * np.sqrt((before**2 + after**2) / 2)).ravel()
 
 
-def _diagonal(factor: np.ndarray, covariance: np.ndarray) -> np.ndarray:
-    """Return the diagonal of ``factor covariance factor^T``."""
-    return np.sum(factor @ covariance * factor, axis=1)
+def _bend(atom: np.ndarray) -> np.ndarray:
+    """Return the second derivative (n,) of an atom in time."""
+    padded = np.pad(atom, ((1, 1), (0, 0)), mode="edge")
+    return (padded[2:] - 2 * atom + padded[:-2]).ravel()
+
+
+def _second_order(bend: np.ndarray, moved: np.ndarray) -> np.ndarray:
+    """Return the mean square of ``bend d^2 / 2`` for Gaussian displacements d (Isserlis)."""
+    variance = np.diagonal(moved)
+    return np.outer(bend, bend) * (np.outer(variance, variance) + 2 * moved**2) / 4
+
+
+def _by_sample(covariance: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Return the covariance (n, n) of samples from that of warps (C L, C L)."""
+    length, n_channels = shape
+    rows = np.arange(len(covariance)).reshape(-1, length).T
+    rows = np.broadcast_to(rows, (length, n_channels)).ravel()
+    return covariance[np.ix_(rows, rows)]

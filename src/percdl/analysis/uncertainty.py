@@ -1,9 +1,9 @@
-"""Standard errors and bands of atoms and warps: Theorem 1, the delta method, the bootstrap."""
+"""Standard errors and bands of atoms and warps: the sandwich formula, the bootstrap."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,10 +21,13 @@ from percdl.estimators.start import make_settings
 from percdl.exceptions import InvalidParameterError
 from percdl.signals import Cohort
 from percdl.steps.csc_l1 import L1Coder
-from percdl.transforms import Compose
 
 if TYPE_CHECKING:
     from percdl.estimators.base import BaseCDL
+
+
+# Draws of the largest deviation along a curve, for simultaneous bands.
+N_MAXIMA = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +37,8 @@ class Uncertainty:
     Attributes
     ----------
     sigma, dof : float
-        Standard deviation of the noise, and degrees of freedom of the bands: those of the spread
-        between subjects for centred warps, otherwise those of the noise.
+        Standard deviation of a cycle around the mean of its person, and degrees of freedom of the
+        bands: those between subjects, or those of the noise if it alone decides.
     dictionary, atom_se : array (K, L, P)
         The common atoms, at unit norm, and their standard errors.
     atom_covariance : array (K, L P, L P)
@@ -43,7 +46,10 @@ class Uncertainty:
     personal_dictionary, personal_se : array (S, K, L, P)
         Personal atoms and their standard errors; NaN for subjects without the atom.
     warps, warp_se : array (S, K, C, L)
-        Warps and their standard errors, in samples; C = 0 unless the transform is a warp.
+        Warps and their standard errors, in samples; C = 0 if the transform does not warp.
+    maxima : tuple of arrays (K, n), (S, K, n), (S, K, n)
+        Draws of the largest deviation along a common atom, a personal atom and a warp, in
+        standard errors.
     """
 
     sigma: float
@@ -55,6 +61,7 @@ class Uncertainty:
     personal_se: Float[np.ndarray, "S K L P"]
     warps: Float[np.ndarray, "S K C L"]
     warp_se: Float[np.ndarray, "S K C L"]
+    maxima: tuple[np.ndarray, np.ndarray, np.ndarray]
 
     def __repr__(self) -> str:
         n_subjects, n_atoms = self.personal_se.shape[:2]
@@ -63,23 +70,30 @@ class Uncertainty:
             f"mean standard error {self.atom_se.mean():.2g} of the common atoms)"
         )
 
-    def atom_band(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """Return the lower and upper ends (K, L, P) of pointwise bands of common atoms."""
-        return self._band(self.dictionary, self.atom_se, level)
+    def atom_band(self, level: float = 0.95, simultaneous: bool = False):
+        """Return the lower and upper ends (K, L, P) of bands of common atoms.
 
-    def personal_band(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """Return the two ends (S, K, L, P) of pointwise bands of personal atoms."""
-        return self._band(self.personal_dictionary, self.personal_se, level)
+        Each sample is covered with probability ``level``, or all samples of a curve at once if
+        ``simultaneous``.
+        """
+        return self._band(self.dictionary, self.atom_se, self.maxima[0], level, simultaneous)
 
-    def warp_band(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """Return the two ends (S, K, C, L) of pointwise bands of warps, in samples."""
-        return self._band(self.warps, self.warp_se, level)
+    def personal_band(self, level: float = 0.95, simultaneous: bool = False):
+        """Return the two ends (S, K, L, P) of bands of personal atoms; see `atom_band`."""
+        curves = self.personal_dictionary, self.personal_se, self.maxima[1]
+        return self._band(*curves, level, simultaneous)
 
-    def _band(self, estimate: np.ndarray, error: np.ndarray, level: float):
-        """Return ``estimate -+ q error``, with q the two-sided quantile of Student's t."""
+    def warp_band(self, level: float = 0.95, simultaneous: bool = False):
+        """Return the two ends (S, K, C, L) of bands of warps, in samples; see `atom_band`."""
+        return self._band(self.warps, self.warp_se, self.maxima[2], level, simultaneous)
+
+    def _band(self, estimate, error, maxima, level: float, simultaneous: bool):
+        """Return ``estimate -+ q error``, q a quantile of Student's t or of the maximum."""
         check_level(level)
-        half = stdtrit(self.dof, 0.5 + level / 2) * error
-        return estimate - half, estimate + half
+        half = stdtrit(self.dof, 0.5 + level / 2)
+        if simultaneous:
+            half = np.maximum(half, np.quantile(maxima, level, axis=-1)[..., None, None])
+        return estimate - half * error, estimate + half * error
 
 
 def estimate_uncertainty(
@@ -87,14 +101,19 @@ def estimate_uncertainty(
 ) -> Uncertainty:
     r"""Return standard errors of common atoms, personal atoms and warps.
 
-    The model is linearized around the fit. Noise is white, with the same variance in all
-    channels. Cost O(S K (L P)^3), in double precision.
+    The model is linearized around the fit (`percdl.analysis.linearization`). By default
+    covariances are cluster-robust: subjects are independent, and so are the cycles of a person,
+    but nothing is assumed of the noise within a cycle. Cost O(S K (L P)^3), in double precision.
 
-    - by default everything is unknown except the onsets. The bands of the common atom are for the
-      atom of the *population*: they contain the noise and the sampling error of the mean warp over
-      S subjects;
-    - with ``conditional``, parameters and activations are known, as in Theorem 1: the covariance
-      of the common atom is :math:`\sigma^2 \Sigma^{-1}`,
+    - The band of a common atom is for the atom of the *population*, up to its scale and a whole
+      number of samples. It contains noise, misfit, the sampling error of the mean warp, and the
+      common onset where the recordings do not show it.
+    - The band of a personal atom is for the mean cycle of that person, up to the same. It contains
+      the posterior of the warp, the spread between cycles, and the usual size of the shape that
+      the model does not explain.
+    - With ``sigma``, the noise is white and known.
+    - With ``conditional``, noise is white, and parameters and activations are known, as in
+      Theorem 1: the covariance of the common atom is :math:`\sigma^2 \Sigma^{-1}`,
       :math:`\Sigma = \sum_s w_s T_s^\top T_s`, and warps have no error.
 
     Parameters
@@ -104,7 +123,7 @@ def estimate_uncertainty(
     conditional : bool
         Whether parameters and activations are known.
     sigma : float, optional
-        Standard deviation of the noise; by default estimated from the residuals.
+        Standard deviation of white noise.
 
     Returns
     -------
@@ -131,33 +150,55 @@ def estimate_uncertainty(
             f"No subject uses atom {unused[0]}, so it has no error. Fit fewer atoms, or lower the "
             "penalty."
         )
-    local = Linearization(model, check_fitted_on(model, X), conditional)
-    variance = local.noise_variance() if sigma is None else float(sigma) ** 2
-    noise = local.noise_covariance(variance)
-    covariance = local.atom_covariance(noise)
-    personal, warps = local.personal_variances(variance, noise)
-    diagonal = np.diagonal(covariance, axis1=1, axis2=2).reshape(model.dictionary_.shape)
+    cohort, shape = check_fitted_on(model, X), model.personal_dictionary_.shape
+    atoms = [Linearization(model, cohort, k, conditional, sigma) for k in range(shape[1])]
+    dof = min(atom.degrees_of_freedom() for atom in atoms)
+    draw = partial(_draw_maxima, np.random.default_rng(0), dof)
+    errors = [np.full(x, np.nan) for x in (shape[1:], shape, model.warps_.shape)]
+    maxima = [np.full((*x, N_MAXIMA), np.nan) for x in (shape[1:2], shape[:2], shape[:2])]
+    covariances = []
+    for k, atom in enumerate(atoms):
+        common, misfit = atom.common()
+        covariances.append(common)
+        found: Any = [(0, k, common)]
+        for s, *pair in atom.personal(common, misfit):
+            found += [(i, (s, k), covariance) for i, covariance in enumerate(pair, 1)]
+        for i, at, covariance in found:
+            error = np.sqrt(np.maximum(np.diagonal(covariance), 0))
+            errors[i][at] = error.reshape(errors[i][at].shape)
+            maxima[i][at] = draw(covariance, error)
     return Uncertainty(
-        sigma=float(np.sqrt(variance)),
-        dof=local.degrees_of_freedom(),
+        sigma=float(np.sqrt(np.mean([np.diagonal(atom.noise) for atom in atoms]))),
+        dof=dof,
         dictionary=model.dictionary_,
-        atom_covariance=covariance,
-        atom_se=np.sqrt(np.maximum(diagonal, 0)),
+        atom_covariance=np.stack(covariances),
+        atom_se=errors[0],
         personal_dictionary=model.personal_dictionary_,
-        personal_se=np.sqrt(personal),
-        warps=local.warps,
-        warp_se=np.sqrt(warps),
+        personal_se=errors[1],
+        warps=model.warps_,
+        warp_se=errors[2],
+        maxima=(maxima[0], maxima[1], maxima[2]),
     )
+
+
+def _draw_maxima(rng: np.random.Generator, dof: float, covariance, error) -> np.ndarray:
+    """Draw the largest deviation along a curve, in standard errors, for Student's t."""
+    positive = error > 1e-6 * error.max(initial=0)
+    if not positive.any():
+        return np.zeros(N_MAXIMA)
+    scaled = covariance[np.ix_(positive, positive)] / np.outer(error[positive], error[positive])
+    values, vectors = np.linalg.eigh(scaled)
+    draws = (
+        rng.standard_normal((N_MAXIMA, len(values))) @ (vectors * np.sqrt(np.maximum(values, 0))).T
+    )
+    return np.abs(draws).max(1) / np.sqrt(rng.chisquare(dof, N_MAXIMA) / dof)
 
 
 def _reason_against(model: BaseCDL) -> str:
     """Return why the formulas do not hold for a model; empty if they do."""
     transform, weighting = model.resolve("transformation"), model.resolve("algorithm").weighting
-    mixes = transform.channel_part(model.atom_length_, model.n_channels_)
     if not transform.shares_structure:
         return f"of {type(model).__name__}: its atoms share nothing"
-    if isinstance(transform, Compose) or mixes:
-        return f"of {transform!r}: it needs the gauge of a single warp"
     if model.loss != "squared" or isinstance(model.coder, L1Coder):
         return "without squared errors, or with activations that overlap"
     if weighting != "amplitude":

@@ -155,6 +155,7 @@ def plot_atom_band(
     band: Sequence[np.ndarray],
     truth: np.ndarray | None = None,
     *,
+    whole: Sequence[np.ndarray] | None = None,
     level: float = 0.95,
     units: str | None = None,
     sfreq: float | None = None,
@@ -170,7 +171,9 @@ def plot_atom_band(
     band : pair of arrays (L, P)
         Lower and upper ends, such as ``[end[0] for end in uncertainty.atom_band(0.95)]``.
     truth, level : array (L, P), optional, float
-        The true atom, and the level of the band, for the legend.
+        The true atom, and the level of the bands, for the legend.
+    whole : pair of arrays (L, P), optional
+        A simultaneous band, for the whole curve; drawn lighter behind the other.
 
     Examples
     --------
@@ -181,10 +184,12 @@ def plot_atom_band(
     atom = as_shape(atom, "atom", "L, P", such_as="model.dictionary_[0]")
     ax = style.make_axes(ax)
     time = style.time_axis(len(atom), sfreq)[0]
-    low, high = (same_shape(end, atom, "band", "atom") for end in band)
-    for p in range(atom.shape[1]):
-        label = f"{level:.0%} band" if p == 0 else None
-        style.fill_band(ax, time, low[:, p], high[:, p], style.color(p), alpha=0.25, label=label)
+    bands = [("whole", f"{level:.0%}, whole curve", whole)] if whole is not None else []
+    for name, text, ends in [*bands, ("band", f"{level:.0%} band", band)]:
+        low, high = (same_shape(end, atom, name, "atom") for end in ends)
+        for p in range(atom.shape[1]):
+            drawn = {"alpha": 0.15 if name == "whole" else 0.25, "label": None if p else text}
+            style.fill_band(ax, time, low[:, p], high[:, p], style.color(p), **drawn)
     true = None if truth is None else np.asarray(truth)[None]
     return plot_atoms(atom[None], true, units=units, sfreq=sfreq, channels=channels, ax=ax)
 
