@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from percdl.algorithm.settings import Huber
 from percdl.analysis.checks import check_fitted_on, check_level
 from percdl.analysis.linearization import Linearization
+from percdl.analysis.resampling import redraw
 from percdl.estimators.start import make_settings
 from percdl.exceptions import InvalidParameterError
 from percdl.signals import Cohort
@@ -232,20 +233,32 @@ class Bootstrap:
         """Standard errors of the common atoms: their standard deviation over the draws."""
         return self.draws.std(0, ddof=1)
 
-    def atom_band(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """Return the lower and upper ends (K, L, P) of percentile bands."""
+    def atom_band(self, level: float = 0.95, simultaneous: bool = False):
+        """Return the lower and upper ends (K, L, P) of percentile bands.
+
+        If ``simultaneous``, the bands hold whole atoms in a share ``level`` of the draws.
+        """
         check_level(level)
-        lower, upper = np.quantile(self.draws, [0.5 - level / 2, 0.5 + level / 2], axis=0)
-        return lower, upper
+        if not simultaneous:
+            return tuple(np.quantile(self.draws, [0.5 - level / 2, 0.5 + level / 2], axis=0))
+        error = np.maximum(self.atom_se, np.finfo(float).tiny)
+        largest = (np.abs(self.draws - self.draws.mean(0)) / error).max((2, 3))
+        half = np.quantile(largest, level, axis=0)[:, None, None] * error
+        return self.dictionary - half, self.dictionary + half
 
 
 def bootstrap_atoms(
-    model: BaseCDL, X: Any, n_draws: int = 100, random_state: Any = None
+    model: BaseCDL,
+    X: Any,
+    n_draws: int = 100,
+    random_state: Any = None,
+    *,
+    keep_onsets: bool = False,
 ) -> Bootstrap:
     """Fit the model again to subjects drawn with replacement.
 
-    Every fit starts from the dictionary of the model and uses its settings. The draws contain all
-    that varies between subjects: noise, warps, amplitudes, misfit. Cost: ``n_draws`` fits.
+    The draws contain all that varies between subjects: noise, warps, amplitudes, misfit. Cost:
+    ``n_draws`` fits, or O(B S K L M^2) with ``keep_onsets``.
 
     Parameters
     ----------
@@ -253,6 +266,10 @@ def bootstrap_atoms(
         Fitted, and the recordings it was fitted on.
     n_draws, random_state : int
         Number and seed of the draws; 50 are enough for standard errors, bands need hundreds.
+    keep_onsets : bool
+        Keep the activations of the fit, and repeat only its last rounds: warps, dictionary and
+        gauge, all draws in one compiled program. That takes seconds, and is for `PopCDL` and a
+        single warp. By default each draw is a whole fit from the dictionary of the model.
 
     Returns
     -------
@@ -270,6 +287,9 @@ def bootstrap_atoms(
     if n_draws < 2:
         raise InvalidParameterError(f"`bootstrap_atoms(n_draws={n_draws!r})` must be at least 2.")
     rng = check_random_state(random_state)
+    drawn = rng.randint(len(cohort), size=(n_draws, len(cohort)))
+    if keep_onsets:
+        return Bootstrap(model.dictionary_, redraw(model, cohort, drawn))
     again: BaseCDL = clone(model)  # pyright: ignore[reportAssignmentType]
     settings = make_settings(model, cohort)
     again.set_params(
@@ -278,9 +298,8 @@ def bootstrap_atoms(
         loss="squared" if settings.delta is None else Huber(settings.delta),
     )  # fmt: skip
     draws = []
-    for _ in range(n_draws):
-        drawn = rng.randint(len(cohort), size=len(cohort)).tolist()
-        some = [replace(cohort[s], subject=f"draw {i}: {s}") for i, s in enumerate(drawn)]
+    for subjects in drawn.tolist():
+        some = [replace(cohort[s], subject=f"draw {i}: {s}") for i, s in enumerate(subjects)]
         dictionary = again.fit(Cohort(some)).dictionary_
         draws.append(match_to(dictionary, model.dictionary_, settings.coder.signed))
     return Bootstrap(model.dictionary_, np.stack(draws))
