@@ -258,7 +258,7 @@ def bootstrap_atoms(
     """Fit the model again to subjects drawn with replacement.
 
     The draws contain all that varies between subjects: noise, warps, amplitudes, misfit. Cost:
-    ``n_draws`` fits, or O(B S K L M^2) with ``keep_onsets``.
+    ``n_draws`` fits; with ``keep_onsets``, about as many personal rounds without coding.
 
     Parameters
     ----------
