@@ -69,8 +69,8 @@ def differentiate(transform: Transform, params, atom) -> Derivatives:
         return own.warp(transform.move(params, step)[at], *shape)
 
     def gauge(step):
-        size = 0 if warping is None else warping[0].n_params(*shape)
-        bend = coordinates(warp(step), n_coordinates(shape[0], min(size, MOST_COORDINATES)))
+        size = 0 if warping is None else warping[0].n_params(*shape) // len(warp(still))
+        bend = coordinates(warp(step), n_coordinates(shape[0], size))
         mixture = transform.move(params, step)[mixing[1]] if mixing else jnp.zeros(0)
         return jnp.concatenate([bend.reshape(-1), mixture])
 
