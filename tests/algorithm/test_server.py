@@ -108,7 +108,7 @@ def test_atoms_nobody_has_are_not_centred():
 
 def test_atoms_are_read_at_the_warp_they_are_centred_with():
     some = sums()
-    answer = fix_gauge(some, Broadcast(ATOMS), toy.settings())
+    answer = fix_gauge(some, Broadcast(ATOMS), toy.settings(**PLAIN))
     read = [
         in_double(toy.WARP.resample, atom, gauge)
         for atom, gauge in zip(ATOMS, gauge_of(some, N_SUBJECTS), strict=True)

@@ -6,9 +6,15 @@ from double import in_double
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
-from percdl.steps.windows import MOVES, elect_windows, move_windows, prefer_windows
+from percdl.steps.windows import (
+    MOVES,
+    elect_windows,
+    move_windows,
+    prefer_windows,
+    settle_windows,
+)
 
 L, MARGIN = 20, 4
 
@@ -121,3 +127,37 @@ def test_moving_there_and_back_changes_one_end_only(atoms, move):
     back = move_windows(there, np.array([-move, 0]))
     assert_array_equal(there[1], atoms[1])
     assert_array_equal(back[:, 1:-1], atoms[:, 1:-1])
+
+
+def arc(off: float, n_channels: int = 1) -> np.ndarray:
+    """Return a pattern that begins in silence, read ``off`` samples late; atoms (1, 50, P)."""
+    time = np.arange(50) + off
+    inside = np.sin(np.pi * time / 49) * ((time >= 0) & (time <= 49))
+    return np.stack([inside * (channel + 1) for channel in range(n_channels)], -1)[None]
+
+
+def settle(atoms, information=1e3, n_subjects=1e9):
+    return settle_windows(atoms, np.array([float(information)]), np.array([float(n_subjects)]))
+
+
+@given(off=st.floats(-0.9, 0.9), n_channels=st.integers(1, 2))
+def test_a_fraction_of_a_sample_is_moved_back(off, n_channels):
+    """Known exactly by many subjects, the atom returns to where the pattern begins."""
+    truth = arc(0, n_channels)
+    left = np.abs(settle(arc(off, n_channels)) - truth).max()
+    assert left <= 0.05 * np.abs(arc(1, n_channels) - truth).max()
+
+
+@pytest.mark.parametrize(("information", "n_subjects"), [(1e12, 10), (1e-9, 10), (0, 10), (1, 0)])
+def test_windows_stay_where_onsets_are_certain_or_ends_unknown(information, n_subjects):
+    assert_allclose(settle(arc(0.4), information, n_subjects), arc(0.4), atol=1e-4)
+
+
+def test_loud_ends_and_short_atoms_stay():
+    """A cycle cut out of an ongoing signal begins nowhere."""
+    for atoms in (arc(0.4) + 1, arc(0.4)[:, :7]):
+        assert_array_equal(settle(atoms), atoms)
+
+
+def test_a_settled_atom_turned_around_is_the_turned_atom_settled():
+    assert_allclose(settle(arc(0.4)[:, ::-1]), settle(arc(0.4))[:, ::-1], atol=1e-12)

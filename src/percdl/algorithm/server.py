@@ -16,7 +16,7 @@ from percdl.steps.centering import WarpMoments, find_gauge, smooth_warp
 from percdl.steps.compilation import program
 from percdl.steps.joint import average_copies
 from percdl.steps.prior import estimate_precision, sine_table
-from percdl.steps.windows import elect_windows, move_windows
+from percdl.steps.windows import elect_windows, move_windows, settle_windows
 from percdl.transforms.base import WarpTransform
 
 # A large population's mean warp is known well enough to remove all of it more than once; both
@@ -60,7 +60,7 @@ def personal_update(
         move = elect_windows(
             sums.moment, sums.weight, _noise(sums, settings), settings.atom_length
         )
-        dictionary = move_windows(dictionary, move)
+        dictionary = _settle(move_windows(dictionary, move), sums, settings)
     answer = Broadcast(
         cdu.normalize(dictionary),
         move=move,
@@ -80,6 +80,8 @@ def fix_gauge(sums: Sums, broadcast: Broadcast, settings: Settings) -> Broadcast
     gauge = _gauge(sums, 0) if settings.warps else None
     mixing = _mean_mixing(sums, settings)
     centred = _center(broadcast.dictionary, gauge, mixing, settings)
+    if settings.shifts and settings.margin:
+        centred = _settle(centred, sums, settings)
     return Broadcast(cdu.normalize(centred), precision=_precision(sums, settings))
 
 
@@ -154,6 +156,13 @@ def _noise(sums: Sums, settings: Settings) -> np.ndarray:
     """Return the variance (K,) of a sample around the personal atoms."""
     n_samples = sums.n_warps * settings.atom_length * settings.n_channels
     return sums.misfit[:, 0] / np.maximum(n_samples, 1)
+
+
+def _settle(dictionary: np.ndarray, sums: Sums, settings: Settings) -> np.ndarray:
+    """Return atoms of norm one in windows that begin where the patterns begin."""
+    weight = _own_window(sums, settings)[1].mean((1, 2)) / np.maximum(sums.n_warps, 1)
+    information = weight / np.maximum(_noise(sums, settings), np.finfo(float).tiny)
+    return settle_windows(cdu.normalize(dictionary), information, sums.n_warps)
 
 
 def _unexplained_share(misfit: np.ndarray) -> np.ndarray:
