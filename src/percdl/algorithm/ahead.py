@@ -105,9 +105,8 @@ class Forecast:
             if settings.shifts:
                 yield self._seek(rows, n_together)
             params = self._real(rows, settings.n_atoms, settings.n_params)
-            added = (transform, dictionary, statistics, params, tally, settings.by_subject)
-            flags = (settings.refits, bool(settings.shifts), settings.copy_steps)
-            yield Call(programs.add_personal, (*added, *flags, self._precision), True)
+            added = (transform, settings.sum_options, dictionary, statistics, params, tally)
+            yield Call(programs.add_personal, (*added, self._precision), True)
             yield self.fit(rows)
             gauges = broadcast_shapes(transform, *self._atoms)
             none = (settings.n_atoms, 0)

@@ -313,14 +313,11 @@ class Site:
         with jax.enable_x64(True):
             summary, tally = programs.add_personal(
                 settings.transform,
+                settings.sum_options,
                 dictionary,
                 self._statistics(block),
                 block.params,
                 self._tally(block, fitted_objectives),
-                settings.by_subject,
-                settings.refits,
-                bool(settings.shifts),
-                settings.copy_steps,
                 self._precision(broadcast),
             )
         sums = _counted(tally)

@@ -9,7 +9,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from percdl.algorithm.settings import N_TRY_STEPS, PATIENCE, PATIENCE_MISPLACED, FitOptions
+from percdl.algorithm.settings import (
+    N_TRY_STEPS,
+    PATIENCE,
+    PATIENCE_MISPLACED,
+    FitOptions,
+    SumOptions,
+)
 from percdl.steps.centering import WarpMoments, recenter_params, sum_warps
 from percdl.steps.compilation import program
 from percdl.steps.ipu import (
@@ -21,7 +27,7 @@ from percdl.steps.ipu import (
     total_price,
 )
 from percdl.steps.joint import descend
-from percdl.steps.prior import Prior, estimate_noise
+from percdl.steps.prior import Posterior, Prior, estimate_noise
 from percdl.steps.realignment import best_window, search
 from percdl.steps.statistics import at_shift, core
 from percdl.steps.types import Statistics
@@ -295,19 +301,16 @@ def _fit(transform, options: FitOptions, atom, moment, weight, params, prior):
 
 def summarize(
     transform: Transform,
+    options: SumOptions,
     dictionary: Array,
     statistics: Statistics,
     params: Array,
-    by_subject: bool,
-    centres: bool,
-    searches: bool,
-    copy_steps: int,
     precision: Array | None = None,
 ) -> Summary:
     """Sum what the dictionary update needs, and centering and searching if there are any.
 
-    That is the two sums of PerCDU or, with ``copy_steps`` of joint descent, the copies. Subjects
-    without an atom count for nothing there.
+    That is the two sums of PerCDU or, with steps of joint descent, the copies. Subjects without
+    an atom do not count there.
     """
     shape = length, n_channels = dictionary.shape[1:]
 
@@ -326,28 +329,24 @@ def summarize(
             warp, at = part
             warps = warp.warp(params[:, at], length, n_channels)
             of_warps = of_warps._replace(warp=jnp.einsum("s,scl->cl", active, warps))
-            if centres:
+            if options.centres:
                 of_warps = sum_warps(warps, active)
             if precision is not None:
                 prior = _prior(precision, energy, explained, weight, n_channels)
                 unmixed = transform.unmix(params, moment)
                 known = find_posterior(warp, atom, unmixed, weight, params[:, at], prior)
-                # Without a prior, in the first round, little is known of flat parts.
-                counts = (active > 0) & jnp.any(precision != 0)
-                variance = jnp.where(counts[:, None, None], known.variance, 0)
-                spread = jnp.where(counts[:, None, None, None], known.covariance, 0).sum(0)
-                warp_moment = jnp.einsum("s,scm,scn->cmn", active, known.mean, known.mean) + spread
-        if copy_steps:
-            _, moved = descend(transform, atom, moment, weight, params, copy_steps)
+                variance, warp_moment = _sum_posterior(known, active, precision)
+        if options.copy_steps:
+            _, moved = descend(transform, atom, moment, weight, params, options.copy_steps)
             copies = jnp.einsum("s,slp->lp", active, moved)
         elif transform.shares_structure:
             extra = () if variance is None else (variance,)
             gram, transported = transform.normal_equations(params, atom, moment, weight, *extra)
-        if (part := transform.channel_part(*shape)) is not None and centres:
+        if (part := transform.channel_part(*shape)) is not None and options.centres:
             mixing = active @ params[:, part[1]]
         wide = (nothing, nothing)
         misfit = nothing
-        if searches:
+        if options.searches:
             wide = wide_moment.sum(0), wide_weight.sum(0)
             misfit = jnp.stack([(energy - explained).sum(), energy.sum()])
         price = active @ total_price(transform, params)
@@ -356,32 +355,37 @@ def summarize(
             misfit,
         )  # fmt: skip
 
-    moment, weight = _balance(statistics, length, by_subject)
+    moment, weight = _balance(statistics, length, options.by_subject)
     by_atom = [jnp.moveaxis(x, 1, 0) for x in (moment, weight, params)]
     return Summary(*jax.lax.map(one_atom, (dictionary, *by_atom, precision)))
 
 
-@partial(program, static_argnames=("transform", "by_subject", "centres", "searches", "copy_steps"))
+def _sum_posterior(known: Posterior, active: Array, precision: Array) -> tuple[Array, Array]:
+    """Return the variance of each warp in time, and the sum of the second moments.
+
+    Without a prior, in the first round, little is known of flat parts: they have no variance.
+    """
+    counts = (active > 0) & jnp.any(precision != 0)
+    variance = jnp.where(counts[:, None, None], known.variance, 0)
+    spread = jnp.where(counts[:, None, None, None], known.covariance, 0).sum(0)
+    return variance, jnp.einsum("s,scm,scn->cmn", active, known.mean, known.mean) + spread
+
+
+@partial(program, static_argnames=("transform", "options"))
 def add_personal(
     transform: Transform,
+    options: SumOptions,
     dictionary: Array,
     statistics: Statistics,
     params: Array,
     tally: Tally,
-    by_subject: bool,
-    centres: bool,
-    searches: bool,
-    copy_steps: int,
     precision: Array | None = None,
 ) -> tuple[Summary, Tally]:
     """Sum a block for PerCDU, centering and searching, in double precision; see `summarize`."""
     dictionary, statistics, params, tally, precision = _in_double(
         (dictionary, statistics, params, tally, precision)
     )
-    summary = summarize(
-        transform, dictionary, statistics, params, by_subject, centres, searches, copy_steps,
-        precision,
-    )  # fmt: skip
+    summary = summarize(transform, options, dictionary, statistics, params, precision)
     total, price = _add_tally(tally), summary.price.sum()
     return summary, total._replace(
         objective=total.objective + price, unexplained=total.unexplained + price

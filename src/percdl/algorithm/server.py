@@ -15,7 +15,7 @@ from percdl.steps import cdu, overlap, percdu
 from percdl.steps.centering import WarpMoments, find_gauge, smooth_warp
 from percdl.steps.compilation import program
 from percdl.steps.joint import average_copies
-from percdl.steps.prior import estimate_precision, sine_table
+from percdl.steps.prior import coordinates, estimate_precision
 from percdl.steps.windows import elect_windows, move_windows, settle_windows
 from percdl.transforms.base import WarpTransform
 
@@ -146,8 +146,7 @@ def _precision(sums: Sums, settings: Settings) -> np.ndarray | None:
     if not sums.warp_moment.any():
         return None
     moment = _mean(sums, sums.warp_moment, 0)
-    table = sine_table(settings.atom_length, moment.shape[-1]) * (2 / (settings.atom_length - 1))
-    mean = (_average(sums, sums.warp) - np.arange(settings.atom_length)) @ table.T
+    mean = coordinates(_average(sums, sums.warp), moment.shape[-1])
     n_subjects = np.broadcast_to(sums.n_warps[:, None], moment.shape[:2])
     return estimate_precision(moment, mean, n_subjects, settings.atom_length)
 

@@ -35,6 +35,19 @@ class FitOptions(NamedTuple):
     n_steps: int
 
 
+class SumOptions(NamedTuple):
+    """The part of the settings that the sums over subjects depend on.
+
+    Whether every subject counts once, whether the sums are for centering and for searching as
+    well, and the number of steps of joint descent on copies (0: closed form).
+    """
+
+    by_subject: bool
+    centres: bool
+    searches: bool
+    copy_steps: int
+
+
 @documented
 @dataclass(frozen=True, kw_only=True)
 class Algorithm:
@@ -307,10 +320,11 @@ class Settings(Algorithm):
         default = N_POLYAK_STEPS if self.solver == "polyak" else N_FIT_STEPS
         return FitOptions(self.solver, self.solver_steps or default)
 
-    @property
-    def copy_steps(self) -> int:
-        """Steps of the joint descent; 0 where the update is in closed form."""
-        return N_COPY_STEPS if self.update == "robust" else 0
+    @cached_property
+    def sum_options(self) -> SumOptions:
+        """What the sums over subjects are compiled for."""
+        copy_steps = N_COPY_STEPS if self.update == "robust" else 0
+        return SumOptions(self.by_subject, self.refits, bool(self.shifts), copy_steps)
 
     @cached_property
     def shifts(self) -> tuple[int, ...]:

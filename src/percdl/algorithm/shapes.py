@@ -52,17 +52,7 @@ def _summary_shapes(settings: Settings, n_masks: int) -> Shapes:
     by_subject = partial(array, 1, n_atoms)
     with jax.enable_x64(settings.dtype == "float64"):
         summary = jax.eval_shape(
-            lambda dictionary, statistics, params, precision: programs.summarize(
-                settings.transform,
-                dictionary,
-                statistics,
-                params,
-                settings.by_subject,
-                settings.refits,
-                bool(settings.shifts),
-                settings.copy_steps,
-                precision,
-            ),
+            partial(programs.summarize, settings.transform, settings.sum_options),
             array(n_atoms, length, n_channels),
             Statistics(
                 by_subject(window, n_channels),

@@ -156,8 +156,8 @@ def _intervals(squares: _Squares, level: float) -> dict[str, float]:
         sem = np.sqrt((visit + (n - 1) * error) / n)
         df = freedom(1 / n, 1 - 1 / n)
         ends = sem * np.sqrt(df / stats.chi2.isf([tail, 1 - tail], df))
-    scale, sems = stats.norm.isf(tail) * np.sqrt(2), np.array([sem, *ends])
-    found = {"icc": (icc, low, high), "sem": sems, "sdc": scale * sems}
+    scale, errors = stats.norm.isf(tail) * np.sqrt(2), np.array([sem, *ends])
+    found = {"icc": (icc, low, high), "sem": errors, "sdc": scale * errors}
     return {
         f"{name}{end}": float(value)
         for name, values in found.items()

@@ -15,11 +15,11 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from percdl.exceptions import InvalidParameterError
-from percdl.steps.centering import SMOOTH_WIDTH, recenter_params
+from percdl.steps.centering import recenter_params, smooth_warp
 from percdl.steps.compilation import program
 from percdl.steps.ipu import explained_energy, find_posterior, gauss_newton
 from percdl.steps.percdu import RIDGE
-from percdl.steps.prior import Prior, coordinates, estimate_noise, sine_table
+from percdl.steps.prior import Prior, estimate_noise
 from percdl.transforms.base import WarpTransform, divide
 
 if TYPE_CHECKING:
@@ -141,6 +141,4 @@ def _solve(gram: Float[Array, "G n n"], right, atom):
 
 def _mean_warp(warps: Float[Array, "S C L"], counts: Float[Array, " S"]) -> Float[Array, "C L"]:
     """Return the first sines of the mean warp, which a fit removes in every round."""
-    length, width = warps.shape[-1], min(SMOOTH_WIDTH, warps.shape[-1] - 2)
-    mean = jnp.einsum("s,scl->cl", counts, warps) / counts.sum()
-    return jnp.arange(length) + coordinates(mean, width) @ sine_table(length, width)
+    return smooth_warp(jnp.einsum("s,scl->cl", counts, warps) / counts.sum())

@@ -29,7 +29,7 @@ from jaxtyping import Float64
 from percdl.algorithm import programs
 from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.local import Site
-from percdl.algorithm.settings import Settings
+from percdl.algorithm.settings import Settings, SumOptions
 from percdl.algorithm.shapes import personal_shapes
 from percdl.estimators.base import BaseCDL
 from percdl.estimators.start import check_atoms, given_atoms
@@ -44,6 +44,7 @@ from percdl.signals import as_cohort
 from percdl.steps.cdu import normalize
 from percdl.steps.centering import MIN_SPEED, SMOOTH_WIDTH, sum_warps
 from percdl.steps.compilation import program
+from percdl.steps.prior import sine_table
 from percdl.steps.types import Statistics
 from percdl.steps.windows import move_windows
 from percdl.transforms import TimeWarp
@@ -179,7 +180,8 @@ def _summarize_each(transform, dictionary, statistics: Statistics, params, centr
 
     def alone(statistics, params):
         own, at = jax.tree.map(lambda x: x[None], (statistics, params))
-        return programs.summarize(transform, dictionary, own, at, True, centres, False, 0)
+        options = SumOptions(by_subject=True, centres=centres, searches=False, copy_steps=0)
+        return programs.summarize(transform, options, dictionary, own, at)
 
     return jax.vmap(alone)(statistics, params)
 
@@ -204,8 +206,7 @@ def _band(settings: Settings, side: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _sines(length: int) -> np.ndarray:
     """Return orthonormal sines (L, N_SINES), which vanish at both ends as displacements do."""
-    phase = np.pi * np.arange(length)[:, None] / (length - 1)
-    return np.sin(phase * np.arange(1, N_SINES + 1)) * np.sqrt(2 / (length - 1))
+    return sine_table(length, N_SINES).T * np.sqrt(2 / (length - 1))
 
 
 def neutral_mixing(settings: Settings) -> np.ndarray:

@@ -17,7 +17,7 @@ mean warp decides where it says more: its first sines become zero in any populat
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,10 +25,9 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.special import ndtr
 
+from percdl.steps.prior import Values, coordinates, sine_projection, sine_table
 from percdl.transforms.base import WarpTransform
 from percdl.transforms.sine_layers import sincospi
-
-Values = Array | np.ndarray
 
 # Chosen on the paper's synthetic cohorts (docs/paper_notes.md, "The gauge").
 SMOOTH_WIDTH = 4
@@ -62,9 +61,8 @@ class WarpMoments(NamedTuple):
 def sum_warps(warps: Float[Array, "S C L"], active: Float[Array, " S"]) -> WarpMoments:
     """Return the sums over active subjects that determine the gauge. Cost O(S L (L + n))."""
     length = warps.shape[-1]
-    table = jnp.asarray(_sine_table(length), warps.dtype)
+    n_sines = min(MOST_SINES, length - 2)
     moved = warps - jnp.arange(length)
-    own = moved @ table * (2 / (length - 1))
 
     def add(values):
         return jnp.einsum("s,s...->...", active, values)
@@ -72,13 +70,13 @@ def sum_warps(warps: Float[Array, "S C L"], active: Float[Array, " S"]) -> WarpM
     def add_sines(order):
         return add(sincospi(order / (length - 1) * warps)[0])
 
-    sines = jax.lax.map(add_sines, jnp.arange(1, table.shape[1] + 1))
+    sines = jax.lax.map(add_sines, jnp.arange(1, n_sines + 1))
     return WarpMoments(
         add(warps),
         add(moved**2),
         add(invert_warps(warps)),
         jnp.moveaxis(sines, 0, -1),
-        add(own**2),
+        add(coordinates(warps, n_sines) ** 2),
     )
 
 
@@ -112,7 +110,7 @@ def _correct(normal, mean, sines, squares, n_subjects) -> Float[np.ndarray, " L"
     """
     length, n_sines = sines.shape
     samples, order = np.arange(length), np.arange(1.0, n_sines + 1)
-    project = _sine_table(length).T * (2 / (length - 1))
+    project = sine_projection(length, n_sines)
     off = project @ (mean - samples)
     error = np.maximum(squares - off**2, 0) / max(n_subjects, 1)
     error[:SMOOTH_WIDTH] = 0  # zero by definition
@@ -135,12 +133,6 @@ def _correct(normal, mean, sines, squares, n_subjects) -> Float[np.ndarray, " L"
     return np.interp(samples, inverse + share * change, times)
 
 
-def _sine_table(atom_length: int) -> Float[np.ndarray, "L n"]:
-    """Return sin(w pi t) at the samples, w = 1..n."""
-    order = np.arange(1, min(MOST_SINES, atom_length - 2) + 1)
-    return np.sin(np.pi * order * np.arange(atom_length)[:, None] / (atom_length - 1))
-
-
 def _normal_gauge(
     mean: Float[np.ndarray, "*batch L"],
     spread: Float[np.ndarray, "*batch L"],
@@ -155,12 +147,11 @@ def _normal_gauge(
     return mean + _slow_enough(mean, hidden) * hidden
 
 
-def smooth_warp(warp: np.ndarray, width: int = SMOOTH_WIDTH) -> np.ndarray:
+def smooth_warp(warp: Float[Values, "*batch L"], width: int = SMOOTH_WIDTH) -> Any:
     """Return the part of a warp (..., L), in samples, that ``width`` sines can express."""
     length = warp.shape[-1]
-    samples = np.arange(length)
-    sines = np.sin(np.pi * np.arange(1, width + 1) * samples[:, None] / (length - 1))
-    return samples + (warp - samples) @ sines @ sines.T * (2 / (length - 1))
+    width = min(width, length - 2)
+    return np.arange(length) + coordinates(warp, width) @ sine_table(length, width)
 
 
 def expected_inverse(

@@ -11,7 +11,14 @@ import optax
 from jaxtyping import Array, Bool, Float
 
 from percdl.steps.compilation import is_on_cpu
-from percdl.steps.prior import Posterior, Prior, coordinates, prior_price, sine_table
+from percdl.steps.prior import (
+    Posterior,
+    Prior,
+    coordinates,
+    prior_price,
+    sine_projection,
+    sine_table,
+)
 from percdl.transforms.base import Atom, Point, Transform, WarpTransform, divide
 
 # Levenberg-Marquardt damping, relative to the mean curvature: its start, its growth after a
@@ -74,8 +81,7 @@ def _expect(transform, fit: Quadratic, params, basis, turn, atom, prior: Prior) 
     m = prior.precision.shape[-1]
     c = coordinates(warps_of(transform, params, atom), m)
     if isinstance(transform, WarpTransform):
-        length = atom.shape[0]
-        table = jnp.asarray(sine_table(length, m) * (2 / (length - 1)), params.dtype)
+        table = jnp.asarray(sine_projection(atom.shape[0], m), params.dtype)
         slopes = jnp.einsum("bcml,jl->bcmj", basis, table)
     else:
 

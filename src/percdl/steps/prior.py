@@ -17,11 +17,13 @@ warp at each sample (`TimeWarp.normal_equations`).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
+
+Values = Array | np.ndarray
 
 # Coordinates of a warp.
 MOST_COORDINATES = 16
@@ -57,11 +59,15 @@ def sine_table(atom_length: int, m: int) -> Float[np.ndarray, "m L"]:
     return np.sin(np.pi * order * np.arange(atom_length) / (atom_length - 1))
 
 
-def coordinates(warps: Float[Array, "*batch L"], m: int) -> Float[Array, "*batch m"]:
-    """Return the first m sine coefficients of the displacements of warps, in samples."""
+def sine_projection(atom_length: int, m: int) -> Float[np.ndarray, "m L"]:
+    """Return the matrix that takes displacements to their m coordinates."""
+    return sine_table(atom_length, m) * (2 / (atom_length - 1))
+
+
+def coordinates(warps: Float[Values, "*batch L"], m: int) -> Any:
+    """Return the first m sine coefficients (..., m) of the displacements of warps, in samples."""
     length = warps.shape[-1]
-    table = jnp.asarray(sine_table(length, m) * (2 / (length - 1)), warps.dtype)
-    return (warps - jnp.arange(length)) @ table.T
+    return (warps - np.arange(length)) @ sine_projection(length, m).T.astype(warps.dtype)
 
 
 def prior_price(prior: Prior, warps: Float[Array, "B C L"]) -> Float[Array, " B"]:

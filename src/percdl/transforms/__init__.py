@@ -10,9 +10,8 @@ from percdl.transforms.base import (
 )
 from percdl.transforms.compose import Compose
 from percdl.transforms.custom import Custom
-from percdl.transforms.free import Free
+from percdl.transforms.extremes import Free, Identity
 from percdl.transforms.gain import Gain
-from percdl.transforms.identity import Identity
 from percdl.transforms.modulation import Modulation
 from percdl.transforms.rotation import Rotation
 from percdl.transforms.shift import Shift

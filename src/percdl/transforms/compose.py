@@ -23,8 +23,8 @@ from percdl.transforms.base import (
     Transform,
     WarpTransform,
 )
+from percdl.transforms.extremes import Identity
 from percdl.transforms.gain import Gain
-from percdl.transforms.identity import Identity
 from percdl.transforms.rotation import Rotation
 from percdl.transforms.shift import Shift
 
