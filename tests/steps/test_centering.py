@@ -52,7 +52,9 @@ def test_all_sines_together_express_every_warp(length):
 
 
 def test_smoothing_leaves_the_identity_alone():
-    assert_allclose(smooth_warp(np.broadcast_to(SAMPLES * 1.0, (2, 3, L))) - SAMPLES, 0, atol=1e-13)
+    assert_allclose(
+        smooth_warp(np.broadcast_to(SAMPLES * 1.0, (2, 3, L))) - SAMPLES, 0, atol=1e-13
+    )
 
 
 def population(transform, n_channels, seed=0):
