@@ -31,7 +31,8 @@ def claims() -> Iterator[Claim]:
         distances = []
         for n_subjects in sizes:
             cohorts = [_cohort(n_subjects, noise, seed) for seed in seeds]
-            found = np.mean([_distance(c) for c in follow(cohorts, f"S = {n_subjects}, seed")])
+            followed = follow(range(len(cohorts)), f"noise {noise}, S = {n_subjects}, cohort")
+            found = np.mean([_distance(cohorts[i]) for i in followed])
             floor = np.mean([cohort.gauge_floor() for cohort in cohorts])
             distances.append(found)
             label, detail = (
@@ -48,9 +49,7 @@ def claims() -> Iterator[Claim]:
     for n_subjects in SMALL[:1] if is_quick() else SMALL:
         cohorts = [_cohort(n_subjects, SMALL_NOISE, seed) for seed in seeds]
         ours, none = (
-            np.mean(
-                [_distance(c, prior=prior) for c in follow(cohorts, f"S = {n_subjects}, seed")]
-            )
+            np.mean([_distance(cohort, prior=prior) for cohort in cohorts])
             for prior in ("estimated", None)
         )
         detail = f"{ours:.4f} / {none:.4f}"

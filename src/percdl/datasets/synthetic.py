@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from percdl.transforms.interpolation import Interpolation
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SyntheticCohort:
     """A cohort and everything it was made from.
 
@@ -42,6 +42,10 @@ class SyntheticCohort:
     personal_dictionary: Float[np.ndarray, "S K L P"]
     events: pd.DataFrame
     transform: Any
+
+    def __repr__(self) -> str:
+        n_atoms, length, _ = self.dictionary.shape
+        return f"SyntheticCohort({self.cohort!r}, {n_atoms} true atoms of {length} samples)"
 
     def distance_to_truth(self, dictionary: Float[np.ndarray, "_ _ _"]) -> float:
         """Return the mean distance of unit-norm atoms to the true ones, see `atom_distance`."""
