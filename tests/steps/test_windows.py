@@ -14,6 +14,7 @@ from percdl.steps.windows import (
     move_windows,
     prefer_windows,
     settle_windows,
+    window_variance,
 )
 
 L, MARGIN = 20, 4
@@ -161,3 +162,13 @@ def test_loud_ends_and_short_atoms_stay():
 
 def test_a_settled_atom_turned_around_is_the_turned_atom_settled():
     assert_allclose(settle(arc(0.4)[:, ::-1]), settle(arc(0.4))[:, ::-1], atol=1e-12)
+
+
+@given(information=st.floats(1e-3, 1e6), n_subjects=st.integers(1, 10_000))
+def test_more_subjects_or_less_noise_leave_less_open(information, n_subjects):
+    """The variance of a settled window is below that of one onset, and falls with both."""
+    atom = arc(0)[0]
+    variance = window_variance(atom, information, n_subjects)
+    assert 0 < variance < 1
+    assert window_variance(atom, information, 2 * n_subjects) < variance
+    assert window_variance(atom, 2 * information, n_subjects) < variance

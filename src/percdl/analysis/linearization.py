@@ -26,6 +26,7 @@ from jaxtyping import Float
 from percdl.signals import Cohort
 from percdl.steps.compilation import program
 from percdl.steps.prior import MOST_COORDINATES, coordinates, n_coordinates
+from percdl.steps.windows import window_variance
 
 if TYPE_CHECKING:
     from percdl.estimators.base import BaseCDL
@@ -36,10 +37,11 @@ if TYPE_CHECKING:
 ROOM = 2.0
 # Samples that no subject's warp visits carry no information: they get a large error, not none.
 RIDGE = 1e-10
-# Variances in squared samples. A rounded onset is uniform within half a sample to either side. The
-# common onset, if it is not seen, differs by two roundings, that of the window and that of the
-# onsets; the onset of a person is within a sample to either side.
-ROUNDING, COMMON_ONSET, OWN_ONSET = 1 / 12, 1 / 6, 1 / 3
+# Variances in squared samples. A rounded onset is uniform within half a sample to either side; the
+# onset of a person, if it is not seen, is within a sample to either side.
+ROUNDING, OWN_ONSET = 1 / 12, 1 / 3
+# Samples by which the window of an atom is off because the pattern is curved at its ends.
+WINDOW_ERROR = 0.2
 
 
 class Derivatives(NamedTuple):
@@ -311,10 +313,13 @@ class Linearization:
 
         At its peaks an atom does not change with a displacement d, only with its square.
         """
-        count, onset = len(self.people), COMMON_ONSET * self.blind.mean()
-        slope = self._across @ _slope(self.atom)
+        count, slope = len(self.people), self._across @ _slope(self.atom)
         if not self.robust:
             return np.zeros((len(slope), len(slope)))
+        power, left = (np.array([x.cycles[i] for x in self.people]) for i in (0, 2))
+        information = power.mean() / max((power * left**2).mean(), np.finfo(float).tiny)
+        known = window_variance(self.atom, float(information), count) + WINDOW_ERROR**2
+        onset = self.blind.mean() * known
         moved = np.full((len(slope), len(slope)), onset)
         if self.centred and self.model.warps_.size:
             warps = self.model.warps_[self.active, self.k].reshape(count, -1)

@@ -123,16 +123,37 @@ def settle_windows(
     for k, atom in enumerate(dictionary):
         first, last = _fit_line(atom), _fit_line(atom[::-1])
         value, slope = np.concatenate([first[0], last[0]]), np.concatenate([first[1], -last[1]])
-        steepness = slope @ slope
-        known = information[k] * steepness  # inverse variance of a subject's onset
-        if known == 0 or n_subjects[k] == 0:
+        before, error = _onset_variances(slope, float(information[k]), float(n_subjects[k]))
+        if not np.isfinite(error):
             continue
-        error = (RAMP_VARIANCE / known + RAMP_ERROR**2) / n_subjects[k]
-        trust = 1 / (1 + (1 + known) * error)
-        move = np.clip(-trust * (value @ slope) / steepness, -1, 1)
+        trust = before / (before + error)
+        move = float(np.clip(-trust * (value @ slope) / (slope @ slope), -1, 1))
         if np.sum((value + move * slope) ** 2) < QUIETER * np.sum(value**2):
             moved[k] = _read_extended(atom, first[1], last[1], move)
     return moved
+
+
+def window_variance(atom: Float[np.ndarray, "L P"], information: float, n_subjects: int) -> float:
+    """Return the variance of the window of an atom after `settle_windows`, in squared samples.
+
+    A window that is too short to be settled is off by two roundings: its own and the onsets'.
+    """
+    if len(atom) < 2 * RAMP.stop:
+        return 1 / 6
+    slope = np.concatenate([_fit_line(atom)[1], _fit_line(atom[::-1])[1]])
+    before, error = _onset_variances(slope, information, n_subjects)
+    return 1 / (1 / before + 1 / error)
+
+
+def _onset_variances(slope, information: float, n_subjects: float) -> tuple[float, float]:
+    """Return the variance of the common onset before it is settled, and the error of the lines.
+
+    Before, it is that of one subject's onset, at most a squared sample.
+    """
+    known = information * (slope @ slope)
+    with np.errstate(divide="ignore"):
+        error = np.divide(np.divide(RAMP_VARIANCE, known) + RAMP_ERROR**2, n_subjects)
+    return float(1 / (1 + known)), float(error)
 
 
 def _fit_line(atom: Float[np.ndarray, "L P"]) -> Float[np.ndarray, "2 P"]:
