@@ -6,7 +6,7 @@ from double import in_double
 from numpy.testing import assert_allclose, assert_array_equal
 
 from percdl.algorithm import programs
-from percdl.algorithm.settings import FitOptions
+from percdl.algorithm.settings import FitOptions, SumOptions
 from percdl.steps.types import Statistics
 from percdl.steps.windows import MOVES, prefer_windows
 from percdl.transforms import Gain
@@ -88,9 +88,10 @@ def test_sums_are_over_those_who_have_the_atom(unit):
     dictionary, statistics, params = block(unit)
     sums = in_double(
         programs.summarize,
-        Gain(), dictionary, statistics, params,
-        by_subject=False, centres=True, searches=True, copy_steps=0,
-    )  # fmt: skip
+        Gain(),
+        SumOptions(by_subject=False, centres=True, searches=True, copy_steps=0),
+        *(dictionary, statistics, params),
+    )
     active = statistics.weight.any((2, 3))
     assert_array_equal(sums.n_warps, [4, 5])
     assert_allclose(sums.mixing, (params * active[..., None]).sum(0), atol=1e-15)
@@ -116,9 +117,10 @@ def test_what_is_not_asked_for_is_not_summed():
     dictionary, statistics, params = block()
     sums = in_double(
         programs.summarize,
-        Gain(), dictionary, statistics, params,
-        by_subject=False, centres=False, searches=False, copy_steps=1,
-    )  # fmt: skip
+        Gain(),
+        SumOptions(by_subject=False, centres=False, searches=False, copy_steps=1),
+        *(dictionary, statistics, params),
+    )
     for name in ("gram", "transported", "mixing", "moment", "weight", "misfit"):
         assert getattr(sums, name).size == 0
     assert sums.copies.shape == (K, L, P)

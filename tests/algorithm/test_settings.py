@@ -85,8 +85,8 @@ def test_steps_are_those_asked_for_or_those_of_the_solver():
     assert given().fit_options == ("gauss-newton", N_FIT_STEPS)
     assert given(solver="polyak").fit_options == ("polyak", N_POLYAK_STEPS)
     assert given(solver_steps=9).fit_options.n_steps == 9
-    assert given().copy_steps == 0
-    assert given(update="robust").copy_steps == N_COPY_STEPS
+    assert given().sum_options.copy_steps == 0
+    assert given(update="robust").sum_options.copy_steps == N_COPY_STEPS
     # Few of the exact solver, many of the other, and as many as let copies see parameters move.
     assert (N_FIT_STEPS, N_POLYAK_STEPS, N_COPY_STEPS) == (3, 100, 2)
 

@@ -234,7 +234,9 @@ def _large(power: Float[np.ndarray, " S"]) -> Iterator[tuple[int, str]]:
 def _constant(constant: np.ndarray, channels: tuple[str, ...]) -> Iterator[tuple[int | None, str]]:
     """Yield channels that are constant in all recordings (None), then those in one recording."""
     always = np.asarray(constant.all(0)) & (len(constant) > 1)
-    for s, which in [(None, always), *enumerate(constant & ~always)]:
+    own = constant & ~always
+    rows: list[tuple[int | None, np.ndarray]] = [(None, always)] if always.any() else []
+    rows += [(int(s), own[s]) for s in np.flatnonzero(own.any(1))]
+    for s, which in rows:
         names = [channels[i] for i in np.flatnonzero(which)]
-        if names:
-            yield s, f"channel{'s' * (len(names) > 1)} {abbreviate(names)}"
+        yield s, f"channel{'s' * (len(names) > 1)} {abbreviate(names)}"
