@@ -102,7 +102,7 @@ def estimate_uncertainty(
 ) -> Uncertainty:
     r"""Return standard errors of common atoms, personal atoms and warps.
 
-    The model is linearized around the fit (`percdl.analysis.linearization`). By default
+    The model is linearized around the fit. By default
     covariances are cluster-robust: subjects are independent, and so are the cycles of a person,
     but nothing is assumed of the noise within a cycle. Cost O(S K (L P)^3), in double precision.
 
