@@ -150,6 +150,6 @@ def test_plain_algorithm_only_descends_on_gait(real_gait):
     walks = [pd.read_csv(file, usecols=["RRY"]).to_numpy()[400:1168:6] for file in files]
     arrays = [(walk - walk.mean()) / walk.std() for walk in walks]
     start = np.stack([arrays[0][:16], arrays[1][40:56]])
-    outcome, history = toy.fit(arrays, toy.settings(penalty=1.0, **PLAIN), start)
+    outcome, history = toy.fit(arrays, toy.settings(PAPER, penalty=1.0, **PLAIN), start)
     assert_never_rises(history)
     assert history.records[-1].objective < 0.6 * outcome.sums.signal
