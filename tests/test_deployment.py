@@ -35,7 +35,7 @@ def federate(folder, cohorts, model, options, **more):
 
 def same_as_centralized(folder, cohorts, model, options):
     """Hold a deployment against one fit of all recordings from the same atoms."""
-    population_rounds, personal_rounds = options["n-init"], options["n-perso"]
+    population_rounds, personal_rounds = options["population-rounds"], options["personal-rounds"]
     federated, audit, start = federate(folder, cohorts, model, options)
     everyone = Cohort(recording for name in sorted(cohorts) for recording in cohorts[name])
     rounds = {"population_rounds": population_rounds, "personal_rounds": personal_rounds}
@@ -64,7 +64,8 @@ def test_three_sites_over_tls_learn_what_one_place_would(tmp_path):
     )
     options = {
         "n-atoms": 2, "atom-length": 16, "penalty": 0.3, "depth": 1, "width": 3,
-        "realign": False, "multistart": False, "dtype": "float64", "n-init": 1, "n-perso": 2,
+        "realign": False, "multistart": False, "dtype": "float64",
+        "population-rounds": 1, "personal-rounds": 2,
     }  # fmt: skip
     same_as_centralized(tmp_path / "f", cohorts, model, options)
     files = [
@@ -83,6 +84,6 @@ def test_gait_of_three_hospitals(real_gait, tmp_path):
     model = PerCDL(1, 90, TimeWarp(4, 15), penalty=0.01, dtype="float64", random_state=0)
     options = {
         "n-atoms": 1, "atom-length": 90, "penalty": 0.01, "depth": 4, "width": 15,
-        "dtype": "float64", "n-init": 1, "n-perso": 2,
+        "dtype": "float64", "population-rounds": 1, "personal-rounds": 2,
     }  # fmt: skip
     same_as_centralized(tmp_path / "f", cohorts, model, options)
