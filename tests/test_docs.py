@@ -53,7 +53,7 @@ def test_tutorial_on_csv_files_runs_in_the_shell_too(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.realdata
-@pytest.mark.filterwarnings("ignore:.*the person's own rhythm")  # 6563, as the ECG tutorial says
+@pytest.mark.filterwarnings("ignore::percdl.exceptions.SuspectRecordingWarning")  # as "ecg" says
 @pytest.mark.parametrize("name", ["gait", "ecg"])
 def test_tutorial_runs_on_real_recordings(name, shared_data, tmp_path, monkeypatch):
     pytest.importorskip("mne")
