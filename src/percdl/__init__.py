@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         events_to_bids,
         events_to_csv,
         events_to_wfdb,
+        read_annotations,
         write_shards,
     )
     from percdl.steps.coders import L0Coder, L1Coder
@@ -76,6 +77,7 @@ __all__ = [
     "load_ptbxl",
     "local_cluster",
     "make_synthetic",
+    "read_annotations",
     "select",
     "suggest_atom_length",
     "write_shards",
@@ -102,6 +104,7 @@ _HOME = {
     "events_to_bids": "percdl.signals",
     "events_to_csv": "percdl.signals",
     "events_to_wfdb": "percdl.signals",
+    "read_annotations": "percdl.signals",
     "TimeWarp": "percdl.transforms",
     "Identity": "percdl.transforms",
     "Free": "percdl.transforms",

@@ -1,5 +1,6 @@
 """Recordings of subjects, cohorts, and their files."""
 
+from percdl.signals.annotations import read_annotations
 from percdl.signals.coerce import AnyCohort, as_any_cohort, as_cohort
 from percdl.signals.cohort import Cohort
 from percdl.signals.events import (
@@ -22,5 +23,6 @@ __all__ = [
     "events_to_bids",
     "events_to_csv",
     "events_to_wfdb",
+    "read_annotations",
     "write_shards",
 ]

@@ -1,0 +1,229 @@
+"""Annotations of recordings: beats, waves and steps that a person or another program marked."""
+
+import re
+from collections.abc import Callable, Iterable
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from percdl.exceptions import InvalidParameterError, UnreadableFileError
+from percdl.signals.extras import hushed, require
+from percdl.signals.formats import FORMAT_OF, FORMATS, read_text_table
+from percdl.signals.from_files import Paths, find_files
+from percdl.signals.recording import abbreviate, as_rate
+from percdl.signals.tables import Table, reading
+
+ANNOTATION_COLUMNS = ("subject", "sample", "seconds", "label", "symbol")
+# Columns of text tables, by preference: those of BIDS, of `events_to_csv`, and usual names.
+_SAMPLES = ("sample", "onset_sample")
+_SECONDS = ("seconds", "onset_seconds", "onset", "time")
+_LABELS = ("label", "trial_type", "description", "atom")
+_SUBJECTS = ("subject", "participant_id")
+# Files of annotations in a folder.
+_IN_FOLDERS = ("**/*.atr", "**/*events.tsv")
+
+
+def read_annotations(
+    paths: Paths,
+    *,
+    labels: str | Iterable[str] | None = None,
+    sfreq: float | None = None,
+    subject_of: Callable[[Path], str] | None = None,
+) -> pd.DataFrame:
+    r"""Read annotations: WFDB files, BIDS ``events.tsv``, CSV and TSV tables.
+
+    WFDB files are recognized by their ending, which can be anything but that of a table: ``.atr``
+    (beats), or the name of a lead (``1.ii``). Tables have a column of times, ``onset``,
+    ``seconds``, ``onset_seconds`` or ``time``, in seconds, or of samples, ``sample`` or
+    ``onset_sample``; the columns ``label`` (or ``trial_type``, ``description``, ``atom``),
+    ``symbol`` and ``subject`` are optional. Needs wfdb for WFDB files
+    (``pip install 'percdl[data]'``). Cost O(E log E) for E annotations.
+
+    Parameters
+    ----------
+    paths : path, pattern or list of these
+        Such as ``"mitdb/*.atr"`` or ``"ludb/data/*.ii"``. In a folder, all ``.atr`` files are
+        read, or else all ``events.tsv``.
+    labels : str or list of str, optional
+        Labels and symbols to keep; ``"all"`` keeps everything. By default WFDB files give beats
+        only: rhythm changes, noise and comments are left out. Files with waves between ``(`` and
+        ``)``, and tables, give all annotations.
+    sfreq : float, optional
+        Sampling rate of the recordings; by default that of the annotations. If they differ,
+        samples are converted, e.g. for recordings that were resampled.
+    subject_of : callable, optional
+        From a path to the subject. By default the column ``subject``, ``sub-01`` in the names of
+        BIDS files, or the name of the file without its ending.
+
+    Returns
+    -------
+    DataFrame
+        Sorted by time within subjects: subject, sample, seconds, label and symbol. ``symbol`` is
+        that of WFDB, and ``label`` its meaning; the ends of a wave ``p`` are ``p onset`` and
+        ``p end``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp(), "sub-01_task-rest_events.tsv")
+    >>> _ = path.write_text("onset\ttrial_type\n0.5\tstep\n1.5\tstep\n")
+    >>> read_annotations(path, sfreq=100)[["subject", "sample", "label"]].values.tolist()
+    [['sub-01', 50, 'step'], ['sub-01', 150, 'step']]
+    """
+    if sfreq is not None:
+        as_rate(sfreq, "`read_annotations`")
+    wanted = None if labels is None else [labels] if isinstance(labels, str) else list(labels)
+    found: dict[str, Path] = {}
+    frames = []
+    for path in _find(paths):
+        with reading(path):
+            frame = _read_file(path, sfreq, wanted is None)
+        if subject_of is not None:
+            frame["subject"] = str(subject_of(path))
+        for subject in frame["subject"].unique():
+            if found.setdefault(subject, path) != path:
+                raise UnreadableFileError(
+                    f"{path}: subject {subject!r} was read before, from {found[subject]}. Read "
+                    "one file per recording, or tell them apart with subject_of=, a function of "
+                    "the path."
+                )
+        frames.append(frame)
+    table = pd.concat(frames, ignore_index=True)
+    if wanted is None or wanted == ["all"]:
+        return table
+    kept = (table["label"].isin(wanted) | table["symbol"].isin(wanted)).to_numpy(bool)
+    if not kept.any():
+        known = dict.fromkeys([*table["symbol"], *table["label"]])
+        raise InvalidParameterError(
+            f"labels={labels!r}: no annotation has such a label or symbol. There are "
+            f"{abbreviate((repr(name) for name in known if name), 12) or 'none at all'}."
+        )
+    return table.loc[kept].reset_index(drop=True)
+
+
+def _find(paths: Paths) -> list[Path]:
+    """Return the annotation files of paths, patterns and folders."""
+    wanted = [paths] if isinstance(paths, str | PathLike) else list(paths)
+    found = []
+    for path in (Path(one).expanduser() for one in wanted):
+        inside = [p for p in map(str, _IN_FOLDERS) if path.is_dir() and any(path.glob(p))]
+        if path.is_dir() and not inside:
+            raise FileNotFoundError(
+                f"There is no .atr or events.tsv file in the folder {path}. Name the files, e.g. "
+                f"{str(path / '*.qrs')!r}."
+            )
+        found.append(path / inside[0] if inside else path)
+    return find_files(found, ())
+
+
+def _read_file(path: Path, sfreq: float | None, beats_only: bool) -> pd.DataFrame:
+    """Return the annotations of a file, sorted by time."""
+    kind = FORMAT_OF.get(path.suffix.lower())
+    if path.suffix.lower() == ".dat" or kind not in ("csv", None):
+        raise UnreadableFileError(
+            f"{path} is a recording. Pass the file of its annotations, e.g. "
+            f"{path.with_suffix('.atr').name}, or a table ({', '.join(FORMATS['csv'])})."
+        )
+    frame = _read_table(path, sfreq) if kind else _read_wfdb(path, sfreq, beats_only)
+    return frame.sort_values(["subject", "sample"], kind="stable", ignore_index=True)
+
+
+def _read_wfdb(path: Path, sfreq: float | None, beats_only: bool) -> pd.DataFrame:
+    wfdb = require("wfdb", "Reading WFDB annotations")
+    is_qrs = require("wfdb.io.annotation", "Reading WFDB annotations").is_qrs
+
+    stem, ending = str(path.absolute().with_suffix("")), path.suffix[1:]
+    elements = ["symbol", "description", "label_store"]
+    with hushed():
+        read = wfdb.rdann(stem, ending, return_label_elements=elements)
+    rate = read.fs or sfreq
+    if rate is None:
+        raise _unknown_rate(path)
+    symbols = np.asarray(read.symbol, object)
+    notes = (note.strip("\0 ") for note in read.aux_note)
+    names = [note or name for note, name in zip(notes, read.description, strict=True)]
+    seconds = read.sample / rate
+    frame = pd.DataFrame(
+        {
+            "subject": path.stem,
+            "sample": _samples(read.sample, seconds, sfreq),
+            "seconds": seconds,
+            "label": _name_ends(symbols, names),
+            "symbol": symbols,
+        }
+    )
+    if not beats_only or {"(", ")"} & set(symbols):
+        return frame
+    store = read.label_store
+    return pd.DataFrame(frame[np.append(is_qrs, False)[np.minimum(store, len(is_qrs))]])
+
+
+def _name_ends(symbols: np.ndarray, names: list[str]) -> list[str]:
+    """Return the labels; a bracket next to a wave is the onset or the end of that wave."""
+    ends = ("(", ")")
+    for i, symbol in enumerate(symbols):
+        wave = i + 1 if symbol == "(" else i - 1
+        if symbol in ends and 0 <= wave < len(symbols) and symbols[wave] not in ends:
+            names[i] = f"{symbols[wave]} {'onset' if symbol == '(' else 'end'}"
+    return names
+
+
+def _read_table(path: Path, sfreq: float | None) -> pd.DataFrame:
+    if len(path.read_text("utf-8-sig", errors="replace").splitlines()) == 1:
+        # A header only: nothing was annotated.
+        return pd.DataFrame({name: [] for name in ANNOTATION_COLUMNS})
+    table = read_text_table(path)
+    first = {
+        name: next((column for column in columns if column in table.frame), None)
+        for name, columns in (
+            ("sample", _SAMPLES), ("seconds", _SECONDS), ("label", _LABELS), ("subject", _SUBJECTS)
+        )
+    }  # fmt: skip
+    samples, seconds = (
+        None if first[name] is None else _complete(table, str(first[name]))
+        for name in ("sample", "seconds")
+    )
+    if samples is None and seconds is None:
+        raise UnreadableFileError(
+            f"{path} has no column of times, only {abbreviate(table.frame.columns, 10)}. Name a "
+            f"column {', '.join(_SECONDS[:-1])} or {_SECONDS[-1]} (in seconds), or sample."
+        )
+    if sfreq is None and (samples is None or seconds is None):
+        raise _unknown_rate(path)
+    if seconds is None:
+        seconds = np.asarray(samples) / float(sfreq or 1)
+    named = re.match(r"sub-[^_]+", path.name)
+    own = named.group() if named else path.stem
+    columns = {name: table.column(one) if one else None for name, one in first.items()}
+    return pd.DataFrame(
+        {
+            "subject": own if columns["subject"] is None else columns["subject"],
+            "sample": _samples(samples, seconds, sfreq),
+            "seconds": seconds,
+            "label": "" if columns["label"] is None else columns["label"].fillna(""),
+            "symbol": table.frame["symbol"].fillna("") if "symbol" in table.frame else "",
+        }
+    )
+
+
+def _complete(table: Table, name: str) -> np.ndarray:
+    """Return a column of numbers without empty cells."""
+    numbers = table.numbers(name)
+    for row in np.flatnonzero(np.isnan(numbers))[:1]:
+        raise table.fail(int(row), f"column {name!r} is empty. Fill it in, or delete the row.")
+    return numbers
+
+
+def _samples(samples: np.ndarray | None, seconds: np.ndarray, sfreq: float | None) -> np.ndarray:
+    """Return positions at the rate of the recordings; as they are if that is not given."""
+    places = samples if sfreq is None else seconds * sfreq
+    return np.rint(np.asarray(places, float)).astype(np.int64)
+
+
+def _unknown_rate(path: Path) -> UnreadableFileError:
+    return UnreadableFileError(
+        f"{path} does not say the sampling rate. Pass sfreq=, in samples per second"
+        + (", or put the .hea file of the record beside it." if path.suffix != ".tsv" else ".")
+    )
