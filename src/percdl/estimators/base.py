@@ -24,6 +24,7 @@ from percdl.signals import AnyCohort, as_any_cohort
 if TYPE_CHECKING:
     import pandas as pd
 
+    from percdl.estimators.cycles import Cycles
     from percdl.runtimes.protocol import Place
     from percdl.signals import Cohort
 
@@ -158,6 +159,63 @@ class BaseCDL(TransformerMixin, HyperParameters):
         """
         cohort = self._check_new(X)
         return explained_share(cohort, self._express(cohort))
+
+    def cycles(
+        self, X: Any = None, *, min_quality: float = 0.0, false_alarms: float = 0.01
+    ) -> pd.DataFrame:
+        """Describe every cycle: how it differs from the person's usual one, and its quality.
+
+        Each event gets a gain, a shift and a small warp around its person's. Their distribution is
+        estimated from all cycles, so clean cycles move and noisy ones hardly do (docs/cycles.md).
+
+        Parameters
+        ----------
+        X : Cohort or arrays, optional
+            The recordings, by default those of the fit; others are personalized first.
+        min_quality : float, default=0.0
+            Leave out cycles of a lower quality.
+        false_alarms : float, default=0.01
+            The share of ordinary cycles that may be flagged.
+
+        Returns
+        -------
+        DataFrame
+            One row per event: subject, atom, onset_sample, onset_seconds, duration (seconds),
+            amplitude, ``residual`` (share of the cycle's energy that is not explained),
+            ``quality`` (p-value of the residual among the cycles of the same person), ``flagged``
+            (quality below ``false_alarms``), ``missing`` (share of its samples), and, where the
+            transformation warps time, ``shift``, ``warp1``, ``warp2``, ... in seconds: the cycle
+            is later than the person's usual one by
+            ``shift + sum_j warp_j sin(j pi t / duration)``.
+
+        Examples
+        --------
+        >>> from percdl import PerCDL, TimeWarp, make_synthetic
+        >>> truth = make_synthetic(4, noise_std=0.05, random_state=0)
+        >>> model = PerCDL(2, 50, TimeWarp(1, 4), 1e-2, init=truth.personal_dictionary[0])
+        >>> bool((model.fit(truth.cohort).cycles()["residual"] < 0.5).all())
+        True
+        """
+        for name, value in (("min_quality", min_quality), ("false_alarms", false_alarms)):
+            if not 0 <= value <= 1:
+                raise InvalidParameterError(f"`{name}={value!r}` must be between 0 and 1.")
+        table: Any = self._find_cycles(X, false_alarms=false_alarms).table
+        return table[~(table["quality"] < min_quality)] if min_quality else table
+
+    def _find_cycles(self, X: Any = None, **options: Any) -> Cycles:
+        """Return the cycles of recordings, by default those of the fit."""
+        from percdl.estimators.cycles import find_cycles
+
+        check_is_fitted(self)
+        if X is not None:
+            cohort = self._check_new(X)
+            return find_cycles(self._express(cohort), cohort, **options)
+        if self.recordings_ is None:
+            raise InvalidParameterError(
+                "The model does not hold the recordings it was fitted on: model files, pickles "
+                "and fits from disk leave them out. Pass them as X."
+            )
+        return find_cycles(self.personalization_, self.recordings_, **options)
 
     def save(self, path: Any) -> None:
         """Write the model to one file: safetensors with JSON metadata, no pickle, no code."""

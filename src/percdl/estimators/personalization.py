@@ -80,7 +80,7 @@ class Personalization:
             own = np.asarray(self.params[..., where], float)
             return in_batches(lambda some: evaluate_warps(warp, some, length, n_channels), own)
 
-    def atoms_of(self, subjects: slice) -> np.ndarray:
+    def atoms_of(self, subjects: slice | np.ndarray) -> np.ndarray:
         """Return ``f(dictionary, params)`` (Eq. 2) of some subjects."""
         import jax
 

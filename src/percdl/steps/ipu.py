@@ -171,7 +171,7 @@ def gauss_newton(
         reached = reach(trial)
         better = active & ((turn == 0) | (reached.explained > best.explained))
         settled = better & (reached.explained <= (1 + tolerance) * best.explained) & (turn > 0)
-        best = jax.tree.map(partial(_pick, better), reached, best)
+        best = jax.tree.map(partial(pick, better), reached, best)
         factor = jnp.where(better, DAMPING_DOWN, DAMPING_UP)
         damping = jnp.where(turn == 0, damping, jnp.clip(damping * factor, *DAMPING_RANGE))
         # A refused step only raises the damping. Each subject stops by itself, so the
@@ -221,7 +221,8 @@ def _reach(transform: Transform, atom: Atom, moment, weight, prior, params) -> _
     return _Reached(params, point, explained - price)
 
 
-def _pick(which: Bool[Array, " B"], new: Array, old: Array) -> Array:
+def pick(which: Bool[Array, " B"], new: Array, old: Array) -> Array:
+    """Return the rows of ``new`` where ``which``, and those of ``old`` elsewhere."""
     return jnp.where(which.reshape(-1, *[1] * (new.ndim - 1)), new, old)
 
 

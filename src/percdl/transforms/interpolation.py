@@ -47,7 +47,7 @@ def read(
             (jnp.ones_like(position),),
         )
         return weights @ atom, slopes @ atom
-    start, weights, slopes = _stencil(position, atom.shape[0], kind)
+    start, weights, slopes = stencil(position, atom.shape[0], kind)
     width, length = weights.shape[-1], atom.shape[0]
     table = _extend(atom)
     rows = jnp.stack([table[1 + o : length + o] for o in _offsets(width)], axis=1)
@@ -67,7 +67,7 @@ def operator(
     """
     if kind == "paper":
         return _paper_operator(position, length)
-    start, weights, _ = _stencil(position, length, kind)
+    start, weights, _ = stencil(position, length, kind)
     columns = jnp.arange(-1, length + 1)
     rows = jnp.zeros((*position.shape, length + 2), position.dtype)
     for index, offset in enumerate(_offsets(weights.shape[-1])):
@@ -91,7 +91,7 @@ def normal_equations(
     up, for each interval of the atom that is read: O(S L P) on a CPU instead of O(S L^3).
     """
     length = position.shape[1]
-    start, weights, _ = _stencil(position, length, kind)
+    start, weights, _ = stencil(position, length, kind)
     width = weights.shape[-1]
     pairs = [(i, j) for i in range(width) for j in range(i, width)]
     products = [weight * weights[..., i] * weights[..., j] for i, j in pairs]
@@ -134,7 +134,7 @@ def _extend(atom: Float[Array, "L P"]) -> Float[Array, "L2 P"]:
     return jnp.concatenate([2 * atom[:1] - atom[1:2], atom, 2 * atom[-1:] - atom[-2:-1]])
 
 
-def _stencil(position, length, kind):
+def stencil(position, length, kind):
     """Return the first sample of each interval, the weights of its neighbours, their slopes."""
     start = jnp.clip(jnp.floor(position), 0, length - 2)
     u = position - start

@@ -1,0 +1,224 @@
+"""Every cycle of every person: its gain, delay and warp, what is left of it, and its quality."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+import pandas as pd
+from scipy.stats import norm
+
+from percdl.algorithm.chunks import CPU_SHAPE, accelerator_shape, fill, plan_chunks
+from percdl.algorithm.magnitude import choose_unit
+from percdl.estimators.personalization import Personalization
+from percdl.signals import AnyCohort
+from percdl.steps.compilation import is_on_cpu
+from percdl.steps.cycles import Cut, cut_cycles, delay_table, estimate_price, fit_cycles
+
+# Number of sines in the delay of a cycle.
+N_SINES = 4
+# Numbers of cycles that are processed together; the price is estimated from the most.
+BATCHES = (64, 512)
+# The share of ordinary cycles that `flagged` marks.
+FALSE_ALARMS = 0.01
+# Weight of the population in a person's usual residual, in cycles.
+FEW_CYCLES = 5.0
+
+
+class Batch(NamedTuple):
+    """Positions of events in the table, and their segments, padded to a size of `BATCHES`."""
+
+    events: np.ndarray
+    cut: Cut
+
+
+@dataclass(frozen=True)
+class Cycles:
+    """The cycles of some recordings.
+
+    Attributes
+    ----------
+    table : DataFrame
+        One row per event, see `PerCDL.cycles`.
+    own, covariance : array (E, q), array (E, q, q)
+        Log gain, shift and sines of the delay of each cycle, in samples of the atom, and their
+        posterior covariance.
+    price : array (K, q, q)
+        The inverse covariance of these numbers in the cohort.
+    found : Personalization
+        The persons.
+    """
+
+    table: pd.DataFrame
+    own: np.ndarray
+    covariance: np.ndarray
+    price: np.ndarray
+    found: Personalization
+
+    @cached_property
+    def subject(self) -> np.ndarray:
+        """The position of each cycle's person."""
+        return pd.Index(self.found.subjects).get_indexer(self.table["subject"].to_numpy(str))
+
+
+def find_cycles(
+    found: Personalization,
+    cohort: AnyCohort,
+    *,
+    n_sines: int = N_SINES,
+    false_alarms: float = FALSE_ALARMS,
+) -> Cycles:
+    """Fit each event of persons who were expressed with a model (see `percdl.steps.cycles`).
+
+    The price is estimated from at most 512 cycles per atom. Two passes over the recordings,
+    which need not fit in memory; cost O(E L (P + q^2)) for E events.
+    """
+    length, n_channels = found.dictionary.shape[1:]
+    if found.transform.warp_part(length, n_channels) is None:
+        n_sines = 0
+    work = _Work(found, cohort, n_sines)
+    with jax.enable_x64(found.dtype == "float64"):
+        price = np.stack([work.estimate(k) for k in range(len(found.dictionary))])
+        numbers = work.fit(price)
+    table: Any = work.tabulate(numbers)
+    table["quality"] = judge_cycles(table, numbers["left"] / np.maximum(numbers["n_seen"], 1))
+    table["flagged"] = ~(table["quality"] >= false_alarms)
+    names = ["subject", "atom", "onset_sample", "onset_seconds", "duration", "amplitude"]
+    names += ["residual", "quality", "flagged", "missing"]
+    table = table[names + [name for name in table if name not in names]]
+    return Cycles(table, numbers["own"], numbers["covariance"], price, found)
+
+
+class _Work:
+    """The events of a cohort, cut in batches of constant shape."""
+
+    def __init__(self, found: Personalization, cohort: AnyCohort, n_sines: int):
+        self.found, self.cohort, self.events = found, cohort, found.events
+        self.length = found.dictionary.shape[1]
+        self.table = delay_table(self.length, n_sines).astype(found.dtype)
+        self.subject = pd.Index(found.subjects).get_indexer(self.events["subject"].to_numpy(str))
+        self.atom = self.events["atom"].to_numpy(int)
+        self.onset = self.events["onset_sample"].to_numpy(np.int32)
+        whole = np.full(len(self.events), float(self.length))
+        self.duration = np.asarray(self.events.get("duration", whole), float)
+        self.unit = choose_unit(cohort)
+        amplitude: Any = self.events["amplitude"] / self.unit
+        usual = amplitude.abs().groupby([self.subject, self.atom]).transform("median")
+        self.usual = (usual * np.sign(amplitude)).to_numpy(float)
+        self.gain = np.log((amplitude / self.usual).to_numpy(float))
+
+    def batches(self, chosen: np.ndarray) -> Iterator[Batch]:
+        """Yield the segments of chosen events (positions, ascending)."""
+        lengths, n_masks = np.asarray(self.cohort.lengths), self.cohort.n_masks
+        shape = CPU_SHAPE if is_on_cpu() else accelerator_shape(1)
+        first = np.searchsorted(self.subject[chosen], np.arange(len(lengths) + 1))
+        for chunk in plan_chunks(lengths, self.cohort.n_channels, shape):
+            counts = np.diff(first)[chunk.subjects]
+            if not counts.any():
+                continue
+            # All positions first[s], ..., first[s + 1] - 1 of the subjects of the chunk.
+            before = np.cumsum(counts) - counts
+            here = np.repeat(first[chunk.subjects] - before, counts) + np.arange(counts.sum())
+            row = np.repeat(np.arange(len(counts)), counts)
+            signals = fill(self.cohort, chunk, n_masks, self.found.dtype, self.unit)
+            signals = jax.device_put(signals)
+            atoms = self.found.atoms_of(chunk.subjects)
+            for start in range(0, len(here), BATCHES[-1]):
+                some = slice(start, start + BATCHES[-1])
+                yield self._cut(signals, atoms, chosen[here[some]], row[some])
+
+    def _cut(self, signals, atoms, events, row) -> Batch:
+        size = next(size for size in BATCHES if size >= len(events))
+        onset, row, duration = (
+            np.pad(x, (0, size - len(x))) for x in (self.onset[events], row, self.duration[events])
+        )
+        duration = duration.astype(self.found.dtype)
+        segment, seen = cut_cycles(signals, row, onset, duration, self.length)
+        own: Any = np.zeros((size, *atoms.shape[2:]), self.found.dtype)
+        own[: len(events)] = atoms[row[: len(events)], self.atom[events]]
+        own[: len(events)] *= self.usual[events, None, None]
+        return Batch(events, Cut(segment, seen, own))
+
+    def estimate(self, atom: int) -> np.ndarray:
+        """Return the price of the cycles of an atom."""
+        size = BATCHES[-1]
+        chosen = np.flatnonzero(self.atom == atom)
+        chosen = chosen[np.linspace(0, len(chosen) - 1, min(len(chosen), size)).astype(int)]
+        q = 1 + len(self.table)
+        if not len(chosen):
+            return np.eye(q)
+        parts: Any = [
+            [np.asarray(x)[: len(b.events)] for x in b.cut] for b in self.batches(chosen)
+        ]
+        padded = size if len(chosen) > BATCHES[0] else BATCHES[0]
+        cut = Cut(*(_pad(np.concatenate(x), padded) for x in zip(*parts, strict=True)))
+        counts = _pad(np.ones(len(chosen), self.found.dtype), padded)
+        start = np.zeros((padded, q), self.found.dtype)
+        return np.asarray(estimate_price(cut, self.table, start, counts), float)
+
+    def fit(self, price: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the numbers of all cycles."""
+        n_events, q = len(self.events), price.shape[-1]
+        result = {
+            "own": np.zeros((n_events, q)),
+            "covariance": np.zeros((n_events, q, q)),
+            **{name: np.zeros(n_events) for name in ("left", "energy", "n_seen", "missing")},
+        }
+        for atom, price_of_atom in enumerate(price.astype(self.found.dtype)):
+            for events, cut in self.batches(np.flatnonzero(self.atom == atom)):
+                start = np.zeros((len(cut.atom), q), self.found.dtype)
+                start[: len(events), 0] = self.gain[events]
+                fitted = fit_cycles(cut, self.table, price_of_atom, start)
+                for name in ("own", "covariance", "left", "energy"):
+                    result[name][events] = np.asarray(getattr(fitted, name))[: len(events)]
+                share = np.asarray(cut.seen, float).mean((1, 2))[: len(events)]
+                result["missing"][events] = 1 - share
+                result["n_seen"][events] = share * self.length * cut.segment.shape[2]
+        return result
+
+    def tabulate(self, numbers: dict[str, np.ndarray]) -> pd.DataFrame:
+        """Return one row per event, without its quality."""
+        second = self.cohort.sfreq
+        table = self.events.copy()
+        table["duration"] = self.duration / second
+        table["amplitude"] = self.usual * self.unit * np.exp(numbers["own"][:, 0])
+        with np.errstate(invalid="ignore", divide="ignore"):
+            table["residual"] = numbers["left"] / numbers["energy"]
+        table["missing"] = numbers["missing"]
+        names = ["shift", *(f"warp{j}" for j in range(1, len(self.table)))]
+        for name, values in zip(names, numbers["own"][:, 1:].T, strict=False):
+            table[name] = values * (self.duration / self.length) / second
+        return table
+
+
+def _pad(x: np.ndarray, size: int) -> Any:
+    return np.pad(x, ((0, size - len(x)), *((0, 0),) * (x.ndim - 1)))
+
+
+def judge_cycles(table: pd.DataFrame, left: np.ndarray) -> np.ndarray:
+    """Return the p-value of each cycle's residual against what the person's cycles usually leave.
+
+    ``left`` (E,) is the residual energy per sample. Its logarithm is compared with the median and
+    the scaled median absolute deviation of the cycles of the same person and atom. Persons with
+    few cycles lean on the population: the spread counts as `FEW_CYCLES` cycles more. Cycles
+    without samples have no quality (NaN).
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        level = pd.Series(np.log(left), table.index)
+    level = level.where(np.isfinite(level) & (table["missing"] < 1))
+    keys = [table["subject"], table["atom"]]
+    by_person: Any = level.groupby(keys)
+    away: Any = level - by_person.transform("median")
+    n = by_person.transform("count")
+    # Deviations from a median that was fitted to the same cycles are too small.
+    spread = away.abs().groupby(keys).transform("median") / norm.ppf(0.75) * n / (n - 0.8)
+    crowd = away[n > FEW_CYCLES]
+    usual = (crowd if len(crowd) else away).abs().median() / norm.ppf(0.75)
+    mixed = (n * spread.fillna(0) ** 2 + FEW_CYCLES * usual**2) / (n + FEW_CYCLES)
+    # The median itself varies: by pi / 2 n of the variance.
+    scale = np.sqrt(mixed * (1 + np.pi / 2 / n))
+    return norm.sf(away / scale.where(scale > 0, np.inf))

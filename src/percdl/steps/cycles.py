@@ -1,0 +1,228 @@
+"""Every cycle: the gain, the shift and the small warp of each event around its person's.
+
+A cycle e of a person with the personal atom g is
+
+``y_e(t) = exp(gain_e) g(t - delay_e(t))``, ``delay_e(t) = b_0 + sum_j b_j sin(j pi t)``,
+
+a displacement of the person's warp: ``psi_e(t) = psi_s(t - delay_e(t))``. The numbers of a cycle,
+``own = (gain, b_0, b_1, ...)``, are Gaussian around those of the person, ``own ~ N(0, Lambda)``,
+and Lambda is estimated from the cohort by EM (`estimate_price`). Each cycle has a noise of its
+own, the mean square of its residual in each channel: clean cycles move, noisy ones hardly do.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from percdl.steps.compilation import program
+from percdl.steps.ipu import (
+    DAMPING_DOWN,
+    DAMPING_RANGE,
+    DAMPING_START,
+    DAMPING_UP,
+    pick,
+    solve_positive,
+)
+from percdl.steps.prior import GUESS_WEIGHT, sine_table
+from percdl.steps.types import Signals
+from percdl.transforms import interpolation as interp
+from percdl.transforms.base import divide
+
+# Bound on the slope of the delay, below one: a cycle never runs backwards.
+STEEPEST = 0.9
+# Steps of Gauss-Newton of a cycle, and between two estimates of the price.
+N_STEPS, N_STEPS_EM = 8, 2
+N_ROUNDS_EM = 16
+# First guess of the standard deviations: of the log gain, and of a displacement in durations.
+FIRST_GAIN, FIRST_DELAY = 0.2, 0.02
+# Least noise of a channel, as a share of the mean energy of a sample.
+LEAST_NOISE = 1e-8
+
+
+class Cut(NamedTuple):
+    """Segments of B events, where they are observed, and the atoms of their persons."""
+
+    segment: Float[Array, "B L P"]
+    seen: Float[Array, "B L Q"]
+    atom: Float[Array, "B L P"]
+
+
+class FittedCycles(NamedTuple):
+    """Log gain and delay of B cycles (in samples), their covariance, and energies."""
+
+    own: Float[Array, "B q"]
+    covariance: Float[Array, "B q q"]
+    left: Float[Array, " B"]
+    energy: Float[Array, " B"]
+
+
+def delay_table(atom_length: int, n_sines: int) -> Float[np.ndarray, "r L"]:
+    """Return the delays that the numbers of a cycle count: a constant, then sines.
+
+    None with ``n_sines = 0``: a cycle then has a gain alone.
+    """
+    if n_sines == 0:
+        return np.zeros((0, atom_length))
+    return np.vstack([np.ones(atom_length), sine_table(atom_length, n_sines)])
+
+
+@partial(program, static_argnames=("atom_length",))
+def cut_cycles(
+    signals: Signals,
+    row: Int[Array, " B"],
+    onset: Int[Array, " B"],
+    duration: Float[Array, " B"],
+    atom_length: int,
+) -> tuple[Array, Array]:
+    """Cut events of a chunk, each read at ``onset + j duration / L``, j < L.
+
+    Returns segments (B, L, P) and where they are observed (B, L, Q). Samples are interpolated as
+    atoms are, so an event as long as the atom is cut as it is.
+    """
+    ahead = (duration / atom_length)[:, None] * jnp.arange(atom_length)
+    whole = jnp.floor(ahead)
+    _, weights, _ = interp.stencil(ahead - whole, 2, "cubic")
+    near = (onset[:, None] + whole.astype(onset.dtype))[..., None] + jnp.arange(-1, 3)
+    inside = (near >= 0) & (near < signals.lengths[row][:, None, None])
+    at = jnp.clip(near, 0, signals.values.shape[1] - 1)
+    there = inside[..., None]
+    if signals.observed is not None:
+        there = there & (signals.observed[row[:, None, None], at] > 0)
+    # The two outer neighbours of a sample at the edge of a gap do not make it a missing one.
+    needed = jnp.abs(weights[..., None]) > 1e-3
+    values = jnp.where(there, signals.values[row[:, None, None], at], 0)
+    seen = jnp.all(there | ~needed, axis=2).astype(values.dtype)
+    return jnp.einsum("blo,blop->blp", weights, values) * seen, seen
+
+
+@program
+def fit_cycles(
+    cut: Cut, table: Float[Array, "r L"], price: Float[Array, "q q"], own: Float[Array, "B q"]
+) -> FittedCycles:
+    """Fit the numbers of B cycles, from a start; ``price`` is the inverse of Lambda."""
+    return _fit(cut, table, price, own, N_STEPS)
+
+
+@program
+def estimate_price(
+    cut: Cut, table: Float[Array, "r L"], own: Float[Array, "B q"], counts: Float[Array, " B"]
+) -> Float[Array, "q q"]:
+    """Return the inverse of Lambda by EM, from B cycles of which those that ``counts`` count."""
+    size, length = own.shape[1], table.shape[1]
+    order = jnp.maximum(jnp.arange(size - 1), 1)
+    first = jnp.concatenate([jnp.full(1, FIRST_GAIN), FIRST_DELAY * length / order])
+    guess = jnp.diag(first**2).astype(own.dtype)
+
+    def turn(_, state):
+        covariance, own = state
+        known = _fit(cut, table, jnp.linalg.inv(covariance), own, N_STEPS_EM)
+        terms = known.own[:, :, None] * known.own[:, None, :] + known.covariance
+        total = jnp.einsum("b,bij->ij", counts, terms)
+        weak = jnp.diag(jnp.diag(covariance)) * GUESS_WEIGHT
+        floor = 1e-4 * guess
+        return (total + weak) / (counts.sum() + GUESS_WEIGHT) + floor, known.own
+
+    covariance, _ = jax.lax.fori_loop(0, N_ROUNDS_EM, turn, (guess, own))
+    return jnp.linalg.inv(covariance)
+
+
+class _Place(NamedTuple):
+    """Numbers of cycles, the model there, its slope in time, and the residual."""
+
+    own: Float[Array, "B q"]
+    model: Float[Array, "B L P"]
+    slope: Float[Array, "B L P"]
+    rest: Float[Array, "B L P"]
+
+
+def _fit(cut: Cut, table, price, own, n_steps: int) -> FittedCycles:
+    """Minimize ``|rest|^2 / noise + own^T price own`` by damped Gauss-Newton.
+
+    The noise of a step is that of the place it starts from, and a step is taken only if the cost
+    falls. Cost O(B L (P + q^2)) a step.
+    """
+    size = own.shape[1]
+
+    def cost(at, noise):
+        price_of = jnp.einsum("bi,ij,bj->b", at.own, price, at.own)
+        return price_of + jnp.sum(at.rest**2 / noise[:, None], axis=(1, 2))
+
+    def advance(_, state):
+        best, damping = state
+        noise = _noise(cut, best.rest, size)
+        system, pull = _linearize(cut, table, price, noise, best)
+        bend = jnp.einsum("bii->bi", system)[:, :, None] * jnp.eye(size, dtype=own.dtype)
+        step = solve_positive(system + damping[:, None, None] * bend, pull[..., None])[..., 0]
+        step = jnp.where(jnp.isfinite(step), step, 0)
+        trial = _reach(cut, table, _keep_increasing(best.own + step, table.shape[1]))
+        better = cost(trial, noise) < cost(best, noise)
+        factor = jnp.where(better, DAMPING_DOWN, DAMPING_UP)
+        return jax.tree.map(partial(pick, better), trial, best), jnp.clip(
+            damping * factor, *DAMPING_RANGE
+        )
+
+    start = _reach(cut, table, own), jnp.full(len(own), DAMPING_START, own.dtype)
+    best, _ = jax.lax.fori_loop(0, n_steps, advance, start)
+    noise = _noise(cut, best.rest, size)
+    system, _ = _linearize(cut, table, price, noise, best)
+    eye = jnp.broadcast_to(jnp.eye(size, dtype=own.dtype), system.shape)
+    energy = jnp.sum(cut.seen * cut.segment**2, axis=(1, 2))
+    left = jnp.sum(best.rest**2, axis=(1, 2))
+    return FittedCycles(best.own, solve_positive(system, eye), left, energy)
+
+
+def _reach(cut: Cut, table, own) -> _Place:
+    length = table.shape[1]
+    wanted = jnp.arange(length) - own[:, 1:] @ table
+    position = jnp.clip(wanted, 0, length - 1)
+    value, slope = jax.vmap(partial(interp.read, kind="cubic"))(cut.atom, position)
+    slope = jnp.where((position == wanted)[..., None], slope, 0)
+    gain = jnp.exp(jnp.clip(own[:, 0], -10, 10))[:, None, None]
+    return _Place(own, gain * value, -gain * slope, cut.seen * (cut.segment - gain * value))
+
+
+def _linearize(cut: Cut, table, price, noise, at: _Place) -> tuple[Array, Array]:
+    """Return the normal matrix (B, q, q) of a step, and its right-hand side (B, q)."""
+    weight = cut.seen / noise[:, None]
+    leak = jnp.sum(weight * at.model * at.slope, axis=2) @ table.T
+    bend = jnp.einsum("bl,jl,kl->bjk", jnp.sum(weight * at.slope**2, axis=2), table, table)
+    power = jnp.sum(weight * at.model**2, axis=(1, 2))
+    top = jnp.concatenate([power[:, None], leak], axis=1)[:, None]
+    system = jnp.concatenate([top, jnp.concatenate([leak[:, :, None], bend], axis=2)], axis=1)
+    pull_gain = jnp.sum(weight * at.rest * at.model, axis=(1, 2))
+    pull = jnp.sum(weight * at.rest * at.slope, axis=2) @ table.T
+    pull = jnp.concatenate([pull_gain[:, None], pull], axis=1)
+    return system + price, pull - at.own @ price
+
+
+def _noise(cut: Cut, rest: Float[Array, "B L P"], n_fitted: int) -> Float[Array, "B P"]:
+    """Return the variance of each channel of each cycle around its model."""
+    n_seen = jnp.broadcast_to(cut.seen.sum(1), rest[:, 0].shape)
+    freedom = jnp.maximum(n_seen - n_fitted / rest.shape[2], n_seen / 2)
+    energy = divide(jnp.sum(cut.segment**2, axis=1), n_seen).mean(1, keepdims=True)
+    least = LEAST_NOISE * energy + jnp.finfo(rest.dtype).tiny
+    return divide(jnp.sum(rest**2, axis=1), freedom) + least
+
+
+def _keep_increasing(own: Float[Array, "B q"], length: int) -> Float[Array, "B q"]:
+    """Shrink the sines of delays that would run backwards."""
+    order = jnp.arange(own.shape[1]) - 1
+    steep = jnp.pi / (length - 1) * jnp.sum(jnp.abs(own) * jnp.maximum(order, 0), axis=1)
+    factor = jnp.minimum(1, STEEPEST / jnp.maximum(steep, STEEPEST))
+    return jnp.where(order > 0, own * factor[:, None], own)
+
+
+def read_delay(own: Any, at: Any, atom_length: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return delay (E,), its slope (E,) and its derivatives (E, r) at times (E,), in samples."""
+    order = np.arange(own.shape[1] - 1)
+    angle = np.pi * order * np.asarray(at)[:, None] / (atom_length - 1)
+    basis = np.where(order > 0, np.sin(angle), 1.0)
+    bend = np.cos(angle) * np.pi * order / (atom_length - 1)
+    delays = own[:, 1:]
+    return (basis * delays).sum(1), (bend * delays).sum(1), basis
