@@ -1,8 +1,8 @@
-"""Published detectors of repeated patterns, run on gait: ``detectors.py NAME IN.npz OUT.npz``.
+"""Published detectors, run on gait and ECG: ``detectors.py NAME IN.npz OUT.npz``.
 
 This file runs in an environment of its own, named by ``PERCDL_DETECTORS``, and imports nothing of
-PerCDL: gaitmap needs older releases of NumPy and pandas. The input holds the walks, one array
-each; the output holds onsets (and strengths) of each walk under the same name.
+PerCDL: gaitmap needs older releases of NumPy and pandas. The input holds the recordings, one array
+each; the output holds onsets (and strengths) of each under the same name.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-SFREQ, LENGTH = 100.0, 100
+SFREQ, LENGTH, ECG_SFREQ = 100.0, 100, 360
 # alphacsc learns from every fifth walk: 30 walks take five minutes, all of them half an hour.
 EVERY = 5
 
@@ -65,7 +65,26 @@ def alphacsc(walks: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return found
 
 
+def neurokit(records: dict[str, np.ndarray], method: str = "neurokit") -> dict[str, np.ndarray]:
+    """Find R peaks by NeuroKit2, after its own cleaning for the method, at 360 Hz."""
+    import neurokit2
+
+    found = {}
+    for name, x in records.items():
+        clean = neurokit2.ecg_clean(x, sampling_rate=ECG_SFREQ, method=method)
+        _, about = neurokit2.ecg_peaks(clean, sampling_rate=ECG_SFREQ, method=method)
+        found[name] = np.stack([about["ECG_R_Peaks"], np.ones(len(about["ECG_R_Peaks"]))])
+    return found
+
+
+def pan_tompkins(records: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Find R peaks by NeuroKit2's ``pantompkins1985``."""
+    return neurokit(records, "pantompkins1985")
+
+
+METHODS = (barth_dtw, barth_dtw_any_cost, alphacsc, neurokit, pan_tompkins)
+
 if __name__ == "__main__":
     kind, source, target = sys.argv[1:]
-    detect = {method.__name__: method for method in (barth_dtw, barth_dtw_any_cost, alphacsc)}
+    detect = {method.__name__: method for method in METHODS}
     np.savez(target, **detect[kind](dict(np.load(source))))

@@ -18,7 +18,7 @@ from scipy.signal import butter, find_peaks, sosfiltfilt
 from benchmarks.claims._claim import Claim, at_least, at_most, beside, is_quick
 from benchmarks.cohorts import Problem, ecg, gait, present
 from percdl import PerCDL, load_gait, suggest_atom_length
-from percdl.analysis import Segmentation, score_segmentation
+from percdl.analysis import Segmentation, score_events
 
 MOST_OFF, MOST_LOST = 0.15, 0.01
 # The paper's rules for gait.
@@ -103,7 +103,7 @@ def _score(
         rows = pd.Series(range(len(peaks)), model.subjects_).loc[events["subject"]].to_numpy()
         inside = peaks[rows, events["atom"].to_numpy()]
         events = events.assign(onset_sample=events["onset_sample"] + inside)
-    return score_segmentation(events, cycles, tolerance, LEAST_AMPLITUDE)
+    return score_events(events, cycles, tolerance, least_amplitude=LEAST_AMPLITUDE)
 
 
 def find_beats(values: np.ndarray, sfreq: float = 100) -> np.ndarray:

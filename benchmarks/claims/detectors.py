@@ -27,7 +27,7 @@ from benchmarks.cohorts import present
 from percdl import Cohort, load_gait
 from percdl.analysis import (
     judge_events,
-    score_segmentation,
+    score_events,
     sensitivity_at,
     trace_trade_off,
 )
@@ -57,7 +57,7 @@ def claims() -> Iterator[Claim]:
     others = {}
     for kind in (DETECTOR, ANY_COST, ALPHACSC):
         try:
-            others[kind] = _detect(kind, walks.zscore() if kind == ALPHACSC else walks)
+            others[kind] = detect(kind, walks.zscore() if kind == ALPHACSC else walks)
         except Absent as reason:
             yield skipped(f"gait cycles, PerCDL and {kind}", reason)
     if not others:
@@ -80,7 +80,7 @@ def _compare_with_detector(
     events: pd.DataFrame, cycles: Cycles, curves: dict[int, pd.DataFrame]
 ) -> Iterator[Claim]:
     """Compare at the one point that a detector with a fixed decision has."""
-    score = score_segmentation(events, cycles, TOLERANCE)
+    score = score_events(events, cycles, TOLERANCE)
     point = f"BarthDtw: {score.sensitivity:.4f} at {score.false_positives:.4f}"
     ours = {n: sensitivity_at(curve, score.false_positives) for n, curve in curves.items()}
     name = "sensitivity of PerCDL at the false positives of gaitmap's BarthDtw, less its own"
@@ -148,12 +148,12 @@ def _best(curves: dict[str, pd.DataFrame], most: float) -> tuple[float, str]:
     return max((sensitivity_at(curve, most), how) for how, curve in curves.items())
 
 
-def _detect(kind: str, walks: Cohort) -> pd.DataFrame:
+def detect(kind: str, walks: Cohort) -> pd.DataFrame:
     """Run a detector in its own environment; return its events."""
     python = os.environ.get(PYTHON)
     if python is None:
         raise Absent(
-            f"install alphacsc, gaitmap and gaitmap_mad in an environment of their own and set "
+            f"install alphacsc, gaitmap, gaitmap_mad and neurokit2 in an environment and set "
             f"{PYTHON} to its python"
         )
     with tempfile.TemporaryDirectory() as folder:

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from benchmarks.claims._claim import Claim, at_least, at_most, beside, is_quick
 from benchmarks.cohorts import present
 from percdl import load_gait
-from percdl.analysis import score_segmentation, sensitivity_at
+from percdl.analysis import score_events, sensitivity_at
 from percdl.experiments.gait_segmentation import (
     AMPLITUDE,
     PAPER_LENGTH,
@@ -48,7 +48,7 @@ def claims() -> Iterator[Claim]:
     cycles = {walk: data.cycles[walk] for walk in cohort.subjects}
     events = find_cycles(cohort).events_
     kept = keep_certain(events)
-    score = score_segmentation(kept, cycles, TOLERANCE)
+    score = score_events(kept, cycles, TOLERANCE)
     size = f"{len(cohort)} walks, {score.n_cycles} cycles"
     yield at_least("sensitivity", score.sensitivity, LEAST_SENSITIVITY, size)
     yield at_most("false positives per true cycle", score.false_positives, MOST_FALSE)
