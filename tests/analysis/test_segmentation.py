@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from percdl.analysis import score_segmentation, trace_trade_off
+from percdl.analysis import score_events, trace_trade_off
 from percdl.exceptions import InvalidParameterError, MissingEventsWarning
 
 
@@ -15,53 +15,53 @@ def events(onsets, amplitude=1.0, subject="A"):
 def test_the_truth_is_perfect():
     cycles = {"A": [10, 90, 170], "B": [5]}
     found = pd.concat([events(cycles["A"]), events(cycles["B"], subject="B")])
-    score = score_segmentation(found, cycles, tolerance=0)
+    score = score_events(found, cycles, tolerance=0)
     assert (score.sensitivity, score.false_positives) == (1, 0)
 
 
 def test_a_detection_counts_once():
-    score = score_segmentation(events([50]), {"A": [40, 60]}, tolerance=20)
+    score = score_events(events([50]), {"A": [40, 60]}, tolerance=20)
     assert score.sensitivity == 0.5
-    score = score_segmentation(events([40, 60]), {"A": [50]}, tolerance=20)
+    score = score_events(events([40, 60]), {"A": [50]}, tolerance=20)
     assert (score.sensitivity, score.false_positives) == (1, 1)
 
 
 def test_faint_detections_are_left_out():
     found = events([10, 500], amplitude=np.array([1.0, 0.001]))
-    assert score_segmentation(found, {"A": [10]}, 5).false_positives == 1
-    assert score_segmentation(found, {"A": [10]}, 5, least_amplitude=0.02).false_positives == 0
+    assert score_events(found, {"A": [10]}, 5).false_positives == 1
+    assert score_events(found, {"A": [10]}, 5, least_amplitude=0.02).false_positives == 0
 
 
 def test_nothing_detected_is_nothing_found():
-    assert score_segmentation(events([]), {"A": [10]}, 5).sensitivity == 0
+    assert score_events(events([]), {"A": [10]}, 5).sensitivity == 0
 
 
 def test_bad_tables_are_named():
-    with pytest.raises(InvalidParameterError, match="no column amplitude, onset_sample"):
-        score_segmentation(pd.DataFrame({"subject": ["A"]}), {"A": [1]}, 5)
-    with pytest.raises(InvalidParameterError, match="no annotated cycle"):
-        score_segmentation(events([1]), {"A": []}, 5)
+    with pytest.raises(InvalidParameterError, match="no column onset_sample"):
+        score_events(pd.DataFrame({"subject": ["A"]}), {"A": [1]}, 5)
+    with pytest.raises(InvalidParameterError, match="no annotation"):
+        score_events(events([1]), {"A": []}, 5)
 
 
 def test_timing_is_that_of_the_nearest_maximal_matching():
-    score = score_segmentation(events([12, 95, 210]), {"A": [10, 100, 200]}, tolerance=20)
+    score = score_events(events([12, 95, 210]), {"A": [10, 100, 200]}, tolerance=20)
     assert sorted(score.timing_errors) == [-5, 2, 10]
     assert score.timing_bias == pytest.approx(7 / 3)
     assert score.timing_lag == 2
     assert score.timing_spread == pytest.approx((7 + 0 + 8) / 3)
     assert score.timing_error == pytest.approx(17 / 3)
     # Two pairs beat one, even if the one were nearer.
-    score = score_segmentation(events([10, 20]), {"A": [0, 10]}, tolerance=10)
+    score = score_events(events([10, 20]), {"A": [0, 10]}, tolerance=10)
     assert score.timing_errors.tolist() == [10, 10]
     # Both detections could stand for the cycle: the nearer one does.
-    score = score_segmentation(events([4, 11]), {"A": [10]}, tolerance=10)
+    score = score_events(events([4, 11]), {"A": [10]}, tolerance=10)
     assert score.timing_errors.tolist() == [1]
 
 
 def test_a_lag_common_to_all_is_bias_alone():
     onsets = np.array([10, 110, 230])
     exact, late = (
-        score_segmentation(events(onsets + lag), {"A": onsets}, tolerance=30) for lag in (0, 7)
+        score_events(events(onsets + lag), {"A": onsets}, tolerance=30) for lag in (0, 7)
     )
     assert (exact.timing_bias, exact.timing_error, exact.timing_spread) == (0, 0, 0)
     assert (late.timing_bias, late.timing_error, late.timing_spread) == (7, 7, 0)
@@ -69,7 +69,7 @@ def test_a_lag_common_to_all_is_bias_alone():
 
 
 def test_nothing_found_has_no_timing():
-    score = score_segmentation(events([900]), {"A": [10]}, 5)
+    score = score_events(events([900]), {"A": [10]}, 5)
     timing = score.timing_bias, score.timing_lag, score.timing_error, score.timing_spread
     assert np.isnan(timing).all()
 
@@ -78,10 +78,8 @@ def test_subjects_and_rows_may_come_in_any_order():
     rng = np.random.default_rng(0)
     cycles = {name: np.sort(rng.integers(0, 900, 9)) for name in "ABC"}
     found = pd.concat([events(rng.integers(0, 900, 8), subject=name) for name in "ABC"])
-    first = score_segmentation(found, cycles, 40)
-    again = score_segmentation(
-        found.sample(frac=1, random_state=0), dict(reversed(cycles.items())), 40
-    )
+    first = score_events(found, cycles, 40)
+    again = score_events(found.sample(frac=1, random_state=0), dict(reversed(cycles.items())), 40)
     assert (first.sensitivity, first.false_positives) == (again.sensitivity, again.false_positives)
     assert first.timing_error == pytest.approx(again.timing_error)
 
@@ -89,9 +87,9 @@ def test_subjects_and_rows_may_come_in_any_order():
 def test_subjects_without_events_are_named_once():
     found = events([10, 90], np.array([1.0, 2.0])).assign(atom=0)
     cycles = {"A": [10, 90], "B": [5], "C": [5], "D": []}
-    message = r"2 of 4 subjects .* no event: B, C\. Their cycles count as missed"
+    message = r"2 of 4 annotated subjects have no event: B, C\. Their annotations count"
     with pytest.warns(MissingEventsWarning, match=message):
-        score = score_segmentation(found, cycles, 5)
+        score = score_events(found, cycles, 5)
     assert score.sensitivity == 0.5
     with pytest.warns(MissingEventsWarning, match=message) as sent:
         trace_trade_off(found, cycles, 5)
@@ -99,8 +97,52 @@ def test_subjects_without_events_are_named_once():
 
 
 def test_a_score_is_shown_in_a_line():
-    score = score_segmentation(events([10, 50]), {"A": [10, 90]}, 5)
+    score = score_events(events([10, 50]), {"A": [10, 90]}, 5)
     assert repr(score) == (
-        "Segmentation(sensitivity 0.500, false positives 0.500 per cycle; 1 of 2 cycles found, "
-        "2 detections)"
+        "Segmentation(sensitivity 0.500, PPV 0.500, F1 0.500; 1 of 2 found, 2 detections)"
     )
+
+
+def test_each_subject_has_a_row_that_adds_up():
+    found = pd.concat([events([10, 52, 90]), events([7], subject="B")])
+    score = score_events(found, {"A": [10, 50], "B": [5, 100]}, 5)
+    assert score.table["subject"].tolist() == ["A", "B"]
+    assert score.table["sensitivity"].tolist() == [1, 0.5]
+    assert score.table["ppv"].tolist() == [2 / 3, 1]
+    assert score.table["f1"].tolist() == pytest.approx([0.8, 2 / 3])
+    assert score.table["timing_bias"].tolist() == [1, 2]
+    assert score.f1 == pytest.approx(2 / (1 / score.sensitivity + 1 / score.ppv))
+    assert score.timing_sd == pytest.approx(np.std([0, 2, 2], ddof=1))
+
+
+def test_durations_compare_seconds_whatever_the_rates():
+    found = events([100, 250]).assign(onset_seconds=[1.0, 2.5])
+    marks = pd.DataFrame({"subject": "A", "sample": [410, 1000], "seconds": [1.025, 2.5]})
+    score = score_events(found, marks, "30ms")
+    assert (score.n_found, score.timing_bias) == (2, pytest.approx(-0.0125))
+    assert score_events(found, marks, "20ms").n_found == 1
+
+
+def test_a_frame_scores_as_its_samples_do():
+    found, marks = events([12, 95, 210]), pd.DataFrame({"subject": "A", "sample": [10, 100, 200]})
+    one, other = (score_events(found, x, 20) for x in (marks, {"A": [10, 100, 200]}))
+    pd.testing.assert_frame_equal(one.table, other.table)
+    assert score_events(found, found, 0).f1 == 1
+
+
+@pytest.mark.parametrize("lag", [-30, 0, 30])
+def test_the_common_lag_is_found(lag):
+    rng = np.random.default_rng(0)
+    true = np.cumsum(rng.integers(80, 120, 50))
+    found = events(np.append(true + lag + rng.integers(-2, 3, 50), [3, 900]))
+    score = score_events(found, {"A": true}, 10, lag="auto")
+    assert score.sensitivity == 1
+    assert abs(score.timing_bias) < 1
+    given = score_events(found, {"A": true}, 10, lag=lag)
+    assert given.n_found == score.n_found
+
+
+def test_events_outside_the_annotated_part_can_be_left_out():
+    found, cycles = events([0, 100, 150, 200, 300]), {"A": [100, 200]}
+    assert score_events(found, cycles, 5).ppv == 0.4
+    assert score_events(found, cycles, 5, between=True).ppv == 2 / 3

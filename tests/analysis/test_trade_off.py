@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from percdl.analysis import (
     relative_amplitude,
-    score_segmentation,
+    score_events,
     sensitivity_at,
     trace_trade_off,
 )
@@ -47,7 +47,7 @@ def test_a_threshold_keeps_what_reaches_it():
     assert curve["threshold"].tolist() == [-np.inf, 0.5]
     for row, kept in zip(curve.itertuples(), (events, events[events["amplitude"] >= 0.5]),
                          strict=True):  # fmt: skip
-        score = score_segmentation(kept, CYCLES, 20)
+        score = score_events(kept, CYCLES, 20)
         assert row.sensitivity == score.sensitivity
         assert row.false_positives == score.false_positives
         assert row.timing_error == score.timing_error

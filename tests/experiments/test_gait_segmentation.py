@@ -9,7 +9,7 @@ pytest.importorskip("matplotlib")
 import numpy as np
 import pandas as pd
 
-from percdl.analysis import score_segmentation
+from percdl.analysis import score_events
 from percdl.experiments import Study, gait, gait_segmentation
 from percdl.experiments.gait_segmentation import (
     AMPLITUDE,
@@ -69,7 +69,7 @@ def cycles(walks):
 
 def test_counts_of_walks_add_up(walks, cycles):
     counts = count(walks[1], cycles)
-    score = score_segmentation(walks[1], cycles, TOLERANCE)
+    score = score_events(walks[1], cycles, TOLERANCE)
     assert counts.sum().tolist() == [score.n_found, score.n_cycles, score.n_detections]
     assert rates(counts) == (score.sensitivity, score.false_positives)
 

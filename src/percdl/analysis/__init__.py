@@ -23,7 +23,7 @@ from percdl.analysis.rhythm import atom_prevalence, judge_events, measure_regula
 from percdl.analysis.segmentation import (
     Segmentation,
     relative_amplitude,
-    score_segmentation,
+    score_events,
     sensitivity_at,
     trace_trade_off,
 )
@@ -65,7 +65,7 @@ __all__ = [
     "normalized_reconstruction_error",
     "regress",
     "relative_amplitude",
-    "score_segmentation",
+    "score_events",
     "select",
     "sensitivity_at",
     "separate_effects",

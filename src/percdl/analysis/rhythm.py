@@ -11,7 +11,7 @@ from jaxtyping import Float
 from scipy.special import expit
 
 from percdl.analysis.checks import Fitted, as_personalization, check_columns, check_lengths
-from percdl.analysis.segmentation import relative_amplitude
+from percdl.analysis.segmentation import ratio, relative_amplitude
 from percdl.exceptions import InvalidParameterError
 from percdl.signals import as_cohort
 from percdl.signals.recording import abbreviate
@@ -196,18 +196,13 @@ def measure_regularity(
                     "group": record.group,
                     "atom": k,
                     "n_activations": len(onsets),
-                    "rate": _ratio(60 * len(onsets) * record.sfreq, n_observed),
-                    "activation_share": _ratio(len(onsets), total),
-                    "time_share": _ratio(covered, n_observed if atom_length else 0),
+                    "rate": ratio(60 * len(onsets) * record.sfreq, n_observed),
+                    "activation_share": ratio(len(onsets), total),
+                    "time_share": ratio(covered, n_observed if atom_length else 0),
                     **describe_intervals(np.diff(onsets) / record.sfreq, pause_ratio),
                 }
             )
     return pd.DataFrame(rows)
-
-
-def _ratio(part: float, whole: float) -> float:
-    """Return part over whole, NaN over zero."""
-    return part / whole if whole else np.nan
 
 
 def describe_intervals(
@@ -221,12 +216,12 @@ def describe_intervals(
     changes = series.diff()[1:][~is_pause[1:] & ~is_pause[:-1]]
     spread = (series - median).abs().median() / NORMAL_MAD
     return {
-        "cadence": _ratio(60, median),
+        "cadence": ratio(60, median),
         "interval_median": median,
         "interval_mean": steady.mean(),
         "interval_sd": steady.std(),
-        "interval_cv": _ratio(steady.std(), steady.mean()),
-        "interval_robust_cv": _ratio(spread, median if len(series) > 1 else 0),
+        "interval_cv": ratio(steady.std(), steady.mean()),
+        "interval_robust_cv": ratio(spread, median if len(series) > 1 else 0),
         "rmssd": np.sqrt((changes**2).mean()),
         "n_pauses": int(is_pause.sum()),
         "longest_pause": intervals[is_pause].max(initial=0.0) if len(intervals) else np.nan,

@@ -1,10 +1,11 @@
-"""How well activations find annotated cycles, and the trade-off with false detections."""
+"""How well events find annotations, and the trade-off with false detections."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -13,56 +14,81 @@ from numpy.typing import ArrayLike
 
 from percdl.analysis.checks import check_columns
 from percdl.exceptions import InvalidParameterError, MissingEventsWarning
+from percdl.parameters import in_samples
 from percdl.signals.reconstruction import match_onsets
 from percdl.signals.recording import abbreviate
 
 N_THRESHOLDS = 51
+# A frame such as that of `read_annotations`, or samples of each subject.
+Annotations: TypeAlias = pd.DataFrame | Mapping[str, ArrayLike]
+Times: TypeAlias = Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
 class Segmentation:
-    """Detections matched with annotated cycles, over all subjects.
+    """Detections matched with annotations, over all subjects.
+
+    Times are in samples, or in seconds if the tolerance was a duration.
 
     Attributes
     ----------
     timing_errors : array (n_found,)
-        Detected minus annotated onset of each cycle that was found, in samples.
+        Detected minus annotated time of each annotation that was found.
     n_cycles, n_detections : int
-        Number of annotated cycles and of detections.
+        Number of annotations and of detections.
+    table : DataFrame
+        The same per subject: n_cycles, n_detections, n_found, sensitivity, ppv, f1, timing_bias,
+        timing_sd.
     """
 
     timing_errors: Float[np.ndarray, " n_found"]
     n_cycles: int
     n_detections: int
+    table: pd.DataFrame
 
     @property
     def n_found(self) -> int:
-        """Annotated cycles that were found."""
+        """Annotations that were found."""
         return len(self.timing_errors)
 
     @property
     def sensitivity(self) -> float:
-        """Share of the annotated cycles that were found."""
-        return self.n_found / self.n_cycles
+        """Share of the annotations that were found."""
+        return ratio(self.n_found, self.n_cycles)
+
+    @property
+    def ppv(self) -> float:
+        """Positive predictive value: share of the detections that are annotated."""
+        return ratio(self.n_found, self.n_detections)
+
+    @property
+    def f1(self) -> float:
+        """Harmonic mean of sensitivity and positive predictive value."""
+        return ratio(2 * self.n_found, self.n_cycles + self.n_detections)
 
     @property
     def false_positives(self) -> float:
-        """Detections that match no cycle, per annotated cycle."""
-        return (self.n_detections - self.n_found) / self.n_cycles
+        """Detections that match no annotation, per annotation."""
+        return ratio(self.n_detections - self.n_found, self.n_cycles)
 
     @property
     def timing_bias(self) -> float:
-        """Mean of detected minus annotated onset, in samples."""
+        """Mean of detected minus annotated time."""
         return float(pd.Series(self.timing_errors).mean())
 
     @property
+    def timing_sd(self) -> float:
+        """Standard deviation of detected minus annotated time."""
+        return float(np.std(self.timing_errors, ddof=1)) if self.n_found > 1 else np.nan
+
+    @property
     def timing_lag(self) -> float:
-        """Median of detected minus annotated onset, in samples: the lag common to all."""
+        """Median of detected minus annotated time: the lag common to all."""
         return float(pd.Series(self.timing_errors).median())
 
     @property
     def timing_error(self) -> float:
-        """Mean distance of matched onsets, in samples."""
+        """Mean distance of matched times."""
         return float(pd.Series(self.timing_errors).abs().mean())
 
     @property
@@ -72,30 +98,40 @@ class Segmentation:
 
     def __repr__(self) -> str:
         return (
-            f"Segmentation(sensitivity {self.sensitivity:.3f}, false positives "
-            f"{self.false_positives:.3f} per cycle; {self.n_found} of {self.n_cycles} cycles "
-            f"found, {self.n_detections} detections)"
+            f"Segmentation(sensitivity {self.sensitivity:.3f}, PPV {self.ppv:.3f}, F1 "
+            f"{self.f1:.3f}; {self.n_found} of {self.n_cycles} found, {self.n_detections} "
+            "detections)"
         )
 
 
-def score_segmentation(
-    events: pd.DataFrame,
-    cycles: Mapping[str, ArrayLike],
-    tolerance: float,
+def score_events(
+    events: Annotations,
+    annotations: Annotations,
+    tolerance: float | str,
+    *,
+    lag: float | Literal["auto"] = 0.0,
+    between: bool = False,
     least_amplitude: float = 0.0,
 ) -> Segmentation:
-    """Match detected with annotated onsets one to one: as many as possible, as close as possible.
+    """Match events with annotations one to one: as many as possible, as close as possible.
 
-    Cost O(S n^3) at worst, for n onsets per subject.
+    Events of other subjects are ignored. Cost O(n log n) for n events, and O(m^3) for m events
+    and annotations in a row that are closer than the tolerance.
 
     Parameters
     ----------
-    events, cycles : DataFrame, mapping of subject to onsets
-        Such as ``model.events_``: columns subject, onset_sample, amplitude; and the first sample
-        of each annotated cycle. Events of other subjects are ignored.
-    tolerance, least_amplitude : float
-        Largest distance of two onsets that match, in samples. Detections below this share of the
-        mean magnitude of all amplitudes are ignored.
+    events, annotations : DataFrame or mapping of subject to times
+        Frames such as ``model.events_`` or of `read_annotations`, or samples of each subject.
+    tolerance : float or str
+        Largest distance of two that match, in samples; or a duration such as ``"150ms"``, with
+        which times are compared in seconds.
+    lag : float or "auto"
+        Time from an annotation to the onset of its event, in the unit of the tolerance; an atom
+        may begin before the annotated moment. "auto": the lag that matches most, one for all.
+    between : bool
+        Ignore events before the first and after the last annotation of a subject.
+    least_amplitude : float
+        Events below this share of the mean magnitude of all amplitudes are ignored.
 
     Returns
     -------
@@ -104,42 +140,86 @@ def score_segmentation(
     Examples
     --------
     >>> events = pd.DataFrame({"subject": "A", "onset_sample": [9, 55], "amplitude": 1.0})
-    >>> score = score_segmentation(events, {"A": [10, 110]}, tolerance=5)
-    >>> score.sensitivity, score.false_positives, score.timing_error
+    >>> score = score_events(events, {"A": [10, 110]}, tolerance=5)
+    >>> score.sensitivity, score.ppv, score.timing_error
     (0.5, 0.5, 1.0)
     """
-    _check(events, cycles)
-    magnitude = events["amplitude"].abs()
-    kept = events[magnitude >= least_amplitude * magnitude.mean()] if len(events) else events
-    return _match(pd.DataFrame(kept), cycles, tolerance)
+    if isinstance(tolerance, str):
+        reach, column = in_samples(tolerance, 1e6) / 1e6, "onset_seconds"
+    else:
+        reach, column = float(tolerance), "onset_sample"
+    if least_amplitude and isinstance(events, pd.DataFrame):
+        check_columns(events, {"amplitude"})
+        magnitude = events["amplitude"].abs()
+        events = events.loc[magnitude >= least_amplitude * magnitude.mean()]
+    cycles, given = (_times(frame, column) for frame in (annotations, events))
+    _check(given, cycles)
+    found = {subject: given.get(subject, np.empty(0)) for subject in cycles}
+    late = _common_lag(found, cycles, reach) if lag == "auto" else float(lag)
+    for subject, true in cycles.items():
+        times = found[subject] - late
+        if between:
+            low, high = (true.min() - reach, true.max() + reach) if len(true) else (0, -1)
+            times = times[(times >= low) & (times <= high)]
+        found[subject] = times
+    return _match(found, cycles, reach)
 
 
-def _match(
-    events: pd.DataFrame, cycles: Mapping[str, ArrayLike], tolerance: float
-) -> Segmentation:
-    onsets = {str(s): x.to_numpy(float) for s, x in events.groupby("subject")["onset_sample"]}
-    errors, n_cycles, n_detections = [], 0, 0
-    for subject, annotated in cycles.items():
-        true = np.asarray(annotated, float)
-        detected = onsets.get(str(subject), np.empty(0))
-        pairs = match_onsets(detected, true, tolerance)
-        errors.append(detected[pairs[:, 0]] - true[pairs[:, 1]])
-        n_cycles += len(true)
-        n_detections += len(detected)
-    return Segmentation(np.concatenate(errors), n_cycles, n_detections)
+def _times(annotations: Annotations, column: str) -> dict[str, np.ndarray]:
+    """Return the annotated times of each subject, in samples or seconds."""
+    if not isinstance(annotations, pd.DataFrame):
+        return {str(s): np.sort(np.asarray(x, float)) for s, x in annotations.items()}
+    short = column.removeprefix("onset_")
+    name = short if short in annotations else column
+    check_columns(annotations, {"subject", name})
+    by_subject = annotations.groupby("subject", sort=False)[name]
+    return {str(subject): np.sort(x.to_numpy(float)) for subject, x in by_subject}
 
 
-def _check(events: pd.DataFrame, cycles: Mapping[str, ArrayLike]) -> None:
-    """Raise without annotated cycles; warn of annotated subjects without events."""
-    check_columns(events, {"subject", "onset_sample", "amplitude"})
+def _common_lag(found: Times, cycles: Times, reach: float) -> float:
+    """Return the lag with most pairs within reach, among lags up to the usual interval."""
+    widest = np.median(np.concatenate([[reach], *map(np.diff, cycles.values())]))
+    lags = [np.empty(0)]
+    for subject, true in cycles.items():
+        first, last = (np.searchsorted(found[subject], true + side * widest) for side in (-1, 1))
+        lags += [found[subject][a:b] - t for a, b, t in zip(first, last, true, strict=True)]
+    every = np.sort(np.concatenate(lags))
+    if not len(every):
+        return 0.0
+    upto = np.searchsorted(every, every + 2 * reach, side="right")
+    best = int(np.argmax(upto - np.arange(len(every))))
+    return float(np.median(every[best : upto[best]]))
+
+
+def _match(found: Times, cycles: Times, reach: float) -> Segmentation:
+    names = "n_cycles n_detections n_found sensitivity ppv f1 timing_bias timing_sd".split()
+    parts: dict[str, Segmentation] = {}
+    empty = pd.DataFrame(columns=["subject", *names])
+    for subject, true in cycles.items():
+        pairs = match_onsets(found[subject], true, reach)
+        error = found[subject][pairs[:, 0]] - true[pairs[:, 1]]
+        parts[subject] = Segmentation(error, len(true), len(found[subject]), empty)
+    rows = [[s, *(getattr(part, name) for name in names)] for s, part in parts.items()]
+    table = pd.DataFrame(rows, columns=empty.columns)
+    errors = np.concatenate([part.timing_errors for part in parts.values()])
+    n_cycles, n_detections = int(table["n_cycles"].sum()), int(table["n_detections"].sum())
+    return Segmentation(errors, n_cycles, n_detections, table)
+
+
+def ratio(part: float, whole: float) -> float:
+    """Return part over whole, NaN over zero."""
+    return part / whole if whole else np.nan
+
+
+def _check(found: Times, cycles: Times) -> None:
+    """Raise without annotations; warn of annotated subjects without events."""
     if not any(map(np.size, cycles.values())):
-        raise InvalidParameterError("`cycles` holds no annotated cycle. Pass at least one.")
-    seen = set(events["subject"].astype(str))
-    unseen = [str(s) for s, onsets in cycles.items() if str(s) not in seen and np.size(onsets)]
-    if seen and unseen:
+        raise InvalidParameterError("There is no annotation. Pass at least one.")
+    unseen = [subject for subject, x in cycles.items() if subject not in found and len(x)]
+    if found and unseen:
         warnings.warn(
-            f"{len(unseen)} of {len(cycles)} subjects of `cycles` have no event: "
-            f"{abbreviate(unseen)}. Their cycles count as missed.",
+            f"{len(unseen)} of {len(cycles)} annotated subjects have no event: "
+            f"{abbreviate(unseen)}. Their annotations count as missed.",
             MissingEventsWarning,
             stacklevel=3,
         )
@@ -173,20 +253,20 @@ def relative_amplitude(events: pd.DataFrame) -> pd.Series:
 
 def trace_trade_off(
     events: pd.DataFrame,
-    cycles: Mapping[str, ArrayLike],
-    tolerance: float,
+    annotations: Annotations,
+    tolerance: float | str,
     *,
     thresholds: ArrayLike | None = None,
     score: ArrayLike | None = None,
 ) -> pd.DataFrame:
     """Score a segmentation at several thresholds on the certainty of its detections.
 
-    Cost: one `score_segmentation` per threshold.
+    Cost: one `score_events` per threshold.
 
     Parameters
     ----------
-    events, cycles, tolerance
-        See `score_segmentation`.
+    events, annotations, tolerance
+        See `score_events`.
     thresholds, score : array, optional
         Detections with a score below the threshold are ignored. By default quantiles of the
         scores, and the `relative_amplitude` of each event.
@@ -204,15 +284,17 @@ def trace_trade_off(
     >>> curve["false_positives"].tolist()
     [0.5, 0.0]
     """
-    _check(events, cycles)
     scores = np.asarray(relative_amplitude(events) if score is None else score, float)
     if thresholds is None:
         thresholds = np.quantile(scores, np.linspace(0, 1, N_THRESHOLDS)) if len(scores) else [0]
     names = ["sensitivity", "false_positives", "timing_bias", "timing_error", "timing_spread"]
     rows = []
-    for threshold in np.unique(np.asarray(thresholds, float)):
-        quality = _match(events.loc[scores >= threshold], cycles, tolerance)
-        rows.append([threshold, *(getattr(quality, name) for name in names)])
+    with warnings.catch_warnings():
+        for threshold in np.unique(np.asarray(thresholds, float)):
+            quality = score_events(events.loc[scores >= threshold], annotations, tolerance)
+            rows.append([threshold, *(getattr(quality, name) for name in names)])
+            # Those without any event are named once.
+            warnings.simplefilter("ignore", MissingEventsWarning)
     return pd.DataFrame(rows, columns=["threshold", *names])
 
 

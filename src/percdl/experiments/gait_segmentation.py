@@ -16,7 +16,7 @@ from percdl.analysis import (
     Segmentation,
     judge_events,
     relative_amplitude,
-    score_segmentation,
+    score_events,
     sensitivity_at,
     trace_trade_off,
 )
@@ -81,7 +81,7 @@ def trace(events: pd.DataFrame, cycles: Cycles, kind: str) -> pd.DataFrame:
 def count(events: pd.DataFrame, cycles: Cycles) -> pd.DataFrame:
     """Return, for each walk, cycles found, cycles annotated and detections."""
     scores = {
-        walk: score_segmentation(events.query("subject == @walk"), {walk: onsets}, TOLERANCE)
+        walk: score_events(events.query("subject == @walk"), {walk: onsets}, TOLERANCE)
         for walk, onsets in cycles.items()
     }
     columns = ["n_found", "n_cycles", "n_detections"]
@@ -104,8 +104,8 @@ def tab_gait_segmentation(study: Study) -> Result:
     }
     curves = {(length, kind): trace(events[length], cycles, kind) for length, kind in LOOKS}
     kept = keep_certain(events[LENGTH])
-    score = score_segmentation(kept, cycles, TOLERANCE)
-    printed = score_segmentation(events[PAPER_LENGTH], cycles, TOLERANCE, PAPER_SHARE)
+    score = score_events(kept, cycles, TOLERANCE)
+    printed = score_events(events[PAPER_LENGTH], cycles, TOLERANCE, least_amplitude=PAPER_SHARE)
     counts = count(kept, cycles)
     tables = [table.assign(atom_length=x, certainty=kind) for (x, kind), table in curves.items()]
     return Result(
