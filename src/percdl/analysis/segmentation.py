@@ -202,7 +202,8 @@ def _match(found: Times, cycles: Times, reach: float) -> Segmentation:
     rows = [[s, *(getattr(part, name) for name in names)] for s, part in parts.items()]
     table = pd.DataFrame(rows, columns=empty.columns)
     errors = np.concatenate([part.timing_errors for part in parts.values()])
-    n_cycles, n_detections = int(table["n_cycles"].sum()), int(table["n_detections"].sum())
+    n_cycles = sum(part.n_cycles for part in parts.values())
+    n_detections = sum(part.n_detections for part in parts.values())
     return Segmentation(errors, n_cycles, n_detections, table)
 
 
