@@ -27,7 +27,7 @@ from percdl.exceptions import DatasetError
 
 TOLERANCE = "150ms"
 LEAST, LARGEST_ERROR = 0.995, 0.010
-BAND, SFREQ = (5, 25), 180
+BAND, SFREQ, PENALTY = (8, 25), 180, 5.0
 # Minutes of each record that the atom is learned from.
 MINUTES = 5
 DETECTORS = ("neurokit", "pan_tompkins")
@@ -88,7 +88,7 @@ def find_beats(raw: Cohort) -> pd.DataFrame:
     cohort = raw.bandpass(*BAND).resample(SFREQ).zscore()
     first = Cohort(replace(one, values=one.values[: MINUTES * 60 * SFREQ]) for one in cohort)
     options = {"coder": L0Coder(signed=True), "random_state": 0, "progress": False}
-    model = PerCDL(1, "0.28s", TimeWarp(2, 7), penalty=10.0, **options).fit(first)
+    model = PerCDL(1, "0.28s", TimeWarp(2, 7), penalty=PENALTY, **options).fit(first)
     found = model.personalize(cohort)
     judged = judge_events(found.events)
     peaks = np.abs(found.personal_dictionary[:, 0, :, 0]).argmax(1)

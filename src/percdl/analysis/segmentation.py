@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -39,12 +39,15 @@ class Segmentation:
     table : DataFrame
         The same per subject: n_cycles, n_detections, n_found, sensitivity, ppv, f1, timing_bias,
         timing_sd.
+    lag : float
+        The lag of all events, subtracted before they were matched.
     """
 
     timing_errors: Float[np.ndarray, " n_found"]
     n_cycles: int
     n_detections: int
     table: pd.DataFrame
+    lag: float = 0.0
 
     @property
     def n_found(self) -> int:
@@ -162,7 +165,7 @@ def score_events(
             low, high = (true.min() - reach, true.max() + reach) if len(true) else (0, -1)
             times = times[(times >= low) & (times <= high)]
         found[subject] = times
-    return _match(found, cycles, reach)
+    return replace(_match(found, cycles, reach), lag=late)
 
 
 def _times(annotations: Annotations, column: str) -> dict[str, np.ndarray]:

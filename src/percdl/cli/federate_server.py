@@ -102,7 +102,7 @@ def make_federation(plan: ServerPlan) -> FederatedPerCDL:
             )
     model = plan.model.build()
     if plan.init is not None:
-        model.set_params(init=read_dictionary(plan.init))
+        model.set_params(init=read_dictionary(str(plan.init)))
     place = plan.folder / plan.run
     federation = FederatedPerCDL(
         model,

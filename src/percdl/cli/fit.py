@@ -131,7 +131,7 @@ def fit(
         del settings["config"]  # its options are among the others
         settings = json.loads(to_json(settings, infinity="strings"))
         kept = out.with_name(out.name + ENDING) if checkpoint else None
-        model = _fit(cohort, options.build(), settings, output, (resume, kept), runtime)
+        model = _fit(cohort, options.build(cohort), settings, output, (resume, kept), runtime)
         with writing(out, "--out"):
             model.save(out)
         for finished in filter(None, (resume, kept)):

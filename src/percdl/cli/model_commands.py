@@ -323,3 +323,88 @@ def reliability(
         replace_file(out, found.to_csv(lineterminator="\n").encode("utf-8"))
     output.event("done", out=out, measurements=len(found))
     output.say(f"{found[['icc', 'sem', 'sdc']].to_string(float_format='%.3g')}\nTable: {out}")
+
+
+def score(
+    events: Annotated[
+        str, typer.Argument(metavar="EVENTS", help="A model, or a file of events or annotations.")
+    ],
+    annotations: Annotated[
+        str,
+        typer.Argument(
+            metavar="ANNOTATIONS",
+            help="WFDB (.atr, .ii), events.tsv or CSV: a file, a folder or a quoted pattern.",
+        ),
+    ],
+    output: Output,
+    tolerance: Annotated[str, typer.Option(help="Largest distance of a match: 150ms, 0.1s.")] = (
+        "150ms"
+    ),
+    lag: Annotated[
+        str,
+        typer.Option(
+            help="Seconds from an annotation to the onset of its event; auto: the usual lag."
+        ),
+    ] = "auto",
+    label: Annotated[
+        list[str] | None,
+        optional("Label or symbol of the annotations: N. (default: beats, or everything)"),
+    ] = None,
+    between: Annotated[
+        bool, typer.Option("--between", help="Only between a subject's first and last annotation.")
+    ] = False,
+    sfreq: Annotated[float | None, optional("Sampling rate, if files do not state it.")] = None,
+    out: Annotated[Path | None, optional("CSV file, one row per subject, optional.")] = None,
+) -> None:
+    """Compare events with annotations: sensitivity, positive predictive value, F1 and timing.
+
+    percdl score events.csv "mitdb/*.atr" --tolerance 150ms
+
+    Subjects have the same names in both. Annotations of one subject match its events one to one.
+    """
+    from percdl.analysis import score_events
+    from percdl.cli.model_options import declared
+    from percdl.estimators.container import is_container
+    from percdl.estimators.modelfile import load
+    from percdl.signals import read_annotations
+    from percdl.signals.files import replace_file
+
+    if lag != "auto":
+        try:
+            float(lag)
+        except ValueError:
+            fail(f"--lag {lag} must be a number of seconds, or auto.")
+    declared()["window"].read(tolerance)
+    if out is not None:
+        prepare_file(out, "--out")
+    path = Path(events)
+    with output.showing_warnings():
+        if path.is_file() and is_container(path):
+            found = load(path).events_
+        else:
+            found = read_annotations(events, labels="all", sfreq=sfreq)
+        marks = read_annotations(annotations, labels=label, sfreq=sfreq)
+        late: Any = lag if lag == "auto" else float(lag)
+        result = score_events(found, marks, tolerance, lag=late, between=between)
+    names = ("sensitivity", "ppv", "f1", "lag", "timing_bias", "timing_sd", "timing_error")
+    about, n_found = {name: getattr(result, name) for name in names}, result.n_found
+    output.event(
+        "done",
+        **about,
+        found=n_found,
+        annotated=result.n_cycles,
+        detections=result.n_detections,
+        table=result.table.to_dict("records"),
+    )
+    output.say(
+        f"sensitivity  {result.sensitivity:.4f} ({n_found} of {result.n_cycles} annotations)\n"
+        f"PPV          {result.ppv:.4f} ({n_found} of {result.n_detections} events)\n"
+        f"F1           {result.f1:.4f}\n"
+        f"timing       {1e3 * result.timing_bias:+.1f} ms mean, {1e3 * result.timing_sd:.1f} ms "
+        f"s.d., {1e3 * result.timing_error:.1f} ms mean distance, after a lag of "
+        f"{1e3 * result.lag:.1f} ms"
+    )
+    if out is not None:
+        with writing(out, "--out"):
+            replace_file(out, result.table.to_csv(index=False, lineterminator="\n").encode())
+        output.say(f"Table: {out}")

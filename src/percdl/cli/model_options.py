@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from percdl.estimators import PerCDL
     from percdl.parameters import Parameter
+    from percdl.signals import AnyCohort
 
 _STAGES, _ALONE = ("warp", "rotation", "gain"), ("identity", "free")
 
@@ -49,7 +51,7 @@ def declared() -> dict[str, _Declared]:
 
     from percdl.algorithm.settings import Algorithm, Huber
     from percdl.estimators import PerCDL
-    from percdl.parameters import Count, Noun, Parameter, parameters_of
+    from percdl.parameters import Count, Duration, Noun, Parameter, parameters_of
     from percdl.steps.coders import L0Coder
 
     parts = {"": PerCDL, "coder": L0Coder, "loss": Huber, "algorithm": Algorithm}
@@ -80,20 +82,33 @@ def declared() -> dict[str, _Declared]:
         },
         "init": {
             "kind": Annotated[str, Noun("file", "a file")],
-            "meaning": "First dictionary: an .npy file (atoms, samples, channels) or a model "
-            'file; "auto" chooses it from the data.',
+            "meaning": "First dictionary: a model file, an .npy file (atoms, samples, channels), "
+            "or annotations (.atr, events.tsv, .csv; files or a quoted pattern), whose mean "
+            'segment is the first atom; "auto" chooses it from the data. --no-realign keeps its '
+            "window.",
         },
         "seed": {"kind": Annotated[int, Ge(0), Lt(2**32)], "default": 0},
     }
     for name, change in changes.items():
         found[name] = _Declared(found[name].parameter._replace(**change), "")
-    for name, kind, default, meaning in (
-        ("depth", Count, None, "Layers of a warp: how far time can be stretched."),
-        ("width", Count, None, "Sines per layer of a warp: how local the stretching can be."),
-        ("per_channel", bool, False, "Estimate one warp per channel."),
+    time, text = Count | Duration, Annotated[str, Noun("text", "a text")]
+    warp, start = "transformation", "init"
+    for owner, name, kind, default, meaning in (
+        (warp, "depth", Count, None, "Layers of a warp: how far time can be stretched."),
+        (
+            warp,
+            "width",
+            Count,
+            None,
+            "Sines per layer of a warp: how local the stretching can be.",
+        ),
+        (warp, "per_channel", bool, False, "Estimate one warp per channel."),
+        (start, "window", time, None, "Annotations as --init: length of the window, 0.6s."),
+        (start, "pre", time, None, "Annotations as --init: time before the marked sample, 200ms."),
+        (start, "label", text, None, "Annotations as --init: label or symbol to use, N."),
     ):
         parameter = Parameter(name, kind, default, meaning, "Model")
-        found[name] = _Declared(parameter, "transformation")
+        found[name] = _Declared(parameter, owner)
     return found
 
 
@@ -124,8 +139,8 @@ class ModelOptions:
                 fail(f"{where}, {name.replace('_', '-')}: {error}")
         return cls(**values)
 
-    def build(self) -> PerCDL:
-        """Return the model, not fitted."""
+    def build(self, cohort: AnyCohort | None = None) -> PerCDL:
+        """Return the model, not fitted; ``cohort`` is cut where --init names annotations."""
         from percdl import transforms
         from percdl.algorithm.settings import Algorithm, Huber
         from percdl.estimators import PerCDL
@@ -150,23 +165,45 @@ class ModelOptions:
         chosen = [stages[name]() for name in own["transformation"].split("+")]
         own["transformation"] = chosen[0] if len(chosen) == 1 else transforms.Compose(*chosen)
         if own["init"] != "auto":
-            own["init"] = read_dictionary(Path(own["init"]))
+            own["init"] = read_dictionary(own["init"], cohort, parts.get("init", {}))
+            if self.values["window"] is not None:
+                own["atom_length"] = own["init"].shape[1]
+        elif "init" in parts:
+            fail(f"--{next(iter(parts['init']))} requires --init, with annotations.")
         coder, algorithm = L0Coder(**parts["coder"]), Algorithm(**parts["algorithm"])
         return PerCDL(**own, coder=coder, algorithm=algorithm, progress=False)
 
 
-def read_dictionary(path: Path) -> np.ndarray:
-    """Return the atoms of an .npy file or of a model file."""
+def read_dictionary(
+    name: str, cohort: AnyCohort | None = None, cut: Mapping[str, Any] = MappingProxyType({})
+) -> np.ndarray:
+    """Return the atoms of an .npy file or a model file, or the mean segment at annotations."""
     import numpy as np
 
+    from percdl.estimators.container import is_container
     from percdl.estimators.modelfile import load
+    from percdl.signals import average_segments, read_annotations
 
-    if path.suffix != ".npy":
+    path = Path(name)
+    is_array = path.suffix == ".npy"
+    is_model = path.suffix == ".percdl" or (path.is_file() and is_container(path))
+    if (is_array or is_model) and cut:
+        fail(f"--{next(iter(cut))} requires annotations as --init; {name} has a window already.")
+    if is_model:
         return load(path).dictionary_
-    try:
-        return np.load(path, allow_pickle=False)
-    except ValueError as error:
-        fail(f"{path} is not an .npy file of numbers: {error}.")
+    if is_array:
+        try:
+            return np.load(path, allow_pickle=False)
+        except ValueError as error:
+            fail(f"{name} is not an .npy file of numbers: {error}.")
+    if cohort is None or "window" not in cut:
+        fail(
+            f"--init {name} is neither a model nor an .npy file. To use it as annotations, pass "
+            "--window, the length of the atom (0.6s), and --pre, the time before the annotated "
+            "sample (200ms)."
+        )
+    marks = read_annotations(name, sfreq=cohort.sfreq, labels=cut.get("label"))
+    return average_segments(cohort, marks, cut["window"], cut.get("pre", 0))
 
 
 def _option(name: str, one: _Declared) -> inspect.Parameter:

@@ -88,6 +88,12 @@ def origin_of(path: Any) -> tuple[str | None, str | None]:
     return metadata.get("format"), metadata.get("version")
 
 
+def is_container(path: Path) -> bool:
+    """Return whether a file looks like a model or a checkpoint; damaged ones do as well."""
+    with open(path, "rb") as file:
+        return file.read(9)[8:] == b"{"
+
+
 def prefixed(prefix: str, values: dict[str, Any]) -> dict[str, Any]:
     """Return arrays, or other values, with a prefix in front of their names."""
     return {f"{prefix}{name}": value for name, value in values.items()}

@@ -1,6 +1,6 @@
 """Recordings of subjects, cohorts, and their files."""
 
-from percdl.signals.annotations import read_annotations
+from percdl.signals.annotations import average_segments, read_annotations
 from percdl.signals.coerce import AnyCohort, as_any_cohort, as_cohort
 from percdl.signals.cohort import Cohort
 from percdl.signals.events import (
@@ -19,6 +19,7 @@ __all__ = [
     "ShardedCohort",
     "as_any_cohort",
     "as_cohort",
+    "average_segments",
     "events_to_annotations",
     "events_to_bids",
     "events_to_csv",

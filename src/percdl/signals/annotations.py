@@ -4,11 +4,14 @@ import re
 from collections.abc import Callable, Iterable
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Float
 
 from percdl.exceptions import InvalidParameterError, UnreadableFileError
+from percdl.parameters import in_samples
 from percdl.signals.extras import hushed, require
 from percdl.signals.formats import FORMAT_OF, FORMATS, read_text_table
 from percdl.signals.from_files import Paths, find_files
@@ -101,6 +104,67 @@ def read_annotations(
             f"{abbreviate((repr(name) for name in known if name), 12) or 'none at all'}."
         )
     return table.loc[kept].reset_index(drop=True)
+
+
+def average_segments(
+    cohort: Any, annotations: pd.DataFrame, window: int | str, pre: int | str = 0
+) -> Float[np.ndarray, "1 L P"]:
+    """Return the mean segment at annotations: a first atom whose window you choose.
+
+    Each person's segments are averaged and scaled to unit norm; the mean over people is the atom.
+    Pass it as ``init=``, with ``Algorithm(realign=False)`` to keep the window where it is. People
+    without annotations and segments that are not complete are left out. Cost O(E L P) for E
+    annotations.
+
+    Parameters
+    ----------
+    cohort, annotations
+        The recordings, and a frame such as that of `read_annotations`, read with
+        ``sfreq=cohort.sfreq``.
+    window, pre : int or duration
+        Length of the window, and the time from its start to the annotated sample, in samples or
+        as durations (``"0.6s"``, ``"200ms"``).
+
+    Returns
+    -------
+    array (1, L, P)
+
+    Examples
+    --------
+    >>> from percdl import Cohort
+    >>> cohort = Cohort.from_arrays([np.eye(1, 9, 4)[0]], sfreq=1)
+    >>> marks = pd.DataFrame({"subject": ["0"], "sample": [4]})
+    >>> average_segments(cohort, marks, window=3, pre=1)[0, :, 0].tolist()
+    [0.0, 1.0, 0.0]
+    """
+    from percdl.signals.coerce import as_any_cohort
+
+    cohort = as_any_cohort(cohort)
+    length, before = (in_samples(time, cohort.sfreq) for time in (window, pre))
+    if not 0 <= before < length:
+        raise InvalidParameterError(
+            f"`window={window!r}, pre={pre!r}`: the annotated sample must lie in the window. Pass "
+            "a longer window, or a shorter time before it."
+        )
+    known, atoms = set(cohort.subjects), []
+    for subject, samples in annotations.groupby("subject")["sample"]:
+        if subject in known:
+            values = cohort[subject].values
+            starts = samples.to_numpy(int) - before
+            starts = starts[(starts >= 0) & (starts + length <= len(values))]
+            segments = values[starts[:, None] + np.arange(length)].astype(float)
+            segments = segments[np.isfinite(segments).all((1, 2))]
+            mean = segments.sum(0)
+            if (norm := np.linalg.norm(mean)) > 0:
+                atoms.append(mean / norm)
+    if not atoms:
+        raise InvalidParameterError(
+            f"No complete segment of {length} samples at the annotations of "
+            f"{abbreviate(map(str, annotations['subject'].unique())) or 'nobody'}; the recordings "
+            f"are those of {abbreviate(cohort.subjects)}. Subjects must have the same names in "
+            "both; pass subject_of= to `read_annotations`, or a shorter window."
+        )
+    return np.mean(atoms, axis=0)[None]
 
 
 def _find(paths: Paths) -> list[Path]:
