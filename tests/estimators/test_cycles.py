@@ -11,20 +11,14 @@ from percdl.estimators.cycles import judge_cycles
 from percdl.exceptions import InvalidParameterError
 
 
-@pytest.fixture(scope="module")
-def cohort():
-    arrays = small_models.spaced_recordings(0)
-    return Cohort.from_arrays(arrays, sfreq=50.0, subjects=list(small_models.SUBJECTS))
-
-
-@pytest.fixture(scope="module")
-def model(cohort):
-    return small_models.make("PerCDL").fit(cohort)
+@pytest.fixture
+def model(fitted_models):
+    return fitted_models["PerCDL"]
 
 
 @pytest.mark.parametrize("name", ["PopCDL", "IndCDL"])
-def test_without_warps_a_cycle_has_a_gain(name, cohort):
-    model = small_models.make(name).fit(cohort)
+def test_without_warps_a_cycle_has_a_gain(name, fitted_models, cohort):
+    model = fitted_models[name]
     table = model.cycles()
     assert "shift" not in table
     atoms = model.personal_dictionary_

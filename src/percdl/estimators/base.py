@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from percdl.estimators.cycles import Cycles
+    from percdl.estimators.landmarks import Mark
     from percdl.runtimes.protocol import Place
     from percdl.signals import Cohort
 
@@ -56,6 +57,7 @@ class BaseCDL(TransformerMixin, HyperParameters):
     stop_reason_: str
     recordings_: Cohort | None = None
     suspects_: pd.DataFrame | None = None
+    marks_: tuple[Mark, ...] = ()
     settings_: Any = None
 
     @cached_property
@@ -161,7 +163,12 @@ class BaseCDL(TransformerMixin, HyperParameters):
         return explained_share(cohort, self._express(cohort))
 
     def cycles(
-        self, X: Any = None, *, min_quality: float = 0.0, false_alarms: float = 0.01
+        self,
+        X: Any = None,
+        *,
+        events: pd.DataFrame | None = None,
+        min_quality: float = 0.0,
+        false_alarms: float = 0.01,
     ) -> pd.DataFrame:
         """Describe every cycle: how it differs from the person's usual one, and its quality.
 
@@ -172,6 +179,10 @@ class BaseCDL(TransformerMixin, HyperParameters):
         ----------
         X : Cohort or arrays, optional
             The recordings, by default those of the fit; others are personalized first.
+        events : DataFrame, optional
+            Cycles to describe in place of those that the model finds, which may overlap: columns
+            ``subject``, ``onset_sample`` and optionally ``atom``, such as the onsets of another
+            detector.
         min_quality : float, default=0.0
             Leave out cycles of a lower quality.
         false_alarms : float, default=0.01
@@ -200,23 +211,107 @@ class BaseCDL(TransformerMixin, HyperParameters):
         for name, value in (("min_quality", min_quality), ("false_alarms", false_alarms)):
             if not 0 <= value <= 1:
                 raise InvalidParameterError(f"`{name}={value!r}` must be between 0 and 1.")
-        table: Any = self._find_cycles(X, false_alarms=false_alarms).table
+        table: Any = self._find_cycles(X, events, false_alarms=false_alarms).table
         return table[~(table["quality"] < min_quality)] if min_quality else table
 
-    def _find_cycles(self, X: Any = None, **options: Any) -> Cycles:
+    def mark(
+        self,
+        name: str | None = None,
+        atom: int = 0,
+        time: Any = None,
+        *,
+        channel: str | None = None,
+        X: Any = None,
+    ) -> BaseCDL:
+        """Place a landmark on a common atom; `landmarks` finds it in every cycle.
+
+        Landmarks are kept in ``marks_`` and saved with the model. One of the same name is
+        replaced.
+
+        Parameters
+        ----------
+        name : str, optional
+            Its name. None: annotations have a column ``label``, and every label is marked.
+        atom : int, default=0
+            The atom.
+        time : float or DataFrame
+            Seconds from the start of the atom, or annotations of some people, with columns
+            ``subject`` and ``sample``, such as `percdl.signals.read_annotations` returns. They
+            are taken to common time by the warps, and their median over people is the landmark.
+        channel : str, optional
+            The channel that it belongs to; needed where each channel has a warp of its own.
+        X : Cohort or arrays, optional
+            The recordings of the annotations, by default those of the fit.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> from percdl import PopCDL, make_synthetic
+        >>> truth = make_synthetic(2, random_state=0)
+        >>> model = PopCDL(2, 50, 1.0, init=truth.dictionary).fit(truth.cohort)
+        >>> model.mark("peak", 1, 0.12).landmarks()["landmark"].unique().tolist()
+        ['peak']
+        """
+        from percdl.estimators.landmarks import make_marks
+
+        check_is_fitted(self)
+        new = make_marks(self, name, atom, time, channel, X)
+        names = {mark.name for mark in new}
+        self.marks_ = (*(old for old in self.marks_ if old.name not in names), *new)
+        return self
+
+    def landmarks(
+        self, X: Any = None, *, events: pd.DataFrame | None = None, level: float = 0.01
+    ) -> pd.DataFrame:
+        """Return each landmark in each cycle of each person.
+
+        Parameters
+        ----------
+        X : Cohort or arrays, optional
+            The recordings, by default those of the fit; others are personalized first.
+        events : DataFrame, optional
+            Cycles in place of those that the model finds, see `cycles`.
+        level : float, default=0.01
+            A wave is there if its gain, estimated near the landmark, is above zero at this
+            level.
+
+        Returns
+        -------
+        DataFrame
+            One row per cycle and landmark: ``cycle`` (row of `cycles`), subject, atom,
+            onset_sample, landmark, ``sample`` and ``seconds`` (NaN if absent), ``se`` (standard
+            error in seconds), ``gain`` (1 is the wave as expected, 0 is no wave), ``present``.
+            `percdl.estimators.intervals` turns it into intervals in ms.
+        """
+        from percdl.estimators.landmarks import find_landmarks
+
+        check_is_fitted(self)
+        if not 0 < level < 1:
+            raise InvalidParameterError(f"`level={level!r}` must be between 0 and 1.")
+        if not self.marks_:
+            raise InvalidParameterError(
+                "There are no landmarks. Place some first: `model.mark(name, atom, seconds)`."
+            )
+        cohort: Any = self.recordings_ if X is None else as_any_cohort(X)
+        return find_landmarks(self.marks_, self._find_cycles(X, events), cohort, level)
+
+    def _find_cycles(self, X: Any = None, events: Any = None, **options: Any) -> Cycles:
         """Return the cycles of recordings, by default those of the fit."""
         from percdl.estimators.cycles import find_cycles
 
         check_is_fitted(self)
         if X is not None:
             cohort = self._check_new(X)
-            return find_cycles(self._express(cohort), cohort, **options)
+            return find_cycles(self._express(cohort), cohort, events, **options)
         if self.recordings_ is None:
             raise InvalidParameterError(
                 "The model does not hold the recordings it was fitted on: model files, pickles "
                 "and fits from disk leave them out. Pass them as X."
             )
-        return find_cycles(self.personalization_, self.recordings_, **options)
+        return find_cycles(self.personalization_, self.recordings_, events, **options)
 
     def save(self, path: Any) -> None:
         """Write the model to one file: safetensors with JSON metadata, no pickle, no code."""

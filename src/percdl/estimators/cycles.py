@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from scipy.stats import norm
 from percdl.algorithm.chunks import CPU_SHAPE, accelerator_shape, fill, plan_chunks
 from percdl.algorithm.magnitude import choose_unit
 from percdl.estimators.personalization import Personalization
+from percdl.exceptions import InvalidParameterError
 from percdl.signals import AnyCohort
 from percdl.steps.compilation import is_on_cpu
 from percdl.steps.cycles import Cut, cut_cycles, delay_table, estimate_price, fit_cycles
@@ -51,6 +52,8 @@ class Cycles:
         The inverse covariance of these numbers in the cohort.
     found : Personalization
         The persons.
+    sfreq, channels : float, tuple of str
+        Samples per second, and names of the channels.
     """
 
     table: pd.DataFrame
@@ -58,6 +61,13 @@ class Cycles:
     covariance: np.ndarray
     price: np.ndarray
     found: Personalization
+    sfreq: float
+    channels: tuple[str, ...]
+
+    @property
+    def samples_per_step(self) -> np.ndarray:
+        """Samples of the recording for each sample of the atom; 1 for cycles as long as it."""
+        return self.table["duration"].to_numpy() * self.sfreq / self.found.dictionary.shape[1]
 
     @cached_property
     def subject(self) -> np.ndarray:
@@ -68,19 +78,23 @@ class Cycles:
 def find_cycles(
     found: Personalization,
     cohort: AnyCohort,
+    events: pd.DataFrame | None = None,
     *,
     n_sines: int = N_SINES,
     false_alarms: float = FALSE_ALARMS,
 ) -> Cycles:
     """Fit each event of persons who were expressed with a model (see `percdl.steps.cycles`).
 
-    The price is estimated from at most 512 cycles per atom. Two passes over the recordings,
-    which need not fit in memory; cost O(E L (P + q^2)) for E events.
+    ``events`` are the cycles to fit in place of those found (`pin_events`). The price is
+    estimated from at most 512 cycles per atom. Two passes over the recordings, which need not
+    fit in memory; cost O(E L (P + q^2)) for E events.
     """
+    if events is not None:
+        found = pin_events(found, events, cohort.sfreq)
     length, n_channels = found.dictionary.shape[1:]
     if found.transform.warp_part(length, n_channels) is None:
         n_sines = 0
-    work = _Work(found, cohort, n_sines)
+    work = Segments(found, cohort, n_sines)
     with jax.enable_x64(found.dtype == "float64"):
         price = np.stack([work.estimate(k) for k in range(len(found.dictionary))])
         numbers = work.fit(price)
@@ -90,10 +104,37 @@ def find_cycles(
     names = ["subject", "atom", "onset_sample", "onset_seconds", "duration", "amplitude"]
     names += ["residual", "quality", "flagged", "missing"]
     table = table[names + [name for name in table if name not in names]]
-    return Cycles(table, numbers["own"], numbers["covariance"], price, found)
+    return Cycles(
+        table, numbers["own"], numbers["covariance"], price, found, cohort.sfreq, cohort.channels
+    )
 
 
-class _Work:
+def pin_events(found: Personalization, events: pd.DataFrame, sfreq: float) -> Personalization:
+    """Return persons whose cycles are at given onsets, with their usual amplitude.
+
+    Subjects that are not among them, or have no cycle of the atom, are left out.
+    """
+    missing = [name for name in ("subject", "onset_sample") if name not in events]
+    if missing:
+        raise InvalidParameterError(
+            f"The events have no column {missing[0]!r}, only {', '.join(map(str, events))}."
+        )
+    table: Any = events.assign(
+        subject=events["subject"].astype(str),
+        atom=events["atom"] if "atom" in events else 0,
+        onset_sample=events["onset_sample"].round().astype(int),
+    )
+    usual: Any = found.events.groupby(["subject", "atom"])["amplitude"].median()
+    table = table.drop(columns="amplitude", errors="ignore").join(usual, on=["subject", "atom"])
+    table = table[table["amplitude"].notna()].assign(
+        onset_seconds=lambda x: x["onset_sample"] / sfreq
+    )
+    position = pd.Index(found.subjects).get_indexer(table["subject"])
+    table = table.iloc[np.lexsort((table["onset_sample"], position))].reset_index(drop=True)
+    return replace(found, events=table)
+
+
+class Segments:
     """The events of a cohort, cut in batches of constant shape."""
 
     def __init__(self, found: Personalization, cohort: AnyCohort, n_sines: int):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +15,7 @@ from percdl.algorithm.shapes import broadcast_shapes
 from percdl.estimators import container
 from percdl.estimators.base import BaseCDL
 from percdl.estimators.hyperparameters import Motif
+from percdl.estimators.landmarks import Mark
 from percdl.estimators.percdl import IndCDL, PerCDL, PopCDL
 from percdl.estimators.validation import check_arguments
 from percdl.exceptions import ModelFileError
@@ -94,6 +95,16 @@ class Fitted(Strict):
     processing_: list[str] | None = None  # unknown in files of early versions
 
 
+class Landmark(Strict):
+    """A landmark (`Mark`)."""
+
+    name: str
+    atom: int
+    time: float
+    spread: Nonnegative
+    channel: str | None
+
+
 class Header(Strict):
     """Everything in a model file that is not an array."""
 
@@ -102,6 +113,7 @@ class Header(Strict):
     tables: dict[Literal["events_", "history_"], dict[str, list[str] | None]]
     fitted: Fitted
     settings: dict[str, Any] | None = None
+    marks: list[Landmark] = []
 
 
 def save(model: BaseCDL, path: Any) -> None:
@@ -122,6 +134,7 @@ def save(model: BaseCDL, path: Any) -> None:
         "tables": tables,
         "fitted": {name: getattr(model, name) for name in Fitted.model_fields},
         "settings": model.settings_,
+        "marks": [asdict(mark) for mark in model.marks_],
     }
     if model.prior_ is not None:
         arrays["prior_"] = np.ascontiguousarray(model.prior_)
@@ -181,6 +194,7 @@ def _rebuild(content: dict[str, Any], arrays: Arrays) -> BaseCDL:
         data = {c: numbers[c] if c in numbers else pd.Series(texts[c], dtype=str) for c in columns}
         setattr(model, table, pd.DataFrame(data))
     model.settings_ = header.settings
+    model.marks_ = tuple(Mark(**dict(mark)) for mark in header.marks)
     for name, value in header.fitted:
         setattr(model, name, tuple(value) if isinstance(value, list) else value)
     return model
@@ -215,6 +229,11 @@ def _check_sizes(header: Header, arrays: Arrays, model: BaseCDL) -> None:
         ),
         (len(steps) == len(phases), "the columns of `history_` are of different lengths"),
         ({*of_events} <= {*fitted.subjects_}, "`events_` names a subject not in `subjects_`"),
+        (
+            all(0 <= mark.atom < fitted.n_atoms_ for mark in header.marks)
+            and {mark.channel for mark in header.marks} <= {None, *fitted.channels_},
+            "a landmark is on an atom or a channel that is not there",
+        ),
     ):
         if not agree:
             raise ValueError(what)

@@ -41,6 +41,8 @@ N_STEPS, N_STEPS_EM = 8, 2
 N_ROUNDS_EM = 16
 # First guess of the standard deviations: of the log gain, and of a displacement in durations.
 FIRST_GAIN, FIRST_DELAY = 0.2, 0.02
+# Degrees of freedom of the t-distribution that weighs cycles in the price.
+FREEDOM = 8.0
 # Least noise of a channel, as a share of the mean energy of a sample.
 LEAST_NOISE = 1e-8
 
@@ -121,9 +123,13 @@ def estimate_price(
 
     def turn(_, state):
         covariance, own = state
-        known = _fit(cut, table, jnp.linalg.inv(covariance), own, N_STEPS_EM)
+        inverse = jnp.linalg.inv(covariance)
+        known = _fit(cut, table, inverse, own, N_STEPS_EM)
         terms = known.own[:, :, None] * known.own[:, None, :] + known.covariance
-        total = jnp.einsum("b,bij->ij", counts, terms)
+        # Weights of a t-distribution: a few cycles gone astray do not loosen the price of all.
+        far = jnp.einsum("bi,ij,bj->b", known.own, inverse, known.own)
+        share = counts * (FREEDOM + size) / (FREEDOM + far)
+        total = jnp.einsum("b,bij->ij", share, terms)
         weak = jnp.diag(jnp.diag(covariance)) * GUESS_WEIGHT
         floor = 1e-4 * guess
         return (total + weak) / (counts.sum() + GUESS_WEIGHT) + floor, known.own
@@ -226,3 +232,32 @@ def read_delay(own: Any, at: Any, atom_length: int) -> tuple[np.ndarray, np.ndar
     bend = np.cos(angle) * np.pi * order / (atom_length - 1)
     delays = own[:, 1:]
     return (basis * delays).sum(1), (bend * delays).sum(1), basis
+
+
+@program
+def local_gains(
+    cut: Cut,
+    table: Float[Array, "r L"],
+    own: Float[Array, "B q"],
+    at: Float[Array, " B"],
+    width: Float[Array, ""],
+) -> tuple[Array, Array]:
+    """Return the gain of each cycle near a time, and its standard error for white noise.
+
+    Regresses the samples within ``width`` of ``at`` on the cycle's model there, beside a level
+    of each channel. A gain of one is the wave as expected, zero is no wave.
+    """
+    fitted = _reach(cut, table, own)
+    near = jnp.abs(jnp.arange(table.shape[1]) - at[:, None]) <= width
+    weight = near[..., None] * jnp.broadcast_to(cut.seen, cut.segment.shape)
+    count = weight.sum(1)
+
+    def above(x):
+        return weight * (x - divide(jnp.sum(weight * x, axis=1), count)[:, None])
+
+    wave, seen = above(fitted.model), above(cut.segment)
+    noise = divide(jnp.sum((seen - wave) ** 2, axis=1), jnp.maximum(count - 2, 0))
+    noise = noise + LEAST_NOISE * divide(jnp.sum(seen**2, axis=1), count)
+    power = divide(jnp.sum(wave**2, axis=1), noise).sum(1)
+    gain = divide(divide(jnp.sum(wave * seen, axis=1), noise).sum(1), power)
+    return gain, jnp.sqrt(divide(jnp.ones_like(power), power))

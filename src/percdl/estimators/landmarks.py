@@ -1,0 +1,325 @@
+"""Landmarks: times on the common atom, carried to every cycle of every person by the warps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from numbers import Real
+from typing import Any
+
+import jax
+import numpy as np
+import pandas as pd
+from scipy.stats import norm
+
+from percdl.estimators.cycles import Cycles, Segments
+from percdl.estimators.personalization import Personalization
+from percdl.exceptions import InvalidParameterError
+from percdl.signals import AnyCohort
+from percdl.steps.cycles import local_gains, read_delay
+
+# Half the width of a landmark's neighbourhood, in durations of the atom; at least 4 samples.
+NEAR = 0.1
+# Level of the test that a wave is there.
+LEVEL = 0.01
+# Weight of the population in the spread of a person's gains, in cycles.
+FEW = 2.0
+# Newton steps from a time on the personal atom to a time of a cycle.
+N_NEWTON = 6
+# From a median absolute deviation to a standard deviation.
+TO_SD = 1 / norm.ppf(0.75)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A landmark on a common atom.
+
+    Attributes
+    ----------
+    name, atom : str, int
+        Its name, and the atom it is on.
+    time, spread : float
+        Seconds from the start of the atom, and the standard deviation of the annotations that
+        placed it; 0 for a landmark placed by hand.
+    channel : str or None
+        The channel it belongs to; None: all.
+    """
+
+    name: str
+    atom: int
+    time: float
+    spread: float = 0.0
+    channel: str | None = None
+
+
+def make_marks(
+    model: Any, name: str | None, atom: int, time: Any, channel: str | None, X: Any
+) -> list[Mark]:
+    """Return landmarks from a time, or from annotations (see `PerCDL.mark`)."""
+    if not 0 <= atom < model.n_atoms_:
+        raise InvalidParameterError(f"`atom={atom!r}`: the model has {model.n_atoms_} atom(s).")
+    _warp_of(channel, model.channels_, model.personalization_)
+    if not isinstance(time, pd.DataFrame):
+        longest = model.atom_length_ / model.sfreq_
+        if name is None or not isinstance(time, Real) or not 0 <= float(time) <= longest:
+            raise InvalidParameterError(
+                f"`mark({name!r}, {atom}, {time!r})` needs a name and a time in seconds between 0 "
+                f"and {longest:g}, or a table of annotations."
+            )
+        return [Mark(name, atom, float(time), 0.0, channel)]
+    needed = ["subject", "sample"] + ["label"] * (name is None)
+    missing = [column for column in needed if column not in time]
+    if missing:
+        raise InvalidParameterError(
+            f"The annotations have no column {missing[0]!r}, only {', '.join(map(str, time))}."
+        )
+    cycles = model._find_cycles(X)
+    parts = [(name, time)] if name is not None else list(time.groupby("label"))
+    return [place_mark(str(own), rows, cycles, atom, channel) for own, rows in parts]
+
+
+def place_mark(
+    name: str, annotations: pd.DataFrame, cycles: Cycles, atom: int, channel: str | None
+) -> Mark:
+    """Return a landmark at the median of annotations, taken to common time by the warps.
+
+    Every person counts once. Annotations outside of all cycles of the atom are not used.
+    """
+    warp = _warp_of(channel, cycles.channels, cycles.found)
+    subject, time = _to_common(annotations, cycles, atom, warp)
+    if not len(time):
+        raise InvalidParameterError(
+            f"None of the {len(annotations)} annotations of {name!r} lies within a cycle of atom "
+            f"{atom}. Compare their `subject` and `sample` with `model.events_`; longer atoms "
+            "hold more."
+        )
+    middle = float(pd.Series(time).groupby(subject).median().median())
+    spread = float(np.median(np.abs(time - middle)) * TO_SD)
+    return Mark(name, atom, middle / cycles.sfreq, spread / cycles.sfreq, channel)
+
+
+def _to_common(
+    annotations: pd.DataFrame, cycles: Cycles, atom: int, warp: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return subjects and common times, in samples, of the annotations that lie in cycles."""
+    found = cycles.found
+    length = found.dictionary.shape[1]
+    subject = pd.Index(found.subjects).get_indexer(annotations["subject"].to_numpy(str))
+    sample = annotations["sample"].to_numpy(float)
+    known = (subject >= 0) & np.isfinite(sample)
+    subject, sample = subject[known], sample[known]
+    chosen = np.flatnonzero(cycles.table["atom"] == atom)
+    onset = cycles.table["onset_sample"].to_numpy(float)[chosen]
+    # Subjects one after the other on one line.
+    apart = 1 + max(onset.max(initial=0), sample.max(initial=0))
+    line = cycles.subject[chosen] * apart + onset
+    order = np.argsort(line)
+    before = np.searchsorted(line[order], subject * apart + sample, side="right") - 1
+    event = order[np.maximum(before, 0)] if len(order) else np.zeros(0, int)
+    if not len(event):
+        return subject[:0], sample[:0]
+    mine = (before >= 0) & (cycles.subject[chosen[event]] == subject)
+    event, subject, sample = chosen[event[mine]], subject[mine], sample[mine]
+    step = cycles.samples_per_step[event]
+    time = (sample - cycles.table["onset_sample"].to_numpy(float)[event]) / step
+    inside = time <= length - 1
+    event, subject, time = event[inside], subject[inside], time[inside]
+    personal = np.clip(time - read_delay(cycles.own[event], time, length)[0], 0, length - 1)
+    return subject, _read_warps(found, atom, warp)[0](subject, personal)
+
+
+def _read_warps(found: Any, atom: int, warp: int) -> tuple[Any, Any]:
+    """Return functions from personal time to common time and back, of subjects, in samples.
+
+    The second also returns the slope of the first there.
+    """
+    length = found.dictionary.shape[1]
+    warps = found.warps[:, atom, warp] if found.warps.shape[2] else None
+
+    def forth(subject, time):
+        if warps is None:
+            return time
+        at = np.clip(np.floor(time).astype(int), 0, length - 2)
+        left, right = warps[subject, at], warps[subject, at + 1]
+        return left + (time - at) * (right - left)
+
+    def back(subject, time):
+        if warps is None:
+            return np.full(len(subject), time), np.ones(len(subject))
+        people, which = np.unique(subject, return_inverse=True)
+        own = warps[people]
+        at = np.clip((own <= time).sum(1) - 1, 0, length - 2)
+        left = own[np.arange(len(own)), at]
+        rise = np.maximum(own[np.arange(len(own)), at + 1] - left, 1e-6)
+        return (at + (time - left) / rise)[which], rise[which]
+
+    return forth, back
+
+
+def _warp_of(channel: str | None, channels: tuple[str, ...], found: Personalization) -> int:
+    """Return the position of the warp that a landmark follows."""
+    if channel is not None and channel not in channels:
+        raise InvalidParameterError(
+            f"There is no channel {channel!r}; the model has {', '.join(channels)}."
+        )
+    if not found.transform.shares_structure:
+        raise InvalidParameterError(
+            "Landmarks are on common atoms, but in this model every person has their own. Use "
+            "PerCDL or PopCDL."
+        )
+    part = found.transform.warp_part(*found.dictionary.shape[1:])
+    if part is None or part[0].n_warps(len(channels)) == 1:
+        return 0
+    if channel is None:
+        raise InvalidParameterError(
+            "Each channel has a warp of its own, so a landmark belongs to a channel. Pass "
+            f"channel=, one of {', '.join(channels)}."
+        )
+    return channels.index(channel)
+
+
+def find_landmarks(
+    marks: tuple[Mark, ...], cycles: Cycles, cohort: AnyCohort, level: float = LEVEL
+) -> pd.DataFrame:
+    """Return each landmark at each cycle, see `PerCDL.landmarks`."""
+    gains = _find_gains(marks, cycles, cohort)
+    frames = []
+    for mark, (gain, error) in zip(marks, gains, strict=True):
+        events, time, deviation = _carry(mark, cycles)
+        rows = cycles.table.iloc[events][["subject", "atom", "onset_sample"]]
+        scale = cycles.samples_per_step[events]
+        sample = rows["onset_sample"].to_numpy() + time * scale
+        present = _is_present(gain, error, cycles.subject[events], level)
+        rows = rows.assign(
+            landmark=mark.name,
+            sample=np.where(present, sample, np.nan),
+            seconds=np.where(present, sample / cohort.sfreq, np.nan),
+            se=np.where(present, deviation * scale / cohort.sfreq, np.nan),
+            gain=gain,
+            present=present,
+        )
+        frames.append(rows)
+    table = pd.concat(frames).sort_index(kind="stable")
+    return table.rename_axis("cycle").reset_index()
+
+
+def _is_present(
+    gain: np.ndarray, error: np.ndarray, subject: np.ndarray, level: float
+) -> np.ndarray:
+    """Return whether gains are above zero.
+
+    Noise is rarely white, so the error of a gain is at least its standard deviation between the
+    cycles of the person, which counts as `FEW` cycles of the population more.
+    """
+    by_person: Any = pd.Series(gain).groupby(subject)
+    away: Any = gain - by_person.transform("median")
+    square: Any = (away**2).groupby(subject).transform("sum")
+    n = by_person.transform("count")
+    usual = away.abs().median() * TO_SD
+    spread = (n * square / np.maximum(n - 1, 1) + FEW * usual**2) / (n + FEW)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return norm.sf(gain / np.sqrt(np.maximum(spread, error**2))) < level
+
+
+def _carry(mark: Mark, cycles: Cycles) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the cycles of a landmark, its time in each and its standard error, in samples.
+
+    Solves ``t - delay_e(t) = psi_s^-1(tau)``; the error is that of the delay (delta method) and
+    of the annotations.
+    """
+    found, length = cycles.found, cycles.found.dictionary.shape[1]
+    events = np.flatnonzero(cycles.table["atom"] == mark.atom)
+    warp = _warp_of(mark.channel, cycles.channels, found)
+    back = _read_warps(found, mark.atom, warp)[1]
+    goal, rise = back(cycles.subject[events], mark.time * cycles.sfreq)
+    own, time = cycles.own[events], goal
+    for _ in range(N_NEWTON):
+        delay, slope, _ = read_delay(own, time, length)
+        time = time - (time - delay - goal) / (1 - slope)
+    _, slope, basis = read_delay(own, time, length)
+    moved = np.einsum("er,ers,es->e", basis, cycles.covariance[events][:, 1:, 1:], basis)
+    placed = (mark.spread * cycles.sfreq / rise) ** 2
+    return events, time, np.sqrt(moved + placed) / (1 - slope)
+
+
+def _find_gains(
+    marks: tuple[Mark, ...], cycles: Cycles, cohort: AnyCohort
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the local gain and its error for each landmark at the cycles of its atom."""
+    found, atoms = cycles.found, cycles.table["atom"].to_numpy()
+    length, dtype = found.dictionary.shape[1], found.dtype
+    segments = Segments(found, cohort, max(cycles.own.shape[1] - 2, 0))
+    times = np.zeros((len(marks), len(atoms)))
+    for row, mark in zip(times, marks, strict=True):
+        row[atoms == mark.atom] = _carry(mark, cycles)[1]
+    gains, width = np.zeros((len(marks), 2, len(atoms))), np.asarray(max(NEAR * length, 4), dtype)
+    for atom in sorted({mark.atom for mark in marks}):
+        here = [i for i, mark in enumerate(marks) if mark.atom == atom]
+        for events, cut in segments.batches(np.flatnonzero(atoms == atom)):
+            n_missing = len(cut.atom) - len(events)
+            own = np.pad(cycles.own[events], ((0, n_missing), (0, 0))).astype(dtype)
+            for i in here:
+                at = np.pad(times[i, events], (0, n_missing)).astype(dtype)
+                with jax.enable_x64(dtype == "float64"):
+                    local = local_gains(cut, segments.table, own, at, width)
+                gains[i][:, events] = np.stack(local)[:, : len(events)]
+    return [
+        (x[atoms == mark.atom], y[atoms == mark.atom])
+        for (x, y), mark in zip(gains, marks, strict=True)
+    ]
+
+
+def intervals(
+    landmarks: pd.DataFrame, pairs: Mapping[str, tuple[str, str]] | None = None
+) -> pd.DataFrame:
+    """Return the intervals between landmarks of the same cycle, in ms.
+
+    Cost O(E log E) for E rows.
+
+    Parameters
+    ----------
+    landmarks : DataFrame
+        Such as ``model.landmarks(X)``.
+    pairs : dict of str to (str, str), optional
+        Names of intervals and of the landmarks they lie between, e.g.
+        ``{"QT": ("QRS onset", "T end")}``. By default all neighbours on an atom.
+
+    Returns
+    -------
+    DataFrame
+        One row per cycle and interval in which both landmarks are present: cycle, subject,
+        onset_sample, interval, ``ms`` and its standard error ``se`` (ms), with the errors of both
+        landmarks taken as independent.
+
+    Examples
+    --------
+    >>> rows = [(0, "Ada", 7, "P", 0.1, 0.01), (0, "Ada", 7, "R", 0.25, 0.01)]
+    >>> names = ["cycle", "subject", "onset_sample", "landmark", "seconds", "se"]
+    >>> table = intervals(pd.DataFrame(rows, columns=names), {"PR": ("P", "R")})
+    >>> table[["interval", "ms"]].values.tolist()
+    [['PR', 150.0]]
+    """
+    keys = ["cycle", "subject", "onset_sample"]
+    wide = landmarks.pivot(index=keys, columns="landmark", values=["seconds", "se"])
+    if pairs is None:
+        later = landmarks["sample"] - landmarks["onset_sample"]
+        usual: Any = later.groupby([landmarks["atom"], landmarks["landmark"]]).median()
+        in_order = [list(own.sort_values().index) for _, own in usual.groupby("atom")]
+        steps = [(a[1], b[1]) for names in in_order for a, b in pairwise(names)]
+        pairs = {f"{first} to {last}": (first, last) for first, last in steps}
+    known = {*landmarks["landmark"]}
+    frames = []
+    for name, (first, last) in pairs.items():
+        if not {first, last} <= known:
+            raise InvalidParameterError(
+                f"The interval {name!r} lies between {first!r} and {last!r}, but the landmarks "
+                f"are {', '.join(sorted(known))}."
+            )
+        length = 1e3 * (wide["seconds", last] - wide["seconds", first])
+        error = 1e3 * np.hypot(wide["se", last], wide["se", first])
+        one = pd.DataFrame({"interval": name, "ms": length.round(6), "se": error})
+        frames.append(one.dropna(subset="ms").reset_index())
+    empty = pd.DataFrame(columns=[*keys, "interval", "ms", "se"])
+    table = pd.concat(frames) if frames else empty
+    return table.sort_values("cycle", kind="stable", ignore_index=True)
