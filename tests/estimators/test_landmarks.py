@@ -10,7 +10,6 @@ import toy
 from numpy.testing import assert_allclose
 
 import percdl
-from percdl import Cohort
 from percdl.estimators import intervals
 from percdl.exceptions import InvalidParameterError
 
