@@ -26,9 +26,16 @@ def disjoint_sets(n_positions, span, most=None):
                 yield onsets
 
 
-def best_disjoint_set(gain, span, most=None):
-    """Return the largest total gain of positions at least ``span`` apart."""
-    return max(sum(gain[t] for t in onsets) for onsets in disjoint_sets(len(gain), span, most))
+def best_activations(gain, spans, most=None):
+    """Return the largest total gain (D, V) of disjoint activations, each of one of the spans."""
+
+    def best_from(t, left):
+        if t >= gain.shape[1] or left == 0:
+            return 0.0
+        ways = [gain[d, t] + best_from(t + span, left - 1) for d, span in enumerate(spans)]
+        return max([best_from(t + 1, left), *ways])
+
+    return best_from(0, -1 if most is None else most)
 
 
 def codes(x, atoms, penalty, observed, signed=False, min_gap=0, max_activations=None):

@@ -64,7 +64,7 @@ def _gaps(family: Family, n_problems: int, seed: int) -> np.ndarray:
         for s, n in enumerate(lengths):
             seen = np.broadcast_to(observed[s, :n], x[s, :n].shape)
             best = naive.codes(x[s, :n], atoms[s], penalty, seen, *family.rules)[0][0]
-            code = [e for e in zip(*(part[s] for part in events), strict=True) if e[2] != 0]
+            code = [e for e in zip(*(part[s] for part in events[:3]), strict=True) if e[2] != 0]
             ours = naive.cost(x[s, :n], atoms[s], penalty, seen, code)
             reported = np.sum(x[s] ** 2) - gain[s]
             legal = _is_legal(code, family.rules, n)

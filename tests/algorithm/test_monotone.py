@@ -59,6 +59,7 @@ CASES = {
         False,
     ),
     "rough warps": ({"transform": TimeWarp(2, 4, roughness=0.05, prior=None)}, False),
+    "several lengths, gaps": ({"transform": PAPER, "coder": L0Coder(stretch=1.2)}, True),
     "identity, gaps": ({"transform": Identity()}, True),
     "free": ({"transform": Free()}, False),
 }
@@ -95,7 +96,7 @@ def test_recorded_objective_is_that_of_the_residual(options):
             in_double(apply, np.asarray(params), atom)
             for params, atom in zip(block.params[row], outcome.dictionary, strict=True)
         ]
-        onset, atom, amplitude = (np.asarray(part)[row] for part in coded.events)
+        onset, atom, amplitude = (np.asarray(part)[row] for part in coded.events[:3])
         events = [e for e in zip(onset, atom, amplitude, strict=True) if e[2] != 0]
         objective += naive.cost(x, atoms, chosen.penalty, np.ones_like(x), events)
     assert history.records[-1].objective == pytest.approx(objective, rel=1e-9)

@@ -143,7 +143,7 @@ VALUES = [
     SUMS,
     state.HalfStep("final", 0, "CSC", 1.0, 2.0),
     loop.Outcome(np.zeros(1), SUMS, state.StopReason.CONVERGED),
-    results.Results(*[np.zeros(1)] * 7),
+    results.Results(*[np.zeros(1)] * 8),
     state.begin(np.ones((1, 2, 1))),
 ]
 

@@ -35,7 +35,8 @@ def walkers(periods=PERIODS):
 def every(intervals, n_times=600):
     """Return the events of people with onsets this number of samples apart."""
     onsets = [np.arange(0, n_times - toy.LENGTH, interval) for interval in intervals]
-    return np.repeat(np.arange(len(onsets)), [len(o) for o in onsets]), np.concatenate(onsets)
+    subject = np.repeat(np.arange(len(onsets)), [len(o) for o in onsets])
+    return subject, np.concatenate(onsets), np.full(len(subject), toy.LENGTH)
 
 
 def find(cohort, intervals=PERIODS, error=None, settings=ONE_ATOM, fitted=True):
@@ -126,10 +127,11 @@ def test_who_is_explained_well_is_not_suspect_beside_those_explained_perfectly()
 
 
 def test_without_activations_another_warning_names_the_person():
-    subject, onset = every(PERIODS)
+    subject, onset, length = every(PERIODS)
     own = subject != 3
     error = np.where(np.arange(8) == 3, 1.0, 0.05)
-    assert find_suspects(walkers(), ONE_ATOM, subject[own], onset[own], error, True).empty
+    events = subject[own], onset[own], length[own]
+    assert find_suspects(walkers(), ONE_ATOM, *events, error, True).empty
 
 
 def test_unknown_errors_are_no_reason_to_suspect_anybody():

@@ -16,6 +16,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from percdl.algorithm.chunks import Chunk, fill
 from percdl.signals import Cohort
+from percdl.signals.reconstruction import read_dilated
 from percdl.steps.csc import L0Coder, correlate, encode, select_disjoint
 from percdl.steps.types import Signals
 
@@ -72,7 +73,7 @@ def as_signals(x, lengths, observed=None):
 
 def found(events, row, n_times=N):
     """Return the events of a recording as triples, having checked the empty slots."""
-    onset, atom, amplitude = (np.asarray(part)[row] for part in events)
+    onset, atom, amplitude = (np.asarray(part)[row] for part in events[:3])
     taken = onset < n_times
     assert_array_equal(amplitude[~taken], 0)
     assert_array_equal(onset[~taken], n_times)
@@ -102,7 +103,9 @@ def test_code_equals_exhaustive_search(case):
             dictionary = atoms[0 if case.shared else s]
             seen = np.ones_like(signal) if observed is None else observed[s, :length]
             seen = np.broadcast_to(seen, signal.shape)
-            best, *others = naive.codes(signal, dictionary, penalty, seen, *astuple(case.rules))
+            best, *others = naive.codes(
+                signal, dictionary, penalty, seen, *astuple(case.rules)[:3]
+            )
             assert_legal(ours, case.rules, length)
             assert_allclose(np.sum(signal**2) - gain[s], best[0], atol=1e-9)
             assert_allclose(
@@ -125,7 +128,7 @@ def test_single_precision_finds_the_same_objective():
         _, gain = fast_encode(signals, atoms, np.float32(penalty), rules=MASKED.rules)
         for s, n in enumerate(lengths.astype(int)):
             best = naive.codes(
-                x[s, :n], atoms[s], penalty, observed[s, :n], *astuple(MASKED.rules)
+                x[s, :n], atoms[s], penalty, observed[s, :n], *astuple(MASKED.rules)[:3]
             )[0]
             assert_allclose(np.sum(x[s] ** 2) - gain[s], best[0], atol=2e-5)
 
@@ -210,9 +213,9 @@ def test_missing_samples_reach_the_coder_as_nan():
     signals = fill(Cohort.from_arrays(arrays), Chunk(np.arange(S), S, N), 2, "float64")
     _, gain = in_double(fast_encode, signals, atoms, np.float64(0.1), rules=MASKED.rules)
     for s, y in enumerate(arrays):
-        best = naive.codes(np.nan_to_num(y), atoms[s], 0.1, ~np.isnan(y), *astuple(MASKED.rules))[
-            0
-        ]
+        best = naive.codes(
+            np.nan_to_num(y), atoms[s], 0.1, ~np.isnan(y), *astuple(MASKED.rules)[:3]
+        )[0]
         assert_allclose(np.nansum(y**2) - gain[s], best[0], atol=1e-9)
 
 
@@ -221,16 +224,49 @@ GAINS = st.sampled_from([-np.inf, -1.5, 0.0, 0.25, 1.0, 2.75])
 
 
 @given(
-    hnp.arrays(np.float32, (2, 9), elements=GAINS),
-    st.sampled_from([(1, None), (3, None), (12, None), (3, 2)]),
+    gain=hnp.arrays(np.float32, (2, 2, 9), elements=GAINS),
+    spans=st.sampled_from([(1, 1), (2, 2), (2, 3), (1, 4), (3, 5)]),
+    most=st.sampled_from([None, 1, 3]),
 )
-def test_disjoint_positions_of_largest_gain(gain, limits):
-    span, most = limits
-    onsets, total = (np.asarray(part) for part in fast_select(gain, span, most))
+def test_disjoint_activations_of_largest_gain(gain, spans, most):
+    """Of two lengths, which may be equal: then the larger gain counts."""
+    # All end by where one of the first length ends that begins last.
+    gain[:, 1, gain.shape[2] - (spans[1] - spans[0]) :] = -np.inf
+    onsets, which, total = (np.asarray(part) for part in fast_select(gain, spans, most))
     for row in range(2):
-        chosen = onsets[row][onsets[row] >= 0]
-        assert (np.diff(chosen) >= span).all()
+        taken = onsets[row] >= 0
+        first, length = onsets[row][taken], which[row][taken]
+        assert (np.diff(first) >= np.array(spans)[length[:-1]]).all()
         assert (onsets[row] >= -1).all(), "an empty slot is marked by -1"
-        assert most is None or len(chosen) <= most
-        assert total[row] == gain[row, chosen].sum()
-        assert total[row] == naive.best_disjoint_set(gain[row], span, most)
+        assert most is None or len(first) <= most
+        assert total[row] == gain[row, length, first].sum()
+        assert total[row] == naive.best_activations(gain[row], spans, most)
+
+
+@pytest.mark.parametrize("rules", [L0Coder(stretch=1.7), L0Coder(True, min_gap=1, stretch=1.7)])
+def test_code_with_several_lengths_equals_exhaustive_search(rules):
+    x, lengths, _, atoms = tiny_problems(Case(2, 2, 0), seed=5)
+    lengths = np.maximum(lengths, 5)
+    events, gain = in_double(
+        fast_encode, as_signals(x, lengths), atoms, np.float64(0.2), rules=rules
+    )
+    sizes = rules.lengths(L)
+    used = np.asarray(events.length)[np.asarray(events.amplitude) != 0]
+    assert {*used.tolist()} == {*range(len(sizes))}, "all lengths occur"
+    for s, n in enumerate(lengths):
+        signal, dilated = x[s, :n], [read_dilated(L, size) @ atoms[s] for size in sizes]
+        gains = np.full((len(sizes), n - sizes[0] + 1), -np.inf)
+        for d, size in enumerate(sizes):
+            found_gain = naive.cross_correlation(signal, dilated[d])
+            if not rules.signed:
+                found_gain = np.maximum(found_gain, 0)
+            norm = (dilated[d] ** 2).sum((1, 2))[:, None]
+            gains[d, : n - size + 1] = (found_gain**2 / norm).max(0) - 0.2
+        spans = [size + rules.min_gap for size in sizes]
+        assert_allclose(gain[s], naive.best_activations(gains, spans), atol=1e-9)
+        residual, n_used = signal.copy(), 0
+        for t, k, amplitude, d in zip(*(np.asarray(part)[s] for part in events), strict=True):
+            if amplitude != 0:
+                residual[t : t + sizes[d]] -= amplitude * dilated[d][k]
+                n_used += 1
+        assert_allclose(np.sum(residual**2) + 0.2 * n_used, np.sum(signal**2) - gain[s], atol=1e-9)

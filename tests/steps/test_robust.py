@@ -63,7 +63,7 @@ def test_reported_loss_and_energy_are_those_of_the_residual():
         fall = (v * signals.values**2).sum((1, 2)) - (v * residual**2).sum((1, 2))
         assert_allclose(energy - loss, fall)
         for row in range(S):
-            code = [e for e in zip(*(part[row] for part in events), strict=True) if e[2] != 0]
+            code = [e for e in zip(*(part[row] for part in events[:3]), strict=True) if e[2] != 0]
             price = naive.cost(signals.values[row], atoms[row], 0.0, seen[row], code)
             assert_allclose(price, (residual[row] ** 2).sum())
 

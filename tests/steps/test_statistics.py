@@ -35,7 +35,7 @@ def problem(mask, seed=0):
 
 def triples(events, row):
     taken = events.amplitude[row] != 0
-    return list(zip(*(part[row][taken] for part in events), strict=True))
+    return list(zip(*(part[row][taken] for part in events[:3]), strict=True))
 
 
 @pytest.mark.parametrize("margin", [0, R])

@@ -166,9 +166,10 @@ class Forecast:
 
     def _coded(self, rows: int, n_times: int) -> Coded:
         length, coder = self._settings.atom_length, self._settings.disjoint_coder
-        slots = count_slots(n_times - length + 1, length + coder.gap, coder.max_activations)
+        shortest, *others = coder.lengths(length)
+        slots = count_slots(n_times - shortest + 1, shortest + coder.gap, coder.max_activations)
         place: Any = jax.ShapeDtypeStruct((rows, slots), "int64" if self._is_double else "int32")
-        events = Events(place, place, self._real(rows, slots))
+        events = Events(place, place, self._real(rows, slots), place if others else None)
         numbers = [self._real(rows)] * 3
         return Coded(events, self._statistics(rows), *numbers)
 

@@ -15,7 +15,7 @@ from percdl.steps.csc import L0Coder, encode, find_spectrum
 from percdl.steps.csc_l1 import L1Coder, encode_l1
 from percdl.steps.overlap import overlap_statistics, overlapping_statistics
 from percdl.steps.robust import encode_robustly
-from percdl.steps.statistics import segment_statistics
+from percdl.steps.statistics import core, segment_statistics
 from percdl.steps.types import Events, Signals, Statistics
 
 # Codes are refused only where they are worse by more than rounding, relative to the energy.
@@ -71,10 +71,23 @@ def code(
         events, signals, energy, loss = encode_robustly(signals, atoms, penalty, delta, rules)
     else:
         events, gain = encode(signals, atoms, penalty, rules)
-    statistics = segment_statistics(signals, events, n_atoms, length, margin)
+    lengths = rules.lengths(length)
+    statistics = segment_statistics(signals, events, n_atoms, length, margin, lengths, atoms)
     price = penalty * statistics.count.sum(1)
     objective = energy - gain if delta is None else loss + price
-    return Coded(events, statistics, energy, energy + price, objective)
+    unexplained = energy + price
+    if len(lengths) > 1:
+        unexplained = objective + _met(statistics, atoms)
+    return Coded(events, statistics, energy, unexplained, objective)
+
+
+def _met(statistics: Statistics, atoms: Array) -> Array:
+    """Return the energy that statistics say the atoms of the coding explain.
+
+    Where they are those of a bound, it meets the objective there.
+    """
+    moment, weight = (core(x, atoms.shape[2]) for x in statistics[:2])
+    return jnp.sum(2 * moment * atoms - weight * atoms**2, axis=(1, 2, 3))
 
 
 def _code_overlapping(signals: Signals, energy, atoms, penalty, start, coder: L1Coder) -> Coded:
@@ -94,9 +107,8 @@ def _code_overlapping(signals: Signals, energy, atoms, penalty, start, coder: L1
     overlap = None
     if signals.observed is None:
         overlap = overlap_statistics(signals, activations, length)
-    # The statistics bound the error from above, and meet it at the atoms of this coding.
-    met = jnp.sum(2 * statistics.moment * atoms - statistics.weight * atoms**2, axis=(1, 2, 3))
-    return Coded(events, statistics, energy, objective + met, objective, overlap)
+    unexplained = objective + _met(statistics, atoms)
+    return Coded(events, statistics, energy, unexplained, objective, overlap)
 
 
 @partial(program, static_argnames=("always",))

@@ -419,7 +419,8 @@ def restore_site(site: Site, arrays: Mapping[str, np.ndarray]) -> None:
             )
     for i in range(len(site.chunks)):
         n_leaves = sum(name.startswith(f"chunk{i}/") for name in arrays)
-        site.coded[i] = _as_coded([arrays[f"chunk{i}/{j}"] for j in range(n_leaves)])
+        leaves = [arrays[f"chunk{i}/{j}"] for j in range(n_leaves)]
+        site.coded[i] = _as_coded(leaves, 3 + site.settings.has_lengths)
     for i, block in enumerate(site.blocks):
         block.params = np.array(arrays[f"block{i}/params"])
         block.fruitless = np.array(arrays[f"block{i}/fruitless"])
@@ -429,8 +430,11 @@ def _state_shapes(site: Site) -> dict[str, tuple[int, ...]]:
     """Return the shapes of the arrays that the settings determine."""
     settings = site.settings
     window = settings.atom_length + 2 * settings.margin
+    # Events come first, with their lengths where there are several.
+    statistics = 3 + settings.has_lengths
     by_chunk = {
-        f"chunk{i}/3": (c.rows, settings.n_atoms, window) for i, c in enumerate(site.chunks)
+        f"chunk{i}/{statistics}": (c.rows, settings.n_atoms, window)
+        for i, c in enumerate(site.chunks)
     }
     shapes = {name: (*shape, settings.n_channels) for name, shape in by_chunk.items()}
     for i, block in enumerate(site.blocks):
@@ -442,7 +446,8 @@ def _state_shapes(site: Site) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def _as_coded(leaves: list[Any]) -> Coded:
-    events, statistics = Events(*leaves[:3]), Statistics(*leaves[3:6])
-    energy, unexplained, objective, *overlap = leaves[6:]
+def _as_coded(leaves: list[Any], n_columns: int) -> Coded:
+    """Return what `jax.tree.leaves` took apart, events of some columns first."""
+    events, statistics = Events(*leaves[:n_columns]), Statistics(*leaves[n_columns:][:3])
+    energy, unexplained, objective, *overlap = leaves[n_columns + 3 :]
     return Coded(events, statistics, energy, unexplained, objective, tuple(overlap) or None)  # pyright: ignore[reportArgumentType]

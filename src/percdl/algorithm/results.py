@@ -12,6 +12,7 @@ from percdl.algorithm.chunks import Chunk
 from percdl.algorithm.coding import Coded
 from percdl.algorithm.settings import Settings
 from percdl.algorithm.shelf import Shelf
+from percdl.steps.types import Events
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Results:
     onset: np.ndarray
     atom: np.ndarray
     amplitude: np.ndarray
+    length: np.ndarray
     error: np.ndarray
 
 
@@ -49,11 +51,13 @@ def collect_results(
             params[subjects] = np.asarray(found)[: len(subjects)]
             counts[subjects] = np.asarray(coded[index].statistics.count)[: len(subjects)]
             error[subjects] = _unexplained(coded[index], settings)[: len(subjects)]
-            events = [np.asarray(column)[: len(subjects)] for column in coded[index].events]
-            rows, slots = np.nonzero(events[-1])
-            tables.append((subjects[rows], *(column[rows, slots] for column in events)))
+            events = coded[index].events
+            events = events._replace(length=_lengths(events, settings))
+            own = [np.asarray(column)[: len(subjects)] for column in events]
+            rows, slots = np.nonzero(own[2])
+            tables.append((subjects[rows], *(column[rows, slots] for column in own)))
     columns = (np.concatenate(column) for column in zip(*tables, strict=True))
-    subject, onset, atom, amplitude = columns
+    subject, onset, atom, amplitude, length = columns
     # Nearly in order already, which a stable sort of one key makes use of.
     order = np.argsort(subject * (int(onset.max(initial=0)) + 1) + onset, kind="stable")
     return Results(
@@ -63,8 +67,17 @@ def collect_results(
         onset[order],
         atom[order],
         amplitude[order].astype(float),
+        length[order],
         error,
     )
+
+
+def _lengths(events: Events, settings: Settings) -> np.ndarray:
+    """Return the number of samples of each event, array (S, E)."""
+    lengths = np.array(settings.disjoint_coder.lengths(settings.atom_length))
+    if events.length is None:
+        return np.full(events.onset.shape, settings.atom_length)
+    return lengths[np.asarray(events.length)]
 
 
 def _unexplained(coded: Coded, settings: Settings) -> np.ndarray:

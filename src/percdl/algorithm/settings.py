@@ -266,6 +266,11 @@ class Settings(Algorithm):
         return self.coder
 
     @property
+    def has_lengths(self) -> bool:
+        """Whether activations may be longer or shorter than the atom."""
+        return self.disjoint_coder.stretch > 1 and not self.overlaps
+
+    @property
     def warps(self) -> bool:
         """Whether the transform moves samples in time."""
         return self.warp_part is not None

@@ -14,6 +14,7 @@ from percdl.analysis.checks import Fitted, as_personalization, check_columns, ch
 from percdl.analysis.segmentation import ratio, relative_amplitude
 from percdl.exceptions import InvalidParameterError
 from percdl.signals import as_cohort
+from percdl.signals.events import event_lengths
 from percdl.signals.recording import abbreviate
 
 # Activations of at least this share of the median amplitude define the rhythm. Set by hand.
@@ -143,11 +144,13 @@ def measure_regularity(
     Parameters
     ----------
     events : DataFrame
-        Such as ``model.events_``: columns subject, atom, onset_sample.
+        Such as ``model.events_``: columns subject, atom, onset_sample; duration_samples if the
+        coder tries several lengths.
     X : Cohort or arrays
         The recordings, for their durations and sampling rates.
     atom_length, n_atoms : int, optional
-        L, without which ``time_share`` is NaN, and K; by default all atoms that occur.
+        L, without which ``time_share`` is NaN unless events have a duration of their own, and K;
+        by default all atoms that occur.
     pause_ratio : float
         An interval above this many median intervals is a pause; ``inf`` for no pauses.
 
@@ -181,15 +184,25 @@ def measure_regularity(
         )
     atoms = events["atom"].to_numpy(int)
     n_atoms = int(atoms.max(initial=0)) + 1 if n_atoms is None else n_atoms
-    parts = {key: np.sort(x) for key, x in events.groupby([subjects, atoms])["onset_sample"]}
+    lengths = event_lengths(events, atom_length or 0)
+    has_lengths = atom_length or lengths.any()
+    columns = pd.DataFrame({"onset": events["onset_sample"], "length": lengths})
+    parts = {
+        key: own.sort_values("onset").to_numpy(int).T
+        for key, own in columns.groupby([subjects, atoms])
+    }
     rows = []
     for record in cohort:
-        own = [parts.get((record.subject, k), np.empty(0, int)) for k in range(n_atoms)]
-        total, observed = sum(map(len, own)), np.asarray(~np.isnan(record.values).all(1))
+        own = [parts.get((record.subject, k), np.empty((2, 0), int)) for k in range(n_atoms)]
+        total = sum(onsets.size for onsets, _ in own)
+        observed = np.asarray(~np.isnan(record.values).all(1))
         n_observed = int(observed.sum())
-        for k, onsets in enumerate(own):
-            window = (onsets[:, None] + np.arange(atom_length or 0)).ravel()
-            covered = int(observed[np.unique(window[window < record.n_times])].sum())
+        for k, (onsets, durations) in enumerate(own):
+            # Ends count as minus one: a sample is covered while more have begun than ended.
+            steps = np.zeros(record.n_times + 1, int)
+            np.add.at(steps, np.minimum(onsets, record.n_times), 1)
+            np.add.at(steps, np.minimum(onsets + durations, record.n_times), -1)
+            covered = int((observed & (np.cumsum(steps[:-1]) > 0)).sum())
             rows.append(
                 {
                     "subject": record.subject,
@@ -198,7 +211,7 @@ def measure_regularity(
                     "n_activations": len(onsets),
                     "rate": ratio(60 * len(onsets) * record.sfreq, n_observed),
                     "activation_share": ratio(len(onsets), total),
-                    "time_share": ratio(covered, n_observed if atom_length else 0),
+                    "time_share": ratio(covered, n_observed if has_lengths else 0),
                     **describe_intervals(np.diff(onsets) / record.sfreq, pause_ratio),
                 }
             )

@@ -261,5 +261,8 @@ def collect(
             "amplitude": results.amplitude,
         }
     )
+    if settings.has_lengths:
+        events["duration_samples"] = results.length.astype(int)
+        events["duration_seconds"] = results.length / source.sfreq
     model = (settings.transform, dictionary, settings.dtype)
     return Personalization(results.params, events, results.counts, source.subjects, *model)

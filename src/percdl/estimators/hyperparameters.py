@@ -55,7 +55,8 @@ personal_dictionary_, warps_ : array (S, K, L, P), array (S, K, C, L)
     The personal atoms, and the warps psi at the samples of the atom, in samples; C = 1 warp for
     all channels, one for each, or none if the transformation does not warp time.
 events_ : DataFrame
-    Columns subject, atom, onset_sample, onset_seconds, amplitude.
+    Columns subject, atom, onset_sample, onset_seconds, amplitude; duration_samples and
+    duration_seconds with ``L0Coder(stretch=...)``.
 n_activations_ : array (S, K)
     Activations per subject and atom.
 history_ : DataFrame

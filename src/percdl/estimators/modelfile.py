@@ -62,6 +62,11 @@ SHAPES = {
     "history_/objective": ("f", "H"),
     "history_/seconds": ("f", "H"),
 }
+# Columns and arrays that some models have.
+OPTIONAL = {
+    "events_/duration_samples": ("i", "E"),
+    "events_/duration_seconds": ("f", "E"),
+}
 SAME_SINCE_0_1 = (
     "n_atoms", "atom_length", "penalty", "init", "n_restarts", "dtype", "random_state", "progress",
 )  # fmt: skip
@@ -136,6 +141,10 @@ def save(model: BaseCDL, path: Any) -> None:
         "settings": model.settings_,
         "marks": [asdict(mark) for mark in model.marks_],
     }
+    for name in OPTIONAL:
+        table, _, column = name.partition("/")
+        if column in getattr(model, table):
+            arrays[name] = np.ascontiguousarray(getattr(model, table)[column])
     if model.prior_ is not None:
         arrays["prior_"] = np.ascontiguousarray(model.prior_)
     try:
@@ -192,7 +201,7 @@ def _rebuild(content: dict[str, Any], arrays: Arrays) -> BaseCDL:
         texts = header.tables[table]  # pyright: ignore[reportArgumentType]
         numbers = container.under(f"{table}/", arrays)
         data = {c: numbers[c] if c in numbers else pd.Series(texts[c], dtype=str) for c in columns}
-        setattr(model, table, pd.DataFrame(data))
+        setattr(model, table, pd.DataFrame(data | numbers))
     model.settings_ = header.settings
     model.marks_ = tuple(Mark(**dict(mark)) for mark in header.marks)
     for name, value in header.fitted:
@@ -211,15 +220,16 @@ def _check_sizes(header: Header, arrays: Arrays, model: BaseCDL) -> None:
     n_params = transform.n_params(length, n_channels)
     counts = fitted.n_atoms_, length, n_channels, len(fitted.subjects_), n_params
     sizes = dict(zip("KLPSMEH", (*counts, len(of_events), len(phases)), strict=True))
-    for name, (kind, axes) in SHAPES.items():
+    shapes = SHAPES | {name: OPTIONAL[name] for name in OPTIONAL.keys() & arrays.keys()}
+    for name, (kind, axes) in shapes.items():
         array, shape = arrays[name], tuple(sizes[axis] for axis in axes.split())
         if array.dtype.kind != kind or array.shape != shape:
             raise ValueError(f"`{name}` is {array.dtype} {array.shape}, not {kind} {shape}")
-    needed = SHAPES.keys() | array_names(header.parameters)
+    needed = shapes.keys() | array_names(header.parameters)
     if "prior_" in arrays:
         needed = needed | {"prior_"}
-        shapes = broadcast_shapes(transform, *arrays["dictionary_"].shape)
-        if arrays["prior_"].shape != shapes.get("precision"):
+        prior = broadcast_shapes(transform, *arrays["dictionary_"].shape).get("precision")
+        if arrays["prior_"].shape != prior:
             raise ValueError(f"`prior_` has the shape {arrays['prior_'].shape}")
     for agree, what in (
         (arrays.keys() == needed, "it holds other arrays than a model has"),

@@ -32,7 +32,7 @@ class Personalization:
     params, n_activations : array (S, K, M), array (S, K)
         Personalization parameters, NaN for subjects without the atom, and numbers of activations.
     events : DataFrame
-        Columns subject, atom, onset_sample, onset_seconds, amplitude.
+        As ``events_`` of the models.
     subjects, suspects : tuple of str, DataFrame or None
         Subject ids, in order, and those with doubtful results, see ``suspects_`` of the models.
     transform, dictionary, dtype

@@ -55,6 +55,11 @@ KINDS = {
         "Rates and intervals of these people are wrong. Use an atom that is shorter than their "
         "period, or leave them out.",
     ),
+    "length": Kind(
+        "Activations are as short or as long as `stretch` allows",
+        "The person's own length may lie beyond. Allow a larger `stretch`, or choose an "
+        "`atom_length` nearer to the middle of all people.",
+    ),
     "large": Kind(
         "Much larger than the other recordings",
         "In a fit they outweigh all others. Check their unit and look for artefacts; z-scoring "
@@ -84,15 +89,16 @@ def find_suspects(
     settings: Settings,
     subject: Int[np.ndarray, " E"],
     onset: Int[np.ndarray, " E"],
+    length: Int[np.ndarray, " E"],
     error: Float[np.ndarray, " S"],
     fitted: bool,
 ) -> pd.DataFrame:
     """Return the subjects with doubtful results, and why: columns subject, kind and message.
 
-    A channel that is constant in all recordings is one row, with an empty subject. ``subject``
-    and ``onset`` are those of all events, sorted; ``error`` is the share of each recording's
-    energy that is not explained, NaN if unknown; ``fitted`` says whether the atoms were learned
-    from these recordings.
+    A channel that is constant in all recordings is one row, with an empty subject. ``subject``,
+    ``onset`` and ``length`` are those of all events, sorted; ``error`` is the share of each
+    recording's energy that is not explained, NaN if unknown; ``fitted`` says whether the atoms
+    were learned from these recordings.
     """
     names = np.asarray(cohort.subjects, object)
     wrong_rate = dict(_wrong_rates(cohort, settings, subject, onset, error))
@@ -100,6 +106,8 @@ def find_suspects(
     rest[np.bincount(subject, minlength=len(error)) == 0] = np.nan  # another warning names them
     rest[list(wrong_rate)] = np.nan
     found = {"rate": wrong_rate.items(), "unexplained": _unexplained(rest)}
+    if settings.has_lengths:
+        found["length"] = _at_a_bound(settings, subject, length, cohort.sfreq)
     if settings.transform.shares_structure:
         found["large"] = _large(cohort.power)
     if isinstance(cohort, Cohort):
@@ -129,7 +137,8 @@ def warn_suspects(
     cohort: AnyCohort, settings: Settings, results: Results, fitted: bool
 ) -> pd.DataFrame:
     """Return what `find_suspects` finds, and issue one warning for each kind."""
-    table = find_suspects(cohort, settings, results.subject, results.onset, results.error, fitted)
+    events = results.subject, results.onset, results.length
+    table = find_suspects(cohort, settings, *events, results.error, fitted)
     for kind, text in describe_suspects(table).items():
         warnings.warn(text, KINDS[kind].category, stacklevel=4)
     return table
@@ -143,8 +152,9 @@ def _wrong_rates(
     error: Float[np.ndarray, " S"],
 ) -> Iterator[tuple[int, str]]:
     """Yield people with activations at the pace of the atom, or with missed cycles in between."""
-    # With several atoms, or with overlap, the gaps between onsets are not informative.
-    if settings.n_atoms > 1 or settings.overlaps:
+    # With several atoms, or with overlap, the gaps between onsets are not informative. Activations
+    # of one's own length have no common pace.
+    if settings.n_atoms > 1 or settings.overlaps or settings.has_lengths:
         return
     shortest = settings.atom_length + settings.disjoint_coder.gap
     n_gaps, intervals, back_to_back = measure_rhythm(subject, onset, len(error), shortest)
@@ -189,6 +199,16 @@ def measure_rhythm(
     interval = gaps.quantile(0.5, interpolation="higher").reindex(everyone).to_numpy(float)
     close = np.bincount(subject[1:][same], np.diff(onset)[same] <= shortest + SLACK, n_subjects)
     return n_gaps, interval, (n_gaps >= FEWEST_GAPS) & (close >= THROUGHOUT * n_gaps)
+
+
+def _at_a_bound(
+    settings: Settings, subject: np.ndarray, length: np.ndarray, sfreq: float
+) -> Iterator[tuple[int, str]]:
+    """Yield people with a median length that is the shortest or the longest."""
+    lengths = settings.disjoint_coder.lengths(settings.atom_length)
+    for s, own in pd.Series(length).groupby(subject).median().items():
+        if own in (lengths[0], lengths[-1]):
+            yield int(s), f"{own / sfreq:.3g} s"  # pyright: ignore[reportArgumentType]
 
 
 def _periods(cohort: AnyCohort, positions: list[int]) -> Float[np.ndarray, " n"]:

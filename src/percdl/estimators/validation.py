@@ -102,6 +102,11 @@ def check_arguments(model: BaseCDL) -> None:
             f"with `{transformation!r}` no personal atom depends on one. Leave out `update`."
         )
     if not isinstance(model.coder, L1Coder):
+        if model.resolve("coder").stretch > 1 and model.loss != "squared":
+            raise InvalidParameterError(
+                f"`{name}(loss={model.loss!r})` needs activations of one length. Leave out "
+                "`stretch`, or the loss."
+            )
         return
     if model.loss != "squared":
         raise InvalidParameterError(

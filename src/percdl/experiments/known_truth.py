@@ -96,7 +96,7 @@ def find_events(data: SyntheticCohort) -> pd.DataFrame:
     """Return the activations that CSC finds with the true personal atoms."""
     with jax.enable_x64(True):
         events, _ = _encode(_signals(data), data.personal_dictionary, PENALTY)
-        onset, atom, amplitude = (np.asarray(x) for x in events)
+        onset, atom, amplitude = (np.asarray(x) for x in events[:3])
     used = np.nonzero(amplitude)
     columns = {"atom": atom[used], "onset_sample": onset[used], "amplitude": amplitude[used]}
     return pd.DataFrame({"subject": np.asarray(data.cohort.subjects)[used[0]], **columns})

@@ -199,4 +199,4 @@ def no_results(settings: Settings) -> Results:
     none = np.zeros(0, int)
     params = np.zeros((0, settings.n_atoms, settings.n_params))
     counts = np.zeros((0, settings.n_atoms), int)
-    return Results(params, counts, none, none, none, np.zeros(0), np.zeros(0))
+    return Results(params, counts, none, none, none, np.zeros(0), none, np.zeros(0))

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 
 from percdl.plotting import style
 from percdl.plotting.style import as_shape, check_events, check_position, same_shape
+from percdl.signals.events import event_lengths
 
 SIZE = (9.0, 3.0)
 STEMS = 0.3  # share of the panel for the activations, at the bottom
@@ -37,7 +38,7 @@ def plot_reconstruction(
     events : DataFrame, optional
         The rows of ``model.events_`` of this subject. Each onset is a vertical line.
     atom_length : int, optional
-        L; shades the samples that each activation covers.
+        L; shades the samples that each activation covers, if events have no duration_samples.
 
     Examples
     --------
@@ -134,9 +135,11 @@ def _mark_onsets(ax: Axes, events: pd.DataFrame, rate: float, atom_length: int |
     low, high = low - 0.05 * (high - low), high + 0.05 * (high - low)
     for atom in sorted(events["atom"].unique().tolist()):
         tint, line, _ = style.look(atom)
-        starts = np.sort(events.loc[events["atom"] == atom, "onset_sample"].to_numpy()) / rate
+        own = events.loc[events["atom"] == atom]
+        starts = own["onset_sample"].to_numpy() / rate
         name = f"onset of atom {atom}"
         ax.vlines(starts, low, high, colors=tint, linestyles=line, linewidth=1.2, label=name)
-        if atom_length is not None:
-            spans = [(start, atom_length / rate) for start in starts]
+        lengths = event_lengths(own, atom_length or 0)
+        if lengths.any():
+            spans = [*zip(starts, lengths / rate, strict=True)]
             ax.broken_barh(spans, (low, high - low), color=tint, alpha=0.12, linewidth=0)

@@ -313,6 +313,7 @@ def _events(people: People) -> dict[str, Any]:
         "atom": events["atom"].tolist(),
         "onset": events["onset_sample"].tolist(),
         "amplitude": events["amplitude"].tolist(),
+        "length": events["duration_samples"].tolist() if "duration_samples" in events else None,
     }
 
 

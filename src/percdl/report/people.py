@@ -28,6 +28,7 @@ from percdl.exceptions import InvalidParameterError, MissingPackageError
 from percdl.plotting.people import embed
 from percdl.report.packing import pack
 from percdl.signals import Cohort
+from percdl.signals.events import event_lengths
 from percdl.signals.reconstruction import normalized_reconstruction_error, rebuild
 from percdl.signals.recording import abbreviate
 
@@ -104,6 +105,7 @@ class People:
             make_settings(model, self.cohort),
             self.subject_of_events,
             events["onset_sample"].to_numpy(int),
+            event_lengths(events, model.atom_length_),
             self.errors,
             fitted=self.found is model.personalization_,
         )

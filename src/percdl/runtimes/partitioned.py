@@ -76,7 +76,7 @@ def join_results(parts: list[Results]) -> Results:
     """Join the results of partitions, in their order."""
     firsts = np.cumsum([0, *(len(part.params) for part in parts)])
     shifted = [part.subject + first for part, first in zip(parts, firsts, strict=False)]
-    names = ("params", "counts", "onset", "atom", "amplitude", "error")
+    names = ("params", "counts", "onset", "atom", "amplitude", "length", "error")
     joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
     return Results(subject=np.concatenate(shifted), **joined)
 

@@ -65,7 +65,8 @@ def events_to_bids(
     events, folder
         A frame such as ``model.events_``, and the root of the BIDS dataset.
     duration : float
-        Length of an event in seconds, ``model.atom_length_ / model.sfreq_``.
+        Length of an event in seconds, ``model.atom_length_ / model.sfreq_``; events with a
+        column duration_seconds have their own.
     task, datatype : str
         Name of the task, e.g. ``"walk"``; folder of the recordings, e.g. ``"eeg"``.
     subjects : list, optional
@@ -96,7 +97,7 @@ def events_to_bids(
         ids[name], rows = subject, own.get(subject, events[:0])
         columns = {
             "onset": rows["onset_seconds"],
-            "duration": float(duration),
+            "duration": _durations(rows, duration),
             "trial_type": [f"atom{atom}" for atom in rows["atom"]],
             "sample": rows["onset_sample"],
             "amplitude": rows["amplitude"],
@@ -204,11 +205,25 @@ def events_to_annotations(
         amplitudes = [{"amplitude": float(amplitude)} for amplitude in rows["amplitude"]]
         found[subject] = mne.Annotations(
             onset=rows["onset_seconds"].to_numpy(float),
-            duration=[float(duration)] * len(rows),
+            duration=_durations(rows, duration),
             description=[f"atom{atom}" for atom in rows["atom"]],
             **({"extras": amplitudes} if has_extras else {}),
         )
     return found
+
+
+def event_lengths(events: pd.DataFrame, atom_length: int) -> np.ndarray:
+    """Return the number of samples of each event: its own if it has one, else the atom's."""
+    if "duration_samples" in events:
+        return events["duration_samples"].to_numpy(int)
+    return np.full(len(events), atom_length)
+
+
+def _durations(events: Any, otherwise: float) -> np.ndarray:
+    """Return the seconds of each event."""
+    if "duration_seconds" in events:
+        return events["duration_seconds"].to_numpy(float)
+    return np.full(len(events), float(otherwise))
 
 
 def _by_subject(events: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:

@@ -1,12 +1,14 @@
 """Reconstructions of recordings from events and atoms, their error, and matched onsets."""
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
 
 from percdl.exceptions import InvalidParameterError
+from percdl.signals.events import event_lengths
 from percdl.signals.recording import Recording
 
 
@@ -17,17 +19,38 @@ def rebuild(
 ) -> list[np.ndarray]:
     """Return ``sum_k z_k * phi_sk`` for each recording, arrays (n_times, n_channels).
 
-    ``events`` has columns subject, atom, onset_sample and amplitude; the atoms are in the order
-    of the recordings.
+    ``events`` has columns subject, atom, onset_sample and amplitude, and duration_samples where
+    they are not as long as the atoms; the atoms are in the order of the recordings.
     """
     recordings = list(recordings)
     rebuilt = {record.subject: np.zeros(record.values.shape) for record in recordings}
     atoms = {r.subject: own for r, own in zip(recordings, personal_dictionary, strict=True)}
-    columns = ("subject", "atom", "onset_sample", "amplitude")
-    for subject, k, onset, amplitude in zip(*(events[c] for c in columns), strict=True):
+    length = personal_dictionary.shape[2]
+    columns = [events[c] for c in ("subject", "atom", "onset_sample", "amplitude")]
+    durations = event_lengths(events, length)
+    for subject, k, onset, amplitude, duration in zip(*columns, durations, strict=True):
         atom = atoms[subject][k]
-        rebuilt[subject][onset : onset + len(atom)] += amplitude * atom
+        if duration != length:
+            atom = read_dilated(length, int(duration)) @ atom
+        rebuilt[subject][onset : onset + duration] += amplitude * atom
     return list(rebuilt.values())
+
+
+@lru_cache(maxsize=256)
+def read_dilated(n_known: int, n_wanted: int) -> Float[np.ndarray, "n m"]:
+    """Return the map that reads a window of one length at the samples of another."""
+    spacing = (n_known - 1) / (n_wanted - 1)
+    return read_between(np.arange(n_wanted) * spacing, np.arange(n_known), max(1.0, spacing))
+
+
+def read_between(at: np.ndarray, known: np.ndarray, width: float) -> Float[np.ndarray, "n m"]:
+    """Return the map that reads values known at some times at other times.
+
+    It is linear interpolation, or an average with triangular weights if ``width`` is more than
+    the distance of the times ``known``.
+    """
+    weights = np.maximum(1 - np.abs(np.subtract.outer(at, known)) / width, 0)
+    return weights / np.maximum(weights.sum(1, keepdims=True), np.finfo(float).tiny)
 
 
 def normalized_reconstruction_error(

@@ -3,7 +3,14 @@
 from dataclasses import dataclass, replace
 from typing import Annotated
 
+import numpy as np
+from annotated_types import Ge, Lt
+
 from percdl.parameters import Amount, Count, Doc, Duration, Nonnegative, documented, in_samples
+
+# Neighbouring lengths differ by at most this factor. Personal warps keep the ends of an atom where
+# they are, so the ends are off by at most 3 per cent of the atom.
+LENGTH_STEP = 1.06
 
 
 @documented
@@ -12,12 +19,13 @@ class L0Coder:
     """Code exactly, at a price for each activation, without overlap.
 
     Hashable, so that it can be static in compiled programs. Cost
-    O(K P N log N + (N / L)^2) per recording; with ``max_activations`` O(N max_activations) more.
+    O(K P N log N + (N / L)^2) per recording, times the number of lengths that are tried; with
+    ``max_activations`` O(N max_activations) more.
 
     Examples
     --------
     >>> L0Coder(min_gap=20)
-    L0Coder(signed=False, min_gap=20, max_activations=None)
+    L0Coder(signed=False, min_gap=20, max_activations=None, stretch=1.0)
     """
 
     signed: Annotated[bool, Doc("Allow negative amplitudes.")] = False
@@ -31,6 +39,25 @@ class L0Coder:
     max_activations: Annotated[
         Count | None, Doc("Largest number of activations per recording, over all atoms.")
     ] = None
+    stretch: Annotated[
+        Annotated[float, Ge(1), Lt(10)],
+        Doc(
+            "How many times longer or shorter than the atom an activation may be. At 1 all have "
+            "the atom's length; at 2 they last between half of it and twice as long, and "
+            "neighbouring lengths differ by 6 per cent. Not with Huber's loss."
+        ),
+    ] = 1.0
+
+    def lengths(self, atom_length: int) -> tuple[int, ...]:
+        """Return the lengths of activations to try, in samples and increasing.
+
+        >>> L0Coder(stretch=1.2).lengths(50)
+        (42, 44, 47, 50, 53, 56, 60)
+        """
+        n_steps = int(np.ceil(np.log(self.stretch) / np.log(LENGTH_STEP) - 1e-9))
+        factors = self.stretch ** (np.arange(-n_steps, n_steps + 1) / max(n_steps, 1))
+        lengths = np.maximum(np.rint(atom_length * factors).astype(int), 2)
+        return tuple(np.unique(lengths).tolist())
 
     @property
     def gap(self) -> int:

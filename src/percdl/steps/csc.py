@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import reduce
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Complex, Float, Int
 
 from percdl.steps.coders import L0Coder
+from percdl.steps.durations import dilate_atoms
 from percdl.steps.types import Events, Signals
 from percdl.transforms.base import divide
 
@@ -31,32 +33,42 @@ def encode(
     Cost O(K N (P log N)) for the correlations and O(N) for the dynamic program, of which
     N / L steps are sequential; reading the onsets off it takes O((N / L)^2).
     """
-    projection, norm = correlate(signals, atoms)
+    lengths = rules.lengths(atoms.shape[2])
+    if len(lengths) > 1:
+        atoms = dilate_atoms(atoms, lengths)
+    projection, norm = correlate(signals, atoms, min(lengths))
     amplitude = divide(projection, norm)
     if not rules.signed:
         amplitude = jnp.maximum(amplitude, 0)
     gain = amplitude * amplitude * norm - penalty
-    best = jnp.argmax(gain, axis=1)
-    gain = jnp.max(gain, axis=1)
-    positions = jnp.arange(gain.shape[1])
-    inside = positions <= signals.lengths[:, None] - atoms.shape[2]
+    by_length = gain.reshape(len(gain), -1, len(lengths), gain.shape[-1])
+    best = jnp.argmax(by_length, axis=1)
+    gain = jnp.max(by_length, axis=1)
+    positions = jnp.arange(gain.shape[-1])
+    inside = positions <= (signals.lengths[:, None] - jnp.asarray(lengths))[..., None]
     gain = jnp.where(inside, gain, -jnp.inf)
-    onset, total = select_disjoint(gain, atoms.shape[2] + rules.gap, rules.max_activations)
-    return _gather_events(onset, best, amplitude, signals.values.shape[1]), total
+    spans = tuple(length + rules.gap for length in lengths)
+    onset, which, total = select_disjoint(gain, spans, rules.max_activations)
+    events = _gather_events(onset, which, best, amplitude, signals.values.shape[1])
+    return events if len(lengths) > 1 else events._replace(length=None), total
 
 
-def correlate(signals: Signals, atoms: Float[Array, "S_or_1 K L P"]):
-    """Return ``<x[t:t+L], phi_k>`` and the norm of the observed part of the atom, (S, K, V)."""
+def correlate(signals: Signals, atoms: Float[Array, "S_or_1 K L P"], shortest: int | None = None):
+    """Return ``<x[t:t+L], phi_k>`` and the norm of the observed part of the atom, (S, K, V).
+
+    Positions go up to where an atom of the ``shortest`` length ends with the recording.
+    """
     length = atoms.shape[2]
     n = signals.values.shape[1]
     spectrum = find_spectrum(signals.values) if signals.spectrum is None else signals.spectrum
-    projection = _cross_correlation(spectrum, atoms, n)
+    n_valid = n - (shortest or length) + 1
+    projection = _cross_correlation(spectrum, atoms, n)[..., :n_valid]
     if signals.observed is None:
         norm = jnp.sum(atoms**2, axis=(2, 3))[..., None]
         return projection, jnp.broadcast_to(norm, projection.shape)
     groups = signals.observed.shape[2]
     power = atoms**2 if groups > 1 else jnp.sum(atoms**2, axis=3, keepdims=True)
-    norm = _cross_correlation(find_spectrum(signals.observed), power, n)
+    norm = _cross_correlation(find_spectrum(signals.observed), power, n)[..., :n_valid]
     # Rounding of the FFT leaves small values where the true norm is zero.
     floor = 1e-4 * jnp.sum(atoms**2, axis=(2, 3))[..., None] * (1 / length)
     return projection, jnp.where(norm > floor, norm, 0)
@@ -70,42 +82,63 @@ def find_spectrum(values: Float[Array, "S N P"]) -> Complex[Array, "S P F"]:
 def _cross_correlation(
     spectrum: Complex[Array, "S P F"], atoms: Float[Array, "S_or_1 K L P"], n: int
 ):
-    """Correlate along time and sum over channels; valid positions only, V = N - L + 1.
+    """Correlate along time and sum over channels, at all N positions.
 
     Circular wrap-around touches only positions beyond N - L, so the FFT needs no padding.
     """
     atoms_hat = jnp.fft.rfft(jnp.swapaxes(atoms, 2, 3), n)
     product = jnp.sum(spectrum[:, None] * jnp.conj(atoms_hat), axis=2)
-    return jnp.fft.irfft(product, n)[..., : n - atoms.shape[2] + 1]
+    return jnp.fft.irfft(product, n)
 
 
 def select_disjoint(
-    gain: Float[Array, "S V"], span: int, max_events: int | None = None
-) -> tuple[Int[Array, "S E"], Float[Array, " S"]]:
-    """Choose positions at least ``span`` apart with the largest total gain (decision 8).
+    gain: Float[Array, "S D V"], spans: tuple[int, ...], max_events: int | None = None
+) -> tuple[Int[Array, "S E"], Int[Array, "S E"], Float[Array, " S"]]:
+    """Choose disjoint activations with the largest total gain (decision 8).
 
-    The dynamic program is ``B[v] = max(B[v-1], B[v-span] + gain[v])``, B[v] the best total
-    with onsets up to v. In a block of ``span`` positions ``B[v-span]`` lies in the block
-    before, so a block is one addition and one running maximum. With ``max_events`` a second
-    axis counts the events used. Recordings lie along the last axis, for the vector units of
-    a CPU.
+    An activation of length d takes ``spans[d]`` samples, in increasing order. The dynamic program
+    is ``B[v] = max(B[v-1], max over d of B[v-spans[d]] + gain[d, v+spans[0]-spans[d]])``, B[v] the
+    best total of all that has ended by ``v + spans[0]``. In a block of ``spans[0]`` positions all
+    earlier totals lie in blocks before, so a block is a few additions and one running maximum.
+    With ``max_events`` a further axis counts the events used. Recordings lie along the last axis,
+    for the vector units of a CPU.
 
-    Returns the onsets in increasing order, -1 in empty slots, and the totals.
+    Returns the onsets in increasing order, -1 in empty slots, their lengths, and the totals.
     """
-    n_rows, n_positions = gain.shape
+    n_rows, _, n_positions = gain.shape
+    span, longest = spans[0], spans[-1]
     n_blocks = -(-n_positions // span)
-    padded = jnp.pad(gain, ((0, 0), (0, n_blocks * span - n_positions)), constant_values=-jnp.inf)
-    blocks = padded.T.reshape(n_blocks, span, 1, n_rows)
     n_levels = 1 if max_events is None else max_events + 1
+    # Lengths whose activations end together stand side by side.
+    delays = [each - span for each in spans]
+    blocks = jnp.stack(
+        [_delay(gain[:, d], delay, n_blocks * span) for d, delay in enumerate(delays)]
+    )
+    blocks = jnp.moveaxis(blocks.reshape(len(spans), n_rows, n_blocks, span), (2, 3), (0, 2))[
+        :, :, :, None
+    ]
 
     def advance(before, gains):
-        candidate = running_maximum(_predecessors(before, max_events) + gains)
-        after = jnp.maximum(candidate, before[-1:])
-        return after, after
+        totals = [
+            _predecessors(before[longest - each : longest - delay], max_events) + own
+            for each, delay, own in zip(spans, delays, gains, strict=True)
+        ]
+        candidate = reduce(jnp.maximum, totals)
+        after = jnp.maximum(running_maximum(candidate), before[-1:])
+        which = None
+        if len(spans) > 1:
+            which = jnp.argmax(jnp.stack(totals), axis=0)
+        return jnp.concatenate([before[span:], after]), (after, which)
 
-    start = jnp.zeros((span, n_levels, n_rows), gain.dtype)
-    best, totals = jax.lax.scan(advance, start, blocks)
-    return _trace_back(totals, max_events), best[-1, -1]
+    start = jnp.zeros((longest, n_levels, n_rows), gain.dtype)
+    best, (totals, which) = jax.lax.scan(advance, start, blocks)
+    return *_trace_back(totals, which, spans, max_events), best[-1, -1]
+
+
+def _delay(x: Float[Array, "S V"], delay: int, size: int) -> Float[Array, "S size"]:
+    """Return x moved to later positions, with nothing before and after it."""
+    delayed = jnp.pad(x, ((0, 0), (delay, size)), constant_values=-jnp.inf)
+    return delayed[:, :size]
 
 
 def count_slots(n_positions: int, span: int, max_events: int | None) -> int:
@@ -143,8 +176,8 @@ def _predecessors(before, max_events):
     return jnp.concatenate([nothing, before[:, :-1]], axis=1)
 
 
-def _trace_back(totals, max_events):
-    """Return the chosen onsets of the dynamic program, last first.
+def _trace_back(totals, which, spans, max_events):
+    """Return the chosen onsets of the dynamic program and their lengths, last first.
 
     ``totals`` (blocks, span, levels, S) never decreases along time and increases at each event,
     so the last event up to a position is where its total first occurs.
@@ -159,23 +192,26 @@ def _trace_back(totals, max_events):
         value = totals[position // span, position % span, level, rows]
         block = jnp.sum(totals[:, -1, level, rows] < value, axis=0)
         offset = jnp.sum(totals[block, :, level, rows] < value[:, None], axis=1)
-        onset = jnp.where((position < 0) | (value <= 0), -1, block * span + offset)
+        length = 0 if which is None else which[block, offset, level, rows]
+        end = block * span + offset + span
+        onset = jnp.where((position < 0) | (value <= 0), -1, end - jnp.asarray(spans)[length])
         # After an empty slot the position stays negative, and the value read there is unused.
-        return (onset - span, level - step_down), onset
+        return (onset - span, level - step_down), (onset, jnp.broadcast_to(length, onset.shape))
 
     state = (jnp.full(n_rows, n_blocks * span - 1), jnp.full(n_rows, n_levels - 1))
-    _, onsets = jax.lax.scan(jump, state, length=n_slots)
-    return onsets[::-1].T
+    _, (onsets, lengths) = jax.lax.scan(jump, state, length=n_slots)
+    return onsets[::-1].T, lengths[::-1].T
 
 
-def _gather_events(onset, best, amplitude, n_times) -> Events:
+def _gather_events(onset, length, best, amplitude, n_times) -> Events:
     """Look up atom and amplitude of each onset, and move empty slots to the end."""
     taken = onset >= 0
     where = jnp.maximum(onset, 0)
     rows = jnp.arange(onset.shape[0])[:, None]
-    atom = best[rows, where]
-    value = jnp.where(taken, amplitude[rows, atom, where], 0)
+    atom = best[rows, length, where]
+    value = jnp.where(taken, amplitude[rows, atom * best.shape[1] + length, where], 0)
     # Empty slots come first in `onset`; a stable roll by their number puts them last.
     order = (jnp.arange(onset.shape[1]) + (~taken).sum(1, keepdims=True)) % onset.shape[1]
     onset = jnp.where(taken, onset, n_times)
-    return Events(*(jnp.take_along_axis(a, order, axis=1) for a in (onset, atom, value)))
+    columns = (onset, atom, value, length)
+    return Events(*(jnp.take_along_axis(a, order, axis=1) for a in columns))

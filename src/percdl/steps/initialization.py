@@ -17,12 +17,15 @@ from jaxtyping import Int
 from scipy.ndimage import gaussian_filter1d
 from scipy.signal import find_peaks
 
+from percdl.signals.reconstruction import read_dilated
 from percdl.steps.compilation import program
 from percdl.steps.csc import L0Coder, encode
 from percdl.steps.types import Signals
 from percdl.transforms.base import divide
 
 N_CANDIDATES = 96
+# Lengths of windows that are tried for an atom if activations differ in length.
+N_ZOOMS = 8
 # Smoothness of random shapes, as shares of an atom: from a spike to half a wave.
 FINEST, COARSEST = 0.04, 0.25
 
@@ -64,8 +67,9 @@ def choose_segments(
 
     for k in range(n_given, n_atoms):
         try_out(k, candidates)
+    around = _windows_around if rules.stretch == 1 else partial(_zoomed_windows, rules=rules)
     for k in range(n_given, n_atoms):
-        try_out(k, _windows_around(winners[k], signals, atom_length))
+        try_out(k, around(winners[k], signals, atom_length))
     return dictionary
 
 
@@ -115,9 +119,20 @@ def propose_windows(
 
 
 def cut_segments(signals: Signals, windows: np.ndarray, atom_length: int) -> np.ndarray:
-    """Return the segments (n, L, P) of some windows, at unit norm; a silent one stays zero."""
-    rows, starts = windows.T
-    segments = np.asarray(signals.values)[rows[:, None], starts[:, None] + np.arange(atom_length)]
+    """Return the segments (n, L, P) of some windows, at unit norm; a silent one stays zero.
+
+    Windows of another length, the third column if there is one, are read at L samples.
+    """
+    rows, starts, *lengths = windows.T
+    values = np.asarray(signals.values)
+    if lengths:
+        cuts = zip(rows, starts, *lengths, strict=True)
+        segments = np.stack(
+            [read_dilated(n, atom_length) @ values[r, t : t + n] for r, t, n in cuts]
+        )
+        segments = segments.astype(values.dtype)
+    else:
+        segments = values[rows[:, None], starts[:, None] + np.arange(atom_length)]
     norm = np.sqrt((segments**2).sum((1, 2), keepdims=True))
     return np.divide(segments, norm, out=np.zeros_like(segments), where=norm > 0)
 
@@ -129,6 +144,21 @@ def _windows_around(window: np.ndarray, signals: Signals, atom_length: int) -> n
     last = int(signals.lengths[row]) - atom_length
     starts = reach[(reach >= 0) & (reach <= last)]
     return _resize(np.stack([np.full_like(starts, row), starts], axis=1))
+
+
+def _zoomed_windows(
+    window: np.ndarray, signals: Signals, atom_length: int, rules: L0Coder
+) -> np.ndarray:
+    """Return longer and shorter windows whose middle is near that of a window."""
+    row, start = window[:2]
+    lengths = np.array(rules.lengths(atom_length))
+    lengths = np.unique(lengths[np.linspace(0, len(lengths) - 1, N_ZOOMS).astype(int)])
+    last = int(signals.lengths[row]) - lengths[:, None]
+    shifts = np.linspace(-0.5, 0.5, N_CANDIDATES // N_ZOOMS) * atom_length
+    starts = np.rint(start + (atom_length - lengths[:, None]) / 2 + shifts).astype(int)
+    inside = (starts >= 0) & (starts <= last)
+    sizes = np.broadcast_to(lengths[:, None], starts.shape)
+    return _resize(np.stack([np.full(inside.sum(), row), starts[inside], sizes[inside]], axis=1))
 
 
 def _resize(windows: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.stats import norm as normal
 
+from percdl.signals.reconstruction import read_dilated
 from percdl.steps.compilation import program
 from percdl.steps.csc import L0Coder, correlate, encode
 from percdl.steps.types import Events, Signals
@@ -49,12 +50,21 @@ def noise_variance(
     length = dictionary.shape[1]
     rest = np.array(signals.values, float)
     events = _code_at_no_price(signals, dictionary, rules)
+    sizes = np.full(events.onset.shape, length)
+    if events.length is not None:
+        sizes = np.array(rules.lengths(length))[np.asarray(events.length)]
     for row, x in enumerate(rest):
-        onsets, atoms, amplitudes = (np.asarray(part)[row] for part in events)
+        onsets, atoms, amplitudes = (np.asarray(part)[row] for part in events[:3])
         for k in np.unique(atoms[amplitudes != 0]):
             used = (atoms == k) & (amplitudes != 0)
-            places = onsets[used, None] + np.arange(length)
-            x[places] -= _explain(x[places], amplitudes[used], dictionary[k])
+            places = [
+                slice(*span)
+                for span in zip(onsets[used], onsets[used] + sizes[row, used], strict=True)
+            ]
+            in_common_time = [read_dilated(len(x[at]), length) @ x[at] for at in places]
+            fits = _explain(np.stack(in_common_time), amplitudes[used], dictionary[k])
+            for at, fit in zip(places, fits, strict=True):
+                x[at] -= read_dilated(length, len(x[at])) @ fit
     seen = np.arange(rest.shape[1]) < np.asarray(signals.lengths)[:, None]
     seen = seen[..., None] if signals.observed is None else np.asarray(signals.observed) > 0
     seen = np.broadcast_to(seen, rest.shape)

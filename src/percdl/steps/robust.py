@@ -68,7 +68,7 @@ def rebuild(events: Events, atoms: Float[Array, "S_or_1 K L P"], n_times: int):
         # Empty slots start beyond the end, so they write nothing.
         return whole.at[times].add(amplitude[:, None, None] * atoms[atom], mode="drop")
 
-    return jax.vmap(one)(*events, shared)
+    return jax.vmap(one)(*events[:3], shared)
 
 
 def _residual(signals: Signals, events: Events, atoms) -> Float[Array, "S N P"]:

@@ -30,11 +30,15 @@ class Signals(NamedTuple):
 
 
 class Events(NamedTuple):
-    """Sparse activations Z, in order of onset; empty slots have amplitude 0 and onset N."""
+    """Sparse activations Z, in order of onset; empty slots have amplitude 0 and onset N.
+
+    ``length`` says which of the coder's lengths an activation has, where it tries several.
+    """
 
     onset: Int[Array, "S E"]
     atom: Int[Array, "S E"]
     amplitude: Float[Array, "S E"]
+    length: Int[Array, "S E"] | None = None
 
 
 class Statistics(NamedTuple):

@@ -41,10 +41,10 @@ function subjectId(s) {
 }
 
 function eventsOf(s) {
-  const { offsets, atom, onset, amplitude } = report.events;
+  const { offsets, atom, onset, amplitude, length } = report.events;
   const found = [];
   for (let i = offsets[s]; i < offsets[s + 1]; i++) {
-    found.push({ atom: atom[i], onset: onset[i], amplitude: amplitude[i] });
+    found.push({ atom: atom[i], onset: onset[i], amplitude: amplitude[i], length: length ? length[i] : report.length });
   }
   return found;
 }

@@ -24,11 +24,28 @@ function setSignal(s, curves, personal) {
 function rebuild(nTimes, events, personal) {
   return report.channels.map((_, p) => {
     const total = new Float64Array(nTimes);
-    for (const { atom, onset, amplitude } of events) {
-      const curve = personal[atom * nChannels + p];
+    for (const { atom, onset, amplitude, length } of events) {
+      const curve = dilate(personal[atom * nChannels + p], length);
       for (let i = 0; i < curve.length && onset + i < nTimes; i++) total[onset + i] += amplitude * curve[i];
     }
     return total;
+  });
+}
+
+// A curve read at another number of samples, as `read_dilated` does in Python.
+function dilate(curve, length) {
+  if (length === curve.length) return curve;
+  const step = (curve.length - 1) / (length - 1);
+  const width = Math.max(1, step);
+  return Float64Array.from({ length }, (_, i) => {
+    let total = 0;
+    let weights = 0;
+    for (let j = Math.max(0, Math.ceil(i * step - width)); j <= i * step + width && j < curve.length; j++) {
+      const weight = 1 - Math.abs(i * step - j) / width;
+      total += weight * curve[j];
+      weights += weight;
+    }
+    return total / weights;
   });
 }
 
@@ -67,7 +84,7 @@ function shownChannels() {
 function drawSignal() {
   const channels = shownChannels();
   const inside = signal.events.filter(
-    ({ onset }) => (onset + report.length) / report.sfreq > signal.from && onset / report.sfreq < signal.to,
+    ({ onset, length }) => (onset + length) / report.sfreq > signal.from && onset / report.sfreq < signal.to,
   );
   const layout = {
     xaxis: axis("time (s)", { range: [signal.from, signal.to], anchor: `y${channels.length > 1 ? channels.length : ""}` }),
@@ -96,13 +113,13 @@ function drawSignal() {
     `${signal.from.toFixed(1)} to ${signal.to.toFixed(1)} s of ${whole.toFixed(1)} s`;
 }
 
-function shade({ atom, onset }) {
+function shade({ atom, onset, length }) {
   return {
     type: "rect",
     xref: "x",
     yref: "paper",
     x0: onset / report.sfreq,
-    x1: (onset + report.length) / report.sfreq,
+    x1: (onset + length) / report.sfreq,
     y0: 0,
     y1: 1,
     layer: "below",

@@ -159,10 +159,10 @@ function csvCell(text) {
 }
 
 function eventsCsv(subjects) {
-  const lines = ["subject,atom,onset_sample,onset_seconds,amplitude"];
+  const lines = ["subject,atom,onset_sample,onset_seconds,amplitude,duration_samples"];
   for (const s of subjects) {
-    for (const { atom, onset, amplitude } of eventsOf(s)) {
-      lines.push([csvCell(subjectId(s)), atom, onset, onset / report.sfreq, amplitude].join(","));
+    for (const { atom, onset, amplitude, length } of eventsOf(s)) {
+      lines.push([csvCell(subjectId(s)), atom, onset, onset / report.sfreq, amplitude, length].join(","));
     }
   }
   return lines.join("\n") + "\n";
