@@ -17,6 +17,7 @@ from percdl.algorithm.magnitude import choose_unit
 from percdl.estimators.personalization import Personalization
 from percdl.exceptions import InvalidParameterError
 from percdl.signals import AnyCohort
+from percdl.signals.events import event_lengths
 from percdl.steps.compilation import is_on_cpu
 from percdl.steps.cycles import Cut, cut_cycles, delay_table, estimate_price, fit_cycles
 
@@ -67,7 +68,8 @@ class Cycles:
     @property
     def samples_per_step(self) -> np.ndarray:
         """Samples of the recording for each sample of the atom; 1 for cycles as long as it."""
-        return self.table["duration"].to_numpy() * self.sfreq / self.found.dictionary.shape[1]
+        n_steps = self.found.dictionary.shape[1] - 1
+        return (self.table["duration"].to_numpy() * self.sfreq - 1) / n_steps
 
     @cached_property
     def subject(self) -> np.ndarray:
@@ -144,8 +146,7 @@ class Segments:
         self.subject = pd.Index(found.subjects).get_indexer(self.events["subject"].to_numpy(str))
         self.atom = self.events["atom"].to_numpy(int)
         self.onset = self.events["onset_sample"].to_numpy(np.int32)
-        whole = np.full(len(self.events), float(self.length))
-        self.duration = np.asarray(self.events.get("duration", whole), float)
+        self.duration = event_lengths(self.events, self.length).astype(float)
         self.unit = choose_unit(cohort)
         amplitude: Any = self.events["amplitude"] / self.unit
         usual = amplitude.abs().groupby([self.subject, self.atom]).transform("median")
@@ -232,7 +233,7 @@ class Segments:
         table["missing"] = numbers["missing"]
         names = ["shift", *(f"warp{j}" for j in range(1, len(self.table)))]
         for name, values in zip(names, numbers["own"][:, 1:].T, strict=False):
-            table[name] = values * (self.duration / self.length) / second
+            table[name] = values * ((self.duration - 1) / (self.length - 1)) / second
         return table
 
 

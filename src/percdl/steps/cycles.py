@@ -82,12 +82,12 @@ def cut_cycles(
     duration: Float[Array, " B"],
     atom_length: int,
 ) -> tuple[Array, Array]:
-    """Cut events of a chunk, each read at ``onset + j duration / L``, j < L.
+    """Cut events of a chunk, each read at L samples from its first to its last.
 
     Returns segments (B, L, P) and where they are observed (B, L, Q). Samples are interpolated as
     atoms are, so an event as long as the atom is cut as it is.
     """
-    ahead = (duration / atom_length)[:, None] * jnp.arange(atom_length)
+    ahead = ((duration - 1) / (atom_length - 1))[:, None] * jnp.arange(atom_length)
     whole = jnp.floor(ahead)
     _, weights, _ = interp.stencil(ahead - whole, 2, "cubic")
     near = (onset[:, None] + whole.astype(onset.dtype))[..., None] + jnp.arange(-1, 3)
