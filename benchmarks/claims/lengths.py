@@ -32,7 +32,7 @@ def claims() -> Iterator[Claim]:
         from tsmd.tools.metric import EventScore
         from tsmd.tools.synthetic_signal import Motif, SignalGenerator
     except ImportError:
-        yield skipped("cycles of varying length", "tsmd is not installed")
+        yield skipped("cycles of varying length", "tsmd is not installed: pip install tsmd")
     else:
         setattr(Motif, "_occurence_length", _draw_length)  # noqa: B010  (of another type)
         for share in FLUCTUATIONS:

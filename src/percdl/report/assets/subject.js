@@ -159,10 +159,12 @@ function csvCell(text) {
 }
 
 function eventsCsv(subjects) {
-  const lines = ["subject,atom,onset_sample,onset_seconds,amplitude,duration_samples"];
+  const own = report.events.length ? ",duration_samples,duration_seconds" : "";
+  const lines = [`subject,atom,onset_sample,onset_seconds,amplitude${own}`];
   for (const s of subjects) {
     for (const { atom, onset, amplitude, length } of eventsOf(s)) {
-      lines.push([csvCell(subjectId(s)), atom, onset, onset / report.sfreq, amplitude, length].join(","));
+      const cells = [csvCell(subjectId(s)), atom, onset, onset / report.sfreq, amplitude];
+      lines.push([...cells, ...(own ? [length, length / report.sfreq] : [])].join(","));
     }
   }
   return lines.join("\n") + "\n";
