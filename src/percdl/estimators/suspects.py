@@ -53,7 +53,8 @@ KINDS = {
     "rate": Kind(
         "Activations do not follow the person's own rhythm",
         "Rates and intervals of these people are wrong. Use an atom that is shorter than their "
-        "period, or leave them out.",
+        "period, allow other lengths (`stretch`, e.g. `coder=L0Coder(stretch=2)`), or leave them "
+        "out.",
     ),
     "length": Kind(
         "Activations are as short or as long as `stretch` allows",
