@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from toy import cycles
 
-from percdl.steps.period import agree_on_length, autocorrelate, estimate_periods
+from percdl.steps.period import agree_on_length, autocorrelate, estimate_periods, find_intervals
 
 
 @given(st.integers(20, 120), st.integers(0, 10_000), st.integers(1, 3))
@@ -23,6 +23,38 @@ def test_multiples_are_outvoted():
     recordings += [limp * cycles(40, seed) for seed in (7, 8)]
     assert_allclose(estimate_periods(recordings[7:]).period, 80, atol=4)
     assert_allclose(estimate_periods(recordings).period, 40, atol=4)
+
+
+def spikes(intervals, n_times=2000, seed=0):
+    """Return pulses at these intervals, with a little noise."""
+    rng, time = np.random.default_rng(seed), np.arange(n_times)[:, None]
+    onsets = 10 + np.cumsum(intervals)
+    pulses = np.exp(-0.5 * ((time - onsets) / 3) ** 2).sum(1, keepdims=True)
+    return pulses + 0.02 * rng.standard_normal((n_times, 1))
+
+
+def test_people_far_from_the_vote_keep_their_own_period():
+    paces = (100, 104, 96, 102, 98, 50, 45, 240)
+    periods = estimate_periods([spikes(np.full(40, pace)) for pace in paces]).period
+    assert_allclose(periods, paces, atol=1)
+
+
+def test_intervals_are_found_one_by_one():
+    intervals = np.random.default_rng(0).normal(100, 8, 18).round()
+    found = find_intervals(spikes(intervals), 100)
+    assert_allclose(np.sort(found), np.sort(intervals[1:]), atol=2)
+
+
+def test_a_length_for_people_who_are_alike_leaves_room_for_their_short_cycles():
+    rng = np.random.default_rng(0)
+    every = [rng.normal(100, 6, 18) for _ in range(6)]
+    recordings = [spikes(intervals, seed=s) for s, intervals in enumerate(every)]
+    periods = estimate_periods(recordings).period
+    before, after = agree_on_length(periods), agree_on_length(periods, recordings)
+    lost = [np.mean(np.concatenate(every) < length) for length in (before, after)]
+    assert lost[0] > 0.15
+    assert lost[1] < 0.05
+    assert agree_on_length(periods[:1], recordings[:1]) < periods[0]
 
 
 def test_autocorrelation_is_the_naive_one():

@@ -31,8 +31,8 @@ class AtomLength:
     Attributes
     ----------
     length : int
-        The suggestion in samples, a low quantile of the periods: cycles shorter than the atom
-        would be lost.
+        The suggestion in samples: cycles shorter than the atom would be lost, so it is a low
+        quantile of the periods, and hardly any cycle of a typical subject is shorter.
     periods, strengths : array (S,)
         Period of each subject in samples, NaN without one, and the autocorrelation at it.
     subjects, sfreq : tuple of str, float
@@ -73,7 +73,7 @@ def suggest_atom_length(cohort: Any) -> AtomLength:
     """Suggest an atom length from the periods of the recordings.
 
     The period is the first high peak of the autocorrelation, in the range that the subjects agree
-    on. The length is the longest that fits nearly all cycles. Cost O(S P N log N).
+    on. The length is the longest that fits nearly all cycles, of all people and of each. Cost O(S P N log N).
 
     Parameters
     ----------
@@ -92,8 +92,9 @@ def suggest_atom_length(cohort: Any) -> AtomLength:
     AtomLength(38 samples, 38 s; median period 40 samples in 3 of 3 subjects, confidence 1.00)
     """
     cohort = as_cohort(cohort)
-    found = estimate_periods([record.values for record in cohort])
-    length = agree_on_length(found.period)
+    recordings = [record.values for record in cohort]
+    found = estimate_periods(recordings)
+    length = agree_on_length(found.period, recordings)
     if length is None:
         raise InvalidRecordingError(
             f"None of the {len(cohort)} recordings repeats itself: their autocorrelations have no "

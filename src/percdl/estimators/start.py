@@ -114,7 +114,8 @@ def choose_length(cohort: AnyCohort, init: Any) -> int:
         return given.shape[1]
     ranks = by_power(cohort)
     looked_at = ranks[np.linspace(0, len(ranks) - 1, min(len(ranks), MOST_PERIODS)).astype(int)]
-    length = agree_on_length(estimate_periods([cohort[i].values for i in looked_at]).period)
+    recordings = [cohort[i].values for i in looked_at]
+    length = agree_on_length(estimate_periods(recordings).period, recordings)
     if length is None or length < SHORTEST:
         raise InvalidRecordingError(
             '`atom_length="auto"`: the recordings do not repeat themselves, so they have no '

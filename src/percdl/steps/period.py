@@ -2,7 +2,8 @@
 
 The autocorrelation of a periodic signal peaks at the period and at its multiples, which are easily
 mistaken for it. Two rules prevent this: within a recording the *first* high peak counts, and
-across recordings a vote restricts the range, because all people repeat the same pattern.
+across recordings a vote restricts the range, because all people repeat the same pattern. People
+far from the vote keep their own period if their recording says so clearly.
 """
 
 from __future__ import annotations
@@ -19,10 +20,23 @@ from scipy.signal import find_peaks
 HIGH = 0.6
 # Periods lie within this factor of the median proposal.
 REACH = 1.7
+# A peak at a half or a third of the period is the period if it is at least this share as high.
+# Both exceptions to the vote need a correlation that is clear.
+AS_HIGH, CLEAR = 0.9, 0.35
+# Lags within this share of a multiple count as the multiple.
+NEAR = 0.05
 # Atoms do not overlap, so cycles shorter than the atom are lost; at most one in ten should be.
 # Cycles vary within people about half as much as between people (5.6% and 11% on the gait
 # recordings), so the decile of all cycles is the 7.5% quantile of people's periods.
 SHORT_SHARE = 0.075
+# And hardly any cycle of a typical person should be: the atom is at most this many robust standard
+# deviations shorter than the person's median cycle (0.6% of normal cycles are shorter).
+SHORT_DEVIATIONS = 2.5
+# The median absolute deviation of a standard normal variable.
+NORMAL_MAD = 0.6745
+# Cycles looked at in a recording, candidates for its template, and the share of the usual gain
+# below which a match is none.
+MOST_CYCLES, N_TEMPLATES, LEAST_GAIN = 128, 9, 0.25
 
 
 class Periods(NamedTuple):
@@ -45,15 +59,71 @@ def estimate_periods(recordings: Sequence[np.ndarray]) -> Periods:
     if np.isnan(proposals).all():
         return Periods(proposals, np.zeros(len(proposals)))
     vote = np.nanmedian(proposals)
-    found = [_highest(correlation, vote / REACH, vote * REACH) for correlation in correlations]
+    pairs = zip(correlations, proposals, strict=True)
+    found = [_own_period(correlation, own, vote) for correlation, own in pairs]
     periods, strengths = np.array(found, float).T
     return Periods(periods, strengths)
 
 
-def agree_on_length(periods: Float[np.ndarray, " S"]) -> int | None:
-    """Return the atom length for these periods: a low quantile, or None without any period."""
+def agree_on_length(
+    periods: Float[np.ndarray, " S"], recordings: Sequence[np.ndarray] = ()
+) -> int | None:
+    """Return the atom length for these periods, or None without any.
+
+    A low quantile over people of their periods; and, for the recordings given, at most the
+    shortest usual cycle of a typical one.
+    """
     known = periods[np.isfinite(periods)]
-    return round(float(np.quantile(known, SHORT_SHARE))) if len(known) else None
+    if not len(known):
+        return None
+    length = float(np.quantile(known, SHORT_SHARE))
+    pairs = zip(recordings, periods, strict=False)
+    short = [shortest_cycle(x, period) for x, period in pairs if np.isfinite(period)]
+    return round(min(length, np.median(short)) if short else length)
+
+
+def shortest_cycle(values: np.ndarray, period: float) -> float:
+    """Return the length, in samples, that hardly any cycle of a recording stays below.
+
+    Robust: the median interval less `SHORT_DEVIATIONS` times the spread, at most the period.
+    """
+    intervals = find_intervals(values, period)
+    intervals = intervals[np.abs(intervals / period - 1) < 0.5]
+    if len(intervals) < 3:
+        return period
+    middle = np.median(intervals)
+    # Half a sample may be rounding.
+    spread = max(0.0, np.median(np.abs(intervals - middle)) - 0.5) / NORMAL_MAD
+    return float(min(period, middle - SHORT_DEVIATIONS * spread))
+
+
+def find_intervals(values: np.ndarray, period: float) -> Float[np.ndarray, " n"]:
+    """Return the intervals between the repetitions of a segment of the recording, in samples.
+
+    The segment lasts half a period and is as loud as usual; of a few such segments, the one that
+    explains most of the recording by its repetitions. Cost O(P N log N).
+    """
+    x = _centred(values[: int(MOST_CYCLES * period)])[0]
+    cycle, width = round(period), max(1, round(period / 2))
+    energy = np.convolve((x**2).sum(1), np.ones(width), "valid")
+    blocks = energy[: len(energy) // cycle * cycle].reshape(-1, cycle)
+    if not blocks.any():
+        return np.empty(0)
+    loudest = blocks.argmax(1) + cycle * np.arange(len(blocks))
+    unusual = np.abs(energy[loudest] - np.median(energy[loudest]))
+    best, peaks = -1.0, np.empty(0, int)
+    n = fft.next_fast_len(len(x) + width, real=True)
+    x_hat = np.asarray(fft.rfft(x, n, axis=0))
+    for start in loudest[np.argsort(unusual, kind="stable")[:N_TEMPLATES]]:
+        template = x[start : start + width]
+        spectrum = (x_hat * np.conj(np.asarray(fft.rfft(template, n, axis=0)))).sum(1)
+        match = np.asarray(fft.irfft(spectrum, n))[: len(energy)].clip(0)
+        gain = match**2 / max((template**2).sum(), np.finfo(float).tiny)
+        found = find_peaks(gain, distance=max(1, cycle // 2))[0]
+        if gain[found].sum() > best:
+            usual = np.median(np.sort(gain[found])[-len(blocks) :]) if len(found) else 0.0
+            best, peaks = gain[found].sum(), found[gain[found] >= LEAST_GAIN * usual]
+    return np.diff(peaks).astype(float)
 
 
 def autocorrelate(values: np.ndarray) -> Float[np.ndarray, " lags"]:
@@ -62,10 +132,7 @@ def autocorrelate(values: np.ndarray) -> Float[np.ndarray, " lags"]:
     Channels are centred and summed. The result is normalized by the energies of the two parts
     that overlap at a lag, so it lies in [-1, 1] and does not depend on units.
     """
-    observed = ~np.isnan(values)
-    n_seen = np.maximum(observed.sum(0), 1)
-    mean = np.where(observed, values, 0).sum(0, dtype=float) / n_seen
-    x = np.where(observed, values - mean, 0)
+    x, observed = _centred(values)
     n_lags = len(x) // 2 + 1
     product = _correlate(x, x, n_lags)
     energies = np.stack(
@@ -73,6 +140,14 @@ def autocorrelate(values: np.ndarray) -> Float[np.ndarray, " lags"]:
     ).clip(0)
     norm = np.sqrt(energies.prod(0))
     return np.divide(product, norm, out=np.zeros(n_lags), where=norm > 1e-9 * norm.max())
+
+
+def _centred(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the recording less its mean, zero where nothing was observed, and where it was."""
+    observed = ~np.isnan(values)
+    n_seen = np.maximum(observed.sum(0), 1)
+    mean = np.where(observed, values, 0).sum(0, dtype=float) / n_seen
+    return np.where(observed, values - mean, 0), observed
 
 
 def _correlate(x: np.ndarray, y: np.ndarray, n_lags: int) -> np.ndarray:
@@ -84,18 +159,36 @@ def _correlate(x: np.ndarray, y: np.ndarray, n_lags: int) -> np.ndarray:
 
 def _propose(correlation: np.ndarray) -> float:
     """Return the first high peak after lag zero, or NaN."""
-    peaks, _ = find_peaks(correlation, height=0)
-    peaks = peaks[np.logical_or.accumulate(correlation <= 0)[peaks]]
-    if not len(peaks):
-        return np.nan
-    return float(peaks[correlation[peaks] >= HIGH * correlation[peaks].max()][0])
+    peaks = _peaks(correlation)
+    peaks = peaks[correlation[peaks] >= HIGH * correlation[peaks].max(initial=0)]
+    return float(peaks[0]) if len(peaks) else np.nan
 
 
-def _highest(correlation: np.ndarray, shortest: float, longest: float) -> tuple[float, float]:
-    """Return the highest peak between two lags, and its height."""
-    peaks, _ = find_peaks(correlation, height=0)
-    peaks = peaks[(peaks >= shortest) & (peaks <= longest)]
-    if not len(peaks):
-        return np.nan, 0.0
-    best = peaks[correlation[peaks].argmax()]
-    return float(best), float(correlation[best])
+def _peaks(correlation: np.ndarray, crossed: bool = True) -> np.ndarray:
+    """Return the positive peaks; by default only those after the first zero crossing."""
+    peaks = find_peaks(correlation, height=0)[0]
+    return peaks[np.logical_or.accumulate(correlation <= 0)[peaks]] if crossed else peaks
+
+
+def _own_period(correlation: np.ndarray, proposal: float, vote: float) -> tuple[float, float]:
+    """Return the period of a recording and its strength, given the vote of all.
+
+    The highest peak within reach of the vote; or one as high at a half or a third of it; or the
+    recording's own proposal, if that is much higher and no multiple of it.
+    """
+    near = _peaks(correlation, crossed=False)
+    near = near[(near >= vote / REACH) & (near <= vote * REACH)]
+    best = int(near[correlation[near].argmax()]) if len(near) else 0
+    height = correlation[best] if best else 0.0
+    if np.isfinite(proposal) and correlation[int(proposal)] >= max(CLEAR, height / HIGH):
+        multiples = best * np.arange(2, 4)
+        if not (np.abs(multiples / proposal - 1) <= NEAR).any():
+            return proposal, float(correlation[int(proposal)])
+    peaks = _peaks(correlation)
+    for part in (3, 2):
+        close = peaks[np.abs(peaks * part - best) <= NEAR * best]
+        least = max(CLEAR, AS_HIGH * height)
+        if len(close) and correlation[close].max() >= least:
+            best = int(close[correlation[close].argmax()])
+            break
+    return (float(best), float(correlation[best])) if best else (np.nan, 0.0)
