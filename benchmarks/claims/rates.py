@@ -4,18 +4,23 @@ Simulated ECGs of one minute, 250 Hz, noise 5 % of the R wave, intervals that va
 waves get closer as the rate rises: P and T by the square root of the interval, the QRS complex
 stays. All settings are ``"auto"``. A rate is right if 60 over the median interval of a person's
 events is within 2 % of the true one. Two cohorts: rates spread evenly, and one person at 125 among
-15 at 55 to 75.
+15 at 55 to 75. The rules of the flags were written with the cohorts of seed 0 in view; those of seed
+1 are new.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
+from itertools import product
+from typing import Any
 
 import numpy as np
 
 from benchmarks.claims._claim import Claim, at_most, beside, is_quick
 from percdl import Cohort, PerCDL
 from percdl.analysis import measure_regularity
+from percdl.exceptions import SuspectRecordingWarning
 
 SFREQ, SECONDS, NOISE, VARIATION = 250, 60, 0.05, 0.03
 SLOWEST, FASTEST, STEP = 40, 180, 4
@@ -36,21 +41,23 @@ def claims() -> Iterator[Claim]:
         "40 to 180 per minute": np.arange(SLOWEST, FASTEST + 1, 20 if is_quick() else STEP),
         "one at 125 among 15 at 55 to 75": np.append(np.linspace(55, 75, 15), 125),
     }
-    for name, rates in cohorts.items():
-        cohort, true = simulate(rates)
-        model = PerCDL(random_state=0, progress=False).fit(cohort)
+    for seed, (name, rates) in product((0, 1), cohorts.items()):
+        cohort, true = simulate(rates, seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SuspectRecordingWarning)
+            model: Any = PerCDL(random_state=0, progress=False).fit(cohort)
         found = measure_regularity(model.events_, cohort, n_atoms=model.n_atoms_)
         cadence = found.groupby("subject", sort=False)["cadence"].max().to_numpy()
         wrong = ~(np.abs(cadence / true - 1) <= CLOSE)
         table = model.suspects_
         flagged = np.isin(cohort.subjects, table.loc[table["kind"] == "rate", "subject"])
-        length = model.atom_length_ / SFREQ
+        length, title = model.atom_length_ / SFREQ, f"rates, {name}, seed {seed}"
         detail = (
             f"{wrong.sum()} of {len(true)} wrong, {flagged.sum()} flagged; atom {length:.2f} s"
         )
-        yield at_most(f"rates, {name}: wrong and not flagged", (wrong & ~flagged).sum(), 0, detail)
-        unnamed = ", ".join(f"{true[i]:.0f}: {cadence[i]:.0f}" for i in np.flatnonzero(wrong))
-        yield beside(f"rates, {name}: true and found, where wrong", unnamed or "none")
+        yield at_most(f"{title}: wrong and not flagged", (wrong & ~flagged).sum(), 0, detail)
+        pairs = ", ".join(f"{true[i]:.0f}: {cadence[i]:.0f}" for i in np.flatnonzero(wrong))
+        yield beside(f"{title}: true and found, where wrong", pairs or "none")
 
 
 def simulate(rates: np.ndarray, seed: int = 0) -> tuple[Cohort, np.ndarray]:

@@ -228,3 +228,37 @@ def test_constant_channels_are_those_with_one_value(seed):
     expected = [[len(set(x[~np.isnan(x)])) == 1 for x in record.T] for record in values]
     for arrays in (values, list(values)):
         np.testing.assert_array_equal(Cohort.from_arrays(arrays).constant, expected)
+
+
+def test_drift_is_told_from_other_misfit():
+    cohort, wave = walkers(), np.sin(2 * np.pi * np.arange(600) / 300)[:, None]
+    arrays = [one.values for one in cohort]
+    arrays[1], arrays[3] = arrays[1] + 3 * wave, np.random.default_rng(0).normal(size=(600, 1))
+    cohort = Cohort.from_arrays(arrays, sfreq=50, subjects=cohort.subjects)
+    error = [0.05, 0.9, 0.05, 0.9, 0.06, 0.05, 0.06, 0.05]
+    found = pairs(find(cohort, error=error))
+    assert ("p1", "drift") in found
+    assert ("p1", "unexplained") not in found
+    assert ("p3", "drift") not in found
+
+
+def test_drift_of_everybody_is_one_row():
+    wave = np.sin(2 * np.pi * np.arange(600) / 300)[:, None]
+    cohort = walkers(PERIODS * 5)
+    arrays = [one.values + 3 * wave for one in cohort]
+    cohort = Cohort.from_arrays(arrays, sfreq=50, subjects=cohort.subjects)
+    table = find(cohort, PERIODS * 5, error=np.full(40, 0.8))
+    assert ("", "drift") in pairs(table)
+    assert "bandpass(0.5, None)" in describe_suspects(table)["drift"]
+
+
+def test_too_many_activations_are_told_and_pauses_are_not():
+    cohort = walkers((48,) * 8)
+    clean = [np.arange(0, 580, 48) for _ in range(8)]
+    clean[2] = np.sort(np.concatenate([clean[2], clean[2][:-1] + 18]))  # a bump in every cycle
+    clean[5] = clean[5][[0, 1, 2, 6, 7, 8, 11]]  # pauses
+    people = np.repeat(np.arange(8), [len(one) for one in clean])
+    error = np.full(8, 0.05)
+    table = find_suspects(cohort, ONE_ATOM, people, np.concatenate(clean), error, True)
+    assert pairs(table) == [("p2", "rate")]
+    assert "with 2 activations each time" in table["message"][0]

@@ -73,7 +73,8 @@ def suggest_atom_length(cohort: Any) -> AtomLength:
     """Suggest an atom length from the periods of the recordings.
 
     The period is the first high peak of the autocorrelation, in the range that the subjects agree
-    on. The length is the longest that fits nearly all cycles, of all people and of each. Cost O(S P N log N).
+    on. The length is the longest that fits nearly all cycles, of all people and of a typical one.
+    Cost O(S P N log N).
 
     Parameters
     ----------

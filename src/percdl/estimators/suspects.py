@@ -29,15 +29,26 @@ MEETS = 0.05
 # Back to back throughout: at least this share of the gaps has no room for a sample; with fewer
 # gaps the share is not estimated.
 THROUGHOUT, FEWEST_GAPS = 0.9, 5
+# Irregular: at least this share of the gaps differs by this share from their median.
+IRREGULAR, DIFFERENT = 0.2, 0.2
+# Extra activations: the mean gap is at most this share of a period that is clear.
+EXTRA, CLEAR = 0.9, 0.25
 # The units that are mixed up most often and differ least are g and m/s^2, by a factor of 9.8.
 LARGE = 8.0
 # Tukey's fences, in interquartile ranges: beyond the first a value is outside, beyond the second
 # far out. With fewer than five people the quartiles depend on the one in question.
 OUTSIDE, FAR_OUT, FEWEST_PEOPLE = 1.5, 3.0, 5
+# Slow drift: at least this share of the variance, and of what is not explained, is slower than a
+# cycle. Set by hand.
+DRIFT, OF_ERROR = 0.3, 0.5
+# Missing more cycles in between than this is hardly possible; the period is not the pattern's.
+MOST_MISSED = 4
 # A recording that is explained this well is not in doubt, even if others are explained better.
 WELL_EXPLAINED = 0.8
 # Number of people examined, and of ordinary people they are compared with.
-MOST_EXAMINED, N_ORDINARY = 8, 5
+MOST_EXAMINED, N_ORDINARY = 32, 5
+# Number of intervals of a recording that its period is estimated from.
+MOST_INTERVALS = 256
 MOST_NAMED = 5
 
 
@@ -52,9 +63,10 @@ class Kind(NamedTuple):
 KINDS = {
     "rate": Kind(
         "Activations do not follow the person's own rhythm",
-        "Rates and intervals of these people are wrong. Use an atom that is shorter than their "
-        "period, allow other lengths (`stretch`, e.g. `coder=L0Coder(stretch=2)`), or leave them "
-        "out.",
+        "Rates and intervals of these people are wrong. If cycles are missed, use an atom that is "
+        "shorter than their period; if there are too many activations, use a longer one, raise "
+        "the penalty, or keep the likely ones (`percdl.analysis.judge_events`). Either way, allow "
+        "other lengths (`stretch`, e.g. `coder=L0Coder(stretch=2)`), or leave these people out.",
     ),
     "length": Kind(
         "Activations are as short or as long as `stretch` allows",
@@ -70,6 +82,12 @@ KINDS = {
         "Explained far worse than the other recordings",
         "Their onsets and parameters mean little. Look at them: turn an inverted signal around, "
         "remove drift with a band-pass filter, or leave the recording out.",
+    ),
+    "drift": Kind(
+        "Slow drift beside the pattern",
+        "Atoms cannot follow it, and onsets suffer. Remove it before the fit with a band-pass "
+        "from about half the rate of the pattern on: `cohort.bandpass(0.5, None)`, or "
+        "`--bandpass 0.5 inf`.",
     ),
     "constant": Kind(
         "A channel is constant",
@@ -106,7 +124,9 @@ def find_suspects(
     rest = error.copy()
     rest[np.bincount(subject, minlength=len(error)) == 0] = np.nan  # another warning names them
     rest[list(wrong_rate)] = np.nan
-    found = {"rate": wrong_rate.items(), "unexplained": _unexplained(rest)}
+    drifting = list(_drifting(cohort, settings, subject, onset, error))
+    rest[[s for s, _ in drifting if s is not None]] = np.nan
+    found = {"rate": wrong_rate.items(), "unexplained": _unexplained(rest), "drift": drifting}
     if settings.has_lengths:
         found["length"] = _at_a_bound(settings, subject, length, cohort.sfreq)
     if settings.transform.shares_structure:
@@ -152,38 +172,82 @@ def _wrong_rates(
     onset: Int[np.ndarray, " E"],
     error: Float[np.ndarray, " S"],
 ) -> Iterator[tuple[int, str]]:
-    """Yield people with activations at the pace of the atom, or with missed cycles in between."""
+    """Yield people whose activations miss cycles, are too many, or have the pace of the atom."""
     # With several atoms, or with overlap, the gaps between onsets are not informative. Activations
     # of one's own length have no common pace.
     if settings.n_atoms > 1 or settings.overlaps or settings.has_lengths:
         return
     shortest = settings.atom_length + settings.disjoint_coder.gap
     n_gaps, intervals, back_to_back = measure_rhythm(subject, onset, len(error), shortest)
+    means, irregular = _measure_spread(subject, onset, intervals)
     known = n_gaps >= FEWEST_GAPS
-    doubtful = known & (back_to_back | ~(error <= _fence(error, OUTSIDE)))
+    doubtful = known & (back_to_back | irregular | ~(error <= _fence(error, OUTSIDE)))
     if not doubtful.any():
         return
-    order = np.lexsort((-error, ~back_to_back, ~doubtful))
+    order = np.lexsort((-error, ~irregular, ~back_to_back, ~doubtful))
     examined = order[: min(doubtful.sum(), MOST_EXAMINED)].tolist()
     # How many periods an interval usually has: one atom may be meant to hold two steps.
     usual, some = 1.0, np.flatnonzero(known)
     if len(some) >= FEWEST_PEOPLE:
         some = some[np.linspace(0, len(some) - 1, N_ORDINARY).astype(int)]
-        ratios = intervals[some] / _periods(cohort, some.tolist())
+        ratios = intervals[some] / _periods(cohort, some.tolist(), intervals)[0]
         ratios = ratios[np.isfinite(ratios)]
         usual = max(1.0, np.round(np.median(ratios))) if len(ratios) else 1.0
-    for s, period in zip(examined, _periods(cohort, examined), strict=True):
+    found = zip(examined, *_periods(cohort, examined, intervals), strict=True)
+    for s, period, strength in found:
         interval = intervals[s]
         n_cycles = max(1, np.round(interval / period)) if period > 0 else np.nan
         meets = abs(interval - n_cycles * period) <= max(SLACK, MEETS * period)
-        if meets and n_cycles <= usual:
-            continue
+        missed = meets and usual < n_cycles <= MOST_MISSED * usual
+        skips = irregular[s] and means[s] > interval > period
         pace = f"every {interval / cohort.sfreq:.3g} s"
-        if meets and period < shortest - SLACK:
+        if (missed or skips) and period < shortest - SLACK:
             own = f"repeats every {period / cohort.sfreq:.3g} s, less than the atom"
             yield s, f"{own}; activations {pace}"
-        elif back_to_back[s]:
+        elif irregular[s] and strength >= CLEAR and means[s] <= EXTRA * period:
+            own = f"repeats every {period / cohort.sfreq:.3g} s"
+            yield s, f"{own}, with {period / means[s]:.2g} activations each time"
+        elif back_to_back[s] and not (meets and n_cycles <= usual):
             yield s, f"back to back, {pace}"
+
+
+def _measure_spread(
+    subject: Int[np.ndarray, " E"], onset: Int[np.ndarray, " E"], intervals: np.ndarray
+) -> tuple[Float[np.ndarray, " S"], np.ndarray]:
+    """Return each subject's mean gap, and whether many gaps differ from the median."""
+    same = subject[1:] == subject[:-1]
+    gaps, owner, n = np.diff(onset)[same], subject[1:][same], len(intervals)
+    count = np.maximum(np.bincount(owner, minlength=n), 1)
+    differs = np.abs(gaps - intervals[owner]) > np.maximum(SLACK, DIFFERENT * intervals[owner])
+    irregular = np.bincount(owner, differs, n) >= IRREGULAR * count
+    return np.bincount(owner, gaps, n) / count, irregular
+
+
+def _drifting(
+    cohort: AnyCohort,
+    settings: Settings,
+    subject: Int[np.ndarray, " E"],
+    onset: Int[np.ndarray, " E"],
+    error: Float[np.ndarray, " S"],
+) -> Iterator[tuple[int | None, str]]:
+    """Yield people with drift, among those explained badly; None if all that are examined are."""
+    from percdl.steps.period import drift_share
+
+    badly = np.flatnonzero(error > 1 - WELL_EXPLAINED)
+    if not len(badly):
+        return
+    _, intervals, _ = measure_rhythm(subject, onset, len(error), settings.atom_length)
+    widths = np.where(np.isnan(intervals), settings.atom_length, intervals)
+    order = badly[np.argsort(-error[badly], kind="stable")]
+    examined = order[np.linspace(0, len(order) - 1, min(len(order), MOST_EXAMINED)).astype(int)]
+    shares = np.array([drift_share(cohort[int(s)].values, int(widths[s])) for s in examined])
+    drifts = (shares >= DRIFT) & (shares >= OF_ERROR * error[examined])
+    if drifts.all() and len(badly) > MOST_EXAMINED:
+        much = f"{np.median(shares):.0%} of the variance is slower than a cycle"
+        yield None, f"{much} in the {len(examined)} recordings looked at"
+        return
+    for s, share in zip(examined[drifts].tolist(), shares[drifts], strict=True):
+        yield s, f"{share:.0%} of its variance is slower than a cycle"
 
 
 def measure_rhythm(
@@ -212,14 +276,18 @@ def _at_a_bound(
             yield int(s), f"{own / sfreq:.3g} s"  # pyright: ignore[reportArgumentType]
 
 
-def _periods(cohort: AnyCohort, positions: list[int]) -> Float[np.ndarray, " n"]:
-    """Return the periods of some recordings, in samples, by the channel that varies most."""
+def _periods(
+    cohort: AnyCohort, positions: list[int], intervals: Float[np.ndarray, " S"]
+) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+    """Return periods of some recordings, in samples, and strengths, by their loudest channel."""
     from percdl.steps.period import estimate_periods
 
-    recordings = [cohort[s].values for s in positions]
+    recordings = [cohort[s].values[: int(MOST_INTERVALS * intervals[s])] for s in positions]
     loudest = [int(np.argmax(np.nan_to_num(np.nanvar(x, axis=0)))) for x in recordings]
     chosen = [np.asarray(x[:, [p]], float) for x, p in zip(recordings, loudest, strict=True)]
-    return np.array([estimate_periods([x]).period[0] for x in chosen])
+    found = [estimate_periods([x]) for x in chosen]
+    periods, strengths = ([one[i][0] for one in found] for i in (0, 1))
+    return np.array(periods), np.array(strengths)
 
 
 def _fence(error: Float[np.ndarray, " S"], width: float) -> float:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 from scipy import fft
+from scipy.ndimage import uniform_filter1d
 from scipy.signal import find_peaks
 
 # A recording proposes its first peak of at least this share of the highest one.
@@ -124,6 +125,13 @@ def find_intervals(values: np.ndarray, period: float) -> Float[np.ndarray, " n"]
             usual = np.median(np.sort(gain[found])[-len(blocks) :]) if len(found) else 0.0
             best, peaks = gain[found].sum(), found[gain[found] >= LEAST_GAIN * usual]
     return np.diff(peaks).astype(float)
+
+
+def drift_share(values: np.ndarray, width: int) -> float:
+    """Return the share of the variance that a moving average over ``width`` samples keeps."""
+    x, _ = _centred(values)
+    total = (x**2).sum()
+    return float((uniform_filter1d(x, max(1, width), axis=0) ** 2).sum() / total) if total else 0.0
 
 
 def autocorrelate(values: np.ndarray) -> Float[np.ndarray, " lags"]:
