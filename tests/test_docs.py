@@ -36,6 +36,7 @@ def test_python_runs_and_shapes_are_as_written(name, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.realdata
+@pytest.mark.filterwarnings("ignore:Activations do not follow")  # 100-2, as the page says
 def test_segmentation_runs_on_real_walks(real_gait, monkeypatch):
     monkeypatch.setenv("PERCDL_DATA", str(real_gait))
     run_page("segmentation.md")
