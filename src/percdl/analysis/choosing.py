@@ -105,7 +105,8 @@ def suggest_atom_length(cohort: Any) -> AtomLength:
     chosen = AtomLength(length, found.period, found.strength, cohort.subjects, cohort.sfreq)
     if chosen.confidence < UNCLEAR:
         warnings.warn(
-            f"The recordings are hardly periodic: {chosen!r}. Check the length by eye, or "
+            f"The recordings are hardly periodic: {chosen!r}. If they drift, band-pass first: "
+            "`cohort.bandpass(0.5, None)` or `--bandpass 0.5 inf`. Check the length by eye, or "
             "choose `atom_length` yourself: as long as the pattern you look for.",
             UnclearPeriodWarning,
             stacklevel=2,

@@ -31,9 +31,8 @@ MEETS = 0.05
 THROUGHOUT, FEWEST_GAPS = 0.9, 5
 # Irregular: at least this share of the gaps differs by this share from their median.
 IRREGULAR, DIFFERENT = 0.2, 0.2
-# Extra activations: the mean gap is at most this share of a period that is clear, and the median
-# differs by this share; a few extra ones leave the rate as it is.
-EXTRA, CLEAR, OFF = 0.9, 0.25, 0.015
+# Extra activations: the mean gap is at most this share of a period that is clear.
+EXTRA, CLEAR = 0.9, 0.25
 # The units that are mixed up most often and differ least are g and m/s^2, by a factor of 9.8.
 LARGE = 8.0
 # Tukey's fences, in interquartile ranges: beyond the first a value is outside, beyond the second
@@ -203,10 +202,10 @@ def _wrong_rates(
         skips = irregular[s] and means[s] > interval > period
         extra = irregular[s] and strength >= CLEAR and means[s] <= EXTRA * period
         pace = f"every {interval / cohort.sfreq:.3g} s"
-        if (missed or skips) and period < shortest - SLACK:
+        if (missed and period < shortest - SLACK) or (skips and period < shortest):
             own = f"repeats every {period / cohort.sfreq:.3g} s, less than the atom"
             yield s, f"{own}; activations {pace}"
-        elif extra and interval < period - max(SLACK, OFF * period):
+        elif extra:
             own = f"repeats every {period / cohort.sfreq:.3g} s"
             yield s, f"{own}, with {period / means[s]:.2g} activations each time"
         elif back_to_back[s] and not (meets and n_cycles <= usual):
