@@ -258,7 +258,8 @@ def test_too_many_activations_are_told_and_pauses_are_not():
     clean[2] = np.sort(np.concatenate([clean[2], clean[2][:-1] + 18]))  # a bump in every cycle
     clean[5] = clean[5][[0, 1, 2, 6, 7, 8, 11]]  # pauses
     people = np.repeat(np.arange(8), [len(one) for one in clean])
-    error = np.full(8, 0.05)
-    table = find_suspects(cohort, ONE_ATOM, people, np.concatenate(clean), error, True)
+    lengths, error = np.full(len(people), toy.LENGTH), np.full(8, 0.05)
+    onsets = np.concatenate(clean)
+    table = find_suspects(cohort, ONE_ATOM, people, onsets, lengths, error, True)
     assert pairs(table) == [("p2", "rate")]
     assert "with 2 activations each time" in table["message"][0]
