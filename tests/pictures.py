@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 
 from percdl import plotting
+from percdl.estimators import Mark
 
 RNG = np.random.default_rng(0)
 SUBJECTS = list("abcdef")
@@ -31,6 +32,11 @@ HISTORY = pd.DataFrame(
     }
 )
 BAND = (DICTIONARY[0] - 0.1, DICTIONARY[0] + 0.1)
+CYCLES = EVENTS.assign(atom=0, duration=20 / 50, flagged=[False, True, False])
+LANDMARKS = pd.DataFrame(
+    {"landmark": ["onset", "peak"] * 3, "sample": [12, 20.5, 65, 71, np.nan, 160]}
+)
+MARKS = [Mark("onset", 0, 0.1, 0.03), Mark("peak", 0, 0.2), Mark("other", 1, 0.2)]
 CLUSTERS = [(2, 6, 0.01), (9, 12, 0.4)]
 DEVIATION = np.array([1.0, 2.0, 7.0, 0.5, 4.0, 1.5])
 FEATURES = RNG.normal(size=(6, 4))
@@ -58,12 +64,15 @@ TIMED = {
     "reconstruction": lambda **k: plotting.plot_reconstruction(
         SIGNAL, SIGNAL, EVENTS, atom_length=20, **k
     ),
+    "cycles": lambda **k: plotting.plot_cycles(SIGNAL, CYCLES, DICTIONARY[0], **k),
+    "landmarks": lambda **k: plotting.plot_landmarks(SIGNAL, LANDMARKS, **k),
     "comparison": lambda **k: plotting.plot_group_comparison(
         PERSONAL[:, 0], GROUPS, CLUSTERS, channel=1, **k
     ),
     "profile": lambda **k: plotting.plot_deviation_profile(3 * FEATURES, subject="a", **k),
 }
 OTHERS = {
+    "marks": lambda **k: plotting.plot_marks(DICTIONARY, MARKS, 50.0, **k),
     "history": lambda **k: plotting.plot_history(HISTORY, **k),
     "ranking": lambda **k: plotting.plot_deviation_ranking(
         DEVIATION, GROUPS, reference="healthy", subjects=SUBJECTS, **k

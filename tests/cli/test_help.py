@@ -12,8 +12,8 @@ from typer.main import get_command
 from percdl.cli import app
 
 COMMANDS = [
-    "fit", "report", "personalize", "events", "reliability", "suggest", "info", "datasets", "demo",
-    "reproduce",
+    "fit", "report", "personalize", "events", "mark", "landmarks", "reliability", "suggest",
+    "info", "datasets", "demo", "reproduce",
 ]  # fmt: skip
 
 

@@ -62,6 +62,9 @@ AMPLITUDES = [
     "reconstruction",
     "comparison",
     "changes",
+    "cycles",
+    "landmarks",
+    "marks",
 ]
 
 

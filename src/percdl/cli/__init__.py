@@ -13,13 +13,15 @@ from percdl import __version__
 from percdl.cli.federate_server import server, simulate
 from percdl.cli.federate_site import keys, site
 from percdl.cli.fit import fit, suggest
+from percdl.cli.landmark_commands import landmarks, mark
 from percdl.cli.model_commands import events, info, personalize, reliability, report, score
 from percdl.cli.options import add_command
 from percdl.cli.studies import datasets, demo, reproduce
 
 app = typer.Typer(name="percdl", no_args_is_help=True, pretty_exceptions_enable=False)
 for command in (
-    fit, report, personalize, events, score, reliability, suggest, info, datasets, demo, reproduce,
+    fit, report, personalize, events, mark, landmarks, score, reliability, suggest, info, datasets,
+    demo, reproduce,
 ):  # fmt: skip
     add_command(app, command)
 

@@ -57,7 +57,7 @@ def personalize(
         prepare_file(events, "--events")
     protect_recordings(source, {"--out": out, "--events": events})
     with output.showing_warnings():
-        fitted, cohort = _start("personalize", model, source, output)
+        fitted, cohort = start("personalize", model, source, output)
         found = fitted.personalize(cohort)
     table = _parameter_table(found).to_csv(index=False, lineterminator="\n")
     with writing(out, "--out"):
@@ -72,7 +72,7 @@ def personalize(
         raise typer.Exit(NOTHING_FOUND)
 
 
-def _start(command: str, model: Path, source: DataOptions, output: Output) -> tuple[Any, Cohort]:
+def start(command: str, model: Path, source: DataOptions, output: Output) -> tuple[Any, Cohort]:
     """Load a model, and read recordings as in its fit."""
     from percdl.estimators.modelfile import load
 
@@ -104,6 +104,12 @@ def events(
     task: Annotated[str, typer.Option(help="BIDS: name of the task.")] = "recording",
     datatype: Annotated[str, typer.Option(help="BIDS: folder of the recordings.")] = "beh",
     extension: Annotated[str, typer.Option(help="WFDB: file extension.")] = "percdl",
+    quality: Annotated[
+        bool, typer.Option("--quality", help="Add quality, residual and warp of each event.")
+    ] = False,
+    min_quality: Annotated[
+        float, typer.Option(help="Leave out events of lower quality, a p-value.")
+    ] = 0.0,
 ) -> None:
     """Find the patterns of a model in recordings and write the times at which they occur.
 
@@ -121,8 +127,14 @@ def events(
         fitted = load(model)
         table, subjects = fitted.events_, fitted.subjects_
         if source.data:
-            fitted, cohort = _start("events", model, source, output)
-            table, subjects = fitted.personalize(cohort).events, cohort.subjects
+            fitted, cohort = start("events", model, source, output)
+            subjects = cohort.subjects
+            if quality or min_quality:
+                table = fitted.cycles(cohort, min_quality=min_quality)
+            else:
+                table = fitted.personalize(cohort).events
+        elif quality or min_quality:
+            fail("--quality and --min-quality need the recordings: pass DATA.")
         options: dict[str, Any] = {}
         if format == "bids":
             length = fitted.atom_length_ / fitted.sfreq_
@@ -189,7 +201,7 @@ def report(
     prepare_file(out, "--out")
     protect_recordings(source, {"--out": out})
     with output.showing_warnings():
-        fitted, cohort = _start("report", model, source, output)
+        fitted, cohort = start("report", model, source, output)
         table = (fitted.settings_ or {}).get("metadata")
         if table is not None and source.metadata is None and not any(cohort.groups):
             output.warn(f"there are no groups. The fit used --metadata {table}: pass it here too.")

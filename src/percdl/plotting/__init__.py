@@ -1,5 +1,6 @@
 """Matplotlib functions: they take data and an optional Axes, and return the Axes."""
 
+from percdl.plotting.cycles import plot_cycles, plot_landmarks, plot_marks
 from percdl.plotting.model import (
     plot_atom_band,
     plot_atom_length,
@@ -25,11 +26,14 @@ __all__ = [
     "plot_atom_length",
     "plot_atoms",
     "plot_changes",
+    "plot_cycles",
     "plot_deviation_profile",
     "plot_deviation_ranking",
     "plot_embedding",
     "plot_group_comparison",
     "plot_history",
+    "plot_landmarks",
+    "plot_marks",
     "plot_personal_atoms",
     "plot_reconstruction",
     "plot_selection",

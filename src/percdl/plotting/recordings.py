@@ -46,7 +46,7 @@ def plot_reconstruction(
     >>> plot_reconstruction(beats, 0.9 * beats, sfreq=100, units="mV").get_ylabel()
     'signal (mV)'
     """
-    ax, time, unit = _draw_signal(values, channel, sfreq, ax, 2.5)
+    ax, time, unit = draw_signal(values, channel, sfreq, ax, 2.5)
     if reconstruction is not None:
         rebuilt = same_shape(reconstruction, np.asarray(values), "reconstruction", "values")
         ax.plot(time, rebuilt[:, channel], color=style.SHARED, lw=1.0, label="reconstruction")
@@ -86,7 +86,7 @@ def plot_activations(
     'time (s)'
     """
     check_events(events)
-    ax, _, unit = _draw_signal(values, channel, sfreq, ax, 1.2)
+    ax, _, unit = draw_signal(values, channel, sfreq, ax, 1.2)
     stems, rate = ax.twinx(), sfreq or 1.0
     size = float(np.clip(60 / np.sqrt(len(events) + 1), 2.5, 6.0))
     for atom in sorted(events["atom"].unique().tolist()):
@@ -117,7 +117,7 @@ def plot_activations(
     return ax
 
 
-def _draw_signal(
+def draw_signal(
     values: np.ndarray, channel: int, sfreq: float | None, ax: Axes | None, width: float
 ) -> tuple[Axes, np.ndarray, str]:
     """Draw one channel of a recording; return the axes, the times and their unit."""

@@ -1,0 +1,171 @@
+"""Plots of single cycles, and of landmarks on an atom and in a recording."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from percdl.exceptions import InvalidParameterError
+from percdl.plotting import style
+from percdl.plotting.recordings import draw_signal
+from percdl.plotting.style import as_shape, check_events, check_position
+
+FLAGGED = style.COLORS[1]
+
+
+@style.plot
+def plot_cycles(
+    values: np.ndarray,
+    cycles: pd.DataFrame,
+    atom: np.ndarray,
+    *,
+    channel: int = 0,
+    units: str | None = None,
+    sfreq: float | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the cycles of a person over their personal atom; those of low quality in colour.
+
+    Parameters
+    ----------
+    values : array (N, P)
+        The recording.
+    cycles : DataFrame
+        The rows of ``model.cycles()`` of this subject and one atom.
+    atom : array (L, P)
+        The personal atom, such as ``model.personal_dictionary_[0, 0]``. It is drawn at the median
+        amplitude of the cycles.
+
+    Examples
+    --------
+    >>> beats = np.tile(np.hanning(50), 4)[:, None]
+    >>> cycles = pd.DataFrame({"atom": 0, "onset_sample": [0, 50, 100, 150], "amplitude": 1.0})
+    >>> cycles["flagged"] = [False, False, True, False]
+    >>> plot_cycles(beats, cycles, beats[:50], sfreq=100).get_xlabel()
+    'time (s)'
+    """
+    check_events(cycles)
+    _need(cycles, "flagged", "model.cycles()")
+    values = as_shape(values, "values", "N, P", such_as="cohort[0].values")
+    atom = as_shape(atom, "atom", "L, P", such_as="model.personal_dictionary_[0, 0]")
+    check_position(channel, values.shape[1], "channel")
+    ax = style.make_axes(ax)
+    time, unit = style.time_axis(len(atom), sfreq)
+    ends = np.full(len(cycles), len(atom))
+    if sfreq is not None and "duration" in cycles:
+        ends = np.rint(cycles["duration"].to_numpy(float) * sfreq).astype(int)
+    named = set()
+    for onset, length, flagged in zip(
+        cycles["onset_sample"], ends, cycles["flagged"], strict=True
+    ):
+        own = values[onset : onset + length, channel]
+        name = "flagged cycle" if flagged else "cycle"
+        looks: Any = (
+            {"color": FLAGGED, "linestyle": "--", "linewidth": 1.2, "zorder": 3}
+            if flagged
+            else {"color": style.OBSERVED, "linewidth": 0.7}
+        )
+        label = None if name in named else name
+        ax.plot(style.time_axis(len(own), sfreq)[0], own, label=label, **looks)
+        named.add(name)
+    usual = np.median(cycles["amplitude"].to_numpy(float)) * atom[:, channel]
+    ax.plot(time, usual, color=style.SHARED, linewidth=2.5, label="personal atom", zorder=4)
+    return style.finish(ax, f"time ({unit})", style.with_units("amplitude", units), 3)
+
+
+@style.plot
+def plot_marks(
+    dictionary: np.ndarray,
+    marks: Sequence[Any],
+    sfreq: float,
+    *,
+    atom: int = 0,
+    channel: int = 0,
+    units: str | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the landmarks on a common atom; a band shows the spread of their annotations.
+
+    Parameters
+    ----------
+    dictionary, atom : array (K, L, P), int
+        The common atoms, and which to draw.
+    marks : list of Mark
+        Such as ``model.marks_``.
+
+    Examples
+    --------
+    >>> from percdl.estimators import Mark
+    >>> atoms = np.hanning(50)[None, :, None]
+    >>> plot_marks(atoms, [Mark("peak", 0, 0.25, 0.02)], 100).get_xlabel()
+    'time (s)'
+    """
+    atoms = as_shape(dictionary, "dictionary", "K, L, P", such_as="model.dictionary_")
+    check_position(atom, len(atoms), "atom")
+    check_position(channel, atoms.shape[2], "channel")
+    ax = style.make_axes(ax)
+    time, unit = style.time_axis(atoms.shape[1], sfreq)
+    curve = atoms[atom, :, channel]
+    ax.plot(time, curve, color=style.SHARED, linewidth=2, label="common atom")
+    own = sorted((mark for mark in marks if mark.atom == atom), key=lambda mark: mark.time)
+    for index, mark in enumerate(own):
+        tint, _, marker = style.look(index)
+        inside = np.abs(time - mark.time) <= mark.spread
+        if inside.sum() > 1:
+            low, high = curve.min(), curve.max()
+            style.fill_band(ax, time[inside], low, high, tint, alpha=0.15)
+        looks: Any = {"color": tint, "markeredgecolor": "white", "linestyle": "none"}
+        at = np.interp(mark.time, time, curve)
+        ax.plot(mark.time, at, marker, markersize=8, label=mark.name, **looks)
+    return style.finish(ax, f"time ({unit})", style.with_units("amplitude", units), 4)
+
+
+@style.plot
+def plot_landmarks(
+    values: np.ndarray,
+    landmarks: pd.DataFrame,
+    *,
+    channel: int = 0,
+    name: str = "signal",
+    units: str | None = None,
+    sfreq: float | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw one channel of a recording with its landmarks; absent ones are left out.
+
+    Parameters
+    ----------
+    values : array (N, P)
+        The recording.
+    landmarks : DataFrame
+        The rows of ``model.landmarks()`` of this subject.
+
+    Examples
+    --------
+    >>> beats = np.tile(np.hanning(50), 4)[:, None]
+    >>> peaks = pd.DataFrame({"landmark": "peak", "sample": [24.5, 74.5, np.nan, 174.5]})
+    >>> plot_landmarks(beats, peaks, sfreq=100).get_ylabel()
+    'signal'
+    """
+    for column in ("landmark", "sample"):
+        _need(landmarks, column, "model.landmarks()")
+    ax, time, unit = draw_signal(values, channel, sfreq, ax, 1.2)
+    curve = np.asarray(values)[:, channel]
+    for index, (label, rows) in enumerate(landmarks.groupby("landmark", sort=False)):
+        tint, _, marker = style.look(index)
+        at = rows["sample"].dropna().to_numpy(float) / (sfreq or 1.0)
+        looks: Any = {"color": tint, "markeredgecolor": "white", "linestyle": "none"}
+        ax.plot(at, np.interp(at, time, curve), marker, markersize=7, label=str(label), **looks)
+    ax.margins(x=0.01)
+    return style.finish(ax, f"time ({unit})", style.with_units(name, units), 6)
+
+
+def _need(table: pd.DataFrame, column: str, source: str) -> None:
+    if column not in table:
+        raise InvalidParameterError(
+            f"The table has no column {column!r}. Pass rows of `{source}`."
+        )
