@@ -39,7 +39,8 @@ def main() -> None:
         n_atoms=2, atom_length=50, transformation=WARP, penalty=1e4, random_state=0, progress=False
     ).fit(cohort)
     IMAGES.mkdir(parents=True, exist_ok=True)
-    for name, ax in {**draw_model(model, cohort), **draw_people(model, cohort)}.items():
+    pictures = draw_model(model, cohort) | draw_cycles(model, cohort) | draw_people(model, cohort)
+    for name, ax in pictures.items():
         save(ax.figure, IMAGES / f"{name}.png")
 
 
@@ -95,6 +96,32 @@ def draw_model(model: PerCDL, cohort: Cohort) -> dict:
             **signal,
         ),
         "history": plotting.plot_history(model.history_),
+    }
+
+
+def draw_cycles(model: PerCDL, cohort: Cohort) -> dict:
+    """Return the pictures of cycles and landmarks; an artefact spoils one cycle."""
+    values = [record.values.copy() for record in cohort]
+    position = cohort.subjects.index(EXAMPLE)
+    own = model.events_[(model.events_["subject"] == EXAMPLE) & (model.events_["atom"] == 0)]
+    start = own["onset_sample"].iloc[2] + 15
+    values[position][start : start + 12] += 60 * np.hanning(12)[:, None]
+    spoilt = Cohort.from_arrays(values, sfreq=SFREQ, subjects=cohort.subjects)
+    peaks = {
+        "peak": np.argmax(model.dictionary_[0, :25, 0]),
+        "trough": np.argmin(model.dictionary_[0, :25, 0]),
+    }
+    for name, sample in peaks.items():
+        model.mark(name, 0, sample / SFREQ)
+    cycles, landmarks = model.cycles(spoilt), model.landmarks(cohort)
+    cycles = cycles[(cycles["subject"] == EXAMPLE) & (cycles["atom"] == 0)]
+    landmarks = landmarks[landmarks["subject"] == EXAMPLE]
+    signal = {"name": "angular velocity", "units": "deg/s", "sfreq": SFREQ}
+    atom = model.personal_dictionary_[position, 0]
+    return {
+        "cycles": plotting.plot_cycles(values[position], cycles, atom, units=UNITS, sfreq=SFREQ),
+        "landmarks": plotting.plot_landmarks(cohort[EXAMPLE].values, landmarks, **signal),
+        "marks": plotting.plot_marks(model.dictionary_, model.marks_, SFREQ),
     }
 
 

@@ -32,9 +32,11 @@ LARGEST_SD = {"QRS onset": 0.012, "P onset": 0.020, "T end": 0.035}
 # Symbols of the annotations, with the ends of a wave as `read_annotations` names them.
 WAVES = {"P": "p", "QRS": "N", "T": "t"}
 ENDS = ("onset", "peak", "end")
-LENGTH, BEFORE, PENALTY, BAND = "0.72s", 0.27, "3%", (0.5, 40)
+LENGTH, BEFORE, PENALTY, BAND = "0.68s", 0.25, "3%", (0.5, 40)
 # The finder of beats: a short atom, so that fast hearts are not cut.
 BEAT, BEAT_BAND, BEAT_PENALTY = "0.2s", (8, 25), "5%"
+# Level of the test that a wave is there.
+LEVEL = 0.05
 
 DELINEATE = """
 import json, sys, numpy as np, neurokit2 as nk
@@ -130,7 +132,7 @@ def fit(raw: Cohort, waves: pd.DataFrame) -> tuple[PerCDL, PerCDL]:
     )  # fmt: skip
     model.fit(cohort)
     at = waves.assign(sample=waves["seconds"] * SFREQ)
-    return model.mark(None, 0, at, channel=LEAD, X=cohort), beats
+    return model.mark(None, 0, at, X=cohort), beats
 
 
 def _first_beat(cohort: Cohort) -> np.ndarray:
@@ -148,7 +150,7 @@ def find_waves(model: PerCDL, beats: PerCDL, raw: Cohort) -> pd.DataFrame:
     whole = model.personalize(cohort).events
     short = beats.personalize(raw.bandpass(*BEAT_BAND).resample(SFREQ)).events
     events = add_missing(whole, short, round(float(BEAT[:-1]) * SFREQ))
-    return model.landmarks(cohort, events=events)
+    return model.landmarks(cohort, events=events, level=LEVEL)
 
 
 def add_missing(whole: pd.DataFrame, short: pd.DataFrame, near: int) -> pd.DataFrame:
@@ -157,17 +159,16 @@ def add_missing(whole: pd.DataFrame, short: pd.DataFrame, near: int) -> pd.DataF
     The lag between the two onsets of a beat is the median of the person's.
     """
     frames = []
-    for subject, own in short.groupby("subject", sort=False):
-        known = whole.loc[whole["subject"] == subject, "onset_sample"].to_numpy()
-        if not len(known):
-            continue
-        onsets = own["onset_sample"].to_numpy()
+    for subject, own in whole.groupby("subject", sort=False):
+        known = own["onset_sample"].to_numpy()
+        onsets = short.loc[short["subject"] == subject, "onset_sample"].to_numpy()
         lags = onsets[:, None] - known
         later = np.where(lags >= 0, lags, np.inf).min(1)
-        moved = onsets - np.median(later[np.isfinite(later)])
-        alone = np.abs(moved[:, None] - known).min(1) > near
-        both = np.sort(np.concatenate([known, moved[alone]]))
-        frames.append(pd.DataFrame({"subject": subject, "onset_sample": both}))
+        if np.isfinite(later).any():
+            moved = onsets - np.median(later[np.isfinite(later)])
+            alone = np.abs(moved[:, None] - known).min(1) > near
+            known = np.sort(np.concatenate([known, moved[alone]]))
+        frames.append(pd.DataFrame({"subject": subject, "onset_sample": known}))
     return pd.concat(frames)
 
 

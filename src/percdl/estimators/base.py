@@ -239,7 +239,8 @@ class BaseCDL(TransformerMixin, HyperParameters):
             ``subject`` and ``sample``, such as `percdl.signals.read_annotations` returns. They
             are taken to common time by the warps, and their median over people is the landmark.
         channel : str, optional
-            The channel that it belongs to; needed where each channel has a warp of its own.
+            The channel that it belongs to, where each channel has a warp of its own. By default
+            landmarks follow the median of these warps.
         X : Cohort or arrays, optional
             The recordings of the annotations, by default those of the fit.
 

@@ -43,7 +43,8 @@ class Mark:
         Seconds from the start of the atom, and the standard deviation of the annotations that
         placed it; 0 for a landmark placed by hand.
     channel : str or None
-        The channel it belongs to; None: all.
+        The channel it belongs to, which matters where each channel has a warp of its own. None:
+        the median of their warps.
     """
 
     name: str
@@ -100,7 +101,7 @@ def place_mark(
 
 
 def _to_common(
-    annotations: pd.DataFrame, cycles: Cycles, atom: int, warp: int
+    annotations: pd.DataFrame, cycles: Cycles, atom: int, warp: int | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return subjects and common times, in samples, of the annotations that lie in cycles."""
     found = cycles.found
@@ -129,13 +130,16 @@ def _to_common(
     return subject, _read_warps(found, atom, warp)[0](subject, personal)
 
 
-def _read_warps(found: Any, atom: int, warp: int) -> tuple[Any, Any]:
+def _read_warps(found: Any, atom: int, warp: int | None) -> tuple[Any, Any]:
     """Return functions from personal time to common time and back, of subjects, in samples.
 
     The second also returns the slope of the first there.
     """
     length = found.dictionary.shape[1]
-    warps = found.warps[:, atom, warp] if found.warps.shape[2] else None
+    own = found.warps[:, atom]
+    warps = None
+    if own.shape[1]:
+        warps = np.median(own, axis=1) if warp is None else own[:, warp]
 
     def forth(subject, time):
         if warps is None:
@@ -157,8 +161,8 @@ def _read_warps(found: Any, atom: int, warp: int) -> tuple[Any, Any]:
     return forth, back
 
 
-def _warp_of(channel: str | None, channels: tuple[str, ...], found: Personalization) -> int:
-    """Return the position of the warp that a landmark follows."""
+def _warp_of(channel: str | None, channels: tuple[str, ...], found: Personalization) -> int | None:
+    """Return the position of the warp that a landmark follows; None: the median of all."""
     if channel is not None and channel not in channels:
         raise InvalidParameterError(
             f"There is no channel {channel!r}; the model has {', '.join(channels)}."
@@ -171,12 +175,7 @@ def _warp_of(channel: str | None, channels: tuple[str, ...], found: Personalizat
     part = found.transform.warp_part(*found.dictionary.shape[1:])
     if part is None or part[0].n_warps(len(channels)) == 1:
         return 0
-    if channel is None:
-        raise InvalidParameterError(
-            "Each channel has a warp of its own, so a landmark belongs to a channel. Pass "
-            f"channel=, one of {', '.join(channels)}."
-        )
-    return channels.index(channel)
+    return None if channel is None else channels.index(channel)
 
 
 def find_landmarks(
