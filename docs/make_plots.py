@@ -109,7 +109,7 @@ def draw_cycles(model: PerCDL, cohort: Cohort) -> dict:
     spoilt = Cohort.from_arrays(values, sfreq=SFREQ, subjects=cohort.subjects)
     peaks = {
         "peak": np.argmax(model.dictionary_[0, :25, 0]),
-        "trough": np.argmin(model.dictionary_[0, :25, 0]),
+        "valley": np.argmin(model.dictionary_[0, :25, 0]),
     }
     for name, sample in peaks.items():
         model.mark(name, 0, sample / SFREQ)

@@ -98,7 +98,8 @@ def make(n_subjects: int, noise: float, seed: int) -> Truth:
 def _fit(truth: Truth) -> tuple[PerCDL, float]:
     """Return a fitted model, and the seconds of a second, warm fit."""
     first = personalize(WARP, truth.params[:1], truth.atom)[0]
-    model = PerCDL(1, LENGTH, WARP, 0.5, init=first, progress=False).fit(truth.cohort)
+    model = PerCDL(1, LENGTH, WARP, 0.5, init=first, progress=False)
+    model.fit(truth.cohort)
     started = time.perf_counter()
     model.fit(truth.cohort)
     return model, time.perf_counter() - started

@@ -15,6 +15,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -123,7 +124,7 @@ def read_waves(headers: list[Path]) -> pd.DataFrame:
 def fit(raw: Cohort, waves: pd.DataFrame) -> tuple[PerCDL, PerCDL]:
     """Return a model of whole beats with its landmarks, and the finder of beats."""
     cohort = raw.bandpass(*BAND).resample(SFREQ)
-    options = {"random_state": 0, "progress": False}
+    options: Any = {"random_state": 0, "progress": False}
     beats = PerCDL(1, BEAT, TimeWarp(2, 7), BEAT_PENALTY, **options)
     beats.fit(raw.bandpass(*BEAT_BAND).resample(SFREQ))
     model = PerCDL(
@@ -132,7 +133,8 @@ def fit(raw: Cohort, waves: pd.DataFrame) -> tuple[PerCDL, PerCDL]:
     )  # fmt: skip
     model.fit(cohort)
     at = waves.assign(sample=waves["seconds"] * SFREQ)
-    return model.mark(None, 0, at, X=cohort), beats
+    model.mark(None, 0, at, X=cohort)
+    return model, beats
 
 
 def _first_beat(cohort: Cohort) -> np.ndarray:
@@ -175,13 +177,13 @@ def add_missing(whole: pd.DataFrame, short: pd.DataFrame, near: int) -> pd.DataF
 def score(found: pd.DataFrame, waves: pd.DataFrame, name: str) -> Segmentation:
     """Compare landmarks of one name with annotations, between the first and last of a record."""
     ends = waves.groupby("subject")["seconds"].agg(["min", "max"])
-    rows = found[(found["landmark"] == name) & found["seconds"].notna()]
-    span = ends.reindex(rows["subject"])
+    rows: Any = found[(found["landmark"] == name) & found["seconds"].notna()]
+    span: Any = ends.reindex(rows["subject"])
     time = rows["seconds"].to_numpy()
     inside = (time >= span["min"].to_numpy() - 0.02) & (time <= span["max"].to_numpy() + 0.02)
     events = rows[inside].assign(atom=0, amplitude=1.0, onset_seconds=time[inside])
     events["onset_sample"] = events["seconds"] * SFREQ
-    truth = waves[waves["label"] == name]
+    truth: Any = waves[waves["label"] == name]
     return score_events(events, truth, TOLERANCE, lag=0.0)
 
 

@@ -119,5 +119,5 @@ def test_cycles_as_long_as_the_atom_are_cut_as_they_are():
 def test_longer_cycles_are_read_at_fewer_times():
     x = np.random.default_rng(0).standard_normal((1, 60, 1))
     signals = Signals(jnp.asarray(x), jnp.array([60]), None)
-    twice, _ = cut_cycles(signals, np.zeros(3, int), np.full(3, 4), np.full(3, 32.0), 16)
+    twice, _ = cut_cycles(signals, np.zeros(3, int), np.full(3, 4), np.full(3, 31.0), 16)
     assert_allclose(twice[0], x[0, 4:36:2])
