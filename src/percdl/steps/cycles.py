@@ -127,7 +127,7 @@ def estimate_price(
         known = _fit(cut, table, inverse, own, N_STEPS_EM)
         terms = known.own[:, :, None] * known.own[:, None, :] + known.covariance
         # Weights of a t-distribution: a few cycles gone astray do not loosen the price of all.
-        far = jnp.einsum("bi,ij,bj->b", known.own, inverse, known.own)
+        far = jnp.einsum("bij,ij->b", terms, inverse)
         share = counts * (FREEDOM + size) / (FREEDOM + far)
         total = jnp.einsum("b,bij->ij", share, terms)
         weak = jnp.diag(jnp.diag(covariance)) * GUESS_WEIGHT
