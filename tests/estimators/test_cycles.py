@@ -33,7 +33,7 @@ def test_one_row_per_event(model):
     table = model.cycles()
     same = ["subject", "atom", "onset_sample", "onset_seconds"]
     pd.testing.assert_frame_equal(table[same], model.events_[same])
-    assert_allclose(table["duration"], model.atom_length_ / 50)
+    assert_allclose(table["duration_seconds"], model.atom_length_ / 50)
     assert (table["missing"] == 0).all()
     assert table["quality"].between(0, 1).all()
     assert {"shift", "warp1"} <= {*table}

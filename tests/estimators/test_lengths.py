@@ -58,7 +58,8 @@ def test_the_score_is_that_of_the_codes(fitted):
 
 
 def test_one_length_for_all_is_worse(fitted):
-    alike = new_model(coder=L0Coder()).fit(people())
+    with pytest.warns(SuspectRecordingWarning, match="own rhythm"):
+        alike = new_model(coder=L0Coder()).fit(people())
     assert alike.score(people()) < fitted.score(people()) - 0.05
     assert "duration_samples" not in alike.events_
 
@@ -105,3 +106,12 @@ def test_lengths_are_spaced_evenly_around_the_atom():
     assert_array_equal(lengths[[0, -1]], [50, 200])
     assert 100 in lengths
     assert (lengths[1:] / lengths[:-1]).max() < 1.08
+
+
+def test_cycles_are_read_over_their_own_length(fitted):
+    table = fitted.cycles()
+    assert_array_equal(table["duration_seconds"], fitted.events_["duration_seconds"])
+    assert table["residual"].median() < 0.05
+    marks = fitted.mark("middle", 0, 0.8).landmarks()
+    later = (marks["sample"] - marks["onset_sample"]).groupby(marks["subject"]).median()
+    assert_allclose(later / np.array(PERIODS), 0.5, atol=0.1)

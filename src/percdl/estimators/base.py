@@ -191,7 +191,7 @@ class BaseCDL(TransformerMixin, HyperParameters):
         Returns
         -------
         DataFrame
-            One row per event: subject, atom, onset_sample, onset_seconds, duration (seconds),
+            One row per event: subject, atom, onset_sample, onset_seconds, duration_seconds,
             amplitude, ``residual`` (share of the cycle's energy that is not explained),
             ``quality`` (p-value of the residual among the cycles of the same person), ``flagged``
             (quality below ``false_alarms``), ``missing`` (share of its samples), and, where the

@@ -69,7 +69,7 @@ class Cycles:
     def samples_per_step(self) -> np.ndarray:
         """Samples of the recording for each sample of the atom; 1 for cycles as long as it."""
         n_steps = self.found.dictionary.shape[1] - 1
-        return (self.table["duration"].to_numpy() * self.sfreq - 1) / n_steps
+        return (self.table["duration_seconds"].to_numpy() * self.sfreq - 1) / n_steps
 
     @cached_property
     def subject(self) -> np.ndarray:
@@ -103,7 +103,7 @@ def find_cycles(
     table: Any = work.tabulate(numbers)
     table["quality"] = judge_cycles(table, numbers["left"] / np.maximum(numbers["n_seen"], 1))
     table["flagged"] = ~(table["quality"] >= false_alarms)
-    names = ["subject", "atom", "onset_sample", "onset_seconds", "duration", "amplitude"]
+    names = ["subject", "atom", "onset_sample", "onset_seconds", "duration_seconds", "amplitude"]
     names += ["residual", "quality", "flagged", "missing"]
     table = table[names + [name for name in table if name not in names]]
     return Cycles(
@@ -226,7 +226,7 @@ class Segments:
         """Return one row per event, without its quality."""
         second = self.cohort.sfreq
         table = self.events.copy()
-        table["duration"] = self.duration / second
+        table["duration_seconds"] = self.duration / second
         table["amplitude"] = self.usual * self.unit * np.exp(numbers["own"][:, 0])
         with np.errstate(invalid="ignore", divide="ignore"):
             table["residual"] = numbers["left"] / numbers["energy"]

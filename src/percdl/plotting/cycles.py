@@ -56,8 +56,8 @@ def plot_cycles(
     ax = style.make_axes(ax)
     time, unit = style.time_axis(len(atom), sfreq)
     ends = np.full(len(cycles), len(atom))
-    if sfreq is not None and "duration" in cycles:
-        ends = np.rint(cycles["duration"].to_numpy(float) * sfreq).astype(int)
+    if sfreq is not None and "duration_seconds" in cycles:
+        ends = np.rint(cycles["duration_seconds"].to_numpy(float) * sfreq).astype(int)
     named = set()
     for onset, length, flagged in zip(
         cycles["onset_sample"], ends, cycles["flagged"], strict=True
