@@ -49,7 +49,8 @@ def claims() -> Iterator[Claim]:
         own, true = (x[x[column] == name] for x, column in ((found, "landmark"), (truth, "label")))
         result = score_events(own[["subject", "sample"]], true, NEAR)
         detail = f"mean {result.timing_bias:+.1f}; {result.timing_spread:.1f} mean distance "
-        detail += f"without the lag; {result.sensitivity:.3f} within {NEAR}"
+        detail += f"without the lag; {result.sensitivity:.3f} within {NEAR}; s.d. within people "
+        detail += f"{np.sqrt((result.table['timing_sd'] ** 2).median()):.1f} (median)"
         yield at_most(
             f"{name} of a swing, s.d. in samples", result.timing_sd, LARGEST_SPREAD, detail
         )
