@@ -15,7 +15,7 @@ from federation import (
 )
 from small_models import spaced_recordings
 
-from percdl import Cohort, Compose, Huber, L1Coder, Rotation, TimeWarp
+from percdl import Cohort, Compose, Huber, L0Coder, L1Coder, Rotation, TimeWarp
 from percdl.exceptions import FederationError
 from percdl.federated.estimator import FederatedPerCDL
 
@@ -69,13 +69,25 @@ def test_a_site_where_an_atom_never_occurs():
         ("IndCDL", {}),
         ("PerCDL", {"realign": True, "multistart": True}),
         ("PerCDL", {"coder": L1Coder(n_steps=20)}),
+        ("PerCDL", {"coder": L0Coder(stretch=1.2)}),
         ("PerCDL", {"loss": Huber(0.5)}),
         ("PerCDL", {"weighting": "subjects"}),
         ("PerCDL", {"centering": "off"}),
         ("PerCDL", {"update": "robust"}),
     ],
-    ids=["PopCDL", "IndCDL", "searches", "overlap", "huber", "subjects", "uncentred", "robust"],
+    ids=[
+        "PopCDL",
+        "IndCDL",
+        "searches",
+        "overlap",
+        "lengths",
+        "huber",
+        "subjects",
+        "uncentred",
+        "robust",
+    ],
 )
+@pytest.mark.filterwarnings("ignore:Activations are as short")
 def test_models_and_options(name, options, cohort):
     federation = FederatedPerCDL(double(name, **options)).fit(split(cohort))
     assert_same_as_central(federation, double(name, **options).fit(cohort))
