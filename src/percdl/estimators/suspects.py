@@ -235,14 +235,19 @@ def _drifting(
     """Yield people with drift, among those explained badly; None if all that are examined are."""
     from percdl.steps.period import drift_share
 
-    badly = np.flatnonzero(error > 1 - WELL_EXPLAINED)
-    if not len(badly):
-        return
     _, intervals, _ = measure_rhythm(subject, onset, len(error), settings.atom_length)
     widths = np.where(np.isnan(intervals), settings.atom_length, intervals)
+    # What is slower than a cycle shows only over several of them.
+    is_long = np.asarray(cohort.lengths) >= FEWEST_GAPS * widths
+    badly = np.flatnonzero((error > 1 - WELL_EXPLAINED) & is_long)
+    if not len(badly):
+        return
     order = badly[np.argsort(-error[badly], kind="stable")]
     examined = order[np.linspace(0, len(order) - 1, min(len(order), MOST_EXAMINED)).astype(int)]
     shares = np.array([drift_share(cohort[int(s)].values, int(widths[s])) for s in examined])
+    # Of white noise, a mean over a cycle keeps one part in as many as it has samples.
+    noise = 1 / widths[examined]
+    shares = (shares - noise) / (1 - noise)
     drifts = (shares >= DRIFT) & (shares >= OF_ERROR * error[examined])
     if drifts.all() and len(badly) > MOST_EXAMINED:
         much = f"{np.median(shares):.0%} of the variance is slower than a cycle"
