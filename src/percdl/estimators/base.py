@@ -236,7 +236,7 @@ class BaseCDL(TransformerMixin, HyperParameters):
             The atom.
         time : float or DataFrame
             Seconds from the start of the atom, or annotations of some people, with columns
-            ``subject`` and ``sample``, such as `percdl.signals.read_annotations` returns. They
+            ``subject`` and ``sample``, such as `percdl.read_annotations` returns. They
             are taken to common time by the warps, and their median over people is the landmark.
         channel : str, optional
             The channel that it belongs to, where each channel has a warp of its own. By default
