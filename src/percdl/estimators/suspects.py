@@ -238,7 +238,7 @@ def _drifting(
     _, intervals, _ = measure_rhythm(subject, onset, len(error), settings.atom_length)
     widths = np.where(np.isnan(intervals), settings.atom_length, intervals)
     # What is slower than a cycle shows only over several of them.
-    is_long = np.asarray(cohort.lengths) >= FEWEST_GAPS * widths
+    is_long = (widths > 1) & (np.asarray(cohort.lengths) >= FEWEST_GAPS * widths)
     badly = np.flatnonzero((error > 1 - WELL_EXPLAINED) & is_long)
     if not len(badly):
         return

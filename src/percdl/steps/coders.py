@@ -52,7 +52,7 @@ class L0Coder:
         """Return the lengths of activations to try, in samples and increasing.
 
         >>> L0Coder(stretch=1.2).lengths(50)
-        (42, 44, 47, 50, 53, 56, 60)
+        (42, 44, 46, 48, 50, 52, 55, 57, 60)
         """
         n_steps = int(np.ceil(np.log(self.stretch) / np.log(LENGTH_STEP) - 1e-9))
         factors = self.stretch ** (np.arange(-n_steps, n_steps + 1) / max(n_steps, 1))
