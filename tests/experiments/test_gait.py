@@ -18,8 +18,6 @@ from percdl.experiments.gait import OFFSETS, PERSONAL, place_atom
 from percdl.experiments.gait_groups import judge, paper_statements
 from percdl.signals import Cohort
 
-# Fits of nine short walks in few rounds are poor for some people, and say so.
-pytestmark = pytest.mark.filterwarnings("ignore::percdl.exceptions.SuspectRecordingWarning")
 PHASES = {"heel off": 20.0, "toe off": 31.0, "heel on": 79.0, "foot flat": 92.0}
 N_TIMES = 1200
 LABELS = [

@@ -10,8 +10,6 @@ from benchmarks.stress.corpus import READERS, run_corpus
 from benchmarks.stress.mutations import change_json, others
 from benchmarks.stress.watch import watchman
 
-# The fits behind the files are as small as can be, and some people are fitted poorly.
-pytestmark = pytest.mark.filterwarnings("ignore::percdl.exceptions.SuspectRecordingWarning")
 FAIR = {"rejected", "equal", "consistent"}
 NAMES = (
     "warp.percdl",

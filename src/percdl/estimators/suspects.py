@@ -31,8 +31,9 @@ MEETS = 0.05
 THROUGHOUT, FEWEST_GAPS = 0.9, 5
 # Irregular: at least this share of the gaps differs by this share from their median.
 IRREGULAR, DIFFERENT = 0.2, 0.2
-# Extra activations: the mean gap is at most this share of a period that is clear.
-EXTRA, CLEAR = 0.9, 0.25
+# Extra activations: the mean gap is at most this share of a period that is clear, which takes a
+# recording of several periods.
+EXTRA, CLEAR, FEWEST_PERIODS = 0.9, 0.25, 8
 # The units that are mixed up most often and differ least are g and m/s^2, by a factor of 9.8.
 LARGE = 8.0
 # Tukey's fences, in interquartile ranges: beyond the first a value is outside, beyond the second
@@ -200,7 +201,8 @@ def _wrong_rates(
         meets = abs(interval - n_cycles * period) <= max(SLACK, MEETS * period)
         missed = meets and usual < n_cycles <= MOST_MISSED * usual
         skips = irregular[s] and means[s] > interval > period
-        extra = irregular[s] and strength >= CLEAR and means[s] <= EXTRA * period
+        clear = strength >= CLEAR and cohort.lengths[s] >= FEWEST_PERIODS * period
+        extra = irregular[s] and clear and means[s] <= EXTRA * period
         pace = f"every {interval / cohort.sfreq:.3g} s"
         own = f"repeats every {period / cohort.sfreq:.3g} s"
         if missed and period < shortest - SLACK:
