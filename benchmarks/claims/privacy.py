@@ -24,7 +24,7 @@ from percdl.datasets import SyntheticCohort, atom_distance, onset_accuracy
 from percdl.federated.privacy import Privacy
 from percdl.federated.private_rounds import ROWS, Denoised, PrivateRounds
 from percdl.runtimes.in_process import InProcess
-from percdl.steps.cdu import normalize
+from percdl.steps.dictionary import normalize
 
 SIZES, EPSILONS = (50, 200, 1000, 5000), (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, math.inf)
 # The largest cohort takes its time.

@@ -17,7 +17,7 @@ from percdl.exceptions import (
 )
 from percdl.runtimes.in_process import InProcess
 from percdl.steps import overlap
-from percdl.steps.cdu import normalize
+from percdl.steps.dictionary import normalize
 
 L, N = 30, 300
 CODER = L1Coder(n_steps=300)

@@ -14,8 +14,7 @@ from percdl.algorithm.state import FitState, History, StopReason
 from percdl.exceptions import NumericalError
 from percdl.runtimes.in_process import InProcess
 from percdl.signals import Cohort
-from percdl.steps import percdu
-from percdl.steps.cdu import normalize
+from percdl.steps.dictionary import normalize, personal_explained, update_personal
 from percdl.transforms import Custom
 
 
@@ -98,9 +97,9 @@ def test_a_transform_not_linear_takes_a_damped_step():
     sums = runtime.personal_round(broadcast)
     damped, objective = server._update(sums, broadcast, chosen)
     assert objective == sums.objective
-    closed = percdu.update_dictionary(sums.gram, sums.transported, broadcast.dictionary)
+    closed = update_personal(sums.gram, sums.transported, broadcast.dictionary)
     reached = [
-        percdu.explained(sums.gram, sums.transported, dictionary)
+        personal_explained(sums.gram, sums.transported, dictionary)
         for dictionary in (broadcast.dictionary, damped, closed)
     ]
     assert reached[0] < reached[1] < reached[2]

@@ -10,7 +10,7 @@ from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.magnitude import N_LOOKED_AT, choose_unit, in_signal_units
 from percdl.runtimes.in_process import InProcess
 from percdl.signals import Cohort
-from percdl.steps.cdu import normalize
+from percdl.steps.dictionary import normalize
 
 ARRAYS = toy.recordings(0, (90, 100, 110))
 ATOMS = normalize(toy.first_guess(0))

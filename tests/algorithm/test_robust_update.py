@@ -14,7 +14,7 @@ from percdl.algorithm.state import History
 from percdl.datasets import atom_distance
 from percdl.runtimes.in_process import InProcess
 from percdl.signals import Cohort
-from percdl.steps.cdu import normalize
+from percdl.steps.dictionary import normalize
 from percdl.transforms import Compose, Custom, Gain, Rotation, TimeWarp
 
 LENGTHS = (97, 102, 107, 113, 119, 124, 128)

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.loop import run_percdl
 from percdl.algorithm.state import FitState, History, StopReason
-from percdl.steps.cdu import normalize
+from percdl.steps.dictionary import normalize
 from percdl.transforms import Free, Gain, Identity, Shift
 
 ATOMS = normalize(toy.first_guess(0))

@@ -11,9 +11,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.server import fix_gauge, personal_update, population_update
-from percdl.steps import cdu, overlap, percdu
-from percdl.steps.cdu import normalize
+from percdl.steps import overlap
 from percdl.steps.centering import WarpMoments, find_gauge, smooth_warp, sum_warps
+from percdl.steps.dictionary import (
+    normalize,
+    personal_explained,
+    update_personal,
+    update_population,
+)
 from percdl.transforms import Compose, Free, Gain, Identity, Rotation
 
 SAMPLES = np.arange(toy.LENGTH, dtype=float)
@@ -195,7 +200,7 @@ def test_an_update_tells_what_is_left_in_the_window_where_it_can(weighting):
     chosen = toy.settings(Identity(), weighting=weighting)
     some = sums(**SEGMENTS)
     answer, objective = population_update(some, Broadcast(ATOMS), chosen)
-    atoms, move = cdu.update_dictionary(some.moment, some.weight, ATOMS)
+    atoms, move = update_population(some.moment, some.weight, ATOMS)
     assert_allclose(answer.dictionary, normalize(atoms))
     assert_array_equal(answer.move, move)
     within = slice(WIDE, -WIDE)
@@ -211,9 +216,9 @@ def test_a_personal_update_tells_what_is_left_where_it_can(weighting):
     options = PLAIN | {"update": "closed-form", "centering": "off", "weighting": weighting}
     some = sums(gram=gram, transported=right)
     answer, objective = personal_update(some, Broadcast(ATOMS), toy.settings(**options), 1)
-    atoms = percdu.update_dictionary(gram, right, ATOMS)
+    atoms = update_personal(gram, right, ATOMS)
     assert_allclose(answer.dictionary, normalize(atoms))
-    left = 5.0 - percdu.explained(gram, right, atoms)
+    left = 5.0 - personal_explained(gram, right, atoms)
     assert objective == pytest.approx(left if weighting == "amplitude" else 3.0)
     assert answer.misfit is None
     assert_array_equal(answer.move, 0)

@@ -11,7 +11,7 @@ from percdl.algorithm.exchange import Broadcast
 from percdl.algorithm.shapes import broadcast_shapes, personal_shapes, population_shapes
 from percdl.runtimes.in_process import InProcess
 from percdl.signals import Cohort
-from percdl.steps.cdu import normalize
+from percdl.steps.dictionary import normalize
 from percdl.transforms import Compose, Free, Gain, Identity, Modulation, Rotation, Shift, TimeWarp
 
 TRANSFORMS = [

@@ -12,7 +12,7 @@ from percdl.algorithm.state import FitState, begin
 from percdl.exceptions import InvalidParameterError, ModelFileError
 from percdl.runtimes.in_process import InProcess
 from percdl.signals import Cohort
-from percdl.steps.cdu import normalize
+from percdl.steps.dictionary import normalize
 
 ATOMS = normalize(toy.first_guess(0))
 CHOSEN = toy.settings()

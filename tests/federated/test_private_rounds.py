@@ -23,8 +23,8 @@ from percdl.federated.private_rounds import (
 from percdl.federated.store import Ledger
 from percdl.runtimes.in_process import InProcess
 from percdl.signals import Cohort
-from percdl.steps.cdu import normalize
 from percdl.steps.csc_l1 import L1Coder
+from percdl.steps.dictionary import normalize
 from percdl.transforms import TimeWarp
 
 # Two sizes of chunks, neither of them full.

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from percdl.steps import cdu, overlap
+from percdl.steps import overlap
+from percdl.steps.dictionary import update_population
 from percdl.steps.types import Signals
 
 S, N, K, L, P = 3, 30, 2, 6, 2
@@ -220,7 +221,7 @@ def test_both_updates_agree_without_overlap():
     activations[:, 0, [0, 2 * L]] = 1.5
     activations[:, 1, L] = 0.7
     moment, weight, _ = fast_bound(signals, activations, atoms[:1])
-    stepped, _ = cdu.update_dictionary(moment.sum(0), weight.sum(0), atoms[0])
+    stepped, _ = update_population(moment.sum(0), weight.sum(0), atoms[0])
     ztx, ztz = (part.sum(0) for part in fast_exact(signals, activations, L))
     assert_allclose(overlap.update_dictionary(ztz, ztx, atoms[0]), stepped, rtol=1e-5, atol=1e-5)
 

@@ -13,7 +13,7 @@ from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.server import fix_gauge, personal_update, population_update
 from percdl.algorithm.settings import Settings
 from percdl.algorithm.state import FitState, History, StopReason, begin
-from percdl.steps.cdu import normalize
+from percdl.steps.dictionary import normalize
 
 
 @runtime_checkable

@@ -11,9 +11,17 @@ from numpy.typing import ArrayLike
 
 from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.settings import Settings
-from percdl.steps import cdu, overlap, percdu
+from percdl.steps import overlap
 from percdl.steps.centering import WarpMoments, find_gauge, smooth_warp
 from percdl.steps.compilation import program
+from percdl.steps.dictionary import (
+    DAMPING,
+    normalize,
+    personal_explained,
+    population_explained,
+    update_personal,
+    update_population,
+)
 from percdl.steps.joint import average_copies
 from percdl.steps.prior import coordinates, estimate_precision
 from percdl.steps.windows import elect_windows, move_windows, settle_windows
@@ -37,12 +45,12 @@ def population_update(
     if sums.ztz.size:
         dictionary = overlap.update_dictionary(sums.ztz, sums.ztx, broadcast.dictionary, 1.0)
         objective = sums.energy - overlap.explained(sums.ztz, sums.ztx, dictionary)
-        return Broadcast(cdu.normalize(dictionary), move=broadcast.move), objective
+        return Broadcast(normalize(dictionary), move=broadcast.move), objective
     objective = sums.objective
     if _in_one_unit(settings):
-        objective = sums.energy - cdu.explained(*_own_window(sums, settings))
-    dictionary, move = cdu.update_dictionary(sums.moment, sums.weight, broadcast.dictionary, moves)
-    return Broadcast(cdu.normalize(dictionary), move=move), objective
+        objective = sums.energy - population_explained(*_own_window(sums, settings))
+    dictionary, move = update_population(sums.moment, sums.weight, broadcast.dictionary, moves)
+    return Broadcast(normalize(dictionary), move=move), objective
 
 
 def personal_update(
@@ -62,7 +70,7 @@ def personal_update(
         )
         dictionary = _settle(move_windows(dictionary, move), sums, settings)
     answer = Broadcast(
-        cdu.normalize(dictionary),
+        normalize(dictionary),
         move=move,
         gauge=gauge if settings.refits else None,
         mixing_gauge=mixing,
@@ -82,7 +90,7 @@ def fix_gauge(sums: Sums, broadcast: Broadcast, settings: Settings) -> Broadcast
     centred = _center(broadcast.dictionary, gauge, mixing, settings)
     if settings.shifts and settings.margin:
         centred = _settle(centred, sums, settings)
-    return Broadcast(cdu.normalize(centred), precision=_precision(sums, settings))
+    return Broadcast(normalize(centred), precision=_precision(sums, settings))
 
 
 def _update(sums: Sums, broadcast: Broadcast, settings: Settings) -> tuple[np.ndarray, float]:
@@ -94,17 +102,17 @@ def _update(sums: Sums, broadcast: Broadcast, settings: Settings) -> tuple[np.nd
     before, transform = broadcast.dictionary, settings.transform
     if not transform.shares_structure:
         # Without shared structure the common atom is only a summary, the barycenter.
-        return cdu.update_dictionary(*_own_window(sums, settings), before)[0], sums.objective
+        return update_population(*_own_window(sums, settings), before)[0], sums.objective
     if settings.update == "robust":
         return average_copies(sums.copies, sums.n_warps, before), sums.objective
     if not transform.linear:
         # The sums are those of f linearized at the old atom; what the step reaches is not known.
-        damped = percdu.update_dictionary(sums.gram, sums.transported, before, percdu.DAMPING)
+        damped = update_personal(sums.gram, sums.transported, before, DAMPING)
         return damped, sums.objective
-    dictionary = percdu.update_dictionary(sums.gram, sums.transported, before)
+    dictionary = update_personal(sums.gram, sums.transported, before)
     if not _in_one_unit(settings):
         return dictionary, sums.objective
-    return dictionary, sums.energy - percdu.explained(sums.gram, sums.transported, dictionary)
+    return dictionary, sums.energy - personal_explained(sums.gram, sums.transported, dictionary)
 
 
 def _in_one_unit(settings: Settings) -> bool:
@@ -161,7 +169,7 @@ def _settle(dictionary: np.ndarray, sums: Sums, settings: Settings) -> np.ndarra
     """Return atoms of norm one in windows that begin where the patterns begin."""
     weight = _own_window(sums, settings)[1].mean((1, 2)) / np.maximum(sums.n_warps, 1)
     information = weight / np.maximum(_noise(sums, settings), np.finfo(float).tiny)
-    return settle_windows(cdu.normalize(dictionary), information, sums.n_warps)
+    return settle_windows(normalize(dictionary), information, sums.n_warps)
 
 
 def _unexplained_share(misfit: np.ndarray) -> np.ndarray:

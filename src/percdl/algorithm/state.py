@@ -11,7 +11,7 @@ import numpy as np
 
 from percdl.algorithm.exchange import Broadcast
 from percdl.exceptions import NumericalError
-from percdl.steps.cdu import normalize
+from percdl.steps.dictionary import normalize
 
 
 class StopReason(StrEnum):

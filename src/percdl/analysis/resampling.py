@@ -17,8 +17,8 @@ from jaxtyping import Array, Float, Int
 from percdl.exceptions import InvalidParameterError
 from percdl.steps.centering import recenter_params, smooth_warp
 from percdl.steps.compilation import program
+from percdl.steps.dictionary import RIDGE
 from percdl.steps.ipu import explained_energy, find_posterior, gauss_newton
-from percdl.steps.percdu import RIDGE
 from percdl.steps.prior import Prior, estimate_noise
 from percdl.transforms.base import WarpTransform, divide
 

@@ -151,7 +151,7 @@ def choose_penalty(
 ) -> float:
     """Return the penalty by BIC, or a ratio of the largest useful one."""
     from percdl.steps import penalty
-    from percdl.steps.cdu import normalize
+    from percdl.steps.dictionary import normalize
 
     atoms = normalize(dictionary).astype(settings.dtype)
     signals, _, unit = draw_sample(cohort, settings, rng)

@@ -25,8 +25,8 @@ from percdl.experiments.fits import PENALTY, panels
 from percdl.experiments.study import Result, Study, lines
 from percdl.plotting.style import COLORS, SHARED, color, label
 from percdl.signals.reconstruction import rebuild
-from percdl.steps import percdu
 from percdl.steps.csc import encode
+from percdl.steps.dictionary import update_personal
 from percdl.steps.realignment import search
 from percdl.steps.statistics import segment_statistics
 from percdl.steps.types import Events, Signals, Statistics
@@ -112,7 +112,7 @@ def find_atoms(data: SyntheticCohort) -> Float[np.ndarray, "K L P"]:
             for k, atom in enumerate(start)
         ]
         gram, transported = (np.stack([*map(np.asarray, x)]) for x in zip(*systems, strict=True))
-    return percdu.update_dictionary(gram, transported, start)
+    return update_personal(gram, transported, start)
 
 
 def find_params(data: SyntheticCohort, transform: WarpTransform) -> Float[np.ndarray, "S K M"]:

@@ -41,9 +41,9 @@ from percdl.federated.store import Ledger
 from percdl.runtimes.in_process import InProcess
 from percdl.runtimes.protocol import Rounds
 from percdl.signals import as_cohort
-from percdl.steps.cdu import normalize
 from percdl.steps.centering import MIN_SPEED, SMOOTH_WIDTH, sum_warps
 from percdl.steps.compilation import program
+from percdl.steps.dictionary import normalize
 from percdl.steps.prior import sine_table
 from percdl.steps.types import Statistics
 from percdl.steps.windows import move_windows

@@ -10,7 +10,13 @@ import pytest
 from double import in_double
 from numpy.testing import assert_allclose, assert_array_equal
 
-from percdl.steps import cdu, percdu
+from percdl.steps.dictionary import (
+    DAMPING,
+    personal_explained,
+    population_explained,
+    update_personal,
+    update_population,
+)
 from percdl.transforms import Compose, Custom, Gain, Identity, Rotation, Shift, TimeWarp
 
 S, L, P, J = 6, 9, 2, 3
@@ -83,7 +89,7 @@ def test_update_is_the_dense_least_squares_solution(transform, masked):
     gram, transported = summed(transform, params, cut, seen, amplitude, masked)
     if not masked:
         assert gram.shape[:2] == SIZES[TRANSFORMS.index(transform)]
-    updated = percdu.update_dictionary(gram[None], transported[None], np.zeros((1, L, P)))
+    updated = update_personal(gram[None], transported[None], np.zeros((1, L, P)))
     expected = naive.least_squares_atom(
         cut.reshape(-1, L, P),
         seen.reshape(-1, L, P),
@@ -105,7 +111,7 @@ def test_one_step_of_a_transform_not_linear_goes_downhill():
     for _ in range(6):
         errors.append(np.sum((in_double(fast_apply, bend, params, atom) - moment) ** 2))
         sums = in_double(fast_linearize, bend, params, atom, moment, weight)
-        atom = percdu.update_dictionary(*(x[None] for x in sums), atom[None], percdu.DAMPING)[0]
+        atom = update_personal(*(x[None] for x in sums), atom[None], DAMPING)[0]
     assert (np.diff(errors) < 0).all()
     assert errors[-1] < 1e-6 * errors[0]
 
@@ -124,7 +130,7 @@ def test_explained_is_the_fall_of_the_squared_error(transform, masked):
     personal = in_double(fast_apply, transform, params, atom)
     residual = seen * (cut - amplitude[..., None, None] * personal[:, None])
     fall = np.sum(cut**2) - np.sum(residual**2)
-    assert_allclose(percdu.explained(gram[None], transported[None], atom[None]), fall)
+    assert_allclose(personal_explained(gram[None], transported[None], atom[None]), fall)
 
 
 @pytest.mark.parametrize("masked", [False, True])
@@ -134,12 +140,11 @@ def test_identity_makes_it_cdu(masked):
     old = np.zeros((1, L, P))
     moment = np.einsum("sj,sjlp->lp", amplitude, cut)[None]
     weight = np.einsum("sj,sjlp->lp", amplitude**2, seen)[None]
-    expected, _ = cdu.update_dictionary(moment, weight, old)
+    expected, _ = update_population(moment, weight, old)
+    assert_allclose(update_personal(gram[None], transported[None], old), expected, rtol=1e-6)
     assert_allclose(
-        percdu.update_dictionary(gram[None], transported[None], old), expected, rtol=1e-6
-    )
-    assert_allclose(
-        percdu.explained(gram[None], transported[None], expected), cdu.explained(moment, weight)
+        personal_explained(gram[None], transported[None], expected),
+        population_explained(moment, weight),
     )
 
 
@@ -148,7 +153,7 @@ def test_an_atom_without_activations_is_kept():
     gram, transported = summed(TRANSFORMS[1], params, cut, seen, amplitude, False)
     old = np.random.default_rng(5).standard_normal((2, L, P))
     before = old.copy()
-    updated = percdu.update_dictionary(
+    updated = update_personal(
         np.stack([0 * gram, gram]), np.stack([0 * transported, transported]), old
     )
     assert_array_equal(updated[0], old[0])
@@ -162,7 +167,7 @@ def test_a_sample_nobody_visits_keeps_its_value():
     gram = 3 * np.eye(L)[None, None]
     gram[..., 4, 4] = 0
     transported = 2 * (gram[:, 0] @ old)
-    assert_allclose(percdu.update_dictionary(gram, transported, old), 2 * old, rtol=1e-6)
+    assert_allclose(update_personal(gram, transported, old), 2 * old, rtol=1e-6)
 
 
 @pytest.mark.parametrize("unit", [1.0, 2.0**-20])
@@ -172,7 +177,7 @@ def test_the_ridge_is_relative_to_the_mean_diagonal(unit):
     diagonals = unit * rng.uniform(0.5, 2, (P, L))
     right, old = unit * rng.standard_normal((L, P)), rng.standard_normal((L, P))
     gram = np.stack([np.diag(d) for d in diagonals])
-    updated = percdu.update_dictionary(gram[None], right[None], old[None], ridge=0.5)[0]
+    updated = update_personal(gram[None], right[None], old[None], ridge=0.5)[0]
     ridge = 0.5 * diagonals.mean()
     for p, diagonal in enumerate(diagonals):
         level = right[:, p] @ old[:, p] / np.sum(diagonal * old[:, p] ** 2)
@@ -186,6 +191,6 @@ def test_systems_that_do_not_match_the_atoms_are_refused(sizes):
     gram = np.tile(np.eye(n), (n_grams, 2, 1, 1))
     atoms = np.ones((n_atoms, L, P))
     with pytest.raises(ValueError, match="argument 2 is"):
-        percdu.update_dictionary(gram, atoms, atoms)
+        update_personal(gram, atoms, atoms)
     with pytest.raises(ValueError, match="argument 2 is"):
-        percdu.explained(gram, atoms, atoms)
+        personal_explained(gram, atoms, atoms)
