@@ -16,11 +16,10 @@ from percdl.exceptions import InvalidParameterError
 from percdl.signals import as_cohort
 from percdl.signals.events import event_lengths
 from percdl.signals.recording import abbreviate
+from percdl.steps.period import NORMAL_MAD
 
 # Activations of at least this share of the median amplitude define the rhythm. Set by hand.
 TYPICAL_SHARE = 0.5
-# Median absolute deviation of a standard normal variable.
-NORMAL_MAD = 0.6745
 # Keeps the logarithm of a zero amplitude finite.
 LEAST_SHARE = np.finfo(float).tiny
 # Intervals further than this many spreads from the period count as breaks; a Gaussian weight is

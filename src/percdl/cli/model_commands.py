@@ -24,6 +24,7 @@ from percdl.cli.output import (
 if TYPE_CHECKING:
     import pandas as pd
 
+    from percdl.analysis import Segmentation
     from percdl.estimators.personalization import Personalization
     from percdl.signals import Cohort
 
@@ -375,48 +376,65 @@ def score(
     Subjects have the same names in both. Annotations of one subject match its events one to one.
     """
     from percdl.analysis import score_events
-    from percdl.cli.model_options import declared
-    from percdl.estimators.container import is_container
-    from percdl.estimators.modelfile import load
     from percdl.signals import read_annotations
     from percdl.signals.files import replace_file
 
-    if lag != "auto":
-        try:
-            float(lag)
-        except ValueError:
-            fail(f"--lag {lag} must be a number of seconds, or auto.")
-    declared()["window"].read(tolerance)
+    _check_times(tolerance, lag)
     if out is not None:
         prepare_file(out, "--out")
-    path = Path(events)
+    late: Any = lag if lag == "auto" else float(lag)
     with output.showing_warnings():
-        if path.is_file() and is_container(path):
-            found = load(path).events_
-        else:
-            found = read_annotations(events, labels="all", sfreq=sfreq)
+        found = _read_events(events, sfreq)
         marks = read_annotations(annotations, labels=label, sfreq=sfreq)
-        late: Any = lag if lag == "auto" else float(lag)
         result = score_events(found, marks, tolerance, lag=late, between=between)
+    _say_score(result, output)
+    if out is not None:
+        with writing(out, "--out"):
+            replace_file(out, result.table.to_csv(index=False, lineterminator="\n").encode())
+        output.say(f"Table: {out}")
+
+
+def _check_times(tolerance: str, lag: str) -> None:
+    """Exit unless the tolerance is a duration and the lag is a number or "auto"."""
+    from percdl.parameters import is_duration
+
+    if not is_duration(tolerance):
+        fail(f"--tolerance {tolerance} must be a duration, 150ms or 0.1s.")
+    try:
+        float(0 if lag == "auto" else lag)
+    except ValueError:
+        fail(f"--lag {lag} must be a number of seconds, or auto.")
+
+
+def _read_events(name: str, sfreq: float | None) -> pd.DataFrame:
+    """Return the events of the fit of a model, or those of files."""
+    from percdl.estimators.container import is_container
+    from percdl.estimators.modelfile import load
+    from percdl.signals import read_annotations
+
+    path = Path(name)
+    if path.is_file() and is_container(path):
+        return load(path).events_
+    return read_annotations(name, labels="all", sfreq=sfreq)
+
+
+def _say_score(result: Segmentation, output: Output) -> None:
+    """Print the score, times in ms."""
     names = ("sensitivity", "ppv", "f1", "lag", "timing_bias", "timing_sd", "timing_error")
-    about, n_found = {name: getattr(result, name) for name in names}, result.n_found
     output.event(
         "done",
-        **about,
-        found=n_found,
+        **{name: getattr(result, name) for name in names},
+        found=result.n_found,
         annotated=result.n_cycles,
         detections=result.n_detections,
         table=result.table.to_dict("records"),
     )
+    found = result.n_found
     output.say(
-        f"sensitivity  {result.sensitivity:.4f} ({n_found} of {result.n_cycles} annotations)\n"
-        f"PPV          {result.ppv:.4f} ({n_found} of {result.n_detections} events)\n"
+        f"sensitivity  {result.sensitivity:.4f} ({found} of {result.n_cycles} annotations)\n"
+        f"PPV          {result.ppv:.4f} ({found} of {result.n_detections} events)\n"
         f"F1           {result.f1:.4f}\n"
         f"timing       {1e3 * result.timing_bias:+.1f} ms mean, {1e3 * result.timing_sd:.1f} ms "
         f"s.d., {1e3 * result.timing_error:.1f} ms mean distance, after a lag of "
         f"{1e3 * result.lag:.1f} ms"
     )
-    if out is not None:
-        with writing(out, "--out"):
-            replace_file(out, result.table.to_csv(index=False, lineterminator="\n").encode())
-        output.say(f"Table: {out}")

@@ -47,11 +47,9 @@ class _Declared(NamedTuple):
 @cache
 def declared() -> dict[str, _Declared]:
     """Return the hyper-parameters by option name."""
-    from annotated_types import Ge, Lt, Predicate
-
     from percdl.algorithm.settings import Algorithm, Huber
     from percdl.estimators import PerCDL
-    from percdl.parameters import Count, Duration, Noun, Parameter, parameters_of
+    from percdl.parameters import Parameter, parameters_of
     from percdl.steps.coders import L0Coder
 
     parts = {"": PerCDL, "coder": L0Coder, "loss": Huber, "algorithm": Algorithm}
@@ -62,14 +60,26 @@ def declared() -> dict[str, _Declared]:
         if parameter.name not in ("coder", "algorithm", "progress")
     }
     found["seed"], found["huber_delta"] = found.pop("random_state"), found.pop("delta")
+    for name, change in _in_the_shell().items():
+        found[name] = _Declared(found[name].parameter._replace(**change), "")
+    for owner, name, kind, default, meaning in _more_options():
+        found[name] = _Declared(Parameter(name, kind, default, meaning, "Model"), owner)
+    return found
+
+
+def _in_the_shell() -> dict[str, dict[str, Any]]:
+    """Return what differs in the shell, by option: objects in Python are text there."""
+    from annotated_types import Ge, Lt, Predicate
+
+    from percdl.parameters import Noun
+
     names = f"{', '.join(_STAGES)}, several of these joined by +, {' or '.join(_ALONE)}"
 
     def is_known(text: str) -> bool:
         parts = text.split("+")
         return text in _ALONE or (set(parts) <= set(_STAGES) and len(set(parts)) == len(parts))
 
-    # Objects in Python are text in the shell.
-    changes: dict[str, dict[str, Any]] = {
+    return {
         "transformation": {
             "kind": Annotated[str, Predicate(is_known), Noun("name", names)],
             "default": "warp",
@@ -89,27 +99,26 @@ def declared() -> dict[str, _Declared]:
         },
         "seed": {"kind": Annotated[int, Ge(0), Lt(2**32)], "default": 0},
     }
-    for name, change in changes.items():
-        found[name] = _Declared(found[name].parameter._replace(**change), "")
+
+
+def _more_options() -> list[tuple[str, str, Any, Any, str]]:
+    """Return the options of the parts that are objects in Python.
+
+    These are: argument of the model, name, kind, default and meaning.
+    """
+    from percdl.parameters import Count, Duration, Noun
+
     time, text = Count | Duration, Annotated[str, Noun("text", "a text")]
     warp, start = "transformation", "init"
-    for owner, name, kind, default, meaning in (
+    sines = "Sines per layer of a warp: how local the stretching can be."
+    return [
         (warp, "depth", Count, None, "Layers of a warp: how far time can be stretched."),
-        (
-            warp,
-            "width",
-            Count,
-            None,
-            "Sines per layer of a warp: how local the stretching can be.",
-        ),
+        (warp, "width", Count, None, sines),
         (warp, "per_channel", bool, False, "Estimate one warp per channel."),
         (start, "window", time, None, "Annotations as --init: length of the window, 0.6s."),
         (start, "pre", time, None, "Annotations as --init: time before the marked sample, 200ms."),
         (start, "label", text, None, "Annotations as --init: label or symbol to use, N."),
-    ):
-        parameter = Parameter(name, kind, default, meaning, "Model")
-        found[name] = _Declared(parameter, owner)
-    return found
+    ]
 
 
 def check_atom_length(text: str) -> Any:

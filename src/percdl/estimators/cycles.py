@@ -20,6 +20,7 @@ from percdl.signals import AnyCohort
 from percdl.signals.events import event_lengths
 from percdl.steps.compilation import is_on_cpu
 from percdl.steps.cycles import Cut, cut_cycles, delay_table, estimate_price, fit_cycles
+from percdl.steps.period import NORMAL_MAD
 
 # Number of sines in the delay of a cycle.
 N_SINES = 4
@@ -257,9 +258,9 @@ def judge_cycles(table: pd.DataFrame, left: np.ndarray) -> np.ndarray:
     away: Any = level - by_person.transform("median")
     n = by_person.transform("count")
     # Deviations from a median that was fitted to the same cycles are too small.
-    spread = away.abs().groupby(keys).transform("median") / norm.ppf(0.75) * n / (n - 0.8)
+    spread = away.abs().groupby(keys).transform("median") / NORMAL_MAD * n / (n - 0.8)
     crowd = away[n > FEW_CYCLES]
-    usual = (crowd if len(crowd) else away).abs().median() / norm.ppf(0.75)
+    usual = (crowd if len(crowd) else away).abs().median() / NORMAL_MAD
     mixed = (n * spread.fillna(0) ** 2 + FEW_CYCLES * usual**2) / (n + FEW_CYCLES)
     # The median itself varies: by pi / 2 n of the variance.
     scale = np.sqrt(mixed * (1 + np.pi / 2 / n))

@@ -18,6 +18,7 @@ from percdl.estimators.personalization import Personalization
 from percdl.exceptions import InvalidParameterError
 from percdl.signals import AnyCohort
 from percdl.steps.cycles import local_gains, read_delay
+from percdl.steps.period import NORMAL_MAD
 
 # Half the width of a landmark's neighbourhood, in durations of the atom; at least 4 samples.
 NEAR = 0.1
@@ -27,8 +28,6 @@ LEVEL = 0.01
 FEW = 2.0
 # Newton steps from a time on the personal atom to a time of a cycle.
 N_NEWTON = 6
-# From a median absolute deviation to a standard deviation.
-TO_SD = 1 / norm.ppf(0.75)
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,7 @@ def place_mark(
             "hold more."
         )
     middle = float(pd.Series(time).groupby(subject).median().median())
-    spread = float(np.median(np.abs(time - middle)) * TO_SD)
+    spread = float(np.median(np.abs(time - middle)) / NORMAL_MAD)
     return Mark(name, atom, middle / cycles.sfreq, spread / cycles.sfreq, channel)
 
 
@@ -215,7 +214,7 @@ def _is_present(
     away: Any = gain - by_person.transform("median")
     square: Any = (away**2).groupby(subject).transform("sum")
     n = by_person.transform("count")
-    usual = away.abs().median() * TO_SD
+    usual = away.abs().median() / NORMAL_MAD
     spread = (n * square / np.maximum(n - 1, 1) + FEW * usual**2) / (n + FEW)
     with np.errstate(divide="ignore", invalid="ignore"):
         return norm.sf(gain / np.sqrt(np.maximum(spread, error**2))) < level

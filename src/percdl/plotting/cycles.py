@@ -58,20 +58,18 @@ def plot_cycles(
     ends = np.full(len(cycles), len(atom))
     if sfreq is not None and "duration_seconds" in cycles:
         ends = np.rint(cycles["duration_seconds"].to_numpy(float) * sfreq).astype(int)
-    named = set()
-    for onset, length, flagged in zip(
-        cycles["onset_sample"], ends, cycles["flagged"], strict=True
+    usual_looks: Any = {"color": style.OBSERVED, "linewidth": 0.7}
+    flagged_looks: Any = {"color": FLAGGED, "linestyle": "--", "linewidth": 1.2, "zorder": 3}
+    flagged = cycles["flagged"].to_numpy(bool)
+    spans = np.stack([cycles["onset_sample"].to_numpy(int), ends], axis=1)
+    for name, of, looks in (
+        ("cycle", ~flagged, usual_looks),
+        ("flagged cycle", flagged, flagged_looks),
     ):
-        own = values[onset : onset + length, channel]
-        name = "flagged cycle" if flagged else "cycle"
-        looks: Any = (
-            {"color": FLAGGED, "linestyle": "--", "linewidth": 1.2, "zorder": 3}
-            if flagged
-            else {"color": style.OBSERVED, "linewidth": 0.7}
-        )
-        label = None if name in named else name
-        ax.plot(style.time_axis(len(own), sfreq)[0], own, label=label, **looks)
-        named.add(name)
+        for index, (onset, length) in enumerate(spans[of]):
+            own = values[onset : onset + length, channel]
+            label = None if index else name
+            ax.plot(style.time_axis(len(own), sfreq)[0], own, label=label, **looks)
     usual = np.median(cycles["amplitude"].to_numpy(float)) * atom[:, channel]
     ax.plot(time, usual, color=style.SHARED, linewidth=2.5, label="personal atom", zorder=4)
     return style.finish(ax, f"time ({unit})", style.with_units("amplitude", units), 3)
@@ -113,14 +111,11 @@ def plot_marks(
     ax.plot(time, curve, color=style.SHARED, linewidth=2, label="common atom")
     own = sorted((mark for mark in marks if mark.atom == atom), key=lambda mark: mark.time)
     for index, mark in enumerate(own):
-        tint, _, marker = style.look(index)
         inside = np.abs(time - mark.time) <= mark.spread
         if inside.sum() > 1:
             low, high = curve.min(), curve.max()
-            style.fill_band(ax, time[inside], low, high, tint, alpha=0.15)
-        looks: Any = {"color": tint, "markeredgecolor": "white", "linestyle": "none"}
-        at = np.interp(mark.time, time, curve)
-        ax.plot(mark.time, at, marker, markersize=8, label=mark.name, **looks)
+            style.fill_band(ax, time[inside], low, high, style.color(index), alpha=0.15)
+        _draw_landmark(ax, index, mark.name, mark.time, time, curve)
     return style.finish(ax, f"time ({unit})", style.with_units("amplitude", units), 4)
 
 
@@ -156,12 +151,19 @@ def plot_landmarks(
     ax, time, unit = draw_signal(values, channel, sfreq, ax, 1.2)
     curve = np.asarray(values)[:, channel]
     for index, (label, rows) in enumerate(landmarks.groupby("landmark", sort=False)):
-        tint, _, marker = style.look(index)
         at = rows["sample"].dropna().to_numpy(float) / (sfreq or 1.0)
-        looks: Any = {"color": tint, "markeredgecolor": "white", "linestyle": "none"}
-        ax.plot(at, np.interp(at, time, curve), marker, markersize=7, label=str(label), **looks)
+        _draw_landmark(ax, index, str(label), at, time, curve)
     ax.margins(x=0.01)
     return style.finish(ax, f"time ({unit})", style.with_units(name, units), 6)
+
+
+def _draw_landmark(
+    ax: Axes, index: int, name: str, at: Any, time: np.ndarray, curve: np.ndarray
+) -> None:
+    """Mark the times of a landmark on a curve."""
+    tint, _, marker = style.look(index)
+    looks: Any = {"color": tint, "markeredgecolor": "white", "linestyle": "none"}
+    ax.plot(at, np.interp(at, time, curve), marker, markersize=7, label=name, **looks)
 
 
 def _need(table: pd.DataFrame, column: str, source: str) -> None:

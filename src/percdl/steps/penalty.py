@@ -7,16 +7,14 @@ from functools import partial
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
-from scipy.stats import norm as normal
 
 from percdl.signals.reconstruction import read_dilated
 from percdl.steps.compilation import program
 from percdl.steps.csc import L0Coder, correlate, encode
+from percdl.steps.period import NORMAL_MAD
 from percdl.steps.types import Events, Signals
 from percdl.transforms.base import divide
 
-# The median of |x| for a standard normal x; converts a median to a standard deviation.
-MEDIAN_DEVIATION = float(normal.ppf(0.75))
 # Smallest penalty, as a share of the largest useful one. Without it, rounding errors would be
 # activations in signals without noise.
 LEAST_RATIO = 1e-4
@@ -69,7 +67,7 @@ def noise_variance(
     seen = seen[..., None] if signals.observed is None else np.asarray(signals.observed) > 0
     seen = np.broadcast_to(seen, rest.shape)
     deviation = [np.median(np.abs(rest[..., p][seen[..., p]])) for p in range(rest.shape[2])]
-    return float(np.mean(np.square(deviation)) / MEDIAN_DEVIATION**2)
+    return float(np.mean(np.square(deviation)) / NORMAL_MAD**2)
 
 
 def _explain(segments: np.ndarray, amplitudes: np.ndarray, atom: np.ndarray) -> np.ndarray:

@@ -16,6 +16,7 @@ from jaxtyping import Float
 from scipy import fft
 from scipy.ndimage import uniform_filter1d
 from scipy.signal import find_peaks
+from scipy.special import ndtri
 
 # A recording proposes its first peak of at least this share of the highest one.
 HIGH = 0.6
@@ -34,7 +35,7 @@ SHORT_SHARE = 0.075
 # deviations shorter than the person's median cycle (0.6% of normal cycles are shorter).
 SHORT_DEVIATIONS = 2.5
 # The median absolute deviation of a standard normal variable.
-NORMAL_MAD = 0.6745
+NORMAL_MAD = float(ndtri(0.75))
 # Cycles looked at in a recording, candidates for its template, and the share of the usual gain
 # below which a match is none.
 MOST_CYCLES, N_TEMPLATES, LEAST_GAIN = 128, 9, 0.25
