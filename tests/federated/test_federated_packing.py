@@ -89,7 +89,7 @@ def test_packing_commutes_with_adding():
 
 
 def test_bounds_cover_the_sum_of_all_sites():
-    assert cover([Bounds(3, 5), Bounds(3, 2), Bounds(-4, 5)]) == Bounds(5, 7)
+    assert cover({"a": Bounds(3, 5), "b": Bounds(3, 2), "c": Bounds(-4, 5)}) == Bounds(5, 7)
 
 
 def test_a_model_of_numbers_needs_no_choice():

@@ -29,6 +29,19 @@ from percdl.federated.messages import (
     parse,
 )
 from percdl.federated.privacy import Privacy, check_private
+from percdl.steps.coders import L1Coder
+
+# Most work that terms may ask of a site, by argument: more would keep it busy for days.
+MOST = {
+    "n_atoms": 100,
+    "atom_length": 10_000,
+    "n_restarts": 100,
+    "population_rounds": 1000,
+    "personal_rounds": 1000,
+    "solver_steps": 1000,
+    "n_steps": 10_000,
+    "parameters per atom": 10_000,
+}
 
 
 class Agreement(Strict):
@@ -173,6 +186,22 @@ def check_agreeable(model: BaseCDL) -> None:
             raise InvalidParameterError(
                 f"`{type(model).__name__}({argument}={getattr(model, argument)!r})` depends on "
                 f"the recordings, and no place has all of them. {advice}"
+            )
+    check_work(model)
+
+
+def check_work(model: BaseCDL) -> None:
+    """Raise if a model asks for more work than any site should do."""
+    settings = settings_of(model, Signals(("",), ("",), 1.0, ()))
+    asked = {name: getattr(settings, name, None) for name in MOST}
+    asked["n_restarts"] = model.n_restarts
+    asked["n_steps"] = settings.coder.n_steps if isinstance(settings.coder, L1Coder) else None
+    asked["parameters per atom"] = settings.n_params
+    for name, value in asked.items():
+        if (value or 0) > MOST[name]:
+            raise InvalidParameterError(
+                f"The terms ask for {value} as `{name}`, and a site accepts at most {MOST[name]}: "
+                "it would be busy for too long. Agree on less."
             )
 
 

@@ -29,8 +29,11 @@ class Consent:
 
     Parameters
     ----------
-    min_subjects, min_sites : int
-        Smallest number of its recordings in a sum, and of sites.
+    min_subjects : int
+        Smallest number of its people behind every number that it sends. What fewer people
+        contribute to an atom in a round is withheld.
+    min_sites : int
+        Smallest number of sites in a sum.
     allow_plain : bool, optional
         Whether it also answers with sums that are not masked. By default only if it has
         registered the keys of fewer than three sites, for which there are no masked sums.

@@ -122,7 +122,7 @@ def convene(
         agreement,
         signals=signals,
         n_masks=max(joined[site].n_masks for site in members),
-        bounds=cover([joined[site].bounds for site in members]),
+        bounds=cover({site: joined[site].bounds for site in members}),
         members=tuple(members),
         secure=secure,
     )

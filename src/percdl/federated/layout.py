@@ -11,7 +11,7 @@ paper's Algorithm 2 sends O(L) per atom and *subject*, parameters included.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,9 @@ SYMMETRIC = "gram"
 # Powers of two by which a sum may exceed its unit: warps of an atom's energy, amplitudes of atoms
 # that a transform makes small, activations that overlap and cancel.
 ROOM_ENERGY, ROOM_SUBJECT, ROOM_WEIGHTED = 8, 4, 12
+# Powers of two by which the recordings of one site may exceed those of the median site. Beyond it,
+# the fixed-point sums of the others would lose digits that a fit needs.
+MOST_SPREAD = 24
 
 
 @dataclass(frozen=True)
@@ -120,6 +123,23 @@ class Layout:
         return np.cumsum([entry.size for entry in self.entries])
 
 
+def withhold(sums: Sums, n_people: np.ndarray, least: int) -> Sums:
+    """Return sums without the atoms that fewer than ``least`` people have.
+
+    ``n_people`` (K,) is how many people of the site have each atom in this round. Only the sums
+    over all recordings, objectives and energies, still contain them.
+    """
+    rare = np.asarray(n_people) < least
+    if not rare.any():
+        return sums
+    kept = {name: np.array(x) for name, x in vars(sums).items() if np.ndim(x) and np.size(x)}
+    for array in kept.values():
+        array[rare] = 0
+    if "ztz" in kept:  # pairs of atoms
+        kept["ztz"][:, rare] = 0
+    return replace(sums, **kept)
+
+
 def layout_of(kind: str, settings: Settings, n_masks: int) -> Layout:
     """Return the layout of the answers to a kind of round."""
     shapes_of = population_shapes if kind == "population" else personal_shapes
@@ -151,9 +171,21 @@ def exponent(value: float) -> int:
     return math.ceil(math.log2(value))
 
 
-def cover(parts: list[Bounds]) -> Bounds:
-    """Return bounds of the sum of some signals, from the bounds of each."""
-    energies, samples = zip(*parts, strict=True)
+def cover(parts: dict[str, Bounds]) -> Bounds:
+    """Return bounds of the sum of some signals, from the bounds of each site.
+
+    Raises if a site declares much more than the others: their sums would round to zero.
+    """
+    energies, samples = zip(*parts.values(), strict=True)
+    usual = Bounds(int(np.median(energies)), int(np.median(samples)))
+    for site, own in parts.items():
+        for name, much, most in zip(Bounds._fields, own, usual, strict=True):
+            if much - most > MOST_SPREAD:
+                raise FederationError(
+                    f"Site {site} declares {name} of 2^{much}, and the median site 2^{most}: the "
+                    "sums of the others would round to zero. Its recordings are in another unit, "
+                    "or it declares too much. Have it check them, or leave it out."
+                )
     return Bounds(*(exponent(sum(2.0**e for e in column)) for column in (energies, samples)))
 
 

@@ -21,7 +21,7 @@ from percdl.federated import start
 from percdl.federated.agreement import Agreement, Terms, fitted_model
 from percdl.federated.consent import Conditions, Consent
 from percdl.federated.identities import Identity, RunKeys, check_announcements
-from percdl.federated.layout import Layout, check_broadcast, layout_of
+from percdl.federated.layout import Layout, check_broadcast, layout_of, withhold
 from percdl.federated.messages import (
     are_finite,
     check_name,
@@ -212,7 +212,7 @@ class FederatedSite:
 
 
 class LocalRounds:
-    """Rounds on the recordings of a site, over ``min_subjects`` or more.
+    """Rounds on the recordings of a site, over ``min_subjects`` or more for each atom.
 
     The state after a round lies on disk. The last one is also kept in memory, for processes that
     live longer than one request.
@@ -238,15 +238,17 @@ class LocalRounds:
         state, afresh = {}, False
         if isinstance(given, Broadcast):
             runtime, given, afresh = self._ready(question, given)
-            privacy, answering = terms.accepted.make_privacy(), runtime
-            if privacy is not None:
+            privacy = terms.accepted.make_privacy()
+            if privacy is None:
+                sums = runtime.run_round(request.kind, given)
+                sums = withhold(sums, runtime.count_people(), self._least(terms))
+            else:
                 ledger = Ledger(count_releases(terms.settings), store.folder / "released")
-                answering = PrivateRounds(runtime, privacy, ledger)
-            vector = question.layout.pack(answering.run_round(request.kind, given))
+                sums = PrivateRounds(runtime, privacy, ledger).run_round(request.kind, given)
+            vector = question.layout.pack(sums)
             state, self._last = runtime.snapshot(), ((store.run, request.round), runtime)
         else:
-            least = max(terms.accepted.min_subjects_per_site, self.min_subjects)
-            options = terms.settings, terms.n_masks, least
+            options = terms.settings, terms.n_masks, self._least(terms)
             vector = start.try_dictionaries(self.cohort, *options, given)
         bad = np.flatnonzero(~np.isfinite(vector))
         if bad.size:
@@ -284,6 +286,10 @@ class LocalRounds:
         runtime = self._begin(question.terms)
         runtime.restore(state)
         return runtime
+
+    def _least(self, terms: Terms) -> int:
+        """Return the smallest number of people behind a number that leaves the site."""
+        return max(terms.accepted.min_subjects_per_site, self.min_subjects)
 
     def _begin(self, terms: Terms) -> InProcess:
         """Return a runtime before its first round."""

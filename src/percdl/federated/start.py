@@ -25,7 +25,7 @@ from percdl.estimators.start import (
     given_atoms,
 )
 from percdl.federated.coordinator import Coordinator
-from percdl.federated.layout import Layout, layout_of
+from percdl.federated.layout import Layout, layout_of, withhold
 from percdl.runtimes.in_process import InProcess
 from percdl.signals import Cohort, Recording
 from percdl.steps.initialization import draw_shapes
@@ -73,13 +73,14 @@ def try_dictionaries(
 ) -> np.ndarray:
     """Return the sums of a population round with each of some dictionaries (C, K, L, P).
 
-    The sums are over the beginnings of some recordings, at least ``least`` of them.
+    The sums are over the beginnings of some recordings, at least ``least`` of them for each atom.
     """
     trial, layout = _trial(settings, n_masks)
     sample, vectors = _sample(cohort, settings, least), []
     for dictionary in dictionaries:
         runtime = InProcess(sample, trial, None, n_masks)
-        vectors.append(layout.pack(runtime.population_round(Broadcast(dictionary))))
+        sums = runtime.population_round(Broadcast(dictionary))
+        vectors.append(layout.pack(withhold(sums, runtime.count_people(), least)))
     return np.concatenate(vectors)
 
 
