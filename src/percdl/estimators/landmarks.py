@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 import pandas as pd
+from jaxtyping import Float
 from scipy.stats import norm
 
 from percdl.estimators.cycles import Cycles, Segments
@@ -158,6 +159,19 @@ def _read_warps(found: Any, atom: int, warp: int | None) -> tuple[Any, Any]:
         return (at + (time - left) / rise)[which], rise[which]
 
     return forth, back
+
+
+def personal_times(
+    marks: tuple[Mark, ...], found: Personalization, sfreq: float, channels: tuple[str, ...]
+) -> Float[np.ndarray, "n S"]:
+    """Return the time of each landmark on each person's atom, in seconds; NaN without the atom."""
+    everyone = np.arange(len(found.subjects))
+    times = np.full((len(marks), len(everyone)), np.nan)
+    for row, mark in zip(times, marks, strict=True):
+        back = _read_warps(found, mark.atom, _warp_of(mark.channel, channels, found))[1]
+        own = back(everyone, mark.time * sfreq)[0] / sfreq
+        row[:] = np.where(found.n_activations[:, mark.atom] > 0, own, np.nan)
+    return times
 
 
 def _warp_of(channel: str | None, channels: tuple[str, ...], found: Personalization) -> int | None:

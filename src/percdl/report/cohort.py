@@ -8,6 +8,7 @@ import json
 import os
 import platform
 import warnings
+from dataclasses import asdict
 from datetime import datetime
 from importlib.metadata import version
 from importlib.resources import files
@@ -21,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from percdl.analysis import Deviation, estimate_uncertainty
 from percdl.analysis.effects import exact_speed
+from percdl.estimators.landmarks import personal_times
 from percdl.estimators.suspects import KINDS, describe_suspects
 from percdl.exceptions import InvalidParameterError
 from percdl.report import render
@@ -267,6 +269,7 @@ def _collect(people: People, groups: Groups) -> tuple[dict[str, Any], str]:
             "of": [people.groups.index(g) if g is not None else -1 for g in cohort.groups],
         },
         "events": _events(people),
+        "marks": _landmarks(people),
         "run": drawn.run,
         "recordings": drawn.recordings,
         "lengths": cohort.lengths.tolist(),
@@ -307,14 +310,32 @@ def _confidence_band(people: People) -> tuple[list[Packed] | None, str]:
 def _events(people: People) -> dict[str, Any]:
     """Return the events of all people in order, and where those of each person begin."""
     of = people.subject_of_events
-    events = people.found.events.iloc[np.argsort(of, kind="stable")]
+    order = np.argsort(of, kind="stable")
+    events, cycles = people.found.events.iloc[order], people.cycles.iloc[order]
     return {
         "offsets": [0, *np.cumsum(np.bincount(of, minlength=len(people.cohort))).tolist()],
         "atom": events["atom"].tolist(),
         "onset": events["onset_sample"].tolist(),
         "amplitude": events["amplitude"].tolist(),
         "length": events["duration_samples"].tolist() if "duration_samples" in events else None,
+        "quality": [None if np.isnan(p) else float(f"{p:.3g}") for p in cycles["quality"]],
+        "flagged": cycles["flagged"].tolist(),
     }
+
+
+def _landmarks(people: People) -> list[dict[str, Any]] | None:
+    """Return the landmarks of the model, with the time of each on every person's atom.
+
+    None for models without common atoms, which have no landmarks.
+    """
+    marks, cohort = people.model.marks_, people.cohort
+    if not people.found.transform.shares_structure:
+        return None
+    times = personal_times(marks, people.found, cohort.sfreq, cohort.channels)
+    return [
+        asdict(mark) | {"own": [None if np.isnan(t) else float(f"{t:.6g}") for t in own]}
+        for mark, own in zip(marks, times, strict=True)
+    ]
 
 
 def _mark_suspects(people: People) -> list[str]:

@@ -22,6 +22,7 @@ from percdl.analysis import (
 )
 from percdl.analysis.checks import check_fitted_on
 from percdl.analysis.groups import summarize_groups
+from percdl.estimators.cycles import FALSE_ALARMS, find_cycles
 from percdl.estimators.start import make_settings
 from percdl.estimators.suspects import find_suspects
 from percdl.exceptions import InvalidParameterError, MissingPackageError
@@ -95,6 +96,11 @@ class People:
         """Position of the subject of each event."""
         names = self.found.events["subject"].to_numpy(str)
         return pd.Index(self.cohort.subjects).get_indexer(names)
+
+    @cached_property
+    def cycles(self) -> pd.DataFrame:
+        """Every cycle with its quality, in the order of the events."""
+        return find_cycles(self.found, self.cohort).table
 
     @cached_property
     def suspects(self) -> pd.DataFrame:
@@ -233,6 +239,10 @@ def tabulate_people(people: People) -> list[dict[str, Any]]:
         counts = table.loc[table["atom"] == k, "n_activations"]
         columns.append(_column(f"cycles{k}", f"Atom {k}", f"Times that atom {k} was found",
                                counts, 0))  # fmt: skip
+    flagged = pd.Series(100.0 * people.cycles["flagged"]).groupby(people.subject_of_events).mean()
+    columns.append(_column("flagged", "Flagged (%)", "Share of the cycles that fit worse than "
+                           f"usual; by chance about {FALSE_ALARMS:.0%}",
+                           flagged.reindex(range(len(cohort))), 1))  # fmt: skip
     columns.append(_column("error", "Error", "Share of the energy left unexplained",
                            people.errors, 3))  # fmt: skip
     if isinstance(deviation, Deviation):

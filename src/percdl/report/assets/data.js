@@ -41,10 +41,17 @@ function subjectId(s) {
 }
 
 function eventsOf(s) {
-  const { offsets, atom, onset, amplitude, length } = report.events;
+  const { offsets, atom, onset, amplitude, length, quality, flagged } = report.events;
   const found = [];
   for (let i = offsets[s]; i < offsets[s + 1]; i++) {
-    found.push({ atom: atom[i], onset: onset[i], amplitude: amplitude[i], length: length ? length[i] : report.length });
+    found.push({
+      atom: atom[i],
+      onset: onset[i],
+      amplitude: amplitude[i],
+      length: length ? length[i] : report.length,
+      quality: quality[i],
+      flagged: flagged[i],
+    });
   }
   return found;
 }

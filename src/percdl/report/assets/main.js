@@ -33,6 +33,7 @@ async function start() {
   drawHistory();
   drawGroups();
   await choose(asked() < 0 ? Number(body.rows[0].dataset.subject) : asked());
+  listenToOverview();
   listenToSignal();
   listenToSubject();
   listenToGroups();

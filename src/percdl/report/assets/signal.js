@@ -18,6 +18,10 @@ function setSignal(s, curves, personal) {
   signal.duration = report.lengths[s] / report.sfreq;
   signal.from = 0;
   signal.to = signal.duration;
+  const n = signal.events.filter(({ flagged }) => flagged).length;
+  const button = document.querySelector("[data-move=flagged]");
+  button.hidden = !n;
+  button.textContent = `Next of ${n} flagged`;
 }
 
 // sum_k z_k * phi_sk, for each channel.
@@ -113,7 +117,8 @@ function drawSignal() {
     `${signal.from.toFixed(1)} to ${signal.to.toFixed(1)} s of ${whole.toFixed(1)} s`;
 }
 
-function shade({ atom, onset, length }) {
+function shade({ atom, onset, length, flagged }) {
+  const color = flagged ? FLAGGED : pick(COLORS, atom);
   return {
     type: "rect",
     xref: "x",
@@ -123,27 +128,44 @@ function shade({ atom, onset, length }) {
     y0: 0,
     y1: 1,
     layer: "below",
-    fillcolor: faded(pick(COLORS, atom), 0.13),
-    line: { width: 1, color: faded(pick(COLORS, atom), 0.5) },
+    fillcolor: faded(color, flagged ? 0.3 : 0.13),
+    line: { width: 1, color: faded(color, flagged ? 1 : 0.5), dash: flagged ? "dash" : "solid" },
   };
 }
 
 // A mark where each cycle begins, on the floor of the first channel shown.
 function onsetMarks(events, channels) {
   const floor = signal.curves[channels[0]].reduce((least, value) => (value < least ? value : least), Infinity);
-  return Array.from({ length: nAtoms }, (_, k) => k).flatMap((k) => {
-    const own = events.filter((event) => event.atom === k);
-    if (!own.length) return [];
-    return [{
-      x: own.map(({ onset }) => onset / report.sfreq),
-      y: own.map(() => floor),
-      text: own.map(({ amplitude }) => `amplitude ${amplitude.toPrecision(4)}`),
-      name: nAtoms > 1 ? `start of atom ${k}` : "start of a cycle",
-      mode: "markers",
-      marker: { color: pick(COLORS, k), symbol: pick(["triangle-up", "diamond", "square", "circle"], k), size: 8 },
-      hovertemplate: "%{x:.2f} s, %{text}<extra></extra>",
-    }];
+  const marks = (own, name, color, symbol) => ({
+    x: own.map(({ onset }) => onset / report.sfreq),
+    y: own.map(() => floor),
+    text: own.map(describeCycle),
+    name,
+    mode: "markers",
+    marker: { color, symbol, size: 8 },
+    hovertemplate: "%{x:.2f} s, %{text}<extra></extra>",
   });
+  const usual = events.filter(({ flagged }) => !flagged);
+  const symbols = ["triangle-up", "diamond", "square", "circle"];
+  const traces = Array.from({ length: nAtoms }, (_, k) => {
+    const name = nAtoms > 1 ? `start of atom ${k}` : "start of a cycle";
+    return marks(usual.filter(({ atom }) => atom === k), name, pick(COLORS, k), pick(symbols, k));
+  });
+  traces.push(marks(events.filter(({ flagged }) => flagged), "flagged cycle", FLAGGED, "x"));
+  return traces.filter(({ x }) => x.length);
+}
+
+function describeCycle({ amplitude, quality }) {
+  const judged = quality === null ? "no quality" : `quality ${quality.toPrecision(2)}`;
+  return `amplitude ${amplitude.toPrecision(4)}, ${judged}`;
+}
+
+// The next flagged cycle after the middle of the view, or the first.
+function lookAtFlagged() {
+  const starts = signal.events.filter(({ flagged }) => flagged).map(({ onset }) => onset / report.sfreq);
+  const cycle = report.length / report.sfreq;
+  const next = starts.find((at) => at + cycle / 2 > (signal.from + signal.to) / 2 + 0.01 * cycle) ?? starts[0];
+  look(next - 2 * cycle, next + 3 * cycle);
 }
 
 function look(from, to) {
@@ -160,6 +182,7 @@ const moves = {
   left: () => look(signal.from - 0.5 * (signal.to - signal.from), signal.to - 0.5 * (signal.to - signal.from)),
   right: () => look(signal.from + 0.5 * (signal.to - signal.from), signal.to + 0.5 * (signal.to - signal.from)),
   whole: () => look(0, signal.duration),
+  flagged: lookAtFlagged,
 };
 
 function zoom(factor) {

@@ -71,6 +71,7 @@ function drawAtom() {
     emptyOr([
       line(times, scaled(inView(shared.common), size), "common atom", theme().shared, { dash: "dash" }),
       line(times, scaled(inView(person.personal), size), "personal atom", COLORS[1], { width: 3 }),
+      ...landmarks(scaled(inView(person.personal), size), ({ own }) => own[view.subject]),
     ]),
     { xaxis: axis("time (s)"), yaxis: axis(signalLabel(view.channel)) },
   );
@@ -160,11 +161,12 @@ function csvCell(text) {
 
 function eventsCsv(subjects) {
   const own = report.events.length ? ",duration_samples,duration_seconds" : "";
-  const lines = [`subject,atom,onset_sample,onset_seconds,amplitude${own}`];
+  const lines = [`subject,atom,onset_sample,onset_seconds,amplitude${own},quality,flagged`];
   for (const s of subjects) {
-    for (const { atom, onset, amplitude, length } of eventsOf(s)) {
+    for (const { atom, onset, amplitude, length, quality, flagged } of eventsOf(s)) {
       const cells = [csvCell(subjectId(s)), atom, onset, onset / report.sfreq, amplitude];
-      lines.push([...cells, ...(own ? [length, length / report.sfreq] : [])].join(","));
+      if (own) cells.push(length, length / report.sfreq);
+      lines.push([...cells, quality, flagged].join(","));
     }
   }
   return lines.join("\n") + "\n";
