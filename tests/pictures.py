@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 
 from percdl import plotting
+from percdl.analysis import score_events
 from percdl.estimators import Mark
 
 RNG = np.random.default_rng(0)
@@ -37,6 +38,7 @@ LANDMARKS = pd.DataFrame(
     {"landmark": ["onset", "peak"] * 3, "sample": [12, 20.5, 65, 71, np.nan, 160]}
 )
 MARKS = [Mark("onset", 0, 0.1, 0.03), Mark("peak", 0, 0.2), Mark("other", 1, 0.2)]
+SCORE = score_events({"a": [1, 12, 22.5, 50]}, {"a": [0, 10, 20, 30, 70]}, 4)
 CLUSTERS = [(2, 6, 0.01), (9, 12, 0.4)]
 DEVIATION = np.array([1.0, 2.0, 7.0, 0.5, 4.0, 1.5])
 FEATURES = RNG.normal(size=(6, 4))
@@ -73,6 +75,7 @@ TIMED = {
 }
 OTHERS = {
     "marks": lambda **k: plotting.plot_marks(DICTIONARY, MARKS, 50.0, **k),
+    "score": lambda **k: plotting.plot_score(SCORE, **k),
     "history": lambda **k: plotting.plot_history(HISTORY, **k),
     "ranking": lambda **k: plotting.plot_deviation_ranking(
         DEVIATION, GROUPS, reference="healthy", subjects=SUBJECTS, **k

@@ -38,6 +38,14 @@ def test_score_prints_what_python_measures(files, tmp_path):
     assert pd.read_csv(tmp_path / "t.csv")["n_found"].tolist() == [3]
 
 
+def test_score_draws_a_picture(files, tmp_path):
+    pytest.importorskip("matplotlib")
+    result = run("score", *files, "--label", "N", "--plot", tmp_path / "score.svg")
+    assert result.exit_code == 0, result.output
+    assert "</svg>" in (tmp_path / "score.svg").read_text()
+    assert "must end in .png" in refused("score", *files, "--plot", tmp_path / "score.doc")
+
+
 def test_score_of_a_lag_given_and_for_scripts(files):
     done = events_of(run("score", *files, "--label", "N", "--lag", "0", "--json"))[-1]
     assert done["found"] == 0

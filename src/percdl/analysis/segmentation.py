@@ -28,8 +28,6 @@ Times: TypeAlias = Mapping[str, np.ndarray]
 class Segmentation:
     """Detections matched with annotations, over all subjects.
 
-    Times are in samples, or in seconds if the tolerance was a duration.
-
     Attributes
     ----------
     timing_errors : array (n_found,)
@@ -41,6 +39,8 @@ class Segmentation:
         timing_sd.
     lag : float
         The lag of all events, subtracted before they were matched.
+    unit : str
+        Unit of all times: "samples", or "s" if the tolerance was a duration.
     """
 
     timing_errors: Float[np.ndarray, " n_found"]
@@ -48,6 +48,7 @@ class Segmentation:
     n_detections: int
     table: pd.DataFrame
     lag: float = 0.0
+    unit: Literal["samples", "s"] = "samples"
 
     @property
     def n_found(self) -> int:
@@ -148,9 +149,9 @@ def score_events(
     (0.5, 0.5, 1.0)
     """
     if isinstance(tolerance, str):
-        reach, column = in_samples(tolerance, 1e6) / 1e6, "onset_seconds"
+        reach, column, unit = in_samples(tolerance, 1e6) / 1e6, "onset_seconds", "s"
     else:
-        reach, column = float(tolerance), "onset_sample"
+        reach, column, unit = float(tolerance), "onset_sample", "samples"
     if least_amplitude and isinstance(events, pd.DataFrame):
         check_columns(events, {"amplitude"})
         magnitude = events["amplitude"].abs()
@@ -165,7 +166,7 @@ def score_events(
             low, high = (true.min() - reach, true.max() + reach) if len(true) else (0, -1)
             times = times[(times >= low) & (times <= high)]
         found[subject] = times
-    return replace(_match(found, cycles, reach), lag=late)
+    return replace(_match(found, cycles, reach), lag=late, unit=unit)
 
 
 def _times(annotations: Annotations, column: str) -> dict[str, np.ndarray]:

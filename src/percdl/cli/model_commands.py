@@ -32,6 +32,7 @@ Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file of `per
 
 
 Format = Literal["csv", "bids", "wfdb"]
+PICTURES = (".png", ".svg", ".pdf")
 
 
 def personalize(
@@ -368,6 +369,9 @@ def score(
     ] = False,
     sfreq: Annotated[float | None, optional("Sampling rate, if files do not state it.")] = None,
     out: Annotated[Path | None, optional("CSV file, one row per subject, optional.")] = None,
+    plot: Annotated[
+        Path | None, optional("Picture of the errors and misses (PNG, SVG or PDF), optional.")
+    ] = None,
 ) -> None:
     """Compare events with annotations: sensitivity, positive predictive value, F1 and timing.
 
@@ -380,8 +384,11 @@ def score(
     from percdl.signals.files import replace_file
 
     _check_times(tolerance, lag)
-    if out is not None:
-        prepare_file(out, "--out")
+    for option, path in (("--out", out), ("--plot", plot)):
+        if path is not None:
+            prepare_file(path, option)
+    if plot is not None:
+        _check_picture(plot)
     late: Any = lag if lag == "auto" else float(lag)
     with output.showing_warnings():
         found = _read_events(events, sfreq)
@@ -392,6 +399,20 @@ def score(
         with writing(out, "--out"):
             replace_file(out, result.table.to_csv(index=False, lineterminator="\n").encode())
         output.say(f"Table: {out}")
+    if plot is not None:
+        from percdl.plotting import plot_score
+
+        figure: Any = plot_score(result).figure
+        with writing(plot, "--plot"):
+            figure.savefig(plot, dpi=150)
+        output.say(f"Picture: {plot}")
+
+
+def _check_picture(path: Path) -> None:
+    """Exit unless a picture can be drawn and saved under this name."""
+    require_packages(("matplotlib",), "plot", "--plot draws a picture")
+    if path.suffix.lower() not in PICTURES:
+        fail(f"--plot {path} must end in {', '.join(PICTURES[:-1])} or {PICTURES[-1]}.")
 
 
 def _check_times(tolerance: str, lag: str) -> None:

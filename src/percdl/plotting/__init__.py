@@ -1,6 +1,6 @@
 """Matplotlib functions: they take data and an optional Axes, and return the Axes."""
 
-from percdl.plotting.cycles import plot_cycles, plot_landmarks, plot_marks
+from percdl.plotting.cycles import plot_cycles, plot_landmarks, plot_marks, plot_score
 from percdl.plotting.model import (
     plot_atom_band,
     plot_atom_length,
@@ -36,6 +36,7 @@ __all__ = [
     "plot_marks",
     "plot_personal_atoms",
     "plot_reconstruction",
+    "plot_score",
     "plot_selection",
     "plot_speed",
     "plot_warps",

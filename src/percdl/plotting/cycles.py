@@ -1,4 +1,4 @@
-"""Plots of single cycles, and of landmarks on an atom and in a recording."""
+"""Plots of single cycles, of landmarks on an atom and in a recording, and of a score."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from percdl.analysis import Segmentation
 from percdl.exceptions import InvalidParameterError
 from percdl.plotting import style
 from percdl.plotting.recordings import draw_signal
 from percdl.plotting.style import as_shape, check_events, check_position
 
 FLAGGED = style.COLORS[1]
+# Bars of the histogram of a score.
+N_BARS = 30
 
 
 @style.plot
@@ -155,6 +158,47 @@ def plot_landmarks(
         _draw_landmark(ax, index, str(label), at, time, curve)
     ax.margins(x=0.01)
     return style.finish(ax, f"time ({unit})", style.with_units(name, units), 6)
+
+
+@style.plot
+def plot_score(score: Segmentation, *, ax: Axes | None = None) -> Axes:
+    """Draw how far events are from their annotations, and how many have no counterpart.
+
+    Parameters
+    ----------
+    score : Segmentation
+        What `percdl.analysis.score_events` returns. Times are drawn in ms if the tolerance was a
+        duration. Two bars beside the histogram count missed annotations and false events.
+
+    Examples
+    --------
+    >>> from percdl.analysis import score_events
+    >>> plot_score(score_events({"A": [9, 55]}, {"A": [10, 110]}, 5)).get_xlabel()
+    'event minus annotation (samples)'
+    """
+    ax = style.make_axes(ax)
+    scale, unit = (1e3, "ms") if score.unit == "s" else (1.0, "samples")
+    errors = scale * score.timing_errors
+    edges = np.histogram_bin_edges(errors, N_BARS)
+    heights, _, _ = ax.hist(errors, edges, color=style.COLORS[0], label=f"matched: {len(errors)}")
+    if len(errors):
+        mean, sd = scale * score.timing_bias, scale * score.timing_sd
+        name = f"mean {mean:+.1f} {unit}, s.d. {sd:.1f} {unit}"
+        ax.plot([mean, mean], [0, np.max(heights)], "--", color=style.SHARED, label=name)
+    width = np.ptp(edges) / 8
+    ticks = [tick for tick in ax.get_xticks() if edges[0] <= tick <= edges[-1]]
+    labels = [f"{tick:g}" for tick in ticks]
+    lone = {
+        "missed": (score.n_cycles - score.n_found, "annotations missed", "//"),
+        "false": (score.n_detections - score.n_found, "false events", ".."),
+    }
+    for index, (short, (count, name, hatch)) in enumerate(lone.items(), start=1):
+        at = edges[-1] + 1.5 * index * width
+        looks: Any = {"facecolor": "white", "edgecolor": style.color(index), "hatch": hatch}
+        ax.bar(at, count, width, label=f"{name}: {count}", **looks)
+        ticks, labels = [*ticks, at], [*labels, short]
+    ax.set_xticks(ticks, labels)
+    return style.finish(ax, f"event minus annotation ({unit})", "number", 2)
 
 
 def _draw_landmark(
