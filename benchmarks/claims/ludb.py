@@ -62,7 +62,7 @@ json.dump(out, open(sys.argv[2], "w"))
 def claims() -> Iterator[Claim]:
     """Claim F1 of the peaks and standard deviations of the ends of waves, of unseen people."""
     try:
-        folder = find_dataset("ludb", _with_waves, None, None)
+        folder = find_dataset("ludb", with_waves, None, None)
     except DatasetError as error:
         raise Absent(str(error)) from error
     headers = sorted(folder.glob("*.hea"), key=lambda path: int(path.stem))
@@ -95,7 +95,8 @@ def _judge(half: str, scores: dict[str, Segmentation]) -> Iterator[Claim]:
             )
 
 
-def _with_waves(folder: Path) -> Path | None:
+def with_waves(folder: Path) -> Path | None:
+    """Return the folder of the records, if the annotations of the lead are there."""
     return folder / "data" if any((folder / "data").glob(f"*.{LEAD}")) else None
 
 

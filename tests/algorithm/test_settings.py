@@ -75,6 +75,11 @@ def test_where_nothing_is_realigned_there_is_no_margin():
     assert given(realign=False).margin == 0
     assert given(realign=False).shifts == (0,)
     assert given(realign=False, multistart=False).shifts == ()
+
+
+def test_windows_alike_for_all_still_move_together():
+    assert given(personal_windows=False).margin == given().margin > 0
+    assert given(personal_windows=False).shifts == (0,)
     for other in ({"coder": L1Coder()}, {"solver": "polyak"}):
         assert given(**other).shifts == ()
     assert given(coder=L1Coder()).margin == 0

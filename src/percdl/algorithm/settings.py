@@ -82,6 +82,15 @@ class Algorithm:
             "Algorithm",
         ),
     ] = True
+    personal_windows: Annotated[
+        bool,
+        Doc(
+            "Let `realign` shift the window of each subject, for a better fit. False: the "
+            "strongest part of the pattern lies at about the same time of everyone's window, so "
+            "that personal atoms can be compared sample by sample.",
+            "Algorithm",
+        ),
+    ] = True
     multistart: Annotated[
         bool, Doc("Start the warp fit from a monotone alignment as well.", "Algorithm")
     ] = True
@@ -336,7 +345,7 @@ class Settings(Algorithm):
         """The onset shifts to try in a search."""
         if not self.warps or self.overlaps or self.solver != "gauss-newton":
             return ()
-        if not self.realign:
+        if not (self.realign and self.personal_windows):
             return (0,) if self.multistart else ()
         stride = max(1, round(self.atom_length / REFERENCE_LENGTH))
         return tuple(stride * shift for shift in SHIFTS)
