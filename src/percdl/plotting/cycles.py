@@ -179,13 +179,13 @@ def plot_score(score: Segmentation, *, ax: Axes | None = None) -> Axes:
     ax = style.make_axes(ax)
     scale, unit = (1e3, "ms") if score.unit == "s" else (1.0, "samples")
     errors = scale * score.timing_errors
-    edges = np.histogram_bin_edges(errors, N_BARS)
+    edges = np.histogram_bin_edges(errors, N_BARS).tolist()
     heights, _, _ = ax.hist(errors, edges, color=style.COLORS[0], label=f"matched: {len(errors)}")
     if len(errors):
         mean, sd = scale * score.timing_bias, scale * score.timing_sd
         name = f"mean {mean:+.1f} {unit}, s.d. {sd:.1f} {unit}"
         ax.plot([mean, mean], [0, np.max(heights)], "--", color=style.SHARED, label=name)
-    width = np.ptp(edges) / 8
+    width = (edges[-1] - edges[0]) / 8
     ticks = [tick for tick in ax.get_xticks() if edges[0] <= tick <= edges[-1]]
     labels = [f"{tick:g}" for tick in ticks]
     lone = {

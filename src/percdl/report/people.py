@@ -239,7 +239,8 @@ def tabulate_people(people: People) -> list[dict[str, Any]]:
         counts = table.loc[table["atom"] == k, "n_activations"]
         columns.append(_column(f"cycles{k}", f"Atom {k}", f"Times that atom {k} was found",
                                counts, 0))  # fmt: skip
-    flagged = pd.Series(100.0 * people.cycles["flagged"]).groupby(people.subject_of_events).mean()
+    flags: Any = 100.0 * people.cycles["flagged"]
+    flagged = flags.groupby(people.subject_of_events).mean()
     columns.append(_column("flagged", "Flagged (%)", "Share of the cycles that fit worse than "
                            f"usual; by chance about {FALSE_ALARMS:.0%}",
                            flagged.reindex(range(len(cohort))), 1))  # fmt: skip
