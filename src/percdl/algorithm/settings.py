@@ -85,7 +85,7 @@ class Algorithm:
     personal_windows: Annotated[
         bool,
         Doc(
-            "Let `realign` shift the window of each subject, for a better fit. False: the "
+            "Let the realignment shift the window of each subject, for a better fit. False: the "
             "strongest part of the pattern lies at about the same time of everyone's window, so "
             "that personal atoms can be compared sample by sample.",
             "Algorithm",
