@@ -6,7 +6,7 @@ const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
 const MARKERS = ["circle", "square", "diamond", "triangle-up", "x", "cross", "triangle-down"];
 const FAST = "#D55E00";
 const SLOW = "#0072B2";
-const FLAGGED = "#D55E00";
+const FLAGGED = "#B2182B"; // no colour of an atom
 
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 const paper = window.matchMedia("print");

@@ -48,12 +48,18 @@ function landmarks(curve, at) {
   );
   return own.filter((mark) => at(mark) !== null).map((mark, index) => ({
     x: [at(mark)],
-    y: [curve[Math.min(Math.round(at(mark) * report.sfreq), curve.length - 1)]],
+    y: [readAt(curve, at(mark) * report.sfreq)],
     name: plain(mark.name),
     mode: "markers",
     marker: { color: pick(COLORS, index + 2), symbol: pick(MARKERS, index), size: 10, line: { width: 1, color: theme().ground } },
     hovertemplate: `%{x:.3f} s<extra>${plain(mark.name)}</extra>`,
   }));
+}
+
+// The value of a curve between its samples.
+function readAt(curve, position) {
+  const i = Math.min(Math.floor(position), curve.length - 2);
+  return curve[i] + (position - i) * (curve[i + 1] - curve[i]);
 }
 
 // A landmark to be: its time on the common atom, and the command that places it.
