@@ -1,7 +1,7 @@
 # Every target sets up what it needs: a machine with Python and make is enough.
 PYTHON ?= python3
 VENV   ?= .venv
-EXTRAS ?= plot,data,stats,reproduce,distributed,federated,privacy,test
+EXTRAS ?= plot,data,stats,reproduce,distributed,federated,test
 # What is installed, file by file, with its hash; `make LOCK=` takes what pip resolves today. So
 # does a machine for which the lock has no files; a file that is not the locked one is an error.
 LOCK   ?= requirements/dev.lock
@@ -13,7 +13,6 @@ DEMO   := $(VENV)/.demo
 STAMP  := $(VENV)/.installed
 PEERS  := $(VENV)/.peers
 SPHINX := $(VENV)/.sphinx
-FLOWER := $(VENV)/.flower
 SUPPLY_VENV := $(VENV)-supply
 SUPPLY := $(SUPPLY_VENV)/.installed
 UV     := $(SUPPLY_VENV)/bin/uv
@@ -96,10 +95,6 @@ $(SPHINX): $(STAMP)
 	$(BIN)/python -m pip install --quiet --no-build-isolation --editable '.[docs]'
 	touch $@
 
-$(FLOWER): $(STAMP)
-	$(BIN)/python -m pip install --quiet --no-build-isolation --editable '.[federated]'
-	touch $@
-
 # Tools of the supply chain, apart from what is developed with.
 $(SUPPLY): pyproject.toml
 	$(PYTHON) -m venv --clear $(SUPPLY_VENV)
@@ -122,8 +117,8 @@ demo: $(DEMO)  ## learn a small cohort and write percdl-demo/
 test: $(STAMP)  ## run the tests and the doctests, slow ones left out
 	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow" $(TESTS)
 
-federation: $(FLOWER)  ## run federations of real processes: superlink, sites, proxy, over TLS
-	$(BIN)/python -m pytest -m slow tests/test_deployment.py tests/test_proxy.py
+federation: $(STAMP)  ## run federations of real processes: relay and sites, over TLS
+	$(BIN)/python -m pytest -m slow tests/test_deployment.py
 
 lint: $(STAMP)  ## check format, lint rules, types and spelling
 	$(BIN)/ruff format --check .

@@ -1,13 +1,15 @@
-"""A small cohort over sites, and a wire on which things go wrong as a test says."""
+"""A small cohort over sites, and a board on which things go wrong as a test says."""
 
+import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from small_models import SFREQ, make, spaced_recordings
 
 from percdl import Cohort
-from percdl.runtimes.messages import InProcessWire, Reply
+from percdl.federated.board import Board, TakingTurns
+from percdl.federated.messages import read_post
 
 LENGTHS = (97, 110, 118, 128, 101, 125, 99, 120, 104, 127)
 NAMES = ("nord", "ouest", "sud")
@@ -53,31 +55,62 @@ def assert_same_as_central(federation, central, **rounding):
         np.testing.assert_array_equal(local.dictionary_, model.dictionary_)
 
 
-@dataclass
-class FaultyWire:
-    """Sites of this process, whose answers go through a script.
+class Crash(BaseException):
+    """Stands for kill -9."""
 
-    ``script(request, reply)`` is called for each good answer and returns what arrives instead: a
-    reply, a `Failure`, or None for silence. ``away(site, n_asked)`` says who cannot be reached.
+
+@dataclass
+class Scripted:
+    """A way to the board on which things go wrong as a test says.
+
+    ``on_post(site, post)`` and ``on_read(site, slot, posts)`` return what goes on instead.
     """
 
-    sites_: list
-    script: Callable = lambda request, reply: reply
-    away: Callable = lambda site, n_asked: False
-    asked: list = field(default_factory=list)
-    carried: list = field(default_factory=list)
+    board: Board
+    turns: TakingTurns
+    site: str
+    on_post: Callable
+    on_read: Callable
 
-    def sites(self):
-        return tuple(sorted(s.name for s in self.sites_ if not self.away(s.name, len(self.asked))))
+    def post(self, content):
+        changed = self.on_post(self.site, content)
+        if changed is not None:
+            self.turns.post(changed)
 
-    def ask(self, requests, timeout):
-        self.asked.append(next(iter(requests.values())))
-        answers = InProcessWire({s.name: s.answer for s in self.sites_}).ask(requests, timeout)
-        arrived = {}
-        for site, answer in answers.items():
-            if isinstance(answer, Reply):
-                answer = self.script(requests[site], answer)
-            if answer is not None:
-                arrived[site] = answer
-        self.carried += [*requests.values(), *arrived.values()]
-        return arrived
+    def read(self, slot):
+        return self.on_read(self.site, slot, self.turns.read(slot))
+
+
+def run_scripted(sites, manifest, on_post=None, on_read=None, folder=None):
+    """Let sites of this process take part over a scripted board.
+
+    Returns their models and their errors by site, and the board.
+    """
+    board = Board(manifest, folder)
+    turns, models, errors = TakingTurns(board), {}, {}
+
+    def take_part(site):
+        script = on_post or (lambda who, post: post), on_read or (lambda who, slot, posts: posts)
+        try:
+            with turns.working():
+                way = Scripted(board, turns, site.name, *script)
+                models[site.name] = site.take_part(manifest, way)
+        except BaseException as error:
+            errors[site.name] = error
+            board.end(f"{site.name} has left")
+
+    threads = [threading.Thread(target=take_part, args=[site]) for site in sites]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return models, errors, board
+
+
+def posts_of(board, *kinds):
+    """Yield site and post of all posts of some kinds."""
+    for slot in range(board.latest + 1):
+        for site, content in (board.read(slot, 0) or {}).items():
+            post = read_post(content, board.manifest.verify)
+            if not kinds or post.head.kind in kinds:
+                yield site, post

@@ -70,16 +70,13 @@ def frame(*parts: object) -> bytes:
     return framed
 
 
-def mask(values, private, site, publics, run, round, attempt, context) -> list[int]:
+def mask(values, private, site, publics, occasion) -> list[int]:
     """Mask the integers of a site; ``publics`` are the keys of all sites."""
-    listed = [part for name in sorted(publics) for part in (name, publics[name])]
-    roster = hashlib.sha256(frame("percdl roster, version 1", run, *listed)).digest()
-    occasion = frame("percdl secure sum, version 1", run, round, attempt, roster, context)
-    seed = hkdf(private, frame("percdl veil, version 1", occasion))
-    terms = [list(values), keystream(seed, frame("veil"), len(values))]
+    terms = [list(values)]
     for other, public in publics.items():
         if other != site:
-            info = frame("mask", occasion, min(site, other), max(site, other))
+            first, second = min(site, other), max(site, other)
+            info = frame("percdl secure sum, version 2", occasion, first, second)
             sign = 1 if site < other else -1
             numbers = keystream(x25519(private, public), info, len(values))
             terms.append([sign * number for number in numbers])

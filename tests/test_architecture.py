@@ -42,7 +42,7 @@ ALLOWED_ONLY = {"datasets": {"exceptions", "parameters", "signals", "transforms"
 FACADE_NAMES = {"__version__"}
 
 MAX_LINES = 500
-HEAVY = ["jax", "sklearn", "matplotlib", "pandas", "scipy", "dask", "flwr"]
+HEAVY = ["jax", "sklearn", "matplotlib", "pandas", "scipy", "dask", "httpx"]
 
 
 def module_name(path: Path) -> str:
@@ -255,7 +255,7 @@ def test_importing_percdl_is_light():
 
 def test_signals_do_not_need_the_engine():
     loaded = loaded_after("import percdl; percdl.Cohort, percdl.Recording")
-    assert not loaded & {"jax", "sklearn", "matplotlib", "dask", "flwr"}
+    assert not loaded & {"jax", "sklearn", "matplotlib", "dask", "httpx"}
 
 
 def test_public_names_are_listed_before_they_are_imported():

@@ -14,13 +14,11 @@ from benchmarks.stress.fixtures import (
     describe,
     describe_people,
     make_cohort,
-    make_federation,
     make_models,
     unseen,
 )
 from percdl.estimators.checkpoint import fit_with_checkpoints, read_checkpoint
 from percdl.exceptions import InvalidParameterError, ModelFileError
-from percdl.federated.checkpoint import read_checkpoint as read_federated
 from percdl.signals.shards import ShardedCohort
 
 FOLDERS = sorted(path for path in (Path(__file__).parent / "fixtures").glob("v*"))
@@ -102,10 +100,3 @@ def test_a_checkpoint_of_another_version_is_refused_in_words(folder, name, monke
             None,
             resume=read_checkpoint(folder / f"{name}.checkpoint"),
         )
-
-
-@pytest.mark.parametrize(("name", "model"), [("federated", "warp"), ("ended", "population")])
-def test_a_federated_checkpoint_of_another_version_is_refused_in_words(folder, name, model):
-    agreement = make_federation(model).propose_terms().model_copy(update={"version": "99.0.0"})
-    with pytest.raises(REFUSED, match=r"with another `version`|written by PerCDL"):
-        read_federated(folder / f"{name}.checkpoint", agreement)

@@ -38,4 +38,4 @@ def test_data_need_no_engine(name):
 
 def test_plots_are_not_needed_to_fit():
     loaded = loaded_by("from percdl import PerCDL, PopCDL, IndCDL, load")
-    assert not {"matplotlib", "jinja2", "plotly", "dask", "flwr"} & loaded
+    assert not {"matplotlib", "jinja2", "plotly", "dask", "httpx"} & loaded

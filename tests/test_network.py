@@ -53,10 +53,10 @@ if __name__ == "__main__":
         small.make("PopCDL").fit(small.spaced_cohort(0), runtime=DaskRuntime(client))
 """
 SIMULATION = """
-import listening
+from federation import make_cohort, split
 import small_models as small
 from percdl import FederatedPerCDL
-FederatedPerCDL(small.make("PerCDL")).fit(listening.cohorts())
+FederatedPerCDL(small.make("PerCDL")).fit(split(make_cohort()))
 """
 CURIOUS = "import urllib.request as r\ntry: r.urlopen('http://example.org')\nexcept OSError: pass"
 
@@ -84,7 +84,7 @@ def test_an_attempt_is_seen_though_it_is_swallowed(tmp_path):
 
 
 def test_importing_everything_asks_nothing(tmp_path):
-    pytest.importorskip("flwr")
+    pytest.importorskip("uvicorn")
     assert attempts(IMPORTS, tmp_path) == ""
 
 

@@ -55,8 +55,8 @@ def _equal(cohort: Cohort, n_sites: int, options: dict[str, Any]) -> Iterator[Cl
         gap = abs(model.objective_ / central.objective_ - 1)
         yield at_most(f"{name}: difference of the objectives", gap, MOST_DISTANCE)
         yield from _weigh(name, federation, options)
-        n_rounds = len(federation.audit_)
-        yield beside(f"{name}: requests to each site, seconds", f"{n_rounds}, {spent:.1f} s")
+        n_posts = federation.audit_["slot"].nunique()
+        yield beside(f"{name}: posts of each site, seconds", f"{n_posts}, {spent:.1f} s")
 
 
 def _weigh(name: str, federation: FederatedPerCDL, options: dict[str, Any]) -> Iterator[Claim]:
@@ -68,12 +68,10 @@ def _weigh(name: str, federation: FederatedPerCDL, options: dict[str, Any]) -> I
         "personal": 4 + 7 * n_atoms + n_atoms * length * (length + 1) // 2 + 4 * n_atoms * length,
     }
     for kind, n_numbers in expected.items():
-        lines = federation.audit_[federation.audit_["kind"] == kind]
-        sizes = {size for up in lines["bytes_up"] for size in up.values()}
-        beyond = max(sizes) - 8 * n_numbers
-        # A masked round has the seed of a veil, and a copy of it for each other site.
-        most = 32 + (100 * len(federation.sites_) if federation.secure_ else 0)
-        detail = f"{max(sizes)} bytes from a site, {8 * n_numbers} of them numbers"
+        sizes = federation.audit_[federation.audit_["asked"] == kind]["sent"]
+        beyond = float(sizes.max()) - 8 * n_numbers
+        most = 512.0  # a signature, and the header
+        detail = f"{sizes.max()} bytes from a site, {8 * n_numbers} of them numbers"
         yield at_most(f"{name}: bytes of a {kind} round beyond the formula", beyond, most, detail)
 
 

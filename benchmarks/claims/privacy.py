@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from benchmarks import Absent
 from benchmarks.claims._claim import Claim, at_most, beside, is_quick
 from benchmarks.timing import say
 from percdl import TimeWarp, make_synthetic
@@ -52,10 +51,6 @@ class Point:
 
 def claims() -> Iterator[Claim]:
     """Compare private fits with exact ones, and with the public recordings alone."""
-    try:
-        import dp_accounting  # noqa: F401
-    except ImportError as error:
-        raise Absent(f"dp-accounting is not installed ({error})") from error
     points = list(measure())
     start = next(point for point in points if point.n_subjects == N_PILOTS)
     yield beside(f"{N_PILOTS} public recordings alone", _describe(start))

@@ -25,7 +25,6 @@ from benchmarks.stress.fixtures import write_fixtures
 from benchmarks.stress.mutations import Mutant, damaged, forged, others
 from benchmarks.stress.opened import (
     CheckpointReader,
-    FederationReader,
     ModelReader,
     ShardReader,
 )
@@ -103,8 +102,6 @@ def run_corpus(
 READERS: dict[str, Callable[[Path], Any]] = {
     "restarted.checkpoint": CheckpointReader,
     "out_of_core.checkpoint": CheckpointReader,
-    "federated.checkpoint": FederationReader,
-    "ended.checkpoint": FederationReader,
 }
 
 
@@ -173,8 +170,6 @@ def _open(name: str, signed: bool, path: Path, reader: Any) -> Outcome:
     except (FileNotFoundError, PerCDLError) as error:
         guard.awake = False
         known = isinstance(error, (FileNotFoundError, reader.error))
-        # A checkpoint of another fit is refused by another error, which names the file as well.
-        known |= isinstance(error, PerCDLError) and "of a federated fit with" in str(error)
         verdict = "rejected" if known and path.name in str(error) else f"{error!r}"
     except BaseException as error:
         guard.awake = False

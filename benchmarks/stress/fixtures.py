@@ -12,10 +12,8 @@ import hashlib
 import json
 import shutil
 import sys
-import tempfile
 import warnings
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,8 +25,6 @@ from percdl.estimators.base import BaseCDL
 from percdl.estimators.checkpoint import fit_with_checkpoints
 from percdl.exceptions import NoActivationWarning
 from percdl.federated import FederatedPerCDL
-from percdl.federated.estimator import make_sites
-from percdl.runtimes.messages import InProcessWire
 from percdl.signals.shards import ShardedCohort
 from percdl.transforms import Compose, Gain, Modulation, Rotation, Shift, TimeWarp
 
@@ -109,7 +105,7 @@ def checkpointed(model: BaseCDL, cohort: Any, path: Path, n_rounds: int) -> None
 
 
 def write_checkpoints(folder: Path) -> None:
-    """Write checkpoints of fits in memory, on disk and federated."""
+    """Write checkpoints of fits in memory and on disk, and the model of a federation."""
     cohort = make_cohort()
     again = make_models()["warp"][0].set_params(init="auto", n_restarts=2, random_state=5)
     checkpointed(again, cohort, folder / "restarted.checkpoint", 3)
@@ -118,19 +114,8 @@ def write_checkpoints(folder: Path) -> None:
     for state in on_disk.folder.glob("state-*"):
         shutil.rmtree(state)
     sites = {"north": cohort[:2], "south": cohort[2:]}
-    with tempfile.TemporaryDirectory() as keys:
-        federation = make_federation("population", folder / "ended.checkpoint")
-        federation.fit(sites, folder=keys).model_.save(folder / "federated.percdl")
-        wire = InProcessWire({s.name: s.answer for s in make_sites(sites, Path(keys) / "again")})
-        with suppress(Interrupted):
-            make_federation("warp", folder / "federated.checkpoint").fit_over(
-                wire, run="run", report=interrupt(2)
-            )
-
-
-def make_federation(name: str, checkpoint: Path | None = None) -> FederatedPerCDL:
-    """Return the federated fit of one of the models."""
-    return FederatedPerCDL(make_models()[name][0], secure=False, checkpoint=checkpoint)
+    federation = FederatedPerCDL(make_models()["population"][0], secure=False).fit(sites)
+    federation.model_.save(folder / "federated.percdl")
 
 
 def write_fixtures(folder: Path) -> None:

@@ -10,13 +10,10 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks.stress.fixtures import make_cohort, make_federation, make_models
+from benchmarks.stress.fixtures import make_cohort, make_models
 from percdl import Cohort, load
 from percdl.estimators.checkpoint import fit_with_checkpoints, read_checkpoint
 from percdl.exceptions import ModelFileError, PerCDLError, UnreadableFileError
-from percdl.federated import checkpoint as federated
-from percdl.federated.coordinator import Audit, Patience
-from percdl.runtimes.messages import InProcessWire
 from percdl.signals.shards import ShardedCohort
 
 
@@ -84,31 +81,6 @@ class CheckpointReader:
             and np.isfinite(model.objective_)
             and np.isfinite(model.params_[model.n_activations_ > 0]).all()
         )
-
-
-class FederationReader:
-    """Opens checkpoints of coordinators, and makes coordinators of those that are accepted."""
-
-    def __init__(self, path: Path):
-        name = "warp" if path.stem == "federated" else "population"
-        agreement = make_federation(name).propose_terms()
-        self.open = lambda path: federated.read_checkpoint(path, agreement)
-        self.error = ModelFileError
-        self.original = self.open(path)
-
-    def is_equal(self, checkpoint: Any) -> bool:
-        """Whether everything is as it was."""
-        return _same_content(checkpoint, self.original)
-
-    def is_consistent(self, checkpoint: Any) -> bool:
-        """Whether a coordinator, a state and an end can be made of it."""
-        patience = Patience(round_timeout=1.0, max_attempts=1)
-        coordinator = checkpoint.restore(InProcessWire({}), patience, Audit(None))
-        state, end = checkpoint.state, checkpoint.end
-        atoms = [] if state is None else [state.broadcast.dictionary]
-        atoms += [] if end is None else [end.dictionary]
-        shape = (2, coordinator.settings.atom_length, coordinator.settings.n_channels)
-        return all(np.isfinite(found).all() and found.shape == shape for found in atoms)
 
 
 class ShardReader:

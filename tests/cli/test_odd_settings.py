@@ -4,26 +4,22 @@ import numpy as np
 import pytest
 from commands import refused
 
-from percdl.cli.federate_config import read_server_file, read_site_file
+from percdl.cli.federate_config import read_federation_file, read_site_file
 from percdl.cli.output import CommandError
 
 SITE = """
 [site]
-name = "lyon"
-server = "a:1"
+identity = "lyon.key"
 folder = "out"
-authority = "ca.crt"
-node = "lyon.node"
 """
-SERVER = """
-[server]
+FEDERATION = """
+[federation]
 run = "one"
-folder = "out"
-authority = "ca.crt"
-certificate = "a.crt"
-key = "a.key"
-[sites]
-lyon = "lyon.nodepub"
+server = "a:1"
+authority = "out"
+[members]
+lyon = "lyon.pub"
+nice = "nice.pub"
 """
 
 
@@ -71,19 +67,19 @@ def test_a_file_of_a_site_that_is_odd_is_refused(tmp_path, text, words):
 
 
 def test_a_home_of_nobody_is_refused(tmp_path):
-    path = tmp_path / "server.toml"
-    path.write_text(SERVER.replace('"out"', '"~nobody-here/out"'))
-    with pytest.raises(CommandError, match=r"\[server\]: folder = .*nobody-here/out"):
-        read_server_file(path)
+    path = tmp_path / "federation.toml"
+    path.write_text(FEDERATION.replace('"out"', '"~nobody-here/out"'))
+    with pytest.raises(CommandError, match=r"\[federation\]: authority = .*nobody-here/out"):
+        read_federation_file(path)
 
 
 def test_a_misspelled_key_is_reported_with_the_known_ones(tmp_path):
-    path = tmp_path / "server.toml"
-    path.write_text(SERVER.replace("run =", "rum ="))
+    path = tmp_path / "federation.toml"
+    path.write_text(FEDERATION.replace("run =", "rum ="))
     with pytest.raises(
-        CommandError, match=r"\[server\]: there is no key 'rum'. Did you mean 'run'"
+        CommandError, match=r"\[federation\]: there is no key 'rum'. Did you mean 'run'"
     ):
-        read_server_file(path)
+        read_federation_file(path)
 
 
 def test_groups_of_a_table_that_is_not_given(tmp_path):

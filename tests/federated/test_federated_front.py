@@ -1,19 +1,24 @@
 """FederatedPerCDL: its arguments, its results, its files, and the first dictionary."""
 
+import os
+import stat
+import tomllib
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
-from federation import FaultyWire, cohort_of, double, make_cohort, split
+from federation import cohort_of, double, make_cohort, run_scripted, split
 
 from percdl import Algorithm, Custom, Huber, PerCDL, PopCDL, load, make_synthetic
 from percdl.estimators.hyperparameters import Motif
 from percdl.exceptions import FederationError, InvalidParameterError, NoActivationWarning
-from percdl.federated.agreement import Agreement, propose
-from percdl.federated.coordinator import Audit, Patience, convene
+from percdl.federated import start
+from percdl.federated.board import Board, TakingTurns
+from percdl.federated.consent import Consent
 from percdl.federated.estimator import FederatedPerCDL, make_sites
-from percdl.federated.start import first_dictionary
+from percdl.federated.invitation import Invitation, read_invitation
+from percdl.federated.manifest import Manifest
 from percdl.steps.initialization import draw_shapes
 
 
@@ -66,18 +71,41 @@ def test_a_report_for_the_site(cohort, tmp_path, monkeypatch):
 
     monkeypatch.setattr("percdl.report.cohort.write_report", write_report)
     sites = [replace(s, write_report=True) for s in make_sites(split(cohort), tmp_path)]
-    federation = FederatedPerCDL(double("PopCDL")).fit_over(FaultyWire(sites))
-    assert seen == {s.folder / federation.run_ / "report.html": s.cohort.subjects for s in sites}
+    manifest = FederatedPerCDL(double("PopCDL")).propose("run", sites)
+    run_scripted(sites, manifest)
+    assert seen == {s.folder / "run" / "report.html": s.cohort.subjects for s in sites}
 
 
 def test_the_log_of_a_run(federation):
     audit = federation[0].audit_
-    kinds = ["join", "keys", *["population"] * 2, *["personal"] * 3, "express", "finish"]
-    assert list(audit["kind"]) == kinds
-    assert list(audit["round"]) == list(range(len(kinds)))
-    objective = audit["objective"].dropna()
-    assert set(objective) <= set(federation[0].model_.history_["objective"])
-    assert all(set(up) == {"nord", "ouest", "sud"} for up in audit["bytes_up"])
+    kinds = ["join", *["population"] * 2, *["personal"] * 3, "express", "finish"]
+    for _, own in audit.groupby("site"):
+        assert list(own["asked"]) == kinds
+        assert list(own["slot"]) == list(range(len(kinds)))
+        assert (own["received"] > 2 * own["sent"]).all()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="rights of files are those of POSIX")
+def test_others_cannot_read_the_files_of_a_run(cohort, tmp_path):
+    """Posts, ledger and logs; what was learned lies in a folder that is closed."""
+    before = os.umask(0o022)
+    try:
+        FederatedPerCDL(double("PopCDL")).fit(split(cohort), folder=tmp_path / "new", run="run")
+    finally:
+        os.umask(before)
+    made = [tmp_path / "new", *(tmp_path / "new").rglob("*")]
+    rights = {path: stat.S_IMODE(path.stat().st_mode) for path in made}
+    assert {rights[path] for path in made if path.is_dir()} == {0o700}
+    results = {"model.percdl", "common.percdl", "events.csv"}
+    kept = [p for p in made if p.is_file() and p.name not in results and p.suffix != ".pub"]
+    assert {rights[path] for path in kept} == {0o600}
+    assert {"ledger.jsonl", "log.jsonl", "000001.post", "nord.key"} <= {p.name for p in kept}
+
+
+def test_keys_are_deleted_at_the_end(federation):
+    fitted, folder = federation
+    assert not list(folder.glob(f"*/{fitted.run_}/run.key"))
+    assert not list(folder.glob(f"*/{fitted.run_}/state.percdl"))
 
 
 def test_secure_from_three_sites_on(cohort):
@@ -114,30 +142,71 @@ def test_what_cannot_be_agreed_on(model, why, cohort):
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"min_sites": 1}, "min_sites=1"),
-        ({"min_subjects_per_site": 0}, "min_subjects_per_site=0"),
-        ({"max_attempts": 0}, "max_attempts=0"),
-        ({"round_timeout": 0.0}, "greater than 0"),
-        ({"secure": "perhaps"}, "secure='perhaps'"),
+        ({"min_subjects": 0}, "min_subjects"),
+        ({"secure": "perhaps"}, "secure"),
         ({"model": 3}, "must be a PerCDL, PopCDL or IndCDL"),
     ],
 )
 def test_arguments_out_of_range(options, why, cohort):
     with pytest.raises(InvalidParameterError, match=why):
         FederatedPerCDL(**{"model": double(), **options}).fit(split(cohort))
-    with pytest.raises(InvalidParameterError, match="by site"):
-        FederatedPerCDL(double()).fit(cohort)
+    for X in (cohort, {"a": cohort}):
+        with pytest.raises(InvalidParameterError, match="two or more sites"):
+            FederatedPerCDL(double()).fit(X)
 
 
-def test_an_agreement_survives_the_wire():
-    agreement = propose(double(), "auto", 2, 1)
-    again = Agreement.from_message(agreement.model_dump(), agreement.arrays)
-    assert again.digest == agreement.digest
-    assert again.make_model().get_params()["transformation__width"] == 3
-    changed = Agreement.from_message(
-        agreement.model_dump(), {"parameter/init": agreement.arrays["parameter/init"] + 1e-12}
-    )
-    assert changed.digest != agreement.digest
+def test_a_manifest_survives_an_invitation(cohort, tmp_path):
+    sites = make_sites(split(cohort), tmp_path)
+    manifest = FederatedPerCDL(double()).propose("run", sites)
+    path = tmp_path / "invitation.toml"
+    Invitation("host:8000", "PEM", manifest).write(path)
+    again = read_invitation(tomllib.loads(path.read_text()), path)
+    assert again.manifest.digest == manifest.digest
+    assert manifest.fingerprint in path.read_text()
+    assert again.manifest.make_model().get_params()["transformation__width"] == 3
+    arrays = {"parameter/init": manifest.arrays["parameter/init"] + 1e-12}
+    assert Manifest.read(manifest.model_dump(), arrays).digest != manifest.digest
+    for field in ("run", "members", "min_subjects", "secure", "privacy", "parameters"):
+        facts = manifest.model_dump()
+        facts[field] = {"run": "x", "min_subjects": 2, "secure": False}.get(field, {})
+        if field != "members":
+            assert Manifest.read(facts, manifest.arrays).digest != manifest.digest
+    for junk in ({}, {"server": 3}, {"server": "a", "authority": "b", "manifest": "{"}):
+        with pytest.raises(FederationError, match="is not an invitation"):
+            read_invitation(junk, path)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"version": "0.0.1"}, "the manifest is for 0.0.1"),
+        ({"members": {"nord": "0" * 64, "sud": "1" * 64, "est": "2" * 64}}, "not a member by its"),
+        ({"secure": False}, "masked sums only"),
+        ({"min_subjects": 7}, "has fewer than 7 recordings"),
+        ({"parameters": {}}, "unknown"),
+    ],
+)
+def test_what_a_site_does_not_sign(change, why, cohort, tmp_path):
+    consent = Consent(min_subjects=1)
+    site = make_sites(split(cohort), tmp_path, consent)[0]
+    manifest = FederatedPerCDL(double()).propose("run", make_sites(split(cohort), tmp_path))
+    changed = manifest.model_copy(update=change)
+    with pytest.raises(FederationError, match=why):
+        site.take_part(changed, TakingTurns(Board(changed)))
+    pinned = replace(site, consent=replace(consent, manifest="0" * 64))
+    with pytest.raises(FederationError, match="has consented to another manifest"):
+        pinned.take_part(manifest, TakingTurns(Board(manifest)))
+
+
+@pytest.mark.parametrize("run", ["../elsewhere", "/tmp/x", "a b", "", "."])
+def test_a_run_with_a_path_for_a_name_is_refused(run, cohort, tmp_path):
+    sites = make_sites(split(cohort), tmp_path)
+    federation = FederatedPerCDL(double())
+    with pytest.raises(FederationError, match="not a valid name for a run"):
+        federation.propose(run, sites)
+    facts = {**federation.propose("run", sites).model_dump(), "run": run}
+    with pytest.raises(FederationError, match="not a manifest of percdl"):
+        Manifest.read(facts, {})
 
 
 def test_a_penalty_that_is_too_high(cohort):
@@ -146,31 +215,30 @@ def test_a_penalty_that_is_too_high(cohort):
     assert "zero" in federation.model_.stop_reason_
 
 
-def coordinator(sites, model):
-    agreement = propose(model, "auto", 2, 1)
-    return convene(
-        FaultyWire(sites), "run", agreement, Patience(round_timeout=1.0, max_attempts=1), Audit()
-    )
+def find_first(cohort, model, sizes=(1, 3, 6)):
+    """Return the first dictionary that sites of some sizes find."""
+    found = []
+    with pytest.MonkeyPatch.context() as patch:
+        before = start.first_dictionary
+        patch.setattr(start, "first_dictionary", lambda *a: found.append(before(*a)) or found[-1])
+        FederatedPerCDL(model).fit(split(cohort, sizes=sizes), run="run")
+    assert all(np.array_equal(found[0], other) for other in found)
+    return found[0]
 
 
-def test_first_dictionaries_are_found_by_sums(cohort, tmp_path):
+def test_first_dictionaries_are_found_by_sums(cohort):
     """It explains the recordings about as well as one made of their segments."""
     model = double("PopCDL", init="auto", random_state=0)
-    found = first_dictionary(coordinator(make_sites(split(cohort), tmp_path), model))
+    found = find_first(cohort, model)
     assert found.shape == (2, 16, 1)
     np.testing.assert_allclose((found**2).sum((1, 2)), 1)
     federated = double("PopCDL", init=found).fit(cohort)
     assert federated.objective_ < 1.02 * model.fit(cohort).objective_
 
 
-def test_the_first_dictionary_does_not_depend_on_who_holds_what(cohort, tmp_path):
+def test_the_first_dictionary_does_not_depend_on_who_holds_what(cohort):
     model = double("PopCDL", init="auto", random_state=1)
-    pair = [
-        first_dictionary(
-            coordinator(make_sites(split(cohort, sizes=sizes), tmp_path / place), model)
-        )
-        for sizes, place in (((1, 3, 6), "x"), ((4, 4, 2), "y"))
-    ]
+    pair = [find_first(cohort, model, sizes) for sizes in ((1, 3, 6), (4, 4, 2))]
     np.testing.assert_allclose(pair[0], pair[1], atol=1e-9)
 
 

@@ -8,7 +8,7 @@ from federation import LENGTHS, cohort_of
 from percdl import IndCDL, L1Coder, Rotation, TimeWarp
 from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.estimators.start import choose
-from percdl.federated.consent import describe
+from percdl.federated.consent import measure
 from percdl.federated.layout import UNITS, cover, layout_of
 from percdl.federated.messages import Bounds
 from percdl.runtimes.in_process import InProcess
@@ -39,7 +39,7 @@ def run(options, n_channels, n_masks):
     if chosen.n_params:
         sums["personal"] = runtime.personal_round(broadcast)
         sums["express"] = runtime.express(broadcast)
-    return chosen, describe(cohort).bounds, sums
+    return chosen, measure(cohort), sums
 
 
 @pytest.mark.parametrize("case", CASES)

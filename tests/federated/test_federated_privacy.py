@@ -1,17 +1,15 @@
 """Differential privacy over sites: what crosses, what is refused, what it comes to."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 import small_models
+from federation import posts_of, run_scripted
 
 from percdl import Cohort, TimeWarp
 from percdl.exceptions import FederationError, InvalidParameterError
 from percdl.federated.consent import Consent
 from percdl.federated.estimator import FederatedPerCDL, make_sites
 from percdl.federated.privacy import Privacy
-from percdl.runtimes.messages import InProcessWire
 
 TRUSTED = Privacy(noise_multiplier=0.0, clip=1e9)
 OPTIONS = {"weighting": "subjects", "centering": "off"}
@@ -25,17 +23,6 @@ def make_cohorts():
         names = [f"{site} {i}" for i in range(len(arrays))]
         cohorts[site] = Cohort.from_arrays(arrays, sfreq=small_models.SFREQ, subjects=names)
     return cohorts
-
-
-def overhear(site, heard):
-    """Return the site's answer, and keep what it said."""
-
-    def answer(request):
-        reply = site.answer(request)
-        heard.append((request.kind, reply))
-        return reply
-
-    return answer
 
 
 # Fixed point leaves room for noise under masks.
@@ -53,37 +40,32 @@ def test_what_sites_tell_on_joining_is_not_measured(tmp_path):
     model = small_models.make("PopCDL", weighting="subjects", population_rounds=1)
     sent = []
     for scale in (1.0, 64.0):
-        heard = []
         cohorts = {
             name: Cohort.from_arrays([scale * r.values for r in cohort], sfreq=cohort.sfreq)
             for name, cohort in make_cohorts().items()
         }
         sites = make_sites(cohorts, tmp_path / str(scale))
-        wire = InProcessWire({site.name: overhear(site, heard) for site in sites})
-        privacy = Privacy(epsilon=1.0)
-        FederatedPerCDL(model, secure=False, privacy=privacy).fit_over(wire)
-        sent.append([reply.facts for kind, reply in heard if kind == "join"])
-        sums = [reply.arrays["sums"] for kind, reply in heard if kind == "population"]
-        assert all(np.abs(vector).max() > 1 for vector in sums)
+        federation = FederatedPerCDL(model, secure=False, privacy=Privacy(epsilon=1.0))
+        _, errors, board = run_scripted(sites, federation.propose("run", sites))
+        assert not errors
+        joined = [post.head.facts["holdings"] for _, post in posts_of(board, "join")]
+        sent.append(joined)
+        for _, post in posts_of(board, "population"):
+            assert np.abs(np.frombuffer(post.numbers)).max() > 1
     assert sent[0] == sent[1]
 
 
 @pytest.mark.parametrize(
-    ("privacy", "consent", "message"),
-    [
-        (None, Consent(max_epsilon=4.0), "noisy sums only"),
-        (Privacy(epsilon=8.0), Consent(max_epsilon=4.0), "would spend 8"),
-        (Privacy(epsilon=1.0, shared_by=3), Consent(), "shares the noise"),
-    ],
+    ("privacy", "message"),
+    [(None, "noisy sums only"), (Privacy(epsilon=8.0), "would spend 8")],
 )
-def test_a_site_refuses_what_it_does_not_consent_to(tmp_path, privacy, consent, message):
+def test_a_site_refuses_what_it_does_not_consent_to(tmp_path, privacy, message):
     model = small_models.make("PerCDL", **OPTIONS)
-    sites = [
-        dataclasses.replace(site, consent=consent) for site in make_sites(make_cohorts(), tmp_path)
-    ]
-    wire = InProcessWire({site.name: site.answer for site in sites})
-    with pytest.raises(FederationError, match=message):
-        FederatedPerCDL(model, privacy=privacy).fit_over(wire)
+    consent = Consent(min_subjects=1, max_epsilon=4.0)
+    sites = make_sites(make_cohorts(), tmp_path, consent)
+    manifest = FederatedPerCDL(model, privacy=privacy).propose("run", sites)
+    _, errors, _ = run_scripted(sites, manifest)
+    assert message in str(errors["lyon"])
 
 
 @pytest.mark.parametrize(
@@ -106,6 +88,6 @@ def test_a_site_with_missing_samples_does_not_join():
     values[0][3] = np.nan
     cohorts["nice"] = Cohort.from_arrays(values, sfreq=small_models.SFREQ)
     model = small_models.make("PerCDL", **OPTIONS)
-    federation = FederatedPerCDL(model, secure=False, min_sites=3, privacy=Privacy(epsilon=1.0))
+    federation = FederatedPerCDL(model, secure=False, privacy=Privacy(epsilon=1.0))
     with pytest.raises(FederationError, match="have missing samples"):
         federation.fit(cohorts)

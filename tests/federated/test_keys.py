@@ -1,28 +1,17 @@
-"""Keys of sites: files that others cannot read, announcements that cannot be forged."""
+"""Keys of sites: files that others cannot read, signatures that cannot be forged."""
 
 import os
 import stat
 import sys
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ec import SECP384R1, generate_private_key
-from hypothesis import given
-from hypothesis import strategies as st
-from keyed_sites import RUN, announce, identity, names, registered, run_keys
-from keyed_sites import check as check_with
+from keyed_sites import identity, run_keys
 
 from percdl.exceptions import FederationError, MissingPackageError
-from percdl.federated.identities import (
-    Claims,
-    Identity,
-    RunKeys,
-    read_registered,
-    signed_text,
-)
+from percdl.federated.identities import Identity, RunKeys, read_public, verify
 
-SITES = names(4)
 P = 2**255 - 19
 # All points of small order, and the ways to write them that X25519 reads alike.
 HIDE_NOTHING = [
@@ -49,14 +38,13 @@ def test_an_identity_is_read_back(tmp_path):
     private, public = Identity.generate("lyon").write(tmp_path)
     assert (private.name, public.name) == ("lyon.key", "lyon.pub")
     read = Identity.read(private)
-    signature = read.key.sign(b"text")
-    read_registered(tmp_path)["lyon"].verify(signature, b"text")
+    verify(read_public(public), read.sign(b"text"), b"text", "lyon")
     assert read.site == "lyon"
 
 
 def test_files_are_pem(tmp_path):
     private, public = Identity.generate("lyon").write(tmp_path)
-    RunKeys.generate("lyon", RUN, tmp_path / "run.key")
+    RunKeys.at(tmp_path / "run.key")
     assert private.read_text().startswith("-----BEGIN PRIVATE KEY-----\n")
     assert public.read_text().startswith("-----BEGIN PUBLIC KEY-----\n")
     assert (tmp_path / "run.key").read_text().startswith("-----BEGIN PRIVATE KEY-----\n")
@@ -67,19 +55,18 @@ def test_others_cannot_read_private_keys(tmp_path):
     before = os.umask(0)
     try:
         _, public = Identity.generate("lyon").write(tmp_path)
-        keys = RunKeys.generate("lyon", RUN, tmp_path / "run.key")
-        keys.claim("use", "content")
+        RunKeys.at(tmp_path / "run.key")
     finally:
         os.umask(before)
     assert {rights(path) for path in tmp_path.iterdir() if path != public} == {0o600}
-    assert len(list(tmp_path.iterdir())) == 5  # with the lock of the claims
+    assert len(list(tmp_path.iterdir())) == 3
 
 
 @pytest.mark.skipif(os.name != "posix", reason="rights of files are those of POSIX")
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o602, 0o610, 0o644, 0o666])
 def test_keys_that_others_can_read_are_refused(mode, tmp_path):
     private, _ = Identity.generate("lyon").write(tmp_path)
-    RunKeys.generate("lyon", RUN, tmp_path / "run.key")
+    RunKeys.at(tmp_path / "run.key")
     for path in (private, tmp_path / "run.key"):
         path.chmod(mode)
     with pytest.raises(
@@ -87,7 +74,7 @@ def test_keys_that_others_can_read_are_refused(mode, tmp_path):
     ):
         Identity.read(private)
     with pytest.raises(FederationError, match=r"run\.key can be read or changed by others"):
-        RunKeys.read("lyon", RUN, tmp_path / "run.key")
+        RunKeys.at(tmp_path / "run.key")
 
 
 @pytest.mark.parametrize("kept", ["lyon.key", "lyon.pub"])
@@ -97,14 +84,6 @@ def test_keys_are_not_overwritten(kept, tmp_path):
         Identity.generate("lyon").write(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [kept]
     assert (tmp_path / kept).read_text() == "mine"
-
-
-def test_the_key_of_a_run_is_not_overwritten(tmp_path):
-    RunKeys.generate("lyon", RUN, tmp_path / "run.key")
-    before = (tmp_path / "run.key").read_bytes()
-    with pytest.raises(FederationError, match=r"run\.key exists and is not overwritten"):
-        RunKeys.generate("lyon", RUN, tmp_path / "run.key")
-    assert (tmp_path / "run.key").read_bytes() == before
 
 
 def test_a_key_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
@@ -117,20 +96,17 @@ def test_a_key_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_the_key_of_a_run_is_read_back(tmp_path):
-    keys = RunKeys.generate("lyon", RUN, tmp_path / "run.key")
-    read = RunKeys.read("lyon", RUN, tmp_path / "run.key")
+def test_the_key_of_a_run_is_made_once(tmp_path):
+    keys = RunKeys.at(tmp_path / "run.key")
+    again = RunKeys.at(tmp_path / "run.key")
     other = run_keys("nice")
-    assert read.public == keys.public
-    assert read.shared_with(other.public) == other.shared_with(keys.public)
-    assert read.derive(b"occasion") == keys.derive(b"occasion")
+    assert again.public == keys.public
+    assert again.shared_with(other.public) == other.shared_with(keys.public)
 
 
 def test_missing_keys_are_named(tmp_path):
     with pytest.raises(FederationError, match=r"no key at .*lyon\.key.*percdl federate keys"):
         Identity.read(tmp_path / "lyon.key")
-    with pytest.raises(FederationError, match=r"no public keys SITE\.pub"):
-        read_registered(tmp_path)
 
 
 def test_files_that_hold_no_such_key_are_refused(tmp_path):
@@ -142,18 +118,11 @@ def test_files_that_hold_no_such_key_are_refused(tmp_path):
             Identity.read(private)
     (tmp_path / "nice.pub").write_text("no key")
     with pytest.raises(FederationError, match=r"nice\.pub is not a key"):
-        read_registered(tmp_path)
-
-
-def test_a_key_is_registered_for_one_site(tmp_path):
-    _, public = Identity.generate("lyon").write(tmp_path)
-    (tmp_path / "nice.pub").write_bytes(public.read_bytes())
-    with pytest.raises(FederationError, match="Sites lyon and nice have the same public key"):
-        read_registered(tmp_path)
+        read_public(tmp_path / "nice.pub")
 
 
 def generate_ec():
-    """A key of the kind that Flower's nodes have, mistaken for that of a site."""
+    """A key of the kind that servers have, mistaken for that of a site."""
     return generate_private_key(SECP384R1()).private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,
@@ -165,8 +134,6 @@ def generate_ec():
 def test_names_must_do_for_files(site):
     with pytest.raises(FederationError, match="not a valid name for a site"):
         Identity.generate(site)
-    with pytest.raises(FederationError, match="not a valid name for a site"):
-        RunKeys.generate(site, RUN)
 
 
 def test_secrets_are_not_shown(tmp_path):
@@ -182,131 +149,21 @@ def test_a_missing_package_is_named(monkeypatch):
         Identity.generate("lyon")
 
 
-# What a key was used for.
-
-
-def test_the_first_claim_counts(tmp_path):
-    path = tmp_path / "uses"
-    assert [Claims(path).claim("a", content) for content in ("1", "2", "1")] == ["1"] * 3
-    assert Claims(path).claim("b", "2") == "2"
-
-
-def test_damaged_claims_are_refused(tmp_path):
-    path = tmp_path / "uses"
-    Claims(path).claim("a", "111")
-    whole = path.read_bytes()
-    for damaged in (b"", whole[:-1], b"[]", b'{"a": 1}'):
-        path.write_bytes(damaged)
-        with pytest.raises(FederationError, match="uses is damaged"):
-            Claims(path).claim("a", "222")
-
-
-def test_claims_at_the_same_time_agree(tmp_path):
-    def claim(index):
-        return [Claims(tmp_path / "uses").claim(f"use-{i}", f"by-{index}") for i in range(20)]
-
-    with ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(claim, range(8)))
-    assert all(answer == answers[0] for answer in answers)
-
-
-# Announcements.
-
-
-def check(announcements, run=RUN, own=None):
-    return check_with(announcements, registered(SITES), run, own)
-
-
-@given(st.permutations(announce(SITES)))
-def test_announcements_are_accepted_in_any_order(announcements):
-    roster = check(announcements, own=run_keys(SITES[1]))
-    assert roster.sites == tuple(SITES)
-    assert roster.publics == {site: run_keys(site).public for site in SITES}
-    assert roster.digest == check(announce(SITES)).digest
-
-
-@given(st.data())
-def test_no_bit_can_be_changed(data):
-    announcements = announce(SITES)
-    victim = data.draw(st.sampled_from(announcements))
-    name = data.draw(st.sampled_from(["public", "signature"]))
-    raw = bytearray.fromhex(victim[name])
-    raw[data.draw(st.integers(0, len(raw) - 1))] ^= 1 << data.draw(st.integers(0, 7))
-    victim[name] = raw.hex()
-    with pytest.raises(FederationError, match=f"site {victim['site']} .* is not valid"):
-        check(announcements)
-
-
-def test_a_key_of_the_coordinator_is_found_out():
-    """It has no registered key of a site, so it signs with one of its own."""
-    forged = run_keys("site-01", draw=1).announce(
-        Identity("site-01", Identity.generate("server").key)
-    )
-    with pytest.raises(FederationError, match="site site-01 in run run-1 is not valid"):
-        check([announce(SITES)[0], forged, *announce(SITES)[2:]])
-
-
-def test_an_announcement_is_for_one_run_and_one_site():
-    old = announce(SITES, run="run-0")
-    with pytest.raises(FederationError, match="is for another run"):
-        check(old)
-    relabelled = [{**a, "run": RUN} for a in old]
-    with pytest.raises(FederationError, match="is not valid"):
-        check(relabelled)
-    taken = {**announce(SITES)[0], "site": "site-01"}
-    with pytest.raises(FederationError, match=r"site site-01 .* is not valid"):
-        check([taken, *announce(SITES)[2:]])
-
-
-def test_unknown_sites_are_refused():
-    with pytest.raises(FederationError, match="Site site-04 is not registered here"):
-        check(announce(names(5)))
-
-
-def test_a_site_announces_once():
-    twice = run_keys("site-00", draw=1).announce(identity("site-00"))
-    with pytest.raises(FederationError, match="site-00 has announced two keys"):
-        check([*announce(SITES), twice])
-
-
-def test_two_sites_do_not_share_a_key():
-    public = run_keys("site-00").public
-    signature = identity("site-01").key.sign(signed_text("site-01", RUN, public))
-    stolen = {"site": "site-01", "run": RUN, "public": public.hex(), "signature": signature.hex()}
-    with pytest.raises(FederationError, match="site-00 and site-01 have announced the same key"):
-        check([announce(SITES)[0], stolen, *announce(SITES)[2:]])
-
-
 @pytest.mark.parametrize("point", HIDE_NOTHING)
 def test_keys_that_hide_nothing_are_refused(point):
-    public = point.to_bytes(32, "little")
-    with pytest.raises(FederationError, match="site-03 has announced a weak key"):
-        check([*announce(SITES[:3]), signed(public)])
-    with pytest.raises(ValueError, match="shared key"):
-        run_keys("site-00").shared_with(public)
+    with pytest.raises(FederationError, match="weak key"):
+        run_keys("site-00").shared_with(point.to_bytes(32, "little").hex())
 
 
-def signed(public):
-    """A key that the last site has signed, whatever it is."""
-    site = SITES[3]
-    signature = identity(site).key.sign(signed_text(site, RUN, public))
-    return {"site": site, "run": RUN, "public": public.hex(), "signature": signature.hex()}
+def test_only_the_owner_of_a_key_signs(tmp_path):
+    lyon, nice = Identity.generate("lyon"), Identity.generate("nice")
+    verify(lyon.public, lyon.sign(b"text"), b"text", "lyon")
+    for signature, text in ((nice.sign(b"text"), b"text"), (lyon.sign(b"text"), b"texu")):
+        with pytest.raises(FederationError, match="signature of lyon is not valid"):
+            verify(lyon.public, signature, text, "lyon")
 
 
-def test_a_site_looks_for_its_own_key():
-    own = run_keys("site-00")
-    check(announce(SITES), own=own)
-    for others in (
-        announce(SITES[1:]),
-        # Made before, say, in a try that was interrupted: its signature fits.
-        [*announce(SITES[:1], draw=1), *announce(SITES[1:])],
-    ):
-        with pytest.raises(
-            FederationError, match=r"left out or exchanged the key that site site-00"
-        ):
-            check(others, own=own)
-
-
-def test_fewer_than_three_sites_are_refused():
-    with pytest.raises(FederationError, match="3 sites or more, and there are 2"):
-        check(announce(SITES[:2]))
+def test_a_commitment_tells_nothing_without_the_key():
+    lyon, nice = Identity.generate("lyon"), Identity.generate("nice")
+    assert lyon.commit("data") == lyon.commit("data")
+    assert len({lyon.commit("data"), lyon.commit("more"), nice.commit("data")}) == 3

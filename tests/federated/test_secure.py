@@ -1,5 +1,6 @@
-"""Secure sums: exact in the total, uniform in each term, one total a round."""
+"""Secure sums: exact in the total, uniform in each term."""
 
+import itertools
 from fractions import Fraction
 
 import numpy as np
@@ -8,27 +9,14 @@ import slow_masks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from keyed_sites import (
-    RUN,
-    SUM,
-    byte_p_value,
-    federation,
-    mask,
-    masked_sum,
-    names,
-    release,
-    run_keys,
-    seed,
-    seeds_of,
-)
+from keyed_sites import byte_p_value, names, private_key, publics, run_keys
 
 from percdl.exceptions import FederationError
-from percdl.federated.identities import Roster, RunKeys
-from percdl.federated.messages import NAME, frame
-from percdl.federated.secure_sum import decode, encode, keystream, unveil
+from percdl.federated.messages import frame
+from percdl.federated.secure_sum import decode, encode, keystream, mask
 
-KEYS_5, ROSTER_5 = federation(5)
 ONES = np.ones(16, np.uint64)
+SUM = b"occasion"
 SMALLEST_P = 1e-3
 
 
@@ -88,75 +76,41 @@ def test_values_that_do_not_fit_are_refused_by_name(bad):
 # Masks.
 
 
-@given(st.integers(3, 6), st.data())
-def test_masks_cancel_over_the_roster(n_sites, data):
-    keys, roster = federation(n_sites)
-    numbers = st.integers(0, 2**64 - 1)
-    parts = {site: data.draw(arrays(np.uint64, 5, elements=numbers)) for site in roster.sites}
-    total = unveil(masked_sum(keys, roster, parts), seeds_of(keys, roster), roster.sites)
-    np.testing.assert_array_equal(total, sum(parts.values()))
+def masked(parts, occasion=SUM):
+    keys = publics(len(parts))
+    return {site: mask(x, site, run_keys(site), keys, occasion) for site, x in parts.items()}
+
+
+@given(st.integers(2, 6), st.data())
+def test_masks_cancel_over_all_members(n_sites, data):
+    numbers = arrays(np.uint64, 5, elements=st.integers(0, 2**64 - 1))
+    parts = {site: data.draw(numbers) for site in names(n_sites)}
+    np.testing.assert_array_equal(sum(masked(parts).values()), sum(parts.values()))
 
 
 @given(st.sets(st.sampled_from(names(5)), min_size=1, max_size=4))
-def test_masks_cancel_over_the_whole_roster_only(some):
-    keys, roster = federation(5)
-    parts = {site: mask(ONES, keys[site], roster, *SUM) for site in some}
-    part = unveil(sum(parts.values()), seeds_of(keys, roster), sorted(some))
-    assert not np.any(part == len(some))
+def test_masks_cancel_over_all_members_only(some):
+    sent = masked(dict.fromkeys(names(5), ONES))
+    assert not np.any(sum(sent[site] for site in some) == len(some))
 
 
 @settings(max_examples=15)
 @given(
     st.integers(3, 4),
     st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=12),
-    st.from_regex(NAME, fullmatch=True),
-    st.integers(0, 10**6),
-    st.integers(0, 9),
     st.binary(max_size=9),
 )
-def test_masks_are_those_of_the_slow_twin(n_sites, values, run, round, attempt, context):
-    keys, roster = federation(n_sites, run)
-    site = roster.sites[len(values) % n_sites]
-    what = (round, attempt, context)
-    fast = mask(np.array(values, np.uint64), keys[site], roster, *what)
-    private = seed("run", site, run, 0)
-    assert fast.tolist() == slow_masks.mask(values, private, site, roster.publics, run, *what)
+def test_masks_are_those_of_the_slow_twin(n_sites, values, occasion):
+    site = names(n_sites)[len(values) % n_sites]
+    keys = publics(n_sites)
+    fast = mask(np.array(values, np.uint64), site, run_keys(site), keys, occasion)
+    raw = {name: bytes.fromhex(public) for name, public in keys.items()}
+    assert fast.tolist() == slow_masks.mask(values, private_key(site), site, raw, occasion)
 
 
-CHANGES = {
-    "run": ("run-2", 3, 0, b"context"),
-    "round": (RUN, 4, 0, b"context"),
-    "attempt": (RUN, 3, 1, b"context"),
-    "context": (RUN, 3, 0, b"contexu"),
-}
-
-
-@pytest.mark.parametrize("change", CHANGES)
-def test_masks_of_two_sums_have_nothing_in_common(change):
-    run, *what = CHANGES[change]
-    keys, roster = federation(3)
-    site = roster.sites[1]
-    # The same keys in another run: what is announced differs, the secrets do not.
-    other = RunKeys(site, run, keys[site]._key)
-    there = Roster(run, roster.publics)
-    before, after = mask(ONES, keys[site], roster, *SUM), mask(ONES, other, there, *what)
-    assert not np.any(before == after)
-    assert release(keys[site], roster, *SUM) != release(other, there, *what)
-
-
-def test_masks_of_two_rosters_have_nothing_in_common():
-    keys, roster = federation(5)
-    few = roster.only(roster.sites[:3])
-    before, after = (mask(ONES, keys["site-00"], r, *SUM) for r in (roster, few))
-    assert not np.any(before == after)
-
-
-@given(st.permutations(names(5)))
-def test_the_order_of_the_roster_does_not_matter(order):
-    shuffled = Roster(RUN, {site: ROSTER_5.publics[site] for site in order})
-    for site in order:
-        before, after = (mask(ONES, KEYS_5[site], r, *SUM) for r in (ROSTER_5, shuffled))
-        np.testing.assert_array_equal(before, after)
+def test_masks_of_two_sums_have_nothing_in_common():
+    first, second = (masked(dict.fromkeys(names(3), ONES), occasion) for occasion in (b"a", b"b"))
+    assert not any(np.any(first[site] == second[site]) for site in first)
 
 
 @given(st.lists(st.binary(max_size=4), max_size=4), st.lists(st.binary(max_size=4), max_size=4))
@@ -166,76 +120,41 @@ def test_frames_tell_where_parts_end(first, second):
 
 @pytest.mark.parametrize("value", [0, 1, 2**64 - 1])
 def test_a_masked_vector_is_uniform(value):
-    keys, roster = federation(3)
     constant = np.full(100_000, value, np.uint64)
     assert byte_p_value(constant) < 1e-300
-    for site in roster.sites:
-        assert byte_p_value(mask(constant, keys[site], roster, *SUM)) > SMALLEST_P
+    for vector in masked(dict.fromkeys(names(3), constant)).values():
+        assert byte_p_value(vector) > SMALLEST_P
 
 
 @pytest.mark.parametrize("n_known", [1, 2, 3])
 def test_a_site_stays_hidden_from_all_but_one_of_the_others(n_known):
     """The keys of others take off their masks with a site; one mask that is left is enough."""
-    keys, roster = federation(5)
     constant = np.full(100_000, 7, np.uint64)
-    left = unveil(
-        mask(constant, keys["site-00"], roster, *SUM), seeds_of(keys, roster), ["site-00"]
-    )
-    for other in roster.sites[1 : 1 + n_known]:
-        left = left - pair_mask(keys[other], "site-00", roster, left.size)
+    left = masked(dict.fromkeys(names(5), constant))["site-00"]
+    for other in names(5)[1 : 1 + n_known]:
+        left = left - pair_mask("site-00", other, left.size)
     assert byte_p_value(left) > SMALLEST_P
-    for other in roster.sites[1 + n_known :]:
-        left = left - pair_mask(keys[other], "site-00", roster, left.size)
+    for other in names(5)[1 + n_known :]:
+        left = left - pair_mask("site-00", other, left.size)
     np.testing.assert_array_equal(left, constant)
 
 
-def pair_mask(keys, first, roster, size, what=SUM):
+def pair_mask(first, second, size):
     """What the second of two sites takes away, and so knows of the first."""
-    round, attempt, context = what
-    occasion = frame("percdl secure sum, version 1", RUN, round, attempt, roster.digest, context)
-    shared = keys.shared_with(roster.publics[first])
-    return keystream(shared, frame("mask", occasion, first, keys.site), size)
+    shared = run_keys(second).shared_with(run_keys(first).public)
+    return keystream(shared, frame("percdl secure sum, version 2", SUM, first, second), size)
 
 
-# What a site refuses.
-
-
-def test_the_same_values_may_be_sent_again():
-    keys, roster = federation(3)
-    first, second = (mask(ONES, keys["site-00"], roster, *SUM) for _ in range(2))
-    np.testing.assert_array_equal(first, second)
-
-
-@pytest.mark.parametrize("on_disk", [False, True])
-def test_a_mask_is_not_used_for_other_values(on_disk, tmp_path):
-    keys = run_keys("site-00")
-    if on_disk:
-        keys = RunKeys.generate("site-00", RUN, tmp_path / "run.key")
-    publics = {**ROSTER_5.publics, "site-00": keys.public}
-    roster = Roster(RUN, publics)
-    mask(ONES, keys, roster, *SUM)
-    if on_disk:  # a new process reads it back
-        keys = RunKeys.read("site-00", RUN, tmp_path / "run.key")
-    with pytest.raises(FederationError, match="Site site-00 has masked other values"):
-        mask(ONES + ONES, keys, roster, *SUM)
-    mask(ONES + ONES, keys, roster, 3, 1, b"context")
-
-
-def test_a_site_masks_on_rosters_it_is_on_only():
-    keys, roster = federation(4)
-    without = roster.only(roster.sites[1:])
-    with pytest.raises(FederationError, match="does not hold the key of site site-00"):
-        mask(ONES, keys["site-00"], without, *SUM)
-    exchanged = Roster(RUN, {**roster.publics, "site-00": bytes(range(32))})
-    with pytest.raises(FederationError, match="does not hold the key of site site-00"):
-        release(keys["site-00"], exchanged, *SUM)
-
-
-def test_fewer_than_three_sites_have_no_secure_sum():
-    _, roster = federation(3)
-    with pytest.raises(FederationError, match=r"3 sites or more, and there are 2 \(site-00, "):
-        roster.only(roster.sites[:2])
-    with pytest.raises(FederationError, match="has not announced a key"):
-        roster.only([*roster.sites, "site-09"])
-    with pytest.raises(FederationError, match="names a site twice"):
-        roster.only([*roster.sites, "site-00"])
+def test_what_is_heard_depends_on_the_total_alone():
+    """Modulo 4, all masks and all values of three sites: any split explains what was heard."""
+    heard = {}
+    for values in itertools.product(range(4), repeat=3):
+        counts = np.zeros((4, 4, 4), int)
+        for ab, ac, bc in itertools.product(range(4), repeat=3):
+            a, b, c = values[0] + ab + ac, values[1] - ab + bc, values[2] - ac - bc
+            counts[a % 4, b % 4, c % 4] += 1
+        heard.setdefault(sum(values) % 4, []).append(counts)
+    for same_total in heard.values():
+        assert len(same_total) == 16
+        assert all(np.array_equal(counts, same_total[0]) for counts in same_total)
+    assert not np.any(heard[0][0] * heard[1][0])

@@ -16,8 +16,13 @@ def test_the_test_of_a_claim_exists(file, name):
     assert re.search(rf"^def {name}\(", text, re.MULTILINE)
 
 
-def test_claims_have_tests():
-    sections = re.findall(r"\| claim \| test \|\n\|---\|---\|\n((?:\|.*\n)+)", PAGE)
+def test_attacks_and_claims_have_tests():
+    sections = re.findall(r"\| test \|\n\|(?:---\|)+\n((?:\|.*\n)+)", PAGE)
     rows = [row for section in sections for row in section.splitlines()]
-    assert len(rows) >= 15
+    assert len(rows) >= 25
     assert all("::test_" in row for row in rows)
+
+
+def test_all_twelve_attacks_are_in_the_table():
+    numbers = [int(number) for number in re.findall(r"^\| (\d+)\. ", PAGE, re.MULTILINE)]
+    assert numbers == list(range(1, 13))

@@ -1,22 +1,20 @@
 """Disks that are full or read-only: an error that names the file, the old one, and no litter."""
 
 import errno
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from federation import FaultyWire, make_cohort, split
+from federation import make_cohort, run_scripted, split
 from small_disks import fill, make_read_only, mounted
 from small_models import assert_same_fit, make, spaced_cohort
 
 from percdl import events_to_csv, load, write_shards
 from percdl.estimators.checkpoint import fit_with_checkpoints, read_checkpoint
-from percdl.exceptions import CheckpointWarning, FederationError, InvalidParameterError
-from percdl.federated.agreement import propose
-from percdl.federated.checkpoint import write_checkpoint
+from percdl.exceptions import CheckpointWarning, InvalidParameterError
 from percdl.federated.estimator import FederatedPerCDL, make_sites
-from percdl.federated.store import Ledger, Store
 from percdl.runtimes.partitioned import OutOfCore
 from percdl.signals.formats import write_npz
 
@@ -48,26 +46,10 @@ def contents(folder):
     return sorted(path.name for path in folder.rglob("*") if path.is_file())
 
 
-def write_store(folder, content):
-    store = Store(folder, "run")
-    store.folder.mkdir(exist_ok=True)
-    store.write_round(1, content, np.zeros(3), {"params": np.zeros((4, 2, 3))})
-
-
-def write_agreement(folder, content):
-    Store(folder, "run").write_agreement(propose(make("PopCDL"), False, 2, 1), content)
-
-
-def write_ledger(folder, content):
-    Ledger(2, folder).release("question", lambda: np.zeros(5000))
-
-
 WRITERS = {
     "model": lambda model, folder, content: model.save(folder / "file"),
     "events": lambda model, folder, content: events_to_csv(model.events_, folder / "file"),
     "recordings": lambda model, folder, content: write_npz(model.recordings_, folder / "file"),
-    "state of a site": lambda model, folder, content: write_store(folder, content),
-    "agreement of a site": lambda model, folder, content: write_agreement(folder, content),
 }
 
 
@@ -97,16 +79,6 @@ def test_a_report(how, model, cohort, disk):
         write_report(model, page, cohort)
     assert page.read_text() == "old"
     assert not list(disk.rglob("*.percdl-part"))
-
-
-@pytest.mark.parametrize("how", WHY)
-def test_noisy_sums_that_cannot_be_noted_are_not_released(how, disk):
-    ledger = Ledger(2, disk / "released")
-    spoil(disk, how)
-    with pytest.raises(OSError, match=WHY[how]):
-        ledger.release("question", lambda: np.zeros(5000))
-    assert len(ledger) == len(Ledger(2, disk / "released")) == 0
-    assert not contents(disk / "released")
 
 
 @pytest.mark.parametrize("how", WHY)
@@ -224,34 +196,27 @@ def test_a_result_that_was_never_saved_is_in_the_checkpoint(cohort, tmp_path):
     assert_same_fit(load(tmp_path / "model"), whole)
 
 
-def test_the_checkpoint_of_a_federation(disk):
-    """The server ends with an error, and goes on from the checkpoint before."""
-    cohorts, path = split(make_cohort()), disk / "checkpoint"
-    folder, written = disk.parent / "sites", []
+def test_a_site_without_room_sends_nothing_and_goes_on_later(disk):
+    """What cannot be noted is not posted; with room again, the run goes on to the same end."""
+    cohorts = split(make_cohort())
+    federation = FederatedPerCDL(make("PopCDL"), secure=False)
+    small = replace(make_sites(cohorts, disk.parent)[0], folder=disk)
+    sites = [small, *make_sites(cohorts, disk.parent)[1:]]
+    manifest = federation.propose("run", sites)
 
-    def fill_before_the_third(*arguments):
-        written.append(arguments)
-        if len(written) == 3:
+    def fill_the_disk(site, slot, posts):
+        if (site, slot) == (small.name, 1):
             fill(disk)
-        write_checkpoint(*arguments)
+        return posts
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("percdl.federated.estimator.write_checkpoint", fill_before_the_third)
-        wire = FaultyWire(make_sites(cohorts, folder))
-        with pytest.raises(OSError, match="No space left on device") as caught:
-            FederatedPerCDL(make("PopCDL"), checkpoint=path, secure=False).fit_over(wire)
-    assert caught.value.filename == str(path)
+    _, errors, board = run_scripted(
+        sites, manifest, on_read=fill_the_disk, folder=disk.parent / "board"
+    )
+    assert "No space left on device" in str(errors[small.name])
+    assert board.missing(2) == [small.name]
     assert not list(disk.rglob("*.percdl-part"))
     (disk / "filler").unlink()
-    again = FaultyWire(make_sites(cohorts, folder))
-    resumed = FederatedPerCDL(make("PopCDL"), secure=False).fit_over(again, resume=path)
-    whole = FederatedPerCDL(make("PopCDL"), secure=False).fit(cohorts)
-    np.testing.assert_array_equal(resumed.model_.dictionary_, whole.model_.dictionary_)
-
-
-def test_a_site_without_room_says_so(disk):
-    sites = make_sites(split(make_cohort()), disk)
-    fill(disk)
-    wire = FaultyWire(sites)
-    with pytest.raises(FederationError, match=r"cannot answer \(No space left on device\)"):
-        FederatedPerCDL(make("PopCDL"), secure=False).fit_over(wire)
+    models, errors, _ = run_scripted(sites, manifest, folder=disk.parent / "board")
+    assert not errors
+    whole = federation.fit(cohorts)
+    np.testing.assert_array_equal(models["nord"].dictionary_, whole.model_.dictionary_)

@@ -15,7 +15,7 @@ NAMES = (
     "warp.percdl",
     "population.percdl",
     "out_of_core.checkpoint",
-    "ended.checkpoint",
+    "restarted.checkpoint",
     "shards",
 )
 

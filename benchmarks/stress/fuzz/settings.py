@@ -14,7 +14,7 @@ from benchmarks.stress.fuzz.choices import happens, mutate
 from benchmarks.stress.fuzz.engine import WrongResultError
 from percdl.cli import app
 from percdl.cli.data_options import DataOptions
-from percdl.cli.federate_config import SitePlan, read_server_file, read_site_file
+from percdl.cli.federate_config import SitePlan, read_federation_file, read_site_file
 from percdl.cli.model_options import ModelOptions
 from percdl.cli.options import types_of
 from percdl.cli.output import CommandError
@@ -29,7 +29,6 @@ MODEL = {
     "transformation": "warp",
 }
 DATA = {"channels": ["x"], "sfreq": 50, "data": ["walks"], "bandpass": [1.0, 9.0]}
-PATHS = {"folder": "out", "authority": "ca.crt"}
 TOKENS = (
     b"[",
     b"]",
@@ -68,29 +67,30 @@ class Command:
         _check_model(options)
 
 
-class Server:
-    """The file of ``percdl federate server``."""
+class Federation:
+    """The file of ``percdl federate invite``."""
 
-    name = "TOML of a server"
+    name = "TOML of a federation"
     documented = REFUSALS
 
     def __init__(self, folder: Path) -> None:
-        self._file = folder / "server.toml"
+        self._file = folder / "federation.toml"
 
     def case(self, draws: random.Random) -> None:
-        """Read the file of a server."""
-        server = {"run": "one", **PATHS, "certificate": "a.crt", "key": "a.key", "timeout": 60}
-        sites = {"lyon": "lyon.nodepub", "nice": "nice.nodepub"}
-        content = {"server": server, "sites": sites, "model": MODEL}
-        self._file.write_bytes(_written(draws, content, ["port", "secure", "init", "min-sites"]))
-        table = read_server_file(self._file)
-        if not table.sites or not isinstance(table.folder, Path) or type(table.port) is not int:
-            raise WrongResultError(repr(table))
-        _check_model(table.model)
+        """Read the file of a federation."""
+        table = {"run": "one", "server": "a:1", "authority": "ca.crt", "min-subjects": 3}
+        members = {"lyon": "lyon.pub", "nice": "nice.pub"}
+        content = {"federation": table, "members": members, "model": MODEL}
+        self._file.write_bytes(_written(draws, content, ["epsilon", "secure", "init", "delta"]))
+        plan = read_federation_file(self._file)
+        good = isinstance(plan.authority, Path) and type(plan.min_subjects) is int
+        if not plan.members or not good:
+            raise WrongResultError(repr(plan))
+        _check_model(plan.model)
 
 
 class Site:
-    """The file of ``percdl federate site``."""
+    """The file of a site of ``percdl federate join``."""
 
     name = "TOML of a site"
     documented = REFUSALS
@@ -100,8 +100,9 @@ class Site:
 
     def case(self, draws: random.Random) -> None:
         """Read the file of a site."""
-        site = {"name": "lyon", "server": "a:1", **PATHS, "node": "lyon.node", "retry": 3}
-        self._file.write_bytes(_written(draws, {"site": site, "data": DATA}, ["port", "stay"]))
+        site = {"identity": "lyon.key", "folder": "out", "min-subjects": 3}
+        names = ["allow-plain", "max-epsilon"]
+        self._file.write_bytes(_written(draws, {"site": site, "data": DATA}, names))
         table = read_site_file(self._file)
         good = isinstance(table, SitePlan) and isinstance(table.data, DataOptions)
         if not good or not all(isinstance(one, str) for one in table.data.data or []):

@@ -43,13 +43,10 @@ DOORS = (
     Door("binaries", "Edf", 90_000, "edfio"),
     Door("binaries", "Wfdb", 20_000, "wfdb"),
     Door("settings", "Command", 30_000),
-    Door("settings", "Server", 30_000),
+    Door("settings", "Federation", 30_000),
     Door("settings", "Site", 40_000),
-    Door("sites", "PlainSite", 60_000),
-    Door("sites", "MaskedSite", 20_000, "cryptography"),
-    Door("coordinators", "PlainAnswers", 60_000),
-    Door("coordinators", "MaskedAnswers", 40_000),
-    Door("coordinators", "Records", 100_000, "flwr"),
+    Door("posts", "Posts", 200_000, "cryptography"),
+    Door("posts", "Invitations", 80_000, "cryptography"),
 )
 
 

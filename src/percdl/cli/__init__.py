@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from percdl import __version__
-from percdl.cli.federate_server import server, simulate
-from percdl.cli.federate_site import keys, site
+from percdl.cli.federate_server import invite, relay, simulate
+from percdl.cli.federate_site import join, keys
 from percdl.cli.fit import fit, suggest
 from percdl.cli.landmark_commands import landmarks, mark
 from percdl.cli.model_commands import events, info, personalize, reliability, report, score
@@ -30,7 +30,7 @@ federate = typer.Typer(
     no_args_is_help=True,
     help="Learn one model from several sites without moving their recordings.",
 )
-for command in (server, site, simulate, keys):
+for command in (keys, invite, relay, join, simulate):
     add_command(federate, command)
 app.add_typer(federate)
 

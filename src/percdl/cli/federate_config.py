@@ -1,10 +1,10 @@
-"""TOML files of a federation: one for the server, one for each site."""
+"""TOML files of a federation: one for the person who invites, one for each site."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, InstanceOf
 
@@ -12,6 +12,9 @@ from percdl.cli.data_options import DataOptions
 from percdl.cli.model_options import ModelOptions
 from percdl.cli.options import check_table, read_toml, types_of, validate
 from percdl.cli.output import fail
+
+if TYPE_CHECKING:
+    from percdl.federated.invitation import Invitation
 
 
 def _beside(path: Path, info: Any) -> Path:
@@ -23,8 +26,7 @@ def _beside(path: Path, info: Any) -> Path:
 
 
 Beside = Annotated[Path, Field(strict=False), AfterValidator(_beside)]
-Seconds = Annotated[float, Field(ge=0)]
-Port = Annotated[int, Field(ge=0, le=65535)]
+Amount = Annotated[float, Field(gt=0)]
 
 
 class _Table(BaseModel):
@@ -33,55 +35,45 @@ class _Table(BaseModel):
     )
 
 
-class ServerPlan(_Table):
-    """The tables ``[server]``, ``[sites]`` (node keys) and ``[model]``; times in seconds."""
+class FederationPlan(_Table):
+    """The tables ``[federation]``, ``[members]`` (public keys) and ``[model]``."""
 
     run: str
-    folder: Beside
+    server: str
     authority: Beside
-    certificate: Beside
-    key: Beside
-    host: str = "127.0.0.1"
-    port: Port = 8000
-    min_sites: int = 2
-    min_subjects: int = 1
+    min_subjects: Annotated[int, Field(ge=1)] = 5
     secure: bool | Literal["auto"] = "auto"
     init: Beside | None = None
-    timeout: Seconds = 600.0
-    wait: Seconds = 3600.0
-    sites: Annotated[dict[str, Beside], Field(min_length=1)]
+    epsilon: Amount | None = None
+    delta: Amount = 1e-5
+    clip: Amount = 1.5
+    members: Annotated[dict[str, Beside], Field(min_length=2)]
     model: InstanceOf[ModelOptions]
 
 
 class SitePlan(_Table):
     """The tables ``[site]``, with the conditions of `Consent`, and ``[data]``."""
 
-    name: str
-    server: str
+    identity: Beside
     folder: Beside
-    authority: Beside
-    node: Beside
-    identity: Beside | None = None
-    registered: Beside | None = None
-    min_subjects: Annotated[int, Field(ge=1)] = 1
+    min_subjects: Annotated[int, Field(ge=1)] = 5
     min_sites: Annotated[int, Field(ge=2)] = 2
-    require_secure: bool | None = None
-    all_members: bool = False
-    agreement: str | None = None
+    allow_plain: bool = False
+    other_members: bool = False
+    max_epsilon: Amount | None = None
+    manifest: str | None = None
     report: bool = True
-    port: Port | None = None
-    retry: Seconds = 20.0
-    stay: bool = False
+    patience: Amount = 3600.0
     data: InstanceOf[DataOptions]
 
 
-def read_server_file(path: Path) -> ServerPlan:
-    """Read the file of a server; exits with a message where it is not valid."""
-    content = _read(path, {"server", "sites", "model"})
+def read_federation_file(path: Path) -> FederationPlan:
+    """Read the file of the person who invites; exits with a message where it is not valid."""
+    content = _read(path, {"federation", "members", "model"})
     model = ModelOptions.from_table(content.get("model", {}), f"{path} [model]")
-    more = {"sites": content.get("sites", {}), "model": model}
-    table = content.get("server", {}) | more
-    return validate(ServerPlan, table, f"{path} [server]", ServerPlan.model_fields, path.parent)
+    table = content.get("federation", {}) | {"members": content.get("members", {}), "model": model}
+    fields, title = FederationPlan.model_fields, f"{path} [federation]"
+    return validate(FederationPlan, table, title, fields, path.parent)
 
 
 def read_site_file(path: Path) -> SitePlan:
@@ -94,6 +86,17 @@ def read_site_file(path: Path) -> SitePlan:
     data = replace(DataOptions(**table), data=names, metadata=files["metadata"][0])
     table = content.get("site", {}) | {"data": data}
     return validate(SitePlan, table, f"{path} [site]", SitePlan.model_fields, path.parent)
+
+
+def read_invitation_file(path: Path) -> Invitation:
+    """Read an invitation; exits with a message where it is not valid."""
+    from percdl.exceptions import FederationError
+    from percdl.federated.invitation import read_invitation
+
+    try:
+        return read_invitation(read_toml(path), path)
+    except FederationError as error:
+        fail(str(error))
 
 
 def _read(path: Path, tables: set[str]) -> dict[str, Any]:

@@ -1,12 +1,7 @@
-"""``percdl federate server`` and ``simulate``: a coordinator, a trial in one process."""
+"""``percdl federate invite``, ``relay`` and ``simulate``: a manifest, a board, a trial."""
 
 from __future__ import annotations
 
-import json
-import shlex
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,10 +12,8 @@ from percdl.cli.data_options import DataOptions, read_cohort
 from percdl.cli.model_options import ModelOptions, read_dictionary
 from percdl.cli.options import optional
 from percdl.cli.output import (
-    NOTHING_FOUND,
     Output,
     fail,
-    interruptible,
     prepare_folder,
     require_packages,
     terminating_like_ctrl_c,
@@ -29,184 +22,122 @@ from percdl.cli.output import (
 from percdl.exceptions import PerCDLError
 
 if TYPE_CHECKING:
-    from percdl.cli.federate_config import ServerPlan
+    from percdl.cli.federate_config import FederationPlan
     from percdl.federated.estimator import FederatedPerCDL
-    from percdl.runtimes.messages import Wire
+    from percdl.federated.manifest import Manifest
     from percdl.signals import Cohort
 
-MODEL, CHECKPOINT, AUDIT = "model.percdl", "checkpoint.percdl", "audit.jsonl"
+MODEL, AUDIT = "model.percdl", "audit.csv"
 
 
-def server(
-    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="TOML file of the server.")],
+def invite(
+    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="TOML file of the run.")],
     output: Output,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue a run that was interrupted.")
-    ] = False,
-    terms: Annotated[
-        bool, typer.Option("--terms", help="Print the terms for sites to agree to, and exit.")
-    ] = False,
+    out: Annotated[Path, typer.Option(help="File to write to.")] = Path("invitation.toml"),
 ) -> None:
-    """Coordinate a federation: wait for its sites, fit the model over them, write it.
+    """Write the invitation to a run: members, model, schedule and privacy in one file.
 
-    percdl federate server federation.toml
+    percdl federate invite federation.toml
 
-    Only sums over the subjects of a site arrive here. Model, log of all rounds and checkpoint
-    are written to FOLDER/RUN; after a crash or Ctrl-C, --resume continues from there.
-
-    Exit codes are those of `percdl --help`.
+    Send it to all sites and to the server. Every site checks and signs its content, and refuses
+    whatever is not in it.
     """
-    from percdl.cli.federate_config import read_server_file
-    from percdl.estimators.fitting import rounds_per_run
+    require_packages(("cryptography",), "federated", "the members have keys")
+    from percdl.cli.federate_config import read_federation_file
+    from percdl.federated.invitation import Invitation
 
-    require_packages(("flwr", "cryptography"), "federated", "a server uses Flower")
-    plan = read_server_file(config)
+    plan = read_federation_file(config)
+    for path in (plan.authority, *plan.members.values()):
+        if not path.is_file():
+            fail(f"there is no file {path}. `percdl federate keys` makes keys and certificates.")
     try:
-        federation = make_federation(plan)
+        manifest = make_manifest(plan)
     except PerCDLError as error:
         fail(f"{config} is not possible in a federation: {error}")
-    if terms:
-        agreement = federation.propose_terms()
-        output.event("terms", terms=agreement.model_dump(), checksum=agreement.digest)
-        output.say(json.dumps(agreement.model_dump(), indent=2))
-        output.say(f"Checksum, for `agreement` in the files of sites: {agreement.digest}")
-        return
-    keys = _read_files(plan)
-    place = _prepare(plan, resume)
-    again = f"percdl federate server {shlex.quote(str(config))} --resume"
-    advice = f"Stopped. Continue with:\n{again}"
-    with output.showing_warnings(), _connected(plan, keys, output) as wire:
-        _gather(wire, plan, output)
-        n_rounds = rounds_per_run(plan.model.build())
-        output.event("start", command="federate server", run=plan.run, rounds=n_rounds)
-        start: dict[str, Any] = {"resume": place / CHECKPOINT} if resume else {"run": plan.run}
-        with interruptible(output, n_rounds, lambda: advice) as report:
-            federation.fit_over(wire, report=report, **start)
-    with writing(place / MODEL, "folder in [server]"):
-        federation.model_.save(place / MODEL)
-    (place / CHECKPOINT).unlink(missing_ok=True)
-    conclude(federation, place, output)
-    if str(federation.model_.stop_reason_).startswith("Every activation is zero"):
-        raise typer.Exit(NOTHING_FOUND)
+    with writing(out, "--out"):
+        Invitation(plan.server, plan.authority.read_text(), manifest).write(out)
+    output.event("done", out=out, checksum=manifest.digest, fingerprint=manifest.fingerprint)
+    output.say(f"Written: {out}\nFingerprint, to compare by telephone: {manifest.fingerprint}")
 
 
-def make_federation(plan: ServerPlan) -> FederatedPerCDL:
-    """Return the fit that a file describes, with valid terms."""
-    from percdl.federated.estimator import FederatedPerCDL
+def make_manifest(plan: FederationPlan) -> Manifest:
+    """Return the manifest that a file describes."""
+    from percdl.federated.identities import read_public
+    from percdl.federated.manifest import propose
+    from percdl.federated.messages import check_name
+    from percdl.federated.privacy import Privacy
 
     for name in ("atom_length", "min_gap"):
         if isinstance(plan.model.values[name], str):
             fail(
-                f"{name.replace('_', '-')} in [model] must be a number of samples: the server "
-                "does not know the sampling rate."
+                f"{name.replace('_', '-')} in [model] must be a number of samples: the sampling "
+                "rate is not known here."
             )
     model = plan.model.build()
     if plan.init is not None:
         model.set_params(init=read_dictionary(str(plan.init)))
-    place = plan.folder / plan.run
-    federation = FederatedPerCDL(
-        model,
-        secure=plan.secure,
-        min_sites=plan.min_sites,
-        min_subjects_per_site=plan.min_subjects,
-        round_timeout=plan.timeout,
-        checkpoint=place / CHECKPOINT,
-        audit=place / AUDIT,
-    )
-    federation.propose_terms()
-    return federation
+    members = {check_name("site", name): read_public(path) for name, path in plan.members.items()}
+    privacy = None
+    if plan.epsilon is not None:
+        privacy = Privacy(epsilon=plan.epsilon, delta=plan.delta, clip=plan.clip)
+    run = check_name("run", plan.run)
+    return propose(model, run, members, plan.secure, plan.min_subjects, privacy)
 
 
-def _read_files(plan: ServerPlan) -> dict[str, bytes]:
-    """Check that all files exist; return the public keys of the sites."""
+def relay(
+    invitation: Annotated[Path, typer.Argument(metavar="INVITATION", help="The invitation.")],
+    output: Output,
+    certificate: Annotated[Path, typer.Option(help="Certificate of the server (PEM).")],
+    key: Annotated[Path, typer.Option(help="Its private key (PEM).")],
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on.", min=0, max=65535)] = 8000,
+    folder: Annotated[Path, typer.Option(help="Folder of the posts.")] = Path("relay"),
+) -> None:
+    """Pass the posts of a run on between its sites. Nothing is computed or decided here.
+
+    percdl federate relay invitation.toml --certificate server.crt --key server.key
+
+    Posts are kept in FOLDER/RUN, so that a relay that was stopped goes on. It ends with the run,
+    or on Ctrl-C. GET /health says how far the run is.
+    """
+    require_packages(("starlette", "uvicorn", "cryptography"), "federated", "a relay uses HTTPS")
+    from percdl.cli.federate_config import read_invitation_file
+    from percdl.federated.board import Board
     from percdl.federated.identities import check_key_file
-    from percdl.federated.messages import check_name
+    from percdl.federated.relay import Listening, serve
 
-    for path in (plan.authority, plan.certificate, *plan.sites.values()):
-        if not path.is_file():
-            fail(f"there is no file {path}. `percdl federate keys` makes keys and certificates.")
-    check_key_file(plan.key)
-    for site in plan.sites:
-        check_name("site", site)
-    if len(plan.sites) < plan.min_sites:
-        fail(f"[sites] lists {len(plan.sites)}, and min-sites is {plan.min_sites}.")
-    return {site: path.read_bytes() for site, path in plan.sites.items()}
-
-
-def _prepare(plan: ServerPlan, resume: bool) -> Path:
-    """Return the folder of the run; one of an earlier run is refused."""
-    from percdl.federated.messages import check_name
-
-    place = plan.folder / check_name("run", plan.run)
-    if resume and not (place / CHECKPOINT).is_file():
-        fail(f"there is no run to resume: no file {place / CHECKPOINT}.")
-    if not resume and place.exists() and any(place.iterdir()):
-        hint = " --resume continues it." if (place / CHECKPOINT).is_file() else ""
-        fail(f"{place} holds an earlier run. Choose another `run` in [server].{hint}")
-    prepare_folder(place, "folder in [server]", private=True)
-    return place
-
-
-@contextmanager
-def _connected(plan: ServerPlan, keys: dict[str, bytes], output: Output) -> Iterator[Wire]:
-    """Yield the wire to the sites of a SuperLink that runs during the block."""
-    from percdl.runtimes.flower.connection import Listening, running_link
-    from percdl.runtimes.flower.processes import logging_to
-    from percdl.runtimes.flower.wire import FlowerWire
-
-    listening = Listening(plan.host, plan.port, plan.authority, plan.certificate, plan.key)
-    with logging_to(plan.folder / "server.log"), terminating_like_ctrl_c():
-        with running_link(listening, plan.folder) as link:
-            nodes = link.admit(keys)
-            output.say(f"Listening on {plan.host}:{plan.port}.")
-            with link.open_run() as grid:
-                yield FlowerWire(grid, nodes)
-
-
-def _gather(wire: Wire, plan: ServerPlan, output: Output) -> None:
-    """Wait until all sites are connected, or enough of them when the time is up."""
-    end, known = time.monotonic() + plan.wait, None
-    while True:
-        present = wire.sites()
-        if present != known:
-            known = present
-            output.event("sites", connected=present)
-            output.say(f"{len(present)} of {len(plan.sites)} sites: {', '.join(present) or '-'}")
-        if len(present) == len(plan.sites):
-            return
-        if time.monotonic() > end:
-            break
-        time.sleep(0.5)
-    if len(present) < plan.min_sites:
+    manifest = read_invitation_file(invitation).manifest
+    if not certificate.is_file():
         fail(
-            f"{len(present)} site(s) came within {plan.wait:g} s, and {plan.min_sites} are "
-            "needed. Check their logs; `wait` in [server] is the time to wait."
+            f"there is no file {certificate}. `percdl federate keys --ca --server HOST` makes it."
         )
+    check_key_file(key)
+    place = folder / manifest.run
+    prepare_folder(place, "--folder", private=True)
+    board = Board(manifest, place)
+    output.event("start", command="federate relay", run=manifest.run, members=manifest.sites)
+    output.say(f"Run {manifest.run} of {', '.join(manifest.sites)}, {manifest.fingerprint}")
+    output.say(f"Listening on {host}:{port}.")
+    with terminating_like_ctrl_c():
+        serve(board, Listening(host, port, certificate, key))
+    output.event("done", folder=place, slots=board.latest + 1)
+    output.say(f"The run is over after {board.latest + 1} posts of each site.")
 
 
 def conclude(federation: FederatedPerCDL, place: Path, output: Output) -> None:
-    """Print a table of the sites: requests answered and missed, bytes sent and received."""
-    import pandas as pd
-
+    """Print a table of the sites: posts, and bytes sent and received."""
     model: Any = federation.model_
-    lines = federation.audit_.to_dict("records")
-    rows = [
-        {
-            "site": site,
-            "answered": sum(site in line["bytes_up"] for line in lines),
-            "dropped": sum(site in line["dropped"] for line in lines),
-            "bytes_up": sum(line["bytes_up"].get(site, 0) for line in lines),
-            "bytes_down": sum(line["bytes_down"].get(site, 0) for line in lines),
-        }
-        for site in federation.sites_
-    ]
-    headings = ("site", "answered", "dropped", "sent by it", "sent to it (bytes)")
-    output.say(pd.DataFrame(rows).to_string(index=False, header=list(headings)))
+    federation.audit_.to_csv(place / AUDIT, index=False)
+    table = federation.audit_.groupby("site").agg(
+        posts=("asked", "count"), sent=("sent", "sum"), received=("received", "sum")
+    )
+    output.say(table.to_string())
     masked = "masked sums" if federation.secure_ else "plain sums"
-    output.say(f"Objective {model.objective_:.6g}, {masked}, {len(rows)} sites.")
-    about = {"sites": federation.sites_, "secure": federation.secure_, "summary": rows}
+    output.say(f"Objective {model.objective_:.6g}, {masked}, {len(table)} sites.")
+    about = {"sites": federation.sites_, "secure": federation.secure_}
     about |= {"objective": model.objective_, "stop_reason": model.stop_reason_}
-    output.event("done", out=place / MODEL, audit=place / AUDIT, **about)
+    summary = table.reset_index().to_dict("records")
+    output.event("done", out=place / MODEL, audit=place / AUDIT, summary=summary, **about)
     output.say(f"Model: {place / MODEL}\nLog: {place / AUDIT}")
 
 
@@ -224,9 +155,8 @@ def simulate(
     secure: Annotated[
         bool | None, optional("Mask the sums. (default: from three sites)", "--secure/--plain")
     ] = None,
-    min_sites: Annotated[int, typer.Option(help="Smallest number of sites in a sum.", min=2)] = 2,
     min_subjects: Annotated[
-        int, typer.Option(help="Smallest number of recordings at a site.", min=1)
+        int, typer.Option(help="Smallest number of people of a site behind every number.", min=1)
     ] = 1,
     out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("federation"),
 ) -> None:
@@ -251,9 +181,7 @@ def simulate(
         federation = FederatedPerCDL(
             options.build(),
             secure="auto" if secure is None else secure,
-            min_sites=min_sites,
-            min_subjects_per_site=min_subjects,
-            audit=out / AUDIT,
+            min_subjects=min_subjects,
         )
         output.event("start", command="federate simulate", sites=list(sites))
         federation.fit(sites, folder=out / "sites")

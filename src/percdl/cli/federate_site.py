@@ -1,14 +1,10 @@
-"""``percdl federate site`` and ``keys``: a hospital's part of a federation, and its keys."""
+"""``percdl federate join`` and ``keys``: a hospital's part of a federation, and its keys."""
 
 from __future__ import annotations
 
 import json
-import re
-import time
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,6 +13,7 @@ from percdl.cli.options import optional
 from percdl.cli.output import (
     Output,
     fail,
+    interruptible,
     prepare_folder,
     require_packages,
     terminating_like_ctrl_c,
@@ -25,175 +22,116 @@ from percdl.cli.output import (
 
 if TYPE_CHECKING:
     from percdl.cli.federate_config import SitePlan
+    from percdl.federated.invitation import Invitation
     from percdl.federated.site import FederatedSite
-    from percdl.runtimes.messages import Answer, Reply, Request
-
-# Seconds that a site stays after the end of a run, so that its last answer arrives.
-LINGER = 15.0
-# A line for each message that has left the site.
-SENT = "sent.jsonl"
 
 
-def site(
-    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="TOML file of the site.")],
+def join(
+    invitation: Annotated[Path, typer.Argument(metavar="INVITATION", help="The invitation.")],
     output: Output,
+    config: Annotated[
+        Path, typer.Option("--site", help="TOML file of the site; questions make it if it is new.")
+    ] = Path("site.toml"),
     check: Annotated[
-        bool, typer.Option("--check", help="Check recordings, keys and server, and exit.")
+        bool, typer.Option("--check", help="Check recordings, key and server, and exit.")
     ] = False,
 ) -> None:
-    """Take part in a federation with a folder of recordings, which stay where they are.
+    """Take part in a run with a folder of recordings, which stay where they are.
 
-    percdl federate site lyon.toml
+    percdl federate join invitation.toml
 
-    Recordings and keys are checked before anything is sent. Model, events and report of the
-    site's own subjects are kept in its folder. The site leaves after a run, or on Ctrl-C; it
-    reconnects where the connection is lost.
+    Recordings, key and server are checked before anything is sent. Model, events and report of
+    the site's own subjects are kept in its folder, and the model without subjects, which may be
+    passed on. After a crash or Ctrl-C, the same command continues the run.
     """
-    from percdl.cli.federate_config import read_site_file
-
-    require_packages(("flwr", "cryptography"), "federated", "a site uses Flower")
+    packages = ("httpx", "cryptography")
+    require_packages(packages, "federated", "a site connects by HTTPS")
+    from percdl.cli.federate_config import read_invitation_file, read_site_file
+    from percdl.estimators.fitting import rounds_per_run
     from percdl.federated.certificates import look_at_server
-    from percdl.runtimes.flower.processes import logging_to
+    from percdl.federated.consent import check_manifest
+    from percdl.federated.relay import Relayed
 
-    plan = read_site_file(config)
+    invited = read_invitation_file(invitation)
+    if not config.exists():
+        _ask(config)
+    plan, manifest = read_site_file(config), invited.manifest
     prepare_folder(plan.folder, "folder in [site]", private=True)
-    log = logging_to(plan.folder / "site.log")
-    with output.showing_warnings(), log, terminating_like_ctrl_c():
-        ours = make_site(plan)
-        output.say(f"Site {plan.name}: {ours.cohort!r}")
-        there = look_at_server(plan.server, plan.authority)
-        about = {"subjects": len(ours.cohort), "server": plan.server, "connected": there}
-        output.event("start", command="federate site", site=plan.name, **about)
+    with output.showing_warnings(), terminating_like_ctrl_c():
+        site = make_site(plan)
+        output.say(f"Site {site.name}: {site.cohort!r}")
+        check_manifest(site.name, site.identity.public, site.cohort, site.consent, manifest)
+        there = look_at_server(invited.server, invited.authority)
+        about = {"subjects": len(site.cohort), "server": invited.server, "connected": there}
+        output.event("start", command="federate join", site=site.name, run=manifest.run, **about)
         if not there:
-            output.warn(f"no server answers at {plan.server} yet.")
+            output.warn(f"no server answers at {invited.server} yet.")
+        _show(invited, output)
         if check:
-            for doubt in _doubts(plan, ours):
-                output.warn(f"{doubt}: this site would refuse every run.")
-            output.say("Recordings and keys are in order. No data was sent.")
+            output.say("Recordings and key are in order. No data was sent.")
             return
-        _take_part(plan, _Door(ours.answer, plan, output), output)
-    output.event("done", folder=plan.folder)
-    output.say(f"Results: {plan.folder}")
+        if plan.manifest is None and not typer.confirm("Do all sites read the same fingerprint?"):
+            fail("compare the fingerprint with the other sites before you take part.")
+        again = "Stopped. The same command continues the run."
+        n_rounds = rounds_per_run(manifest.make_model())
+        relayed = Relayed(*invited[:2], site.identity, manifest, plan.patience)
+        with relayed, interruptible(output, n_rounds, lambda: again) as report:
+            site.take_part(manifest, relayed, report)
+    place = plan.folder / manifest.run
+    output.event("done", folder=place)
+    output.say(f"Results: {place}")
 
 
 def make_site(plan: SitePlan) -> FederatedSite:
-    """Return a site with its recordings, after a check of its keys."""
-    from percdl.federated.certificates import check_node_key
+    """Return a site with its recordings, after a check of its key."""
     from percdl.federated.consent import Consent
-    from percdl.federated.messages import check_name
+    from percdl.federated.identities import Identity
     from percdl.federated.site import FederatedSite
 
-    check_name("site", plan.name)
-    for path in (plan.authority, plan.node):
-        if not path.is_file():
-            fail(f"there is no file {path}. `percdl federate keys` makes the keys of a site.")
-    check_node_key(plan.node)
     consent = Consent(
         min_subjects=plan.min_subjects,
         min_sites=plan.min_sites,
-        allow_plain=None if plan.require_secure is None else not plan.require_secure,
-        all_members=plan.all_members,
-        agreement=plan.agreement,
+        allow_plain=plan.allow_plain,
+        other_members=plan.other_members,
+        max_epsilon=plan.max_epsilon,
+        manifest=plan.manifest,
     )
+    identity = Identity.read(plan.identity)
     cohort = read_any_cohort(plan.data)[:]  # in memory, shards too
-    options = {"consent": consent, "write_report": plan.report}
-    return FederatedSite(plan.name, cohort, plan.folder, *_identity(plan), **options)
+    return FederatedSite(identity, cohort, plan.folder, consent, plan.report)
 
 
-def _doubts(plan: SitePlan, site: FederatedSite) -> Iterator[str]:
-    """Yield reasons why a site would refuse every run by its own file."""
-    n_subjects, least = len(site.cohort), plan.min_subjects
-    if n_subjects < least:
-        yield f"there are {n_subjects} recordings, fewer than `min-subjects = {least}`"
-    if plan.agreement is not None and not re.fullmatch("[0-9a-f]{64}", plan.agreement):
-        yield (
-            f"`agreement = {plan.agreement!r}` is not a checksum of 64 digits, as printed by "
-            "`percdl federate server --terms`"
-        )
+def _show(invited: Invitation, output: Output) -> None:
+    """Print what a site is about to sign."""
+    manifest = invited.manifest
+    model = json.dumps(manifest.parameters, default=str)
+    output.say(f"Run {manifest.run} at {invited.server}: {manifest.model} {model}")
+    for name, key in manifest.members.items():
+        output.say(f"  {name}: key {key[:16]}")
+    privacy = "exact sums" if manifest.privacy is None else f"noise {manifest.privacy}"
+    masked = "masked" if manifest.secure else "NOT masked"
+    output.say(f"Sums are {masked}, over {manifest.min_subjects} people or more; {privacy}.")
+    output.say(f"Fingerprint, to compare by telephone: {manifest.fingerprint}")
 
 
-def _identity(plan: SitePlan) -> tuple[Any, dict[str, Any]]:
-    """Return the identity of the site, and the public keys of all sites."""
-    from percdl.federated.identities import Identity, read_registered
-
-    if plan.identity is None and plan.registered is None and not plan.require_secure:
-        return None, {}
-    if plan.identity is None or plan.registered is None:
-        fail(
-            "secure sums need `identity` and `registered` in [site]: its key, and all public ones."
-        )
-    identity = replace(Identity.read(plan.identity), site=plan.name)
-    registered = read_registered(plan.registered)
-    own = registered.get(plan.name)
-    if own is None or own.public_bytes_raw() != identity.public.public_bytes_raw():
-        fail(
-            f"{plan.registered} must hold {plan.name}.pub, the public half of {plan.identity}: "
-            "the other sites check its signature."
-        )
-    return identity, registered
-
-
-def _take_part(plan: SitePlan, door: _Door, output: Output) -> None:
-    """Answer requests until the run is over; reconnect where the connection is lost."""
-    from percdl.runtimes.flower.connection import Joining, running_node
-    from percdl.runtimes.flower.processes import EndedError
-
-    joining = Joining(plan.server, plan.authority, plan.node)
-    while True:
-        try:
-            with running_node(joining, plan.folder, plan.port) as node:
-                output.say(f"Waiting for {plan.server}. Ctrl-C leaves.")
-                node.serve(door.answer, door.is_done)
-            return
-        except EndedError as error:
-            # After a crash, a server notices that a site has left only after a minute.
-            output.warn(f"{error} Next try in {plan.retry:g} s.")
-            time.sleep(plan.retry)
-
-
-class _Door:
-    """Passes requests to a site, reports them, and notices the end of the run."""
-
-    def __init__(self, answer: Answer, plan: SitePlan, output: Output) -> None:
-        self._answer, self._plan, self._output = answer, plan, output
-        self._finished: float | None = None
-
-    def answer(self, request: Request) -> Reply:
-        from percdl.exceptions import FederationError
-        from percdl.runtimes.messages import n_bytes
-
-        kind, run, number = request.kind, request.run, request.round
-        began = time.perf_counter()
-        try:
-            reply = self._answer(request)
-        except FederationError as error:
-            self._output.warn(f"{kind} of run {run}, refused: {error}")
-            raise
-        self._note(reply)
-        seconds, weight = round(time.perf_counter() - began, 3), n_bytes(reply)
-        about = {"round": number, "bytes": weight, "seconds": seconds}
-        self._output.event("answer", kind=kind, run=run, **about)
-        sent = f"{weight} bytes sent after {seconds:.1f} s"
-        self._output.say(f"{run}, round {number} ({kind}): {sent}")
-        if kind == "finish":
-            self._finished = time.monotonic()
-        return reply
-
-    def _note(self, reply: Reply) -> None:
-        """Append a readable line about a message that leaves the site."""
-        from percdl.signals.files import append_private
-
-        arrays = {
-            name: {"dtype": str(x.dtype), "shape": x.shape, "begins": x.ravel()[:3].tolist()}
-            for name, x in reply.arrays.items()
-        }
-        line = {**vars(reply), "arrays": arrays, "time": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
-        append_private(self._plan.folder / SENT, (json.dumps(line) + "\n").encode())
-
-    def is_done(self) -> bool:
-        if self._plan.stay or self._finished is None:
-            return False
-        return time.monotonic() - self._finished > LINGER
+def _ask(path: Path) -> None:
+    """Write the file of a site from answers to a few questions."""
+    identity = typer.prompt("Private key of this site (SITE.key, made by `percdl federate keys`)")
+    data = typer.prompt("Folder of the recordings")
+    sfreq = typer.prompt("Samples per second (0: the files tell)", type=float)
+    least = typer.prompt("Smallest number of people behind every number", type=int, default=5)
+    lines = [
+        "[site]",
+        f"identity = {json.dumps(identity)}",
+        f"folder = {json.dumps(Path(identity).stem)}",
+        f"min-subjects = {least}",
+        "",
+        "[data]",
+        f"data = {json.dumps(data)}",
+        *([f"sfreq = {sfreq}"] if sfreq else []),
+        "",
+    ]
+    path.write_text("\n".join(lines))
 
 
 def keys(
@@ -214,9 +152,8 @@ def keys(
 
     percdl federate keys lyon
 
-    writes lyon.key and lyon.pub (identity of the site, for secure sums), lyon.node and
-    lyon.nodepub (its connection). The private keys lyon.key and lyon.node stay at the site. For
-    a pilot, the server:
+    writes lyon.key and lyon.pub. The private key lyon.key stays at the site; lyon.pub goes to the
+    person who invites. For a pilot, the server:
 
     percdl federate keys --ca --server percdl.example.org
     """
@@ -227,7 +164,7 @@ def keys(
     if site is None and not authority and not server:
         fail("name what to make: a SITE, --ca or --server HOST.")
     prepare_folder(folder, "--folder")
-    made = [] if site is None else [f"{site}.{end}" for end in ("key", "pub", "node", "nodepub")]
+    made = [] if site is None else [f"{site}.key", f"{site}.pub"]
     made += ["ca.key", "ca.crt"] if authority else []
     made += ["server.key", "server.crt"] if server else []
     refuse_existing(*(folder / name for name in made))
@@ -237,7 +174,6 @@ def keys(
         try:
             if site is not None:
                 Identity.generate(site).write(folder)
-                certs.make_node_key(site, folder)
             if authority:
                 certs.make_authority(folder)
             if server:
@@ -247,11 +183,8 @@ def keys(
                 (folder / name).unlink(missing_ok=True)
             raise
     if site is not None:
-        output.say(
-            f"To the server's administrator: {folder / f'{site}.nodepub'}\n"
-            f"To every other site, not through the server: {folder / f'{site}.pub'}"
-        )
+        output.say(f"To the person who invites: {folder / f'{site}.pub'}")
     if authority:
-        output.say(f"To every site: {folder / 'ca.crt'}")
+        output.say(f"For the invitation: {folder / 'ca.crt'}")
     output.event("done", folder=folder, files=made)
     output.say(f"Written to {folder}: {', '.join(made)}")

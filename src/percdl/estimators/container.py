@@ -25,8 +25,8 @@ NAMES = {
     MODEL: ("a PerCDL model file", "Pass a file written by `model.save`."),
     CHECKPOINT: ("a checkpoint of a fit", "Finish that fit: `percdl fit --resume FILE`."),
     FEDERATION: (
-        "a checkpoint of a federated fit",
-        "Finish that fit: `percdl federate server --resume FILE`.",
+        "the state of a site in a federated fit",
+        "Continue that fit: `percdl federate join`.",
     ),
 }
 

@@ -16,36 +16,17 @@ from typing import Any
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    PublicFormat,
-)
+from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from percdl.exceptions import FederationError
 from percdl.federated.identities import read_private, refuse_existing, write_private
-from percdl.signals.files import PRIVATE, replace_file
+from percdl.signals.files import replace_file
 
 # Seconds to wait for a server.
 _PATIENCE = 10.0
 # Validity of a certificate, and the difference that clocks may have.
 _VALID, _SKEW = datetime.timedelta(days=825), datetime.timedelta(hours=1)
-
-
-def make_node_key(site: str, folder: Path) -> None:
-    """Write ``SITE.node``, the key of a site's connection, and ``SITE.nodepub`` for the server.
-
-    They are keys as made by ``ssh-keygen -t ecdsa -b 384``, which Flower reads.
-    """
-    private, public = folder / f"{site}.node", folder / f"{site}.nodepub"
-    refuse_existing(private, public)
-    key = _new_key()
-    content = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
-    replace_file(private, content, PRIVATE)
-    text = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
-    replace_file(public, text + f" {site}\n".encode())
 
 
 def make_authority(folder: Path) -> None:
@@ -73,13 +54,10 @@ def make_server_certificate(hosts: Sequence[str], folder: Path) -> None:
     _certify(folder, "server", names[0], *extensions, issuer=issuer, signer=authority)
 
 
-def check_node_key(path: Path) -> None:
-    """Raise if a file is not the private key of a node, or others can read it."""
-    read_private(path, ec.EllipticCurvePrivateKey, "ssh")
-
-
-def look_at_server(address: str, authority: Path) -> bool:
+def look_at_server(address: str, authority: str) -> bool:
     """Return whether a server with a valid certificate listens at ``host:port``.
+
+    ``authority`` is the certificate of its authority (PEM text).
 
     Raises `FederationError` if the authority has not signed its certificate.
     """
@@ -87,9 +65,9 @@ def look_at_server(address: str, authority: Path) -> bool:
     if not host or not port.isdecimal():
         raise FederationError(f"The server {address!r} must be a host and a port: host:8000.")
     try:
-        context = ssl.create_default_context(cafile=authority)
+        context = ssl.create_default_context(cadata=authority)
     except ssl.SSLError as error:
-        raise FederationError(f"{authority} is not a certificate in PEM.") from error
+        raise FederationError("The authority is not a certificate in PEM.") from error
     try:
         with socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE) as plain:
             with context.wrap_socket(plain, server_hostname=host.strip("[]")):

@@ -1,6 +1,6 @@
-"""Contents of all messages between a coordinator and its sites, as pydantic models.
+"""Contents of all messages between the sites of a federation, as pydantic models.
 
-Neither side trusts the other: each checks types, ranges and sizes before it uses a message.
+Nobody trusts anybody: types, ranges, sizes and signatures are checked before a message is used.
 """
 
 from __future__ import annotations
@@ -8,33 +8,33 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from percdl.algorithm.state import StopReason
 from percdl.exceptions import FederationError
-from percdl.runtimes.messages import Reply, Request
+from percdl.signals.headers import read_json
 
 # Names of runs and sites become names of folders and files at the sites.
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
-# Round numbers become file names, so they are bounded.
+# Slot numbers become file names, so they are bounded.
 MOST_ROUNDS = 10**6
 MOST_SITES, MOST_CHANNELS = 1000, 10_000
+# Bytes of a post, of its header and of its signature (Ed25519).
+MOST_BYTES, MOST_HEAD, SIGNED = 2**28, 2**24, 64
+POST = "percdl post, version 2"
 # Largest power of two of a bound: the scales computed from it stay finite.
 MOST_EXPONENT = 960
 
 Name = Annotated[str, StringConstraints(pattern=f"^{NAME}$")]
-# 32 bytes as hexadecimal digits: a checksum, a public key or the seed of a mask.
+# 32 bytes as hexadecimal digits: a checksum or a public key.
 Digest = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
 Count = Annotated[int, Field(ge=0, lt=MOST_ROUNDS)]
 Exponent = Annotated[int, Field(ge=-MOST_EXPONENT, le=MOST_EXPONENT)]
 Label = Annotated[str, StringConstraints(max_length=1000)]
 Labels = Annotated[tuple[Label, ...], Field(max_length=MOST_CHANNELS)]
-# A value for each of some sites.
-BySite = Annotated[dict[Name, Digest], Field(max_length=MOST_SITES)]
 
 
 class Strict(BaseModel):
@@ -88,106 +88,66 @@ class Holdings(Strict):
         return self
 
 
-class TermsContent(Holdings):
-    """Terms of a run as they cross; the agreement is named by its checksum."""
+class Joining(Strict):
+    """Contents of the first post of a site.
 
-    agreement: Digest
-    members: Annotated[tuple[Name, ...], Field(min_length=1, max_length=MOST_SITES)]
-    secure: bool
+    ``public`` is its public key for this run; ``dataset`` commits it to its recordings without
+    telling anything about them.
+    """
 
-
-class Announcement(Strict):
-    """Public key of a site for one run, signed with the registered key of the site."""
-
-    site: Name
-    run: Name
+    holdings: Holdings
     public: Digest
-    signature: Annotated[str, StringConstraints(pattern="^[0-9a-f]{128}$")]
+    dataset: Digest
 
 
-Phase = Literal["population", "personal", "final"]
-Step = Literal["CSC", "CDU", "IPU", "PerCDU", "express"]
-HistoryLine = tuple[Phase, Count, Step, float, Annotated[float, Field(ge=0)]]
+Kind = Literal["join", "first", "population", "personal", "express", "shares", "finish", "refusal"]
 
 
-class EndContent(Strict):
-    """Result of a fit besides its dictionary: objective, stop reason, history."""
+class Head(Strict):
+    """Header of a post. ``chain`` is the checksum of all posts of the slots before."""
 
-    objective: float
-    reason: StopReason
-    history: Annotated[tuple[HistoryLine, ...], Field(min_length=1, max_length=MOST_ROUNDS)]
-
-
-class Join(Strict):
-    """Request to join a run; the site checks the agreement."""
-
-    agreement: dict[str, Any]
+    run: Name
+    slot: Count
+    site: Name
+    kind: Kind
+    chain: Digest
+    facts: dict[str, Any]
 
 
-class Empty(Strict):
-    """Message without content."""
+class Post(NamedTuple):
+    """Message of a site to all members of a run: a header, and numbers (8 bytes each)."""
+
+    head: Head
+    numbers: bytes
+
+    def vector(self, dtype: Any, size: int) -> np.ndarray:
+        """Return the numbers as a vector (n,); raises `ValueError` for another size."""
+        if len(self.numbers) != 8 * size:
+            raise ValueError(f"{len(self.numbers)} bytes of numbers, not {8 * size}")
+        return np.frombuffer(self.numbers, np.dtype(dtype).newbyteorder("<")).astype(dtype)
 
 
-class InRun(Strict):
-    """Request within a run, for a sum over the sites of a roster."""
-
-    terms: TermsContent
-    roster: Annotated[tuple[Name, ...], Field(max_length=MOST_SITES)]
-    announcements: Annotated[tuple[Announcement, ...], Field(max_length=MOST_SITES)] = ()
+def write_post(post: Post, sign: Callable[[bytes], bytes]) -> bytes:
+    """Return a post as bytes: a signature, the header as a line of JSON, the numbers."""
+    content = post.head.model_dump_json().encode() + b"\n" + post.numbers
+    return sign(frame(POST, content)) + content
 
 
-class InRound(InRun):
-    """Request for a round; ``follows`` is the round that it continues from."""
+def read_post(content: bytes, verify: Callable[[str, bytes, bytes], None]) -> Post:
+    """Read a post; raises `FederationError` if it is malformed or not signed by its site.
 
-    follows: Count | None
-
-
-class Release(InRun):
-    """Request for the seed of a site's own mask, and for the seeds of lost sites."""
-
-    question: Digest
-    lost: BySite
-
-
-class Finish(InRound, EndContent):
-    """Result of the run, sent to all sites at the end."""
-
-
-class Summed(Strict):
-    """Reply with sums; ``afresh``: the site had no state of the round before."""
-
-    afresh: bool
-    backups: BySite = {}
-
-
-class Announced(Strict):
-    """Reply to ``keys``."""
-
-    announcement: Announcement
-
-
-class Released(Strict):
-    """Reply to ``release``: seeds by site."""
-
-    seeds: BySite
-
-
-# The contents of a request and of its reply, by kind.
-KINDS: dict[str, tuple[type[Strict], type[Strict]]] = {
-    "join": (Join, Holdings),
-    "keys": (Empty, Announced),
-    "first": (InRun, Summed),
-    "population": (InRound, Summed),
-    "personal": (InRound, Summed),
-    "express": (InRound, Summed),
-    "release": (Release, Released),
-    "finish": (Finish, Empty),
-}
-
-
-class _Numbers(Strict):
-    round: Count
-    attempt: Count
+    ``verify(site, signature, text)`` raises if the site has not signed a text.
+    """
+    signature, signed = content[:SIGNED], content[SIGNED:]
+    line, _, numbers = signed.partition(b"\n")
+    try:
+        if len(content) > MOST_BYTES or len(line) > MOST_HEAD:
+            raise ValueError("too long")
+        head = parse(Head, read_json(line.decode()))
+    except ValueError as error:
+        raise FederationError(f"A post cannot be read ({explain(error)}).") from error
+    verify(head.site, signature, frame(POST, signed))
+    return Post(head, numbers)
 
 
 def parse(model: type[Model], facts: Any) -> Model:
@@ -198,32 +158,13 @@ def parse(model: type[Model], facts: Any) -> Model:
         raise ValueError(str(error)) from error
 
 
-def explain(error: ValueError) -> str:
+def explain(error: Exception) -> str:
     """Name the fields that a model refused, and why."""
     errors = getattr(error, "errors", None)
     if errors is None:
         return str(error)
     found = [(".".join(map(str, e["loc"])), e["msg"]) for e in errors(include_url=False)]
     return "; ".join(f"{place}: {why}" if place else why for place, why in found[:3])
-
-
-def read_request(site: str, request: Request) -> Any:
-    """Return the content of a request; raises if it does not fit its kind."""
-    try:
-        _Numbers(round=request.round, attempt=request.attempt)
-        if request.kind not in KINDS:
-            raise ValueError("kind: unknown")
-        return parse(KINDS[request.kind][0], request.facts)
-    except ValueError as error:
-        raise FederationError(
-            f"Site {site} cannot read a request of kind {request.kind!r} ({explain(error)}). "
-            "Coordinator and sites must run the same version of percdl."
-        ) from error
-
-
-def read_reply(reply: Reply) -> Any:
-    """Return the content of a reply; raises `ValueError` if it does not fit its kind."""
-    return parse(KINDS[reply.kind][1], reply.facts)
 
 
 def are_finite(array: np.ndarray, dtype: str) -> bool:
@@ -262,9 +203,3 @@ def checksum(facts: Any, arrays: Mapping[str, np.ndarray]) -> str:
         array = arrays[name]
         parts += [name, array.dtype.str, str(array.shape), np.ascontiguousarray(array).tobytes()]
     return digest(frame(*parts))
-
-
-def question_of(request: Request) -> str:
-    """Return the checksum of a question; it does not depend on attempt or roster."""
-    asked = {name: request.facts.get(name) for name in ("terms", "follows")}
-    return checksum([request.kind, asked], request.arrays)

@@ -33,11 +33,9 @@ from percdl.algorithm.settings import Settings, SumOptions
 from percdl.algorithm.shapes import personal_shapes
 from percdl.estimators.base import BaseCDL
 from percdl.estimators.start import check_atoms, given_atoms
-from percdl.exceptions import InvalidParameterError
+from percdl.exceptions import FederationError, InvalidParameterError
 from percdl.federated import privacy as dp
-from percdl.federated.agreement import settings_of
-from percdl.federated.messages import checksum
-from percdl.federated.store import Ledger
+from percdl.federated.manifest import settings_of
 from percdl.runtimes.in_process import InProcess
 from percdl.runtimes.protocol import Rounds
 from percdl.signals import as_cohort
@@ -220,22 +218,20 @@ class PrivateRounds(Rounds):
     """Rounds of a site with noise added to all sums.
 
     ``inside`` are the rounds without noise, with chunks of `ROWS` rows; its state and results stay
-    at the site. ``ledger`` holds earlier releases. The noise is made from ``random_bytes``, by
-    default those of the operating system.
+    at the site. The noise is made from ``random_bytes``, by default those of the operating system.
+    At most the number of rounds of a fit is answered.
     """
 
     def __init__(
         self,
         inside: InProcess,
         privacy: dp.Privacy,
-        ledger: Ledger | None = None,
         random_bytes: dp.RandomBytes = os.urandom,
     ):
         self.inside, self._settings = inside, inside.site.settings
         dp.check_private(self._settings)
-        n_releases = dp.count_releases(self._settings)
-        self._privacy = privacy.calibrated(n_releases)
-        self._ledger = Ledger(n_releases) if ledger is None else ledger
+        self._left = dp.count_releases(self._settings)
+        self._privacy = privacy.calibrated(self._left)
         self._random_bytes = random_bytes
         shapes = {chunk.rows for chunk in inside.site.chunks}
         if shapes != {ROWS}:
@@ -251,8 +247,13 @@ class PrivateRounds(Rounds):
             return nothing_like(exact)
         parts = contributions(site, broadcast.dictionary, kind)
         shapes = {name: rows.shape[1:] for name, rows in parts[0].items()}
-        rows = np.concatenate([_flat(part) for part in parts])
-        total = self._ledger.release(release_of(kind, broadcast), lambda: self._add(rows))
+        if self._left == 0:
+            raise FederationError(
+                "All agreed releases are spent: one more would break the guarantee of "
+                "differential privacy. Nothing is sent."
+            )
+        self._left -= 1
+        total = self._add(np.concatenate([_flat(part) for part in parts]))
         ends = np.cumsum([int(np.prod(shape)) for shape in shapes.values()])
         pieces = zip(shapes.items(), np.split(total, ends[:-1]), strict=True)
         totals = {name: x.reshape(shape) for (name, shape), x in pieces}
@@ -272,12 +273,6 @@ class PrivateRounds(Rounds):
 def _flat(part: Rows) -> np.ndarray:
     """Return the contributions of a block as an array (S, n)."""
     return np.hstack([x.reshape(len(x), -1) for x in part.values()])
-
-
-def release_of(kind: str, broadcast: Broadcast) -> str:
-    """Return the checksum that identifies a release: kind of round and broadcast."""
-    arrays = broadcast.to_arrays().items()
-    return checksum(kind, {name: np.asarray(x, float) for name, x in arrays})
 
 
 def suggest_clip(model: BaseCDL, X: Any, quantile: float = 0.75) -> float:
@@ -421,7 +416,7 @@ def _clear_personal(
         level = np.trace(sums.gram[k], axis1=1, axis2=2).mean() / side
         if level <= SEEN * deviation * n_gram**0.5:
             continue
-        old = _multiply(sums.gram[k], atom)
+        old = multiply(sums.gram[k], atom)
         noise = deviation**2 * atom.size + entry**2 * near * (atom**2).sum()
         gram[k] = sums.gram[k] + ridge * np.eye(side)
         right[k] = old + _shrink(sums.transported[k] - old, noise) + ridge * atom
@@ -468,7 +463,7 @@ def _shrink(difference: np.ndarray, noise: float, freedom: int | None = None) ->
     return difference * (max(0.0, 1 - doubt * noise / square) if square > 0 else 0.0)
 
 
-def _multiply(systems: np.ndarray, atom: np.ndarray) -> np.ndarray:
+def multiply(systems: np.ndarray, atom: np.ndarray) -> np.ndarray:
     """Return the product of Gram matrices (G, n, n) and an atom (L, P)."""
     if systems.shape[-1] == atom.size:
         return (systems[0] @ atom.ravel()).reshape(atom.shape)

@@ -1,22 +1,23 @@
 """First dictionary of a federation: agreed on, or found from sums alone.
 
-Sites cannot look for recurring segments together, because segments are recordings. Instead the
-coordinator draws smooth random shapes. Sites code some of their recordings with each candidate,
-and the sums of an ordinary population round, masked as all others, give a better atom. Many
-candidates take that step in one message, and the best go on. Atoms are added one by one.
+Sites cannot look for recurring segments together, because segments are recordings. Instead all
+draw the same smooth random shapes. Sites code some of their recordings with each candidate, and
+the sums of an ordinary population round, masked as all others, give a better atom. Many candidates
+take that step in one post, and the best go on. Atoms are added one by one.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 
 from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.server import population_update
 from percdl.algorithm.settings import Settings
-from percdl.estimators.base import BaseCDL
 from percdl.estimators.start import (
     MOST_LENGTHS,
     MOST_RECORDINGS,
@@ -24,48 +25,40 @@ from percdl.estimators.start import (
     check_atoms,
     given_atoms,
 )
-from percdl.federated.coordinator import Coordinator
 from percdl.federated.layout import Layout, layout_of, withhold
+from percdl.federated.manifest import Manifest
 from percdl.runtimes.in_process import InProcess
 from percdl.signals import Cohort, Recording
 from percdl.steps.initialization import draw_shapes
 
 # Shapes drawn for each atom, and how many candidates go on after each step.
 N_DRAWN, N_KEPT = 24, (8, 3, 1)
+Gather: TypeAlias = Callable[[np.ndarray], list[Sums]]
 
 
-def first_dictionary(coordinator: Coordinator) -> np.ndarray:
+def first_dictionary(manifest: Manifest, settings: Settings, gather: Gather) -> np.ndarray:
     """Return the first dictionary (K, L, P) of a run, given or found by sums.
 
-    The search takes three messages per atom. It draws ``n_restarts`` times as many shapes.
+    ``gather`` returns the totals over all sites of the sums with each of some candidates. The
+    search takes three posts per atom. It draws ``n_restarts`` times as many shapes.
     """
-    settings, model = coordinator.settings, coordinator.terms.accepted.make_model()
+    model = manifest.make_model()
     given = given_atoms(model.init)
     if given is not None:
         return check_atoms(np.asarray(given, float), settings)
     seed = model.random_state
-    if seed is None:  # every attempt at the run draws the same shapes
-        seed = int.from_bytes(hashlib.sha256(coordinator.run.encode()).digest()[:8], "big")
-    rng, n_drawn = np.random.default_rng(int(seed)), count_drawn(model)
+    if seed is None:  # every site draws the same shapes
+        seed = int.from_bytes(hashlib.sha256(manifest.run.encode()).digest()[:8], "big")
+    rng, n_drawn = np.random.default_rng(int(seed)), N_DRAWN * model.n_restarts
     # Empty slots hold zero atoms, which are never activated.
     found = np.zeros((settings.n_atoms, settings.atom_length, settings.n_channels))
     for k in range(settings.n_atoms):
         candidates = np.repeat(found[None], n_drawn, axis=0)
         candidates[:, k] = draw_shapes(n_drawn, settings.atom_length, settings.n_channels, rng)
         for n_kept in N_KEPT:
-            candidates = _advance(coordinator, candidates)[:n_kept]
+            candidates = _advance(candidates, settings, gather)[:n_kept]
         found = candidates[0]
     return found
-
-
-def count_drawn(model: BaseCDL) -> int:
-    """Return the number of shapes drawn per atom, the most dictionaries in a message."""
-    return N_DRAWN * model.n_restarts
-
-
-def count_trials(model: BaseCDL) -> int:
-    """Return the number of messages of the search; 0 if a dictionary is given."""
-    return 0 if given_atoms(model.init) is not None else len(N_KEPT) * int(model.n_atoms)
 
 
 def try_dictionaries(
@@ -89,25 +82,23 @@ def trial_layout(n_candidates: int, settings: Settings, n_masks: int) -> Layout:
     return Layout(_trial(settings, n_masks)[1].entries * n_candidates)
 
 
+def split_trials(
+    total: np.ndarray, n_candidates: int, settings: Settings, n_masks: int
+) -> list[Sums]:
+    """Return the sums of each trial."""
+    one = _trial(settings, n_masks)[1]
+    return [one.unpack(part) for part in np.split(total, n_candidates)]
+
+
 def _trial(settings: Settings, n_masks: int) -> tuple[Settings, Layout]:
     """Return settings that code candidates without overlap, and the layout of their sums."""
     trial = replace(settings, coder=settings.disjoint_coder)
     return trial, layout_of("population", trial, n_masks)
 
 
-def _advance(coordinator: Coordinator, candidates: np.ndarray) -> np.ndarray:
+def _advance(candidates: np.ndarray, settings: Settings, gather: Gather) -> np.ndarray:
     """Let all candidates take the step of a population round; return them, the best first."""
-    options = coordinator.settings, coordinator.terms.n_masks
-    trial, one = _trial(*options)
-
-    def read(total: np.ndarray) -> list[Sums]:
-        return [one.unpack(part) for part in np.split(total, len(candidates))]
-
-    def best(total: np.ndarray) -> float:
-        return min(sums.objective for sums in read(total))
-
-    layout, arrays = trial_layout(len(candidates), *options), {"dictionaries": candidates}
-    sums = read(coordinator.gather("first", {}, arrays, layout, best))
+    trial, sums = replace(settings, coder=settings.disjoint_coder), gather(candidates)
     order = np.argsort([own.objective for own in sums], kind="stable")
     steps = (population_update(sums[c], Broadcast(candidates[c]), trial)[0] for c in order)
     return np.stack([step.dictionary for step in steps])

@@ -1,16 +1,15 @@
-"""Agreement that coordinator and sites make before a run: data, never code."""
+"""The manifest of a run, which every site signs: data, never code."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from percdl import __version__
-from percdl.algorithm.results import Results
 from percdl.algorithm.settings import Huber, Settings
 from percdl.estimators.base import BaseCDL
 from percdl.estimators.fitting import End, adopt
@@ -19,11 +18,15 @@ from percdl.estimators.modelfile import array_names, decode_model, encode_parame
 from percdl.estimators.start import Choices, make_settings
 from percdl.estimators.validation import check_arguments
 from percdl.exceptions import FederationError, InvalidParameterError, ModelFileError
-from percdl.federated.identities import FEWEST_SITES
+from percdl.federated.identities import FEWEST_SITES, verify
+from percdl.federated.layout import cover
 from percdl.federated.messages import (
+    MOST_SITES,
+    Digest,
+    Holdings,
+    Name,
     Signals,
     Strict,
-    TermsContent,
     checksum,
     explain,
     parse,
@@ -44,48 +47,75 @@ MOST = {
 }
 
 
-class Agreement(Strict):
-    """Terms that a coordinator proposes and that a site accepts or refuses.
+class Manifest(Strict):
+    """Decides a run: who takes part, with which model, schedule, seed and privacy.
 
-    ``parameters`` are the constructor arguments of the estimator named ``model``, as in a model
-    file; ``arrays`` holds those that are arrays, such as a first dictionary. With ``secure``
-    "auto", sums are masked from three sites on. ``privacy`` are the arguments of `Privacy`.
+    Every site checks it and signs it once. Whatever is not in it is refused.
+
+    ``members`` are the public keys of the sites (Ed25519, as hexadecimal digits). ``parameters``
+    are the constructor arguments of the estimator named ``model``, as in a model file; ``arrays``
+    holds those that are arrays, such as a first dictionary. With ``secure``, sums are masked.
+    ``privacy`` are the arguments of `Privacy`.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
+    run: Name
+    members: Annotated[dict[Name, Digest], Field(min_length=2, max_length=MOST_SITES)]
     model: Annotated[str, Field(max_length=100)]
     parameters: dict[str, Any]
-    secure: bool | Literal["auto"]
-    min_sites: Annotated[int, Field(ge=2)]
-    min_subjects_per_site: Annotated[int, Field(ge=1)]
+    secure: bool
+    min_subjects: Annotated[int, Field(ge=1)]
     version: Annotated[str, Field(max_length=100)]
     privacy: dict[str, Annotated[float, Field(allow_inf_nan=True)] | int | None] | None
     arrays: dict[str, np.ndarray] = Field(default={}, exclude=True, repr=False)
 
+    @model_validator(mode="after")
+    def _has_distinct_keys(self) -> Manifest:
+        if len(set(self.members.values())) < len(self.members):
+            raise ValueError("two members have the same key, so one could sign for both")
+        if self.secure and len(self.members) < FEWEST_SITES:
+            raise ValueError(
+                f"secure sums need {FEWEST_SITES} members or more: each of two sites could "
+                "compute the values of the other from the total"
+            )
+        return self
+
     @classmethod
-    def from_message(cls, facts: Any, arrays: dict[str, np.ndarray]) -> Agreement:
-        """Read an agreement from a message or a file; raises for anything else."""
+    def read(cls, facts: Any, arrays: dict[str, np.ndarray]) -> Manifest:
+        """Read a manifest from the content of a file; raises for anything else."""
         try:
             return parse(cls, facts).model_copy(update={"arrays": arrays})
         except ValueError as error:
-            raise _unknown(f"This is not an agreement of percdl ({explain(error)})") from error
+            raise _unknown(f"This is not a manifest of percdl ({explain(error)})") from error
 
     @property
     def digest(self) -> str:
-        """Checksum of the whole agreement, arrays included."""
+        """Checksum of the whole manifest, arrays included."""
         return checksum(self.model_dump(), self.arrays)
 
-    def masks(self, n_sites: int) -> bool:
-        """Return whether sums over this number of sites are masked."""
-        return self.secure is True or (self.secure == "auto" and n_sites >= FEWEST_SITES)
+    @property
+    def fingerprint(self) -> str:
+        """The first half of the checksum in groups of four, to compare by telephone."""
+        return "-".join(self.digest[i : i + 4] for i in range(0, 32, 4))
+
+    @property
+    def sites(self) -> list[str]:
+        """Names of the members, sorted."""
+        return sorted(self.members)
+
+    def verify(self, site: str, signature: bytes, text: bytes) -> None:
+        """Raise `FederationError` if a member has not signed a text."""
+        if site not in self.members:
+            raise FederationError(f"{site!r} is not a member of run {self.run}.")
+        verify(self.members[site], signature, text, f"site {site} in run {self.run}")
 
     def make_privacy(self) -> Privacy | None:
         """Return the terms of differential privacy; None if sums are exact."""
         try:
             return None if self.privacy is None else Privacy(**self.privacy)  # pyright: ignore[reportArgumentType]
         except (TypeError, InvalidParameterError) as error:
-            raise _unknown(f"The agreement has unknown terms of privacy ({error})") from error
+            raise _unknown(f"The manifest has unknown terms of privacy ({error})") from error
 
     def make_settings(self, signals: Signals | None = None) -> Settings:
         """Return the settings of the fit; without signals, for one channel."""
@@ -98,43 +128,60 @@ class Agreement(Strict):
             if self.arrays.keys() != array_names(self.parameters):
                 raise ValueError("it comes with other arrays than it names")
         except (KeyError, TypeError, ValueError) as error:
-            raise _unknown(f"The model of the agreement is unknown ({error!r})") from error
+            raise _unknown(f"The model of the manifest is unknown ({error!r})") from error
         check_agreeable(model)
         return model
 
 
 def _unknown(what: str) -> FederationError:
     return FederationError(
-        f"{what}. This is percdl {__version__}: coordinator and sites must run the same version."
+        f"{what}. This is percdl {__version__}: all sites must run the same version."
     )
 
 
-class Terms(TermsContent):
-    """Terms of a run after all sites have joined, with the agreement that they name."""
+@dataclass(frozen=True)
+class Terms:
+    """Terms of a run after all members have joined: the manifest, and what they have in common."""
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
-
-    accepted: Agreement = Field(exclude=True, repr=False)
-
-    @classmethod
-    def of(cls, accepted: Agreement, /, **content: Any) -> Terms:
-        """Return terms under an agreement."""
-        return cls(**{**content, "agreement": accepted.digest}, accepted=accepted)
+    manifest: Manifest
+    common: Holdings
 
     @cached_property
     def settings(self) -> Settings:
         """Settings of the fit."""
-        return self.accepted.make_settings(self.signals)
+        return self.manifest.make_settings(self.common.signals)
+
+    @property
+    def n_masks(self) -> int:
+        """Number of masks of missing samples."""
+        return self.common.n_masks
+
+
+def combine(joined: dict[str, Holdings]) -> Holdings:
+    """Return what the recordings of all members have in common; raises where they differ."""
+    first = min(joined)
+    signals = joined[first].signals
+    for site in sorted(joined):
+        for name, a, b in zip(Signals._fields, signals, joined[site].signals, strict=True):
+            if a != b:
+                raise FederationError(
+                    f"The sites must agree on {name}: site {first} has {a!r}, and site "
+                    f"{site} has {b!r}. Process the recordings alike, or leave one of them out."
+                )
+    n_masks = max(own.n_masks for own in joined.values())
+    bounds = cover({site: own.bounds for site, own in joined.items()})
+    return Holdings(signals=signals, n_masks=n_masks, bounds=bounds)
 
 
 def propose(
     model: BaseCDL,
-    secure: bool | str,
-    min_sites: int,
-    min_subjects_per_site: int,
+    run: str,
+    members: dict[str, str],
+    secure: bool | str = "auto",
+    min_subjects: int = 1,
     privacy: Privacy | None = None,
-) -> Agreement:
-    """Return the agreement for a federated fit of a model.
+) -> Manifest:
+    """Return the manifest of a federated fit of a model; ``members`` are public keys by site.
 
     Raises `InvalidParameterError` if the model depends on the recordings, or holds code.
     """
@@ -146,24 +193,33 @@ def propose(
         raise InvalidParameterError(
             f"A federation agrees on data, never on code: {error}"
         ) from error
-    agreement = Agreement(
-        model=type(model).__name__,
-        parameters=parameters,
-        secure=secure,  # pyright: ignore[reportArgumentType]
-        min_sites=min_sites,
-        min_subjects_per_site=min_subjects_per_site,
-        version=__version__,
-        privacy=None if privacy is None else asdict(privacy),
-        arrays={name: np.asarray(array, float) for name, array in arrays.items()},
-    )
+    try:
+        manifest = Manifest(
+            run=run,
+            members=dict(sorted(members.items())),
+            model=type(model).__name__,
+            parameters=parameters,
+            secure=len(members) >= FEWEST_SITES if secure == "auto" else secure,  # pyright: ignore[reportArgumentType]
+            min_subjects=min_subjects,
+            version=__version__,
+            privacy=None if privacy is None else asdict(privacy),
+            arrays={name: np.asarray(array, float) for name, array in arrays.items()},
+        )
+    except ValidationError as error:
+        raise InvalidParameterError(f"A federation is not possible: {explain(error)}.") from error
     if privacy is not None:
         if not arrays:
             raise InvalidParameterError(
                 "Differential privacy needs a public first dictionary: pass `init` as an array, "
                 "learned from recordings that need no protection."
             )
-        check_private(agreement.make_settings())
-    return agreement
+        check_private(manifest.make_settings())
+        if privacy.shared_by > (len(members) if manifest.secure else 1):
+            raise InvalidParameterError(
+                f"`Privacy(shared_by={privacy.shared_by})` needs masked sums over that number of "
+                "members or more."
+            )
+    return manifest
 
 
 def check_agreeable(model: BaseCDL) -> None:
@@ -218,14 +274,6 @@ def _choices_of(model: BaseCDL) -> Choices:
 
 def fitted_model(terms: Terms, end: End, source: Any) -> BaseCDL:
     """Return the model of a run, fitted, with the subjects of a source."""
-    model = terms.accepted.make_model()
+    model = terms.manifest.make_model()
     adopt(model, end, _choices_of(model), source, terms.settings)
     return model
-
-
-def no_results(settings: Settings) -> Results:
-    """Return results over no subjects."""
-    none = np.zeros(0, int)
-    params = np.zeros((0, settings.n_atoms, settings.n_params))
-    counts = np.zeros((0, settings.n_atoms), int)
-    return Results(params, counts, none, none, none, np.zeros(0), none, np.zeros(0))

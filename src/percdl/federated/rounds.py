@@ -1,0 +1,144 @@
+"""Rounds over all members of a run, as one site sees them: its own sums, and the totals of all.
+
+The server's half of Algorithm 2 is deterministic. Every site adds the posts of all members itself
+and computes the next dictionary itself, so nobody can choose a dictionary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from percdl.algorithm.exchange import Broadcast, Sums
+from percdl.exceptions import FederationError
+from percdl.federated import start
+from percdl.federated.alarm import Share, gain, has_risen, raise_alarm
+from percdl.federated.identities import RunKeys
+from percdl.federated.layout import Layout, layout_of, withhold
+from percdl.federated.manifest import Terms
+from percdl.federated.messages import frame
+from percdl.federated.private_rounds import ROWS, PrivateRounds
+from percdl.federated.secure_sum import decode, encode, mask
+from percdl.federated.transcript import Transcript
+from percdl.runtimes.in_process import InProcess
+from percdl.runtimes.protocol import Rounds
+from percdl.signals import Cohort
+
+
+class OwnRounds:
+    """Rounds on the recordings of a site; ``least`` people or more are behind each atom's sums."""
+
+    def __init__(self, cohort: Cohort, terms: Terms, least: int):
+        self._cohort, self._terms, self._least = cohort, terms, least
+        settings, privacy = terms.settings, terms.manifest.make_privacy()
+        self._private = None
+        if privacy is None:
+            self.runtime = InProcess(cohort, settings, settings.chunk_rows, terms.n_masks)
+        else:
+            # A unit found from the recordings would let one subject's numbers depend on others.
+            self.runtime = InProcess(cohort, settings, ROWS, terms.n_masks, unit=1.0)
+            self._private = PrivateRounds(self.runtime, privacy)
+
+    def run_round(self, kind: str, broadcast: Broadcast) -> Sums:
+        """Run a round; return the sums that may leave the site."""
+        if self._private is not None:
+            return self._private.run_round(kind, broadcast)
+        sums = self.runtime.run_round(kind, broadcast)
+        return withhold(sums, self.runtime.count_people(), self._least)
+
+    def try_dictionaries(self, candidates: np.ndarray) -> np.ndarray:
+        """Return the sums with each of some first dictionaries, as one vector."""
+        options = self._terms.settings, self._terms.n_masks, self._least
+        return start.try_dictionaries(self._cohort, *options, candidates)
+
+
+@dataclass
+class FederatedRounds(Rounds):
+    """Runtime over the recordings of all members, at one of them.
+
+    ``publics`` are the keys of all members for this run, by site. An objective
+    that rises, though the sums promised an improvement, ends the run.
+    """
+
+    transcript: Transcript
+    terms: Terms
+    own: OwnRounds
+    keys: RunKeys
+    publics: Mapping[str, str]
+    _last: tuple[Sums, Sums, Broadcast] | None = None
+
+    def run_round(self, kind: str, broadcast: Broadcast) -> Sums:
+        """Run a round here, and let all others do so; return the sums over all."""
+        layout = layout_of(kind, self.terms.settings, self.terms.n_masks)
+        sums = self.own.run_round(kind, broadcast)  # also if it was posted before a crash
+        total = layout.unpack(self._add(kind, layout, lambda: layout.pack(sums)))
+        if self.terms.manifest.privacy is None:  # else there are no objectives
+            self._watch(kind, sums, total, broadcast)
+        return total
+
+    def _watch(self, kind: str, own: Sums, total: Sums, broadcast: Broadcast) -> None:
+        """End the run if the objective rises."""
+        last, self._last = self._last, (own, total, broadcast)
+        if last is None or not has_risen(last[1].objective, total.objective):
+            return
+        sums, totals, old = last
+        change = old.dictionary, broadcast.dictionary, self.terms.settings
+        if gain(totals, totals, *change) > 0:
+            own_gain = gain(sums, totals, *change)
+            share = Share(before=sums.objective, after=own.objective, gain=own_gain)
+            raise_alarm(self.transcript, kind, share, (totals.objective, total.objective))
+
+    def try_dictionaries(self, candidates: np.ndarray) -> list[Sums]:
+        """Return the sums over all sites with each of some first dictionaries."""
+        options = len(candidates), self.terms.settings, self.terms.n_masks
+        layout = start.trial_layout(*options)
+        total = self._add("first", layout, lambda: self.own.try_dictionaries(candidates))
+        return start.split_trials(total, *options)
+
+    def _add(self, kind: str, layout: Layout, make: Callable[[], np.ndarray]) -> np.ndarray:
+        """Post own sums; return the total over all members, a vector (n,)."""
+        secure, members = self.terms.manifest.secure, self.terms.manifest.sites
+        dtype = np.uint64 if secure else np.float64
+        scales = layout.scales(self.terms.common.bounds, self.terms.settings)
+
+        def prepare() -> np.ndarray:
+            sums = self._checked(make(), layout)
+            return self._hide(sums, scales, layout, kind) if secure else sums
+
+        posts, parts = self.transcript.exchange(kind, prepare), {}
+        for site in members:
+            try:
+                parts[site] = posts[site].vector(dtype, layout.size)
+                if not np.isfinite(parts[site]).all():
+                    raise ValueError("numbers that are not finite")
+            except ValueError as error:
+                raise FederationError(f"Site {site} sent {error} in a {kind} round.") from error
+        if not secure:
+            return layout.add(parts)
+        total = np.stack(list(parts.values())).sum(axis=0, dtype=np.uint64)
+        return decode(total, scales, len(members))
+
+    def _checked(self, vector: np.ndarray, layout: Layout) -> np.ndarray:
+        bad = np.flatnonzero(~np.isfinite(vector))
+        if bad.size:
+            raise FederationError(
+                f"The sum `{layout.locate(int(bad[0]))}` is not finite. Nothing is sent. Check "
+                f"the recordings of site {self.transcript.identity.site}."
+            )
+        return vector
+
+    def _hide(self, sums: np.ndarray, scales: np.ndarray, layout: Layout, kind: Any) -> np.ndarray:
+        """Return own sums in fixed point, under masks."""
+        site, at = self.transcript.identity.site, self.transcript
+        try:
+            encoded = encode(sums, scales, len(self.publics), layout.locate)
+        except FederationError as error:
+            at.log(asked=kind, refused=str(error))  # it holds a sum of this site, so it stays here
+            raise FederationError(
+                f"A sum of site {site} exceeds its agreed bound; its own log says which."
+            ) from error
+        occasion = frame(self.terms.manifest.run, at.slot, kind, at.chain)
+        return mask(encoded, site, self.keys, self.publics, occasion)

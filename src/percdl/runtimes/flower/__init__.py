@@ -1,1 +1,0 @@
-"""Flower as the carrier of messages between a coordinator and its sites."""
