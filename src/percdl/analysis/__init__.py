@@ -12,6 +12,7 @@ from percdl.analysis.groups import (
     compare_groups,
     compare_parameters,
 )
+from percdl.analysis.kinds import sort_cycles
 from percdl.analysis.permutation import Cluster
 from percdl.analysis.reliability import (
     compare_distances,
@@ -69,6 +70,7 @@ __all__ = [
     "select",
     "sensitivity_at",
     "separate_effects",
+    "sort_cycles",
     "suggest_atom_length",
     "trace_trade_off",
 ]
