@@ -211,7 +211,7 @@ def test_the_error_of_each_recording_is_that_of_its_reconstruction(name, coder):
     cohort = small_models.spaced_cohort(0)
     model = small_models.make(name, coder=coder, dtype="float64").fit(cohort)
     settings = make_settings(model, cohort)
-    results = run_on_frozen(model, cohort, settings)
+    _, results = run_on_frozen(model, cohort, settings)
     found = collect(model.dictionary_, cohort, settings, results)
     rebuilt = rebuild(cohort, found.events, found.personal_dictionary)
     expected = [

@@ -12,6 +12,7 @@ import typer
 from percdl import __version__
 from percdl.cli.federate_server import invite, relay, simulate
 from percdl.cli.federate_site import join, keys
+from percdl.cli.find_command import find
 from percdl.cli.fit import fit, suggest
 from percdl.cli.landmark_commands import landmarks, mark
 from percdl.cli.model_commands import events, info, personalize, reliability, report, score
@@ -20,7 +21,7 @@ from percdl.cli.studies import datasets, demo, reproduce
 
 app = typer.Typer(name="percdl", no_args_is_help=True, pretty_exceptions_enable=False)
 for command in (
-    fit, report, personalize, events, mark, landmarks, score, reliability, suggest, info, datasets,
+    fit, find, report, personalize, events, mark, landmarks, score, reliability, suggest, info, datasets,
     demo, reproduce,
 ):  # fmt: skip
     add_command(app, command)

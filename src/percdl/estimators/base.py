@@ -126,6 +126,34 @@ class BaseCDL(TransformerMixin, HyperParameters):
         with progress_bar(self.progress, count_rounds(self)) as report:
             return learn(self, cohort, choose(self, cohort), Watch(report), runtime)
 
+    def find(self, X: Any, *, runtime: Place | None = None) -> BaseCDL:
+        """Find the atoms that ``init`` gives in recordings; nothing is learned.
+
+        The result is a model of these atoms: with `PopCDL` as they are, with `PerCDL` personalized
+        to everyone. A penalty "auto" is chosen for these recordings.
+
+        Parameters
+        ----------
+        X, runtime : as in `fit`
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> from percdl import PopCDL, make_synthetic
+        >>> truth = make_synthetic(2, random_state=0)
+        >>> PopCDL(penalty=1.0, init=truth.dictionary).find(truth.cohort).n_activations_.shape
+        (2, 2)
+        """
+        from percdl.estimators.fitting import find_given
+        from percdl.runtimes.partitioned import check_place
+
+        check_place(runtime)
+        check_arguments(self)
+        return find_given(self, as_any_cohort(X), runtime)
+
     def personalize(self, X: Any, *, runtime: Place | None = None) -> Personalization:
         """Describe new recordings with the dictionary as it is.
 

@@ -22,16 +22,19 @@ from percdl.estimators.personalization import Personalization
 from percdl.estimators.start import (
     Choices,
     Source,
+    choose,
     first_dictionary,
+    given_atoms,
     make_settings,
     revive_atoms,
 )
 from percdl.estimators.suspects import warn_suspects
 from percdl.estimators.validation import check_samples, overflow, warn_inactive, warn_offset
-from percdl.exceptions import NoActivationWarning, NumericalError
+from percdl.exceptions import InvalidParameterError, NoActivationWarning, NumericalError
 from percdl.runtimes.partitioned import host_fit
 from percdl.runtimes.protocol import HostedFit, Place
 from percdl.signals import AnyCohort, Cohort
+from percdl.steps.cdu import normalize
 
 if TYPE_CHECKING:
     from percdl.estimators.base import BaseCDL
@@ -203,6 +206,28 @@ def learn(
     return model
 
 
+def find_given(model: BaseCDL, cohort: AnyCohort, runtime: Place | None = None) -> BaseCDL:
+    """Make a model of the atoms that ``init`` gives, and find them in recordings."""
+    if given_atoms(model.init) is None:
+        raise InvalidParameterError(
+            f"`{type(model).__name__}.find` needs the atoms to look for: pass them as `init`, an "
+            "array (n_atoms, atom_length, n_channels), or learn some with `fit`."
+        )
+    chosen, history = choose(model, cohort), History()
+    settings = make_settings(model, cohort, chosen)
+    rng = check_random_state(model.random_state)
+    dictionary = normalize(first_dictionary(model.init, cohort, settings, rng))
+    model.dictionary_, model.prior_ = dictionary, None
+    objective, results = run_on_frozen(model, cohort, settings, runtime)
+    history.record("given", 0, "CSC", objective)
+    end = End(dictionary, objective, StopReason.ROUNDS_DONE, history, results)
+    adopt(model, end, chosen, cohort, settings)
+    model.stop_reason_ = "The atoms were given; nothing was learned."
+    warn_inactive(model.n_activations_, cohort)
+    model.suspects_ = warn_suspects(cohort, settings, results, fitted=False)
+    return model
+
+
 def adopt(model: BaseCDL, end: End, chosen: Choices, source: Source, settings: Settings) -> None:
     """Give a model the results of a fit, wherever it was run."""
     model.dictionary_ = end.dictionary
@@ -225,7 +250,7 @@ def adopt(model: BaseCDL, end: End, chosen: Choices, source: Source, settings: S
 def express(model: BaseCDL, cohort: AnyCohort, runtime: Place | None = None) -> Personalization:
     """Express recordings with the dictionary of a fitted model."""
     settings = make_settings(model, cohort)
-    results = run_on_frozen(model, cohort, settings, runtime)
+    _, results = run_on_frozen(model, cohort, settings, runtime)
     found = collect(model.dictionary_, cohort, settings, results)
     warn_inactive(found.n_activations, cohort)
     return replace(found, suspects=warn_suspects(cohort, settings, results, fitted=False))
@@ -233,8 +258,8 @@ def express(model: BaseCDL, cohort: AnyCohort, runtime: Place | None = None) -> 
 
 def run_on_frozen(
     model: BaseCDL, cohort: AnyCohort, settings: Settings, runtime: Place | None = None
-) -> Results:
-    """Return codes and parameters of recordings, with the dictionary as it is."""
+) -> tuple[float, Results]:
+    """Return objective, codes and parameters of recordings, with the dictionary as it is."""
     hosted, name = host_fit(runtime, cohort, settings, settings.chunk_rows), type(model).__name__
     try:
         check_samples(cohort)
@@ -242,7 +267,7 @@ def run_on_frozen(
         sums = hosted.express(Broadcast(model.dictionary_, precision=model.prior_))
         if not np.isfinite(sums.objective):
             raise overflow(sums.objective, cohort, settings.dtype, name)
-        return hosted.results()
+        return sums.objective, hosted.results()
     finally:
         hosted.close()
 
