@@ -21,9 +21,7 @@ def pattern(walks, tmp_path):
 
 def test_a_pattern_is_found_as_in_python(walks, pattern, tmp_path):
     out, kept = tmp_path / "events.csv", tmp_path / "found.percdl"
-    result = run(
-        "find", pattern, walks, *READ, "--penalty", "0.3", "--out", out, "--model", kept
-    )
+    result = run("find", pattern, walks, *READ, "--penalty", "0.3", "--out", out, "--model", kept)
     assert result.exit_code == 0, result.output
     cohort = percdl.Cohort.from_csv(walks, channels="x", sfreq=50)
     atom = pd.read_csv(pattern)["x"].to_numpy()[None, :, None]

@@ -33,5 +33,5 @@ def test_personalized_atoms_explain_more(truth):
 
 
 def test_without_atoms_there_is_nothing_to_find(truth):
-    with pytest.raises(InvalidParameterError, match="PopCDL.find` needs the atoms"):
+    with pytest.raises(InvalidParameterError, match=r"PopCDL\.find` needs the atoms"):
         PopCDL(2, 50, 1.0, algorithm=Algorithm()).find(truth.cohort)

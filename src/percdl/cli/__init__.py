@@ -21,8 +21,8 @@ from percdl.cli.studies import datasets, demo, reproduce
 
 app = typer.Typer(name="percdl", no_args_is_help=True, pretty_exceptions_enable=False)
 for command in (
-    fit, find, report, personalize, events, mark, landmarks, score, reliability, suggest, info, datasets,
-    demo, reproduce,
+    fit, find, report, personalize, events, mark, landmarks, score, reliability, suggest, info,
+    datasets, demo, reproduce,
 ):  # fmt: skip
     add_command(app, command)
 
