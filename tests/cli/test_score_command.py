@@ -96,5 +96,7 @@ def test_the_mean_segment_is_that_of_each_person_first():
     marks = pd.DataFrame({"subject": ["0"] * 4 + ["1"] * 2, "sample": [1, 4, 7, 10, 1, 4]})
     expected = (pulse + np.roll(pulse, 1)) / 2
     assert_allclose(average_segments(cohort, marks, 3, 1)[0, :, 0], expected)
+    by_person = average_segments(cohort, marks, 3, 1, by="subject")
+    assert_allclose(by_person[:, :, 0], [pulse, np.roll(pulse, 1)])
     with pytest.raises(percdl.exceptions.InvalidParameterError, match="must lie in the window"):
         average_segments(cohort, marks, 3, 3)

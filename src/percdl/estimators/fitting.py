@@ -34,7 +34,7 @@ from percdl.exceptions import InvalidParameterError, NoActivationWarning, Numeri
 from percdl.runtimes.partitioned import host_fit
 from percdl.runtimes.protocol import HostedFit, Place
 from percdl.signals import AnyCohort, Cohort
-from percdl.steps.cdu import normalize
+from percdl.steps.dictionary import normalize
 
 if TYPE_CHECKING:
     from percdl.estimators.base import BaseCDL

@@ -107,8 +107,12 @@ def read_annotations(
 
 
 def average_segments(
-    cohort: Any, annotations: pd.DataFrame, window: int | str, pre: int | str = 0
-) -> Float[np.ndarray, "1 L P"]:
+    cohort: Any,
+    annotations: pd.DataFrame,
+    window: int | str,
+    pre: int | str = 0,
+    by: str | None = None,
+) -> Float[np.ndarray, "K L P"]:
     """Return the mean segment at annotations: a first atom whose window you choose.
 
     Each person's segments are averaged and scaled to unit norm; the mean over people is the atom.
@@ -120,14 +124,17 @@ def average_segments(
     ----------
     cohort, annotations
         The recordings, and a frame such as that of `read_annotations`, read with
-        ``sfreq=cohort.sfreq``.
+        ``sfreq=cohort.sfreq``; without a column ``sample``, that of ``onset_sample``.
     window, pre : int or duration
         Length of the window, and the time from its start to the annotated sample, in samples or
         as durations (``"0.6s"``, ``"200ms"``).
+    by : str, optional
+        A column of the annotations, such as ``"label"``: one atom for each of its values, in
+        sorted order. So a few annotated cycles of each kind keep the kinds apart in a fit.
 
     Returns
     -------
-    array (1, L, P)
+    array (1, L, P) or (K, L, P)
 
     Examples
     --------
@@ -139,6 +146,9 @@ def average_segments(
     """
     from percdl.signals.coerce import as_any_cohort
 
+    if by is not None:
+        parts = [rows for _, rows in annotations.groupby(by)]
+        return np.concatenate([average_segments(cohort, rows, window, pre) for rows in parts])
     cohort = as_any_cohort(cohort)
     length, before = (in_samples(time, cohort.sfreq) for time in (window, pre))
     if not 0 <= before < length:
@@ -147,7 +157,8 @@ def average_segments(
             "a longer window, or a shorter time before it."
         )
     known, atoms = set(cohort.subjects), []
-    for subject, samples in annotations.groupby("subject")["sample"]:
+    column = "sample" if "sample" in annotations else "onset_sample"
+    for subject, samples in annotations.groupby("subject")[column]:
         if subject in known:
             values = cohort[subject].values
             starts = samples.to_numpy(int) - before

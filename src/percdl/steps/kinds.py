@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.special import softmax
-from scipy.stats import norm
+
+from percdl.steps.period import NORMAL_MAD
 
 # First means that are tried, and rounds of assigning and averaging from each.
 N_STARTS, N_ROUNDS = 8, 30
@@ -19,6 +20,8 @@ N_STARTS, N_ROUNDS = 8, 30
 MOST_KINDS, FEWEST = 6, 6
 # Kinds are apart if their separation is at least this; see `separation`.
 APART = 4.0
+# Atoms are copies of each other from this cosine on.
+ALIKE = 0.9
 
 
 class Sorted(NamedTuple):
@@ -65,7 +68,7 @@ class Sorted(NamedTuple):
 def detrend(segments: Float[np.ndarray, "*E L P"]) -> Float[np.ndarray, "*E L P"]:
     """Subtract the best straight line from every channel of segments.
 
-    >>> detrend(np.arange(4.0)[None, :, None]).round(9).ravel().tolist()
+    >>> np.abs(detrend(np.arange(4.0)[None, :, None])).round(9).ravel().tolist()
     [0.0, 0.0, 0.0, 0.0]
     """
     length = segments.shape[-2]
@@ -151,55 +154,109 @@ def count_kinds(wide: Float[np.ndarray, "E W P"], length: int, rng: np.random.Ge
         return sort_segments(wide, length, 1, rng)
     fine = sort_segments(wide[::2], length, MOST_KINDS, rng)
     flat, energy = _cut(wide, length)
-    means = fine.means.reshape(len(fine.means), -1)
-    errors, shifts = _nearest(flat, energy, means)
+    errors, shifts = _nearest(flat, energy, fine.means.reshape(len(fine.means), -1))
     kind, rows = errors.argmin(1), np.arange(len(wide))
-    aligned = flat[rows, shifts[rows, kind]]
-    joined = join_kinds(np.arange(len(means)), kind, aligned, rows % 2 == 1)
-    _, group = np.unique(joined, return_inverse=True)
-    n_kinds = group.max() + 1
-    # The distance to a kind of several shapes is that to the nearest of them.
-    errors = np.stack([errors[:, group == k].min(1) for k in range(n_kinds)], axis=1)
-    own = group[kind]
-    means = np.stack([aligned[own == k].mean(0) for k in range(n_kinds)])
-    return _finish(wide, length, (0.0, own, shifts[rows, kind], means, errors))
+    shift = shifts[rows, kind]
+    while True:
+        present, kind = np.unique(kind, return_inverse=True)
+        aligned = flat[rows, shift]
+        means = np.stack([aligned[kind == k].mean(0) for k in range(len(present))])
+        errors = _nearest(flat, energy, means)[0]
+        pair = least_apart(kind[1::2], errors[1::2])
+        if pair is None:
+            return _finish(wide, length, (0.0, kind, shift, means, errors))
+        kind = np.where(kind == pair[0], pair[1], kind)
 
 
-def join_kinds(
-    group: Int[np.ndarray, " K"],
-    kind: Int[np.ndarray, " E"],
-    points: Float[np.ndarray, "E D"],
-    seen: np.ndarray,
-) -> Int[np.ndarray, " K"]:
-    """Join kinds until the points of each that are ``seen`` are apart from those of the others."""
-    while len(present := np.unique(group[kind])) > 1:
-        pairs = [(a, b) for i, a in enumerate(present) for b in present[:i]]
-        own = {k: points[seen & (group[kind] == k)] for k in present}
-        apart = [separation(own[a], own[b]) for a, b in pairs]
-        least = int(np.argmin(apart))
-        if apart[least] >= APART:
-            break
-        gone, kept = pairs[least]
-        group = np.where(group == gone, kept, group)
-    # A kind without a segment is none.
-    return np.where(np.isin(group, group[kind]), group, group[kind][0])
+def least_apart(
+    kind: Int[np.ndarray, " E"], errors: Float[np.ndarray, "E K"]
+) -> tuple[int, int] | None:
+    """Return two kinds to join, the smaller first; None if all are apart.
+
+    Two kinds are compared by how much nearer each of their segments is to the mean of one than
+    to that of the other. A kind of few segments joins the nearest.
+    """
+    sizes = np.bincount(kind, minlength=errors.shape[1])
+    if len(sizes) == 1:
+        return None
+    smallest = int(sizes.argmin())
+    if sizes[smallest] < FEWEST // 2:
+        others = np.delete(np.arange(len(sizes)), smallest)
+        own = errors[kind == smallest] if sizes[smallest] else errors
+        return smallest, int(others[own[:, others].mean(0).argmin()])
+    pairs = [
+        (a, b)
+        for a in range(len(sizes))
+        for b in range(len(sizes))
+        if sizes[a] < sizes[b] or (sizes[a] == sizes[b] and a > b)
+    ]
+    apart = [
+        separation(*((errors[:, a] - errors[:, b])[kind == k] for k in (a, b))) for a, b in pairs
+    ]
+    least = int(np.argmin(apart))
+    return pairs[least] if apart[least] < APART else None
 
 
-def separation(one: Float[np.ndarray, "n D"], other: Float[np.ndarray, "m D"]) -> float:
-    """Return how many standard deviations two groups are apart, on the line between their means.
+def separation(one: Float[np.ndarray, " n"], other: Float[np.ndarray, " m"]) -> float:
+    """Return how many standard deviations two groups of numbers are apart.
 
     Medians and median absolute deviations (Ashman's D, made robust). Halves of a Gaussian are 2.3
-    apart, those of a uniform distribution 2.7, of a sine wave 3.9. Zero for groups of fewer than
-    `FEWEST` // 2.
+    apart, those of a uniform distribution 2.7, of a sine wave 3.9.
 
-    >>> x = np.linspace(0, 1, 100)[:, None]
-    >>> separation(x[:50], x[50:]) < 3 < APART < separation(x, x + 5)
+    >>> x = np.linspace(0, 1, 100)
+    >>> separation(x[:50], x[50:]) < APART < separation(x, x + 5)
     True
     """
-    if min(len(one), len(other)) < FEWEST // 2:
-        return 0.0
-    line = other.mean(0) - one.mean(0)
-    first, second = one @ line, other @ line
-    spread = [np.median(np.abs(x - np.median(x))) / norm.ppf(0.75) for x in (first, second)]
-    between = abs(np.median(second) - np.median(first))
+    first, second = np.median(one), np.median(other)
+    spread = [np.median(np.abs(x - m)) / NORMAL_MAD for x, m in ((one, first), (other, second))]
+    between = abs(second - first)
     return float(between / max(np.hypot(*spread) / np.sqrt(2), 1e-12 * between, 1e-300))
+
+
+def find_alike(
+    dictionary: Float[np.ndarray, "K L P"], signed: bool = False
+) -> list[tuple[int, int, float]]:
+    """Return pairs of atoms that are copies of each other, and their cosine, most alike first.
+
+    Copies may be shifted by up to a quarter of the atom, longer or shorter by a sixth, bent in
+    time by up to a tenth, and scaled; with ``signed`` also turned upside down. Cost O(K^2 L^2 P).
+
+    >>> wave = np.sin(np.linspace(0, 7, 60))[:, None]
+    >>> late = np.roll(np.pad(wave, ((0, 20), (0, 0))), 5, 0)
+    >>> other = np.pad(wave**2, ((0, 20), (0, 0)))
+    >>> [pair[:2] for pair in find_alike(np.stack([np.pad(wave, ((0, 20), (0, 0))), late, other]))]
+    [(0, 1)]
+    """
+    n_atoms, length, _ = dictionary.shape
+    size = np.sqrt((dictionary**2).sum((1, 2)))
+    reach, pairs = length // 4, []
+    for j in range(n_atoms):
+        for k in range(j + 1, n_atoms):
+            if min(size[j], size[k]) > 0:
+                copies = _vary(dictionary[k])
+                padded = np.pad(copies, ((0, 0), (reach, reach), (0, 0)))
+                moved = np.lib.stride_tricks.sliding_window_view(padded, length, axis=1)
+                products = np.einsum("vspl,lp->vs", moved, dictionary[j])
+                if signed:
+                    products = np.abs(products)
+                norms = np.sqrt((copies**2).sum((1, 2)))[:, None] * size[j]
+                cosine = float((products / np.maximum(norms, 1e-300)).max())
+                if cosine >= ALIKE:
+                    pairs.append((j, k, cosine))
+    return sorted(pairs, key=lambda pair: -pair[2])
+
+
+def _vary(atom: Float[np.ndarray, "L P"]) -> Float[np.ndarray, "V L P"]:
+    """Return an atom at several lengths and bends of its time."""
+    time = np.linspace(0, 1, len(atom))
+    warped = [
+        0.5 + (time - 0.5) / stretch + bend * np.sin(np.pi * time)
+        for stretch in (0.85, 0.92, 1.0, 1.08, 1.17)
+        for bend in (-0.1, -0.05, 0.0, 0.05, 0.1)
+    ]
+    return np.stack(
+        [
+            np.stack([np.interp(t, time, own, left=0, right=0) for own in atom.T], axis=1)
+            for t in warped
+        ]
+    )
