@@ -157,15 +157,19 @@ def count_kinds(wide: Float[np.ndarray, "E W P"], length: int, rng: np.random.Ge
     errors, shifts = _nearest(flat, energy, fine.means.reshape(len(fine.means), -1))
     kind, rows = errors.argmin(1), np.arange(len(wide))
     shift = shifts[rows, kind]
+    used = rows % 2 == 0
     while True:
         present, kind = np.unique(kind, return_inverse=True)
         aligned = flat[rows, shift]
-        means = np.stack([aligned[kind == k].mean(0) for k in range(len(present))])
-        errors = _nearest(flat, energy, means)[0]
-        pair = least_apart(kind[1::2], errors[1::2])
+        own = [kind == k for k in range(len(present))]
+        means = np.stack([aligned[k & used if (k & used).any() else k].mean(0) for k in own])
+        pair = least_apart(kind[~used], _nearest(flat[~used], energy[~used], means)[0])
         if pair is None:
-            return _finish(wide, length, (0.0, kind, shift, means, errors))
+            break
         kind = np.where(kind == pair[0], pair[1], kind)
+    means = np.stack([aligned[k].mean(0) for k in own])
+    errors = _nearest(flat, energy, means)[0]
+    return _finish(wide, length, (0.0, kind, shift, means, errors))
 
 
 def least_apart(
