@@ -23,6 +23,9 @@ EVENTS = pd.DataFrame(
         "amplitude": [1.5, -0.5, 2.0],
     }
 )
+KINDS_PATH = pd.DataFrame(
+    {"step": ["start", "atom 0 is divided (9 cycles)"], "n_atoms": [1, 2], "objective": [9.0, 4.0]}
+)
 HISTORY = pd.DataFrame(
     {
         "phase": ["population", "population", "personal", "final"],
@@ -77,6 +80,7 @@ OTHERS = {
     "marks": lambda **k: plotting.plot_marks(DICTIONARY, MARKS, 50.0, **k),
     "score": lambda **k: plotting.plot_score(SCORE, **k),
     "history": lambda **k: plotting.plot_history(HISTORY, **k),
+    "kinds path": lambda **k: plotting.plot_kinds_path(KINDS_PATH, **k),
     "ranking": lambda **k: plotting.plot_deviation_ranking(
         DEVIATION, GROUPS, reference="healthy", subjects=SUBJECTS, **k
     ),

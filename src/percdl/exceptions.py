@@ -110,6 +110,13 @@ class NoActivationWarning(UserWarning):
     """
 
 
+class AlikeAtomsWarning(UserWarning):
+    """Issued when atoms of a fit are copies of each other, shifted or bent in time.
+
+    There are then fewer kinds of pattern than atoms, and the kind of an event means little.
+    """
+
+
 class SuspectRecordingWarning(UserWarning):
     """Issued when a recording stands out in a way that makes its results doubtful.
 

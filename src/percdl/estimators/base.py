@@ -57,6 +57,7 @@ class BaseCDL(TransformerMixin, HyperParameters):
     stop_reason_: str
     recordings_: Cohort | None = None
     suspects_: pd.DataFrame | None = None
+    kinds_path_: pd.DataFrame | None = None
     marks_: tuple[Mark, ...] = ()
     settings_: Any = None
 

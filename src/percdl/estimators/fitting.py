@@ -7,10 +7,11 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from percdl.algorithm.exchange import Broadcast
@@ -18,6 +19,7 @@ from percdl.algorithm.loop import run_percdl
 from percdl.algorithm.results import Results
 from percdl.algorithm.settings import Settings
 from percdl.algorithm.state import FitState, History, StopReason, begin
+from percdl.estimators.kinds import settle_kinds, warn_alike
 from percdl.estimators.personalization import Personalization
 from percdl.estimators.start import (
     Choices,
@@ -196,9 +198,25 @@ def learn(
     except NumericalError as error:
         # The rounds only see sums, so the offending recording is found here.
         raise overflow(np.nan, cohort, settings.dtype, name) from error
+    path = None
+    if model.n_atoms == "auto" and isinstance(model.init, str):
+
+        def rerun(atoms: np.ndarray) -> End:
+            again: Any = clone(model)
+            again.set_params(n_atoms=len(atoms), init=atoms)
+            own = make_settings(again, cohort, chosen._replace(n_atoms=len(atoms)))
+            return run_restarts(again, cohort, own, Watch(watch.report), runtime)
+
+        end, path = settle_kinds(end, cohort, settings, rerun)
+        chosen = chosen._replace(n_atoms=len(end.dictionary))
+        settings = make_settings(model, cohort, chosen)
     adopt(model, end, chosen, cohort, settings)
+    model.kinds_path_ = path
     if model.n_activations_.any():
         warn_inactive(model.n_activations_, cohort)
+        if path is None and settings.transform.shares_structure:
+            signed = bool(settings.disjoint_coder.signed)
+            warn_alike(model.dictionary_, model.n_activations_, signed)
     else:
         model.stop_reason_ = StopReason.NO_ACTIVATIONS.value
         warnings.warn(model.stop_reason_, NoActivationWarning, stacklevel=3)
@@ -236,7 +254,7 @@ def adopt(model: BaseCDL, end: End, chosen: Choices, source: Source, settings: S
     found = collect(end.dictionary, source, settings, end.results)
     model.params_, model.events_ = found.params, found.events
     model.n_activations_ = found.n_activations
-    model.settings_ = model.suspects_ = None
+    model.settings_ = model.suspects_ = model.kinds_path_ = None
     model.marks_ = ()
     vars(model).pop("personalization_", None)  # a cached property
     model.history_ = pd.DataFrame([asdict(record) for record in end.history.records])

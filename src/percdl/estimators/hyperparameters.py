@@ -68,7 +68,10 @@ objective_, stop_reason_ : float, str
 processing_ : tuple of str
     The processing of the recordings before the fit, see `Cohort.processing`.
 suspects_ : DataFrame or None
-    Subjects with doubtful results, and the reason: subject, kind, message. None after `load`."""
+    Subjects with doubtful results, and the reason: subject, kind, message. None after `load`.
+kinds_path_ : DataFrame or None
+    With ``n_atoms="auto"``, how the number of atoms was found: step, n_atoms, objective,
+    activations of each atom; one row per fit. None after `load`."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +155,11 @@ class HyperParameters(BaseEstimator):
     """The arguments of all estimators, and how they are read and changed."""
 
     n_atoms: Annotated[
-        Count | Auto, Doc('K, the number of atoms; "auto" adds atoms while they are worth it.')
+        Count | Auto,
+        Doc(
+            'K, the number of atoms; "auto" adds atoms while they are worth it, then joins copies '
+            "and divides atoms whose cycles fall into two groups (docs/kinds.md)."
+        ),
     ] = "auto"
     atom_length: Annotated[
         Annotated[int, Ge(SHORTEST), Lt(TOO_LARGE)] | Duration | Auto,

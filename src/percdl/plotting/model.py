@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
@@ -360,6 +361,34 @@ def plot_history(
         ax.plot(x[at], objective[at], color=tint, marker=marker, markersize=4, label=phase)
     ax.set_yscale("log")
     return style.finish(ax, "time (s)" if against == "seconds" else "half-step", "objective")
+
+
+@style.plot
+def plot_kinds_path(path: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
+    """Draw how ``n_atoms="auto"`` found the number of atoms: the objective after each fit.
+
+    Parameters
+    ----------
+    path : DataFrame
+        Such as ``model.kinds_path_``: columns step, n_atoms, objective.
+
+    Examples
+    --------
+    >>> path = pd.DataFrame({"step": ["start"], "n_atoms": [1], "objective": [2.0]})
+    >>> plot_kinds_path(path).get_ylabel()
+    'objective'
+    """
+    ax = style.make_axes(ax)
+    objective, rows = path["objective"].to_numpy(), np.arange(len(path))
+    ax.plot(rows, objective, color=style.SHARED, marker="o", markersize=5)
+    names = [
+        f"{re.sub(r' [(].*?[)]', '', step)}\n{n} atom{'s' * (n > 1)}"
+        for step, n in zip(path["step"], path["n_atoms"], strict=True)
+    ]
+    ax.set_xticks(rows, names)
+    ax.set_xlim(-0.5, len(path) - 0.5)
+    ax.set_ylim(0, 1.1 * objective.max())
+    return style.finish(ax, "", "objective")
 
 
 def _draw_crowd(
