@@ -17,6 +17,7 @@ PAGES = {
     "groups.md": ["mne"],
     "interop.md": ["mne", "tslearn"],
     "deviation.md": [],
+    "kinds.md": [],
     "reliability.md": ["matplotlib"],
     "report.md": ["plotly", "matplotlib"],
     "scale.md": [],

@@ -48,6 +48,15 @@ def test_events_come_along(model_file, new_walks, expected, tmp_path):
     assert done["events_file"] == str(where)
 
 
+def test_people_come_along(model_file, new_walks, expected, tmp_path):
+    out, where = tmp_path / "params.csv", tmp_path / "people.csv"
+    result = run("personalize", model_file, new_walks, "--out", out, "--people", where)
+    assert result.exit_code == 0, result.output
+    table = pd.read_csv(where)
+    assert list(table["subject"]) == list(expected.subjects)
+    assert table["n_atom0"].tolist() == expected.n_activations[:, 0].tolist()
+
+
 def test_other_processing_is_warned_of(model_file, new_walks, tmp_path):
     result = run("personalize", model_file, new_walks, "--zscore", "--out", tmp_path / "p.csv")
     assert result.exit_code == 0

@@ -43,6 +43,9 @@ def personalize(
         Path, typer.Option(help="CSV file of parameters, one row per subject and atom.")
     ],
     events: Annotated[Path | None, optional("CSV file of events, optional.")] = None,
+    people: Annotated[
+        Path | None, optional("CSV file, one row per person: size, sign, kinds; optional.")
+    ] = None,
 ) -> None:
     """Estimate the parameters of new subjects with the atoms of a fitted model.
 
@@ -51,25 +54,35 @@ def personalize(
     Files are read and processed as in the fit, unless options say otherwise. Exit code 3: no
     pattern was found in any recording.
     """
+    from percdl.estimators.people import check_names, describe_people
     from percdl.signals import events_to_csv
     from percdl.signals.files import replace_file
 
-    prepare_file(out, "--out")
-    if events is not None:
-        prepare_file(events, "--events")
-    protect_recordings(source, {"--out": out, "--events": events})
+    files: dict[str, Any] = {"--out": out, "--events": events, "--people": people}
+    for option, path in files.items():
+        if path is not None:
+            prepare_file(path, option)
+    protect_recordings(source, files)
     with output.showing_warnings():
         fitted, cohort = start("personalize", model, source, output)
         found = fitted.personalize(cohort)
-    table = _parameter_table(found).to_csv(index=False, lineterminator="\n")
-    with writing(out, "--out"):
-        replace_file(out, table.encode("utf-8"))
-    output.event("done", out=out, events_file=events, events=len(found.events))
+    tables = {"--out": _parameter_table(found)}
+    if people is not None:
+        names = check_names(fitted.atom_names_, fitted.n_atoms_)
+        tables["--people"] = describe_people(found, cohort, names)
+    for option, table in tables.items():
+        with writing(files[option], option):
+            text = table.to_csv(index=False, lineterminator="\n")
+            replace_file(files[option], text.encode("utf-8"))
+    about = {"events_file": events, "people_file": people, "events": len(found.events)}
+    output.event("done", out=out, **about)
     output.say(f"{len(found.events)} events in {len(cohort)} recording(s).\nParameters: {out}")
     if events is not None:
         with writing(events, "--events"):
             events_to_csv(found.events, events)
         output.say(f"Events: {events}")
+    if people is not None:
+        output.say(f"People: {people}")
     if not len(found.events):
         raise typer.Exit(NOTHING_FOUND)
 

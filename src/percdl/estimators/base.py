@@ -59,6 +59,7 @@ class BaseCDL(TransformerMixin, HyperParameters):
     suspects_: pd.DataFrame | None = None
     kinds_path_: pd.DataFrame | None = None
     marks_: tuple[Mark, ...] = ()
+    atom_names_: tuple[str, ...] = ()
     settings_: Any = None
 
     @cached_property
@@ -328,20 +329,97 @@ class BaseCDL(TransformerMixin, HyperParameters):
         cohort: Any = self.recordings_ if X is None else as_any_cohort(X)
         return find_landmarks(self.marks_, self._find_cycles(X, events), cohort, level)
 
-    def _find_cycles(self, X: Any = None, events: Any = None, **options: Any) -> Cycles:
-        """Return the cycles of recordings, by default those of the fit."""
-        from percdl.estimators.cycles import find_cycles
+    def name_atoms(self, names: Any) -> BaseCDL:
+        """Name the kinds of pattern; names are saved with the model.
 
+        Parameters
+        ----------
+        names : list of str, or dict of int to str
+            In the order of the atoms, or by position.
+
+        Examples
+        --------
+        >>> from percdl import PopCDL, make_synthetic
+        >>> truth = make_synthetic(2, random_state=0)
+        >>> model = PopCDL(penalty=1.0, init=truth.dictionary).find(truth.cohort)
+        >>> model.name_atoms({1: "arcs"}).atom_names_
+        ('atom0', 'arcs')
+        """
+        from percdl.estimators.people import check_names
+
+        check_is_fitted(self)
+        self.atom_names_ = check_names(names, self.n_atoms_)
+        return self
+
+    def kinds(self, X: Any = None, *, level: float = 0.001) -> pd.DataFrame:
+        """Return the kind of every event, with a probability, and the patterns of no kind.
+
+        The probability compares the gains of the person's atoms at the event, for Gaussian noise
+        as large as the residuals of the person's events, and how frequent the kinds are.
+
+        Parameters
+        ----------
+        X : Cohort or arrays, optional
+            The recordings, by default those of the fit; others are personalized first.
+        level : float, default=0.001
+            An event is of no kind, "other", if a residual as large as its own has this
+            probability among the events of the person.
+
+        Returns
+        -------
+        DataFrame
+            The events with columns ``kind`` (name of the atom, or "other"), ``kind_probability``
+            and ``residual`` (share of the energy of its window that its atom leaves). Windows
+            without an event that hold at least half the energy of a usual one are rows, too: kind
+            "other", atom -1.
+        """
+        from percdl.estimators.people import check_names, describe_kinds
+
+        if not 0 < level < 1:
+            raise InvalidParameterError(f"`level={level!r}` must be between 0 and 1.")
+        found, cohort = self._described(X)
+        return describe_kinds(found, cohort, check_names(self.atom_names_, self.n_atoms_), level)
+
+    def people(self, X: Any = None) -> pd.DataFrame:
+        """Return one row per person: what to look at before using the other results.
+
+        Parameters
+        ----------
+        X : Cohort or arrays, optional
+            As in `kinds`.
+
+        Returns
+        -------
+        DataFrame
+            Columns subject, ``scale`` (root mean square over the median of all),
+            ``polarity`` (sign of most amplitudes), ``constant_channels``, ``explained`` (share of
+            the energy), ``back_to_back`` (share of the activations that end where the next
+            begins); for each kind its activations ``n_...`` and median ``amplitude_...``, NaN for
+            people without the kind; ``remarks``, where a warning named the person.
+        """
+        from percdl.estimators.people import check_names, describe_people
+
+        found, cohort = self._described(X)
+        return describe_people(found, cohort, check_names(self.atom_names_, self.n_atoms_))
+
+    def _described(self, X: Any) -> tuple[Personalization, AnyCohort]:
+        """Return recordings, by default those of the fit, and how the model describes them."""
         check_is_fitted(self)
         if X is not None:
             cohort = self._check_new(X)
-            return find_cycles(self._express(cohort), cohort, events, **options)
+            return self._express(cohort), cohort
         if self.recordings_ is None:
             raise InvalidParameterError(
                 "The model does not hold the recordings it was fitted on: model files, pickles "
                 "and fits from disk leave them out. Pass them as X."
             )
-        return find_cycles(self.personalization_, self.recordings_, events, **options)
+        return self.personalization_, self.recordings_
+
+    def _find_cycles(self, X: Any = None, events: Any = None, **options: Any) -> Cycles:
+        """Return the cycles of recordings, by default those of the fit."""
+        from percdl.estimators.cycles import find_cycles
+
+        return find_cycles(*self._described(X), events, **options)
 
     def save(self, path: Any) -> None:
         """Write the model to one file: safetensors with JSON metadata, no pickle, no code."""

@@ -255,7 +255,7 @@ def adopt(model: BaseCDL, end: End, chosen: Choices, source: Source, settings: S
     model.params_, model.events_ = found.params, found.events
     model.n_activations_ = found.n_activations
     model.settings_ = model.suspects_ = model.kinds_path_ = None
-    model.marks_ = ()
+    model.marks_ = model.atom_names_ = ()
     vars(model).pop("personalization_", None)  # a cached property
     model.history_ = pd.DataFrame([asdict(record) for record in end.history.records])
     model.objective_, model.stop_reason_ = end.objective, end.stop_reason.value

@@ -119,6 +119,7 @@ class Header(Strict):
     fitted: Fitted
     settings: dict[str, Any] | None = None
     marks: list[Landmark] = []
+    atom_names: list[str] = []
 
 
 def save(model: BaseCDL, path: Any) -> None:
@@ -140,6 +141,7 @@ def save(model: BaseCDL, path: Any) -> None:
         "fitted": {name: getattr(model, name) for name in Fitted.model_fields},
         "settings": model.settings_,
         "marks": [asdict(mark) for mark in model.marks_],
+        "atom_names": list(model.atom_names_),
     }
     for name in OPTIONAL:
         table, _, column = name.partition("/")
@@ -204,6 +206,7 @@ def _rebuild(content: dict[str, Any], arrays: Arrays) -> BaseCDL:
         setattr(model, table, pd.DataFrame(data | numbers))
     model.settings_ = header.settings
     model.marks_ = tuple(Mark(**dict(mark)) for mark in header.marks)
+    model.atom_names_ = tuple(header.atom_names)
     for name, value in header.fitted:
         setattr(model, name, tuple(value) if isinstance(value, list) else value)
     return model
@@ -243,6 +246,11 @@ def _check_sizes(header: Header, arrays: Arrays, model: BaseCDL) -> None:
             all(0 <= mark.atom < fitted.n_atoms_ for mark in header.marks)
             and {mark.channel for mark in header.marks} <= {None, *fitted.channels_},
             "a landmark is on an atom or a channel that is not there",
+        ),
+        (
+            len(header.atom_names) == len({*header.atom_names} - {""})
+            and len(header.atom_names) in (0, fitted.n_atoms_),
+            f"there are not {fitted.n_atoms_} different names of atoms",
         ),
     ):
         if not agree:

@@ -1,0 +1,212 @@
+"""Tables of a model: the kind of every event with a probability, and one row per person."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import softmax
+from scipy.stats import norm
+
+from percdl.estimators.personalization import Personalization, rebuild_one_by_one
+from percdl.exceptions import InvalidParameterError
+from percdl.signals import AnyCohort, Cohort
+from percdl.signals.events import event_lengths
+from percdl.signals.reconstruction import read_dilated
+from percdl.steps.kinds import detrend
+from percdl.steps.period import NORMAL_MAD
+
+OTHER = "other"
+# How far the alternatives of an event may be shifted, as a share of the atom.
+NEAR = 0.125
+# An uncoded window counts as a pattern if it holds this share of the energy of a usual event.
+LIKE_AN_EVENT = 0.5
+# Two activations are back to back if there is no room for more than this share of the atom.
+BACK_TO_BACK = 0.02
+
+
+def check_names(names: Any, n_atoms: int) -> tuple[str, ...]:
+    """Return names of all atoms: those given, by position or in order, and "atom0", ..."""
+    given = names if isinstance(names, dict) else dict(enumerate(names))
+    own = {k: f"atom{k}" for k in range(n_atoms)} | given
+    if len(own) > n_atoms or len({*own.values()}) < n_atoms or {"", OTHER} & {*own.values()}:
+        raise InvalidParameterError(
+            f"`name_atoms({names!r})`: the model has {n_atoms} atom(s). Give different names, "
+            f'none of them empty or "{OTHER}", which is for events of no kind.'
+        )
+    return tuple(str(own[k]) for k in range(n_atoms))
+
+
+def describe_kinds(
+    found: Personalization, cohort: AnyCohort, names: Sequence[str], level: float
+) -> pd.DataFrame:
+    """Return the kind of each event, and the patterns of no kind (see `PerCDL.kinds`)."""
+    position = pd.Index(found.subjects).get_indexer(found.events["subject"].to_numpy(str))
+    frames = []
+    for i, recording in enumerate(cohort):
+        values = np.asarray(recording.values, float)
+        rows = found.events[position == i]
+        if not len(rows):
+            continue
+        atoms = found.atoms_of(np.array([i]))[0]
+        own = _sort_events(values, rows, atoms, names, level)
+        frames += [own, _find_others(values, own, atoms, cohort.sfreq)]
+    empty = found.events[:0].assign(kind="", kind_probability=0.0, residual=0.0)
+    table = pd.concat([frame for frame in frames if len(frame)]) if frames else empty
+    at = pd.Index(found.subjects).get_indexer(table["subject"].to_numpy(str))
+    table = table.iloc[np.lexsort((table["onset_sample"], at))].reset_index(drop=True)
+    first = ["subject", "kind", "kind_probability", "residual"]
+    return table[first + [name for name in table if name not in first]]
+
+
+def _sort_events(
+    values: np.ndarray, rows: pd.DataFrame, atoms: np.ndarray, names: Sequence[str], level: float
+) -> pd.DataFrame:
+    """Return the events of a person with kind, probability and residual."""
+    length = atoms.shape[1]
+    present = np.flatnonzero(np.isfinite(atoms).all((1, 2)))
+    flat = atoms[present].reshape(len(present), -1)
+    flat = flat / np.maximum(np.linalg.norm(flat, axis=1, keepdims=True), 1e-300)
+    windows = _cut_windows(values, rows, length)
+    products = np.einsum("esl,kl->eks", windows, flat, optimize=True)
+    signed = bool((rows["amplitude"] < 0).any())
+    gains = (np.abs(products) if signed else np.maximum(products, 0)).max(2) ** 2
+    own = np.searchsorted(present, rows["atom"].to_numpy(int))
+    pick = np.arange(len(rows))
+    middle = windows[:, windows.shape[1] // 2]
+    energy = (middle**2).sum(1)
+    left = middle - products[pick, own, windows.shape[1] // 2][:, None] * flat[own]
+    error = (left**2).sum(1)
+    # Neighbouring samples are alike: residuals count as many as the directions that hold them.
+    spread = np.linalg.svd(left, compute_uv=False) ** 2
+    n_free = spread.sum() ** 2 / np.maximum((spread**2).sum(), 1e-300)
+    scale = np.maximum(np.median(error) / n_free, 1e-300)
+    share = np.bincount(own, minlength=len(present)) / len(rows)
+    with np.errstate(divide="ignore"):
+        chance = softmax(np.log(share) + gains / (2 * scale), axis=1)[pick, own]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        noise = np.log(error)
+        away = noise - np.median(noise)
+        usual = max(np.median(np.abs(away)) / NORMAL_MAD, 1e-12)
+        odd = norm.sf(away / usual) < level
+        residual = error / energy
+    kind = np.where(odd, OTHER, np.asarray(names, object)[rows["atom"].to_numpy(int)])
+    return rows.assign(kind=kind, kind_probability=chance, residual=residual)
+
+
+def _cut_windows(values: np.ndarray, rows: pd.DataFrame, length: int) -> np.ndarray:
+    """Return the window of each event on the grid of the atom, at all shifts: (E, shifts, L P)."""
+    reach = round(NEAR * length)
+    padded = np.nan_to_num(np.pad(values, ((reach, 2 * reach), (0, 0))))
+    cuts = []
+    pairs = zip(rows["onset_sample"], event_lengths(rows, length), strict=True)
+    for onset, n in pairs:
+        wide = padded[onset : onset + n + 2 * reach]
+        wide = np.pad(wide, ((0, n + 2 * reach - len(wide)), (0, 0)))
+        moved = np.lib.stride_tricks.sliding_window_view(wide, n, axis=0)
+        cuts.append(np.einsum("ln,spn->slp", read_dilated(int(n), length), moved))
+    stacked = np.stack(cuts)
+    return stacked.reshape(*stacked.shape[:2], -1)
+
+
+def _find_others(
+    values: np.ndarray, rows: pd.DataFrame, atoms: np.ndarray, sfreq: float
+) -> pd.DataFrame:
+    """Return the windows without an event that hold as much energy as one."""
+    length = atoms.shape[1]
+    rest = np.nan_to_num(values)
+    for onset, n in zip(rows["onset_sample"], event_lengths(rows, length), strict=True):
+        rest[onset : onset + n] = 0
+    size = (np.nan_to_num(atoms) ** 2).sum((1, 2))[rows["atom"].to_numpy(int)]
+    usual = float(np.median(rows["amplitude"].to_numpy() ** 2 * size))
+    step = max(1, length // 8)
+    starts = np.arange(0, max(len(rest) - length + 1, 0), step)
+    windows = rest[starts[:, None] + np.arange(length)] if len(starts) else np.zeros((0, 2, 1))
+    energy = (detrend(windows) ** 2).sum((1, 2))
+    for onset in rows.loc[rows["kind"] == OTHER, "onset_sample"]:  # of the same pattern
+        energy[np.abs(starts - onset) < length] = 0
+    onsets = []
+    while len(energy) and energy.max() >= LIKE_AN_EVENT * usual > 0:
+        best = int(energy.argmax())
+        onsets.append(int(starts[best]))
+        energy[np.abs(starts - starts[best]) < length] = 0
+    onset = np.sort(np.asarray(onsets, int))
+    return pd.DataFrame(
+        {
+            "subject": rows["subject"].iloc[0],
+            "atom": -1,
+            "onset_sample": onset,
+            "onset_seconds": onset / sfreq,
+            "amplitude": np.nan,
+            "kind": OTHER,
+            "kind_probability": np.nan,
+            "residual": 1.0,
+        }
+    )
+
+
+def describe_people(
+    found: Personalization, cohort: AnyCohort, names: Sequence[str]
+) -> pd.DataFrame:
+    """Return one row per person (see `PerCDL.people`)."""
+    events, length = found.events, found.dictionary.shape[1]
+    position = pd.Index(found.subjects).get_indexer(events["subject"].to_numpy(str))
+    size = np.sqrt(np.asarray(cohort.power, float))
+    explained = np.full(len(size), np.nan)
+    for i, (recording, rebuilt) in enumerate(
+        zip(cohort, rebuild_one_by_one(cohort, found), strict=True)
+    ):
+        seen = np.isfinite(recording.values)
+        x = np.where(seen, recording.values, 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            explained[i] = 1 - ((x - rebuilt)[seen] ** 2).sum() / (x**2).sum()
+    table = pd.DataFrame(
+        {
+            "subject": list(found.subjects),
+            "scale": size / np.nanmedian(size),
+            "polarity": _polarities(events, position, len(size)),
+            "constant_channels": _constant(cohort),
+            "explained": explained,
+            "back_to_back": _back_to_back(events, position, len(size), length),
+        }
+    )
+    for k, name in enumerate(names):
+        own = events["atom"] == k
+        usual = events.loc[own, "amplitude"].abs().groupby(position[own]).median()
+        table[f"n_{name}"] = found.n_activations[:, k]
+        table[f"amplitude_{name}"] = usual.reindex(range(len(size))).to_numpy()
+    if found.suspects is not None:
+        said = found.suspects.groupby("subject")["message"].agg("; ".join)
+        table["remarks"] = table["subject"].map(said).fillna("")
+    return table
+
+
+def _polarities(events: pd.DataFrame, position: np.ndarray, n_people: int) -> np.ndarray:
+    """Return the sign of most amplitudes of each person; NaN without events."""
+    signs = np.bincount(position, np.sign(events["amplitude"].to_numpy()), n_people)
+    known = np.bincount(position, minlength=n_people) > 0
+    return np.where(known, np.where(signs < 0, -1.0, 1.0), np.nan)
+
+
+def _constant(cohort: AnyCohort) -> list[str]:
+    """Return the names of the constant channels of each recording in memory."""
+    if not isinstance(cohort, Cohort):
+        return [""] * len(cohort)
+    names = np.asarray(cohort.channels, object)
+    return [", ".join(names[own]) for own in np.asarray(cohort.constant)]
+
+
+def _back_to_back(
+    events: pd.DataFrame, position: np.ndarray, n_people: int, length: int
+) -> np.ndarray:
+    """Return the share of each person's activations that end where the next begins."""
+    order = np.lexsort((events["onset_sample"], position))
+    who, onset = position[order], events["onset_sample"].to_numpy()[order]
+    ends = onset + event_lengths(events, length)[order]
+    same = who[1:] == who[:-1]
+    room = (onset[1:] - ends[:-1])[same]
+    close = np.bincount(who[1:][same], room <= BACK_TO_BACK * length, n_people)
+    n_gaps = np.bincount(who[1:][same], minlength=n_people)
+    return np.divide(close, n_gaps, out=np.full(n_people, np.nan), where=n_gaps > 0)
