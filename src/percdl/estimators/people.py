@@ -126,7 +126,7 @@ def _find_others(
     windows = rest[starts[:, None] + np.arange(length)] if len(starts) else np.zeros((0, 2, 1))
     energy = (detrend(windows) ** 2).sum((1, 2))
     for onset in rows.loc[rows["kind"] == OTHER, "onset_sample"]:  # of the same pattern
-        energy[np.abs(starts - onset) < length] = 0
+        energy[np.abs(starts - onset) < 1.5 * length] = 0
     onsets = []
     while len(energy) and energy.max() >= LIKE_AN_EVENT * usual > 0:
         best = int(energy.argmax())
