@@ -47,7 +47,7 @@ def describe_kinds(
     frames = []
     for i, recording in enumerate(cohort):
         values = np.asarray(recording.values, float)
-        rows = found.events[position == i]
+        rows: Any = found.events[position == i]
         if not len(rows):
             continue
         atoms = found.atoms_of(np.array([i]))[0]
@@ -178,7 +178,7 @@ def describe_people(
         table[f"n_{name}"] = found.n_activations[:, k]
         table[f"amplitude_{name}"] = usual.reindex(range(len(size))).to_numpy()
     if found.suspects is not None:
-        said = found.suspects.groupby("subject")["message"].agg("; ".join)
+        said: Any = found.suspects.groupby("subject")["message"].agg("; ".join)
         table["remarks"] = table["subject"].map(said).fillna("")
     return table
 
