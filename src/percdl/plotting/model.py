@@ -380,7 +380,7 @@ def plot_kinds_path(path: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     """
     ax = style.make_axes(ax)
     objective, rows = path["objective"].to_numpy(), np.arange(len(path))
-    ax.plot(rows, objective, color=style.SHARED, marker="o", markersize=5)
+    ax.plot(rows, objective, color=style.SHARED, marker="o", markersize=5, label="after a fit")
     names = [
         f"{re.sub(r' [(].*?[)]', '', step)}\n{n} atom{'s' * (n > 1)}"
         for step, n in zip(path["step"], path["n_atoms"], strict=True)
@@ -388,7 +388,7 @@ def plot_kinds_path(path: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     ax.set_xticks(rows, names)
     ax.set_xlim(-0.5, len(path) - 0.5)
     ax.set_ylim(0, 1.1 * objective.max())
-    return style.finish(ax, "", "objective")
+    return style.finish(ax, "step", "objective")
 
 
 def _draw_crowd(
