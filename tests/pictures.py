@@ -24,7 +24,11 @@ EVENTS = pd.DataFrame(
     }
 )
 KINDS_PATH = pd.DataFrame(
-    {"step": ["start", "atom 0 is divided (9 cycles)"], "n_atoms": [1, 2], "objective": [9.0, 4.0]}
+    {
+        "step": ["start", "atom 0 is divided (9 cycles)", "atom 1 is divided: taken back"],
+        "n_atoms": [1, 2, 3],
+        "objective": [9.0, 4.0, 3.5],
+    }
 )
 HISTORY = pd.DataFrame(
     {

@@ -178,8 +178,9 @@ def describe_people(
         table[f"n_{name}"] = found.n_activations[:, k]
         table[f"amplitude_{name}"] = usual.reindex(range(len(size))).to_numpy()
     if found.suspects is not None:
-        said: Any = found.suspects.groupby("subject")["message"].agg("; ".join)
-        table["remarks"] = table["subject"].map(said).fillna("")
+        said: Any = found.suspects.groupby("subject")["message"]
+        remarks = {subject: "; ".join(own) for subject, own in said}
+        table["remarks"] = [remarks.get(subject, "") for subject in found.subjects]
     return table
 
 

@@ -380,7 +380,11 @@ def plot_kinds_path(path: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     """
     ax = style.make_axes(ax)
     objective, rows = path["objective"].to_numpy(), np.arange(len(path))
-    ax.plot(rows, objective, color=style.SHARED, marker="o", markersize=5, label="after a fit")
+    back = path["step"].str.endswith("taken back").to_numpy(bool)
+    ax.plot(rows[~back], objective[~back], color=style.SHARED, marker="o", label="kept")
+    if back.any():
+        looks = {"color": style.color(1), "marker": "x", "linestyle": "", "label": "taken back"}
+        ax.plot(rows[back], objective[back], **looks)
     names = [
         f"{re.sub(r' [(].*?[)]', '', step)}\n{n} atom{'s' * (n > 1)}"
         for step, n in zip(path["step"], path["n_atoms"], strict=True)
