@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -383,10 +383,15 @@ def plot_kinds_path(path: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     back = path["step"].str.endswith("taken back").to_numpy(bool)
     ax.plot(rows[~back], objective[~back], color=style.SHARED, marker="o", label="kept")
     if back.any():
-        looks = {"color": style.color(1), "marker": "x", "linestyle": "", "label": "taken back"}
+        looks: Any = {
+            "color": style.color(1),
+            "marker": "x",
+            "linestyle": "",
+            "label": "taken back",
+        }
         ax.plot(rows[back], objective[back], **looks)
     names = [
-        f"{re.sub(r' [(].*?[)]', '', step)}\n{n} atom{'s' * (n > 1)}"
+        f"{re.sub(r' [(].*?[)]|: taken back', '', step)}\n{n} atom{'s' * (n > 1)}"
         for step, n in zip(path["step"], path["n_atoms"], strict=True)
     ]
     ax.set_xticks(rows, names)
