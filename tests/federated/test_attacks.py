@@ -218,7 +218,7 @@ def test_a_site_that_declares_too_much_is_named(field, tmp_path, monkeypatch):
         FederatedPerCDL(double("PopCDL")).fit(split(make_cohort()))
 
 
-@pytest.mark.parametrize("poison", [10.0, 100.0])
+@pytest.mark.parametrize("poison", [0.5, 100.0])
 @pytest.mark.parametrize("name", ["PopCDL", "PerCDL"])
 def test_a_site_that_poisons_is_named(name, poison, monkeypatch):
     """Attack 9: a quarter of the people, with another pattern of large weight."""
@@ -238,5 +238,7 @@ def test_a_site_that_poisons_is_named(name, poison, monkeypatch):
         return sums
 
     monkeypatch.setattr(OwnRounds, "run_round", lie)
-    with pytest.raises(FederationError, match=r"objective has risen .* Site ouest gained most"):
+    with pytest.raises(
+        FederationError, match=r"objective is above .* Site ouest is furthest above"
+    ):
         FederatedPerCDL(double(name)).fit(split(make_cohort()))

@@ -1,10 +1,10 @@
-"""An objective that rises though the sums promised an improvement: a site has sent wrong sums.
+"""An objective above what the sums promised: a site has sent wrong sums.
 
-A new dictionary explains more than the old one, by the sums it was made of. Only moved windows or
-another gauge can cost some of that. If it gains by the sums and the objective rises all the
-same, some sums were wrong. Masks hide whose. All sites then tell three numbers of their own, and
-the run ends: their objective before and after the update, and their gain by the sums they sent. An
-update that was made of wrong sums serves the site that made them up, and nobody else.
+The sums of a round tell the objective that the new dictionary reaches with the old codes. Exact
+codes can only lower it, unless windows have moved; a new gauge costs little. If the next round
+ends clearly above that, some sums were wrong. Masks hide whose. All sites then tell two numbers of
+their own, and the run ends: the objective that their sums promised, and the one they reached. Both
+add up to those of all, so a site that made sums up is the one above its promise.
 """
 
 from __future__ import annotations
@@ -13,44 +13,43 @@ from typing import NoReturn
 
 import numpy as np
 
-from percdl.algorithm.exchange import Sums
+from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.settings import Settings
 from percdl.exceptions import FederationError
 from percdl.federated.messages import Strict, parse
 from percdl.federated.private_rounds import multiply
 from percdl.federated.transcript import Transcript
 
-# Rise of the objective, relative, that re-centered atoms do not explain.
-MOST_RISE = 0.25
+# Distance above the promise that rounding explains in the first phase, and a new gauge in the
+# second, over the energy of the signals.
+MOST_ABOVE = {"population": 1e-3, "personal": 0.05}
 
 
 class Share(Strict):
-    """What a site tells in an alarm: own objectives, and what it gained from the update."""
+    """What a site tells in an alarm: the objective its sums promised, and the one it reached."""
 
-    before: float
-    after: float
-    gain: float
-
-
-def has_risen(before: float, after: float) -> bool:
-    """Whether an objective has risen by more than honest sums can explain."""
-    return after > (1 + MOST_RISE) * before
+    promised: float
+    reached: float
 
 
-def gain(own: Sums, total: Sums, old: np.ndarray, new: np.ndarray, settings: Settings) -> float:
-    """Return how much more of own signals a new dictionary explains, with the scales of all.
-
-    The gains of all sites add up to that of the total.
-    """
-    pair = (_explained(own, total, atoms, settings) for atoms in (new, old))
-    return next(pair) - next(pair)
+def is_broken(promised: float, kind: str, broadcast: Broadcast, total: Sums) -> bool:
+    """Whether the totals of a round break the promise of the sums before."""
+    moved = broadcast.move is not None and bool(np.any(broadcast.move))
+    most = MOST_ABOVE.get(kind, np.inf) * total.signal
+    return not moved and reached(kind, total) > promised + most
 
 
-def _explained(own: Sums, total: Sums, dictionary: np.ndarray, settings: Settings) -> float:
+def reached(kind: str, sums: Sums) -> float:
+    """Return the objective of a round before its dictionary changes anything else."""
+    return sums.objective if kind == "population" else sums.objective_fitted
+
+
+def promise(own: Sums, total: Sums, dictionary: np.ndarray, settings: Settings) -> float:
+    """Return the objective that own sums promise with a new dictionary, at the scales of all."""
     linear, square = _forms(total, dictionary, settings)
     scale = np.divide(linear, square, out=np.zeros_like(linear), where=square > 0)
     linear, square = _forms(own, dictionary, settings)
-    return float((2 * scale * linear - scale**2 * square).sum())
+    return own.energy - float((2 * scale * linear - scale**2 * square).sum())
 
 
 def _forms(
@@ -68,20 +67,18 @@ def _forms(
     return (right * dictionary).sum((1, 2)), (bent * dictionary).sum((1, 2))
 
 
-def raise_alarm(
-    transcript: Transcript, kind: str, own: Share, rise: tuple[float, float]
-) -> NoReturn:
+def raise_alarm(transcript: Transcript, kind: str, own: Share) -> NoReturn:
     """Exchange the shares of all sites, and end the run with them."""
     posts = transcript.exchange("shares", **own.model_dump())
     shares = {site: parse(Share, post.head.facts) for site, post in posts.items()}
-    suspect = max(shares, key=lambda site: shares[site].gain)
+    suspect = max(shares, key=lambda site: shares[site].reached - shares[site].promised)
     lines = "; ".join(
-        f"{site} {share.before:.6g} to {share.after:.6g}, gain {share.gain:.6g}"
+        f"{site} {share.promised:.6g}, {share.reached:.6g}"
         for site, share in sorted(shares.items())
     )
     raise FederationError(
-        f"The objective has risen from {rise[0]:.6g} to {rise[1]:.6g} in slot "
-        f"{transcript.slot - 2} of run {transcript.manifest.run} ({kind}), which honest sums do "
-        f"not explain. Site {suspect} gained most from the update, and is the first suspect. "
-        f"Objectives of the sites, and gains: {lines}. Have the sites checked, or leave one out."
+        f"The objective is above what the sums of slot {transcript.slot - 3} of run "
+        f"{transcript.manifest.run} promised ({kind}): some sums were wrong. Site {suspect} is "
+        f"furthest above its own, and the first suspect. Promised and reached: {lines}. Have the "
+        "sites checked, or leave one out."
     )

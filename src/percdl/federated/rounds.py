@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from percdl.algorithm.exchange import Broadcast, Sums
+from percdl.algorithm.state import History
 from percdl.exceptions import FederationError
 from percdl.federated import start
-from percdl.federated.alarm import Share, gain, has_risen, raise_alarm
+from percdl.federated.alarm import Share, is_broken, promise, raise_alarm, reached
 from percdl.federated.identities import RunKeys
 from percdl.federated.layout import Layout, layout_of, withhold
 from percdl.federated.manifest import Terms
@@ -59,8 +60,8 @@ class OwnRounds:
 class FederatedRounds(Rounds):
     """Runtime over the recordings of all members, at one of them.
 
-    ``publics`` are the keys of all members for this run, by site. An objective
-    that rises, though the sums promised an improvement, ends the run.
+    ``publics`` are the keys of all members for this run, by site. An objective above
+    what the last sums promised, as ``history`` has it, ends the run.
     """
 
     transcript: Transcript
@@ -68,7 +69,8 @@ class FederatedRounds(Rounds):
     own: OwnRounds
     keys: RunKeys
     publics: Mapping[str, str]
-    _last: tuple[Sums, Sums, Broadcast] | None = None
+    history: History
+    _last: tuple[Sums, Sums] | None = None
 
     def run_round(self, kind: str, broadcast: Broadcast) -> Sums:
         """Run a round here, and let all others do so; return the sums over all."""
@@ -80,16 +82,17 @@ class FederatedRounds(Rounds):
         return total
 
     def _watch(self, kind: str, own: Sums, total: Sums, broadcast: Broadcast) -> None:
-        """End the run if the objective rises."""
-        last, self._last = self._last, (own, total, broadcast)
-        if last is None or not has_risen(last[1].objective, total.objective):
+        """End the run if the objective is above what the last sums promised."""
+        last, self._last = self._last, (own, total)
+        record = self.history.records[-1] if self.history.records else None
+        if record is None or record.step not in ("CDU", "PerCDU"):
             return
-        sums, totals, old = last
-        change = old.dictionary, broadcast.dictionary, self.terms.settings
-        if gain(totals, totals, *change) > 0:
-            own_gain = gain(sums, totals, *change)
-            share = Share(before=sums.objective, after=own.objective, gain=own_gain)
-            raise_alarm(self.transcript, kind, share, (totals.objective, total.objective))
+        if is_broken(record.objective, kind, broadcast, total):
+            share = Share(promised=0.0, reached=0.0)
+            if last is not None:  # else this site was restarted since
+                promised = promise(*last, broadcast.dictionary, self.terms.settings)
+                share = Share(promised=promised, reached=reached(kind, own))
+            raise_alarm(self.transcript, kind, share)
 
     def try_dictionaries(self, candidates: np.ndarray) -> list[Sums]:
         """Return the sums over all sites with each of some first dictionaries."""

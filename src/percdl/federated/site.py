@@ -112,8 +112,8 @@ class FederatedSite:
         keys = RunKeys.at(place / KEY)
         terms, publics = self._join(transcript, keys)
         own = OwnRounds(self.cohort, terms, max(self.consent.min_subjects, manifest.min_subjects))
-        rounds = FederatedRounds(transcript, terms, own, keys, publics)
         first, history = _restore(transcript, own)
+        rounds = FederatedRounds(transcript, terms, own, keys, publics, history)
         if first is None:
             first = start.first_dictionary(manifest, terms.settings, rounds.try_dictionaries)
 
