@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from percdl.algorithm.programs import Fitted, Prepared
+from percdl.steps.baseline import remove_baselines
 from percdl.steps.compilation import program
 from percdl.steps.csc import L0Coder, encode, find_spectrum
 from percdl.steps.csc_l1 import L1Coder, encode_l1
@@ -25,7 +26,8 @@ ROUNDING = 1e-6
 class Coded(NamedTuple):
     """The outcome of CSC on a chunk: events, statistics, energy and objective of each recording.
 
-    ``unexplained`` is what the objective would be if the activations explained nothing.
+    ``unexplained`` is what the objective would be if the activations explained nothing. The
+    energy is that of the recording without the baselines of its activations.
     ``overlap`` holds the statistics ztx and ztz, where activations may overlap.
     """
 
@@ -72,11 +74,15 @@ def code(
     else:
         events, gain = encode(signals, atoms, penalty, rules)
     lengths = rules.lengths(length)
+    if rules.n_terms:
+        signals = remove_baselines(signals, events, atoms, rules, margin)
     statistics = segment_statistics(signals, events, n_atoms, length, margin, lengths, atoms)
     price = penalty * statistics.count.sum(1)
     objective = energy - gain if delta is None else loss + price
     unexplained = energy + price
-    if len(lengths) > 1:
+    if rules.n_terms:
+        energy = jnp.einsum("snp,snp->s", signals.values, signals.values)
+    if rules.n_terms or len(lengths) > 1:
         unexplained = objective + _met(statistics, atoms)
     return Coded(events, statistics, energy, unexplained, objective)
 

@@ -84,7 +84,10 @@ def _unexplained(coded: Coded, settings: Settings) -> np.ndarray:
     energy = np.asarray(coded.energy, float)
     if settings.delta is not None:
         return np.full(len(energy), np.nan)
-    amplitude, count = np.asarray(coded.events.amplitude), np.asarray(coded.statistics.count)
-    price = settings.penalty * (np.abs(amplitude) if settings.overlaps else count).sum(1)
-    missed = np.maximum(np.asarray(coded.objective, float) - price, 0)
+    objective = np.asarray(coded.objective, float)
+    if settings.overlaps:
+        missed = objective - settings.penalty * np.abs(coded.events.amplitude).sum(1)
+    else:
+        missed = energy - (np.asarray(coded.unexplained, float) - objective)
+    missed = np.maximum(missed, 0)
     return np.divide(missed, energy, out=np.full(len(energy), np.nan), where=energy > 0)

@@ -277,7 +277,7 @@ class Settings(Algorithm):
     @property
     def has_lengths(self) -> bool:
         """Whether activations may be longer or shorter than the atom."""
-        return self.disjoint_coder.stretch > 1 and not self.overlaps
+        return len(self.disjoint_coder.lengths(self.atom_length)) > 1 and not self.overlaps
 
     @property
     def warps(self) -> bool:

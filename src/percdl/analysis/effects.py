@@ -135,7 +135,7 @@ def exact_speed(found: Personalization) -> Float[np.ndarray, "S K C L"]:
 def mean_cycles(found: Personalization, cohort: Cohort) -> Float[np.ndarray, "S K L P"]:
     """Return the mean cycle of every subject at its own pace, in signal units."""
     atoms = np.nan_to_num(found.personal_dictionary)
-    rebuilt = rebuild(cohort, found.events, atoms)
+    rebuilt = rebuild(cohort, found.events, atoms, found.n_terms)
     position = {subject: s for s, subject in enumerate(cohort.subjects)}
     cycles = np.full(atoms.shape, np.nan)
     for key, rows in found.events.groupby(["subject", "atom"]).indices.items():

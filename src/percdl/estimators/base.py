@@ -68,7 +68,8 @@ class BaseCDL(TransformerMixin, HyperParameters):
         check_is_fitted(self)
         found = self.params_, self.events_, self.n_activations_, tuple(self.subjects_)
         model = self.resolve("transformation"), self.dictionary_, self.dtype
-        return Personalization(*found, *model, self.suspects_)
+        n_terms = getattr(self.resolve("coder"), "n_terms", 0)
+        return Personalization(*found, *model, n_terms, self.suspects_)
 
     @property
     def personal_dictionary_(self) -> np.ndarray:

@@ -19,7 +19,14 @@ from percdl.exceptions import InvalidParameterError
 from percdl.signals import AnyCohort
 from percdl.signals.events import event_lengths
 from percdl.steps.compilation import is_on_cpu
-from percdl.steps.cycles import Cut, cut_cycles, delay_table, estimate_price, fit_cycles
+from percdl.steps.cycles import (
+    Cut,
+    cut_cycles,
+    delay_table,
+    estimate_price,
+    fit_cycles,
+    level_cycles,
+)
 from percdl.steps.period import NORMAL_MAD
 
 # Number of sines in the delay of a cycle.
@@ -184,7 +191,8 @@ class Segments:
         own: Any = np.zeros((size, *atoms.shape[2:]), self.found.dtype)
         own[: len(events)] = atoms[row[: len(events)], self.atom[events]]
         own[: len(events)] *= self.usual[events, None, None]
-        return Batch(events, Cut(segment, seen, own))
+        cut = Cut(segment, seen, own)
+        return Batch(events, level_cycles(cut, self.found.n_terms) if self.found.n_terms else cut)
 
     def estimate(self, atom: int) -> np.ndarray:
         """Return the price of the cycles of an atom."""

@@ -307,5 +307,5 @@ def collect(
     if settings.has_lengths:
         events["duration_samples"] = results.length.astype(int)
         events["duration_seconds"] = results.length / source.sfreq
-    model = (settings.transform, dictionary, settings.dtype)
+    model = (settings.transform, dictionary, settings.dtype, settings.disjoint_coder.n_terms)
     return Personalization(results.params, events, results.counts, source.subjects, *model)

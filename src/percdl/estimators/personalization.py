@@ -35,8 +35,8 @@ class Personalization:
         As ``events_`` of the models.
     subjects, suspects : tuple of str, DataFrame or None
         Subject ids, in order, and those with doubtful results, see ``suspects_`` of the models.
-    transform, dictionary, dtype
-        The model.
+    transform, dictionary, dtype, n_terms
+        The model; ``n_terms`` is the number of terms of the baseline of an activation.
     """
 
     params: np.ndarray
@@ -46,6 +46,7 @@ class Personalization:
     transform: Transform
     dictionary: np.ndarray
     dtype: str
+    n_terms: int = 0
     suspects: pd.DataFrame | None = None
 
     def __repr__(self) -> str:
@@ -121,5 +122,5 @@ def rebuild_one_by_one(cohort: AnyCohort, found: Personalization) -> Iterator[np
     while batch := list(islice(records, REBUILT)):
         own = slice(first, first + len(batch))
         events = found.events.iloc[slice(*np.searchsorted(positions, (own.start, own.stop)))]
-        yield from rebuild(batch, events, found.atoms_of(own))
+        yield from rebuild(batch, events, found.atoms_of(own), found.n_terms)
         first = own.stop

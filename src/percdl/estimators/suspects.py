@@ -81,13 +81,15 @@ KINDS = {
     ),
     "unexplained": Kind(
         "Explained far worse than the other recordings",
-        "Their onsets and parameters mean little. Look at them: turn an inverted signal around, "
-        "remove drift with a band-pass filter, or leave the recording out.",
+        "Their onsets and parameters mean little. Look at them. If some are upside down, let each "
+        'have a sign of its own (`coder=L0Coder(polarity="person")`, `--polarity person`); remove '
+        "drift, or leave the recording out.",
     ),
     "drift": Kind(
         "Slow drift beside the pattern",
-        "Atoms cannot follow it, and onsets suffer. Remove it before the fit with a band-pass "
-        "from about half the rate of the pattern on: `cohort.bandpass(0.5, None)`, or "
+        "Atoms cannot follow it, and onsets suffer. Let every activation stand on a line of its "
+        'own (`coder=L0Coder(baseline="line")`, `--baseline line`), or remove the drift with a '
+        "band-pass from about half the rate of the pattern on: `cohort.bandpass(0.5, None)`, "
         "`--bandpass 0.5 inf`.",
     ),
     "constant": Kind(
@@ -125,7 +127,9 @@ def find_suspects(
     rest = error.copy()
     rest[np.bincount(subject, minlength=len(error)) == 0] = np.nan  # another warning names them
     rest[list(wrong_rate)] = np.nan
-    drifting = list(_drifting(cohort, settings, subject, onset, error))
+    drifting = []
+    if not settings.disjoint_coder.n_terms:
+        drifting = list(_drifting(cohort, settings, subject, onset, error))
     rest[[s for s, _ in drifting if s is not None]] = np.nan
     found = {"rate": wrong_rate.items(), "unexplained": _unexplained(rest), "drift": drifting}
     if settings.has_lengths:

@@ -102,10 +102,11 @@ def check_arguments(model: BaseCDL) -> None:
             f"with `{transformation!r}` no personal atom depends on one. Leave out `update`."
         )
     if not isinstance(model.coder, L1Coder):
-        if model.resolve("coder").stretch > 1 and model.loss != "squared":
+        coder = model.resolve("coder")
+        if (coder.stretch > 1 or coder.n_terms) and model.loss != "squared":
             raise InvalidParameterError(
-                f"`{name}(loss={model.loss!r})` needs activations of one length. Leave out "
-                "`stretch`, or the loss."
+                f"`{name}(loss={model.loss!r})` needs activations of one length, without a "
+                "baseline. Leave out `stretch` and `baseline`, or the loss."
             )
         return
     if model.loss != "squared":

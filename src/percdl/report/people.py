@@ -84,7 +84,9 @@ class People:
     @cached_property
     def errors(self) -> np.ndarray:
         """Normalized reconstruction error of each recording; NaN if it is all zero."""
-        rebuilt = rebuild(self.cohort, self.found.events, self.found.personal_dictionary)
+        rebuilt = rebuild(
+            self.cohort, self.found.events, self.found.personal_dictionary, self.found.n_terms
+        )
         errors = np.full(len(self.cohort), np.nan)
         for s, (record, guess) in enumerate(zip(self.cohort, rebuilt, strict=True)):
             if np.nansum(np.square(record.values)) > 0:
@@ -164,7 +166,8 @@ def _is_of_fit(cohort: Cohort, model: BaseCDL) -> bool:
         check_fitted_on(model, cohort)
     except InvalidParameterError:
         return False
-    rebuilt = rebuild(cohort, model.events_, model.personal_dictionary_)
+    n_terms = model.personalization_.n_terms
+    rebuilt = rebuild(cohort, model.events_, model.personal_dictionary_, n_terms)
     return model.events_.empty or normalized_reconstruction_error(cohort, rebuilt) < 1
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,14 +17,17 @@ def rebuild(
     recordings: Iterable[Recording],
     events: pd.DataFrame,
     personal_dictionary: Float[np.ndarray, "S K L P"],
+    n_terms: int = 0,
 ) -> list[np.ndarray]:
     """Return ``sum_k z_k * phi_sk`` for each recording, arrays (n_times, n_channels).
 
     ``events`` has columns subject, atom, onset_sample and amplitude, and duration_samples where
-    they are not as long as the atoms; the atoms are in the order of the recordings.
+    they are not as long as the atoms; the atoms are in the order of the recordings. With
+    baselines of ``n_terms`` terms, each event stands on its own.
     """
     recordings = list(recordings)
     rebuilt = {record.subject: np.zeros(record.values.shape) for record in recordings}
+    values = {record.subject: record.values for record in recordings}
     atoms = {r.subject: own for r, own in zip(recordings, personal_dictionary, strict=True)}
     length = personal_dictionary.shape[2]
     columns = [events[c] for c in ("subject", "atom", "onset_sample", "amplitude")]
@@ -32,8 +36,21 @@ def rebuild(
         atom = atoms[subject][k]
         if duration != length:
             atom = read_dilated(length, int(duration)) @ atom
-        rebuilt[subject][onset : onset + duration] += amplitude * atom
+        fit = amplitude * atom
+        if n_terms:
+            fit = fit + _baseline(values[subject][onset : onset + duration] - fit, n_terms)
+        rebuilt[subject][onset : onset + duration] += fit
     return list(rebuilt.values())
+
+
+def _baseline(windows: Float[np.ndarray, "L P"], n_terms: int) -> Float[np.ndarray, "L P"]:
+    """Return the baselines of a window, fitted to the observed samples of each channel."""
+    basis, observed = make_basis(n_terms, (len(windows),))[0], ~np.isnan(windows)
+    fits = [
+        basis @ np.linalg.lstsq(basis[seen], x[seen])[0]
+        for x, seen in zip(windows.T, observed.T, strict=True)
+    ]
+    return np.stack(fits, axis=1)
 
 
 @lru_cache(maxsize=256)
@@ -51,6 +68,34 @@ def read_between(at: np.ndarray, known: np.ndarray, width: float) -> Float[np.nd
     """
     weights = np.maximum(1 - np.abs(np.subtract.outer(at, known)) / width, 0)
     return weights / np.maximum(weights.sum(1, keepdims=True), np.finfo(float).tiny)
+
+
+@lru_cache(maxsize=64)
+def make_basis(n_terms: int, lengths: tuple[int, ...]) -> Float[np.ndarray, "D W n"]:
+    """Return orthonormal baselines of windows of some lengths, zero beyond their ends."""
+    basis = np.zeros((len(lengths), max(lengths), n_terms))
+    for own, length in zip(basis, lengths, strict=True):
+        for n, term in enumerate(baseline_terms(np.arange(length), length, n_terms)):
+            own[:length, n] = term
+    return basis
+
+
+def baseline_terms(time: Any, length: Any, n_terms: int) -> list[Any]:
+    """Return an offset and a line of unit norm, at times from the start of a window."""
+    middle, spread = (length - 1) / 2, (length * (length**2 - 1) / 12) ** 0.5
+    return [(0 * time + 1) / length**0.5, (time - middle) / spread][:n_terms]
+
+
+def level(
+    windows: Float[np.ndarray, "*batch L P"], n_terms: int
+) -> Float[np.ndarray, "*batch L P"]:
+    """Return windows without their baselines.
+
+    >>> level(np.array([[1.0], [2.0], [6.0]]), 1).ravel().round(12).tolist()
+    [-2.0, -1.0, 3.0]
+    """
+    basis = make_basis(n_terms, (windows.shape[-2],))[0]
+    return windows - (basis @ (basis.T @ windows)).astype(windows.dtype)
 
 
 def normalized_reconstruction_error(

@@ -1,7 +1,7 @@
 """How activations are found: the options of convolutional sparse coding (CSC)."""
 
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 from annotated_types import Ge, Lt
@@ -24,8 +24,8 @@ class L0Coder:
 
     Examples
     --------
-    >>> L0Coder(min_gap=20)
-    L0Coder(signed=False, min_gap=20, max_activations=None, stretch=1.0)
+    >>> L0Coder(min_gap=20) == L0Coder(min_gap="0.2s").at_rate(100)
+    True
     """
 
     signed: Annotated[bool, Doc("Allow negative amplitudes.")] = False
@@ -47,6 +47,20 @@ class L0Coder:
             "neighbouring lengths differ by 6 per cent. Not with Huber's loss."
         ),
     ] = 1.0
+    baseline: Annotated[
+        Literal["none", "offset", "line"],
+        Doc(
+            "What each activation stands on, in each channel: nothing, an offset or a straight "
+            "line. It is fitted and ignored, so that drift needs no filter. Not with Huber's loss."
+        ),
+    ] = "none"
+    polarity: Annotated[
+        Literal["common", "person"],
+        Doc(
+            'The sign of all amplitudes of a recording: positive, or with "person" the one that '
+            "explains more of it, for recordings of which some are upside down."
+        ),
+    ] = "common"
 
     def lengths(self, atom_length: int) -> tuple[int, ...]:
         """Return the lengths of activations to try, in samples and increasing.
@@ -58,6 +72,16 @@ class L0Coder:
         factors = self.stretch ** (np.arange(-n_steps, n_steps + 1) / max(n_steps, 1))
         lengths = np.maximum(np.rint(atom_length * factors).astype(int), 2)
         return tuple(np.unique(lengths).tolist())
+
+    def pairs(self, n_atoms: int, atom_length: int) -> tuple[tuple[int, int], ...]:
+        """Return the choices of an activation: an atom, and the position of one of the lengths."""
+        n_lengths = len(self.lengths(atom_length))
+        return tuple((k, d) for k in range(n_atoms) for d in range(n_lengths))
+
+    @property
+    def n_terms(self) -> int:
+        """The number of terms of a baseline."""
+        return ("none", "offset", "line").index(self.baseline)
 
     @property
     def gap(self) -> int:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from functools import reduce
+from functools import partial, reduce
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Complex, Float, Int
 
+from percdl.signals.reconstruction import make_basis
+from percdl.steps.baseline import level_atoms, solve_baselines
 from percdl.steps.coders import L0Coder
 from percdl.steps.durations import dilate_atoms
 from percdl.steps.types import Events, Signals
@@ -33,24 +36,78 @@ def encode(
     Cost O(K N (P log N)) for the correlations and O(N) for the dynamic program, of which
     N / L steps are sequential; reading the onsets off it takes O((N / L)^2).
     """
-    lengths = rules.lengths(atoms.shape[2])
-    if len(lengths) > 1:
-        atoms = dilate_atoms(atoms, lengths)
-    projection, norm = correlate(signals, atoms, min(lengths))
+    projection, norm = explain(signals, atoms, rules)
     amplitude = divide(projection, norm)
-    if not rules.signed:
-        amplitude = jnp.maximum(amplitude, 0)
+    n_atoms, length = atoms.shape[1:3]
+    choose = partial(_choose_events, signals, norm, penalty, rules, n_atoms, length)
+    if rules.signed:
+        return choose(amplitude)
+    if rules.polarity == "person":
+        upright = choose(jnp.maximum(amplitude, 0))
+        inverted = choose(jnp.minimum(amplitude, 0))
+        better = upright[1] >= inverted[1]
+        return jax.tree.map(lambda a, b: jnp.where(_along(better, a), a, b), upright, inverted)
+    return choose(jnp.maximum(amplitude, 0))
+
+
+def explain(
+    signals: Signals, atoms: Float[Array, "S_or_1 K L P"], rules: L0Coder
+) -> tuple[Float[Array, "S C V"], Float[Array, "S C V"]]:
+    """Return ``<y, g>`` and ``|g|^2`` of all windows y and all choices g of atom and length.
+
+    Missing samples do not count. With a baseline, both are of what remains beside it.
+    """
+    lengths, pairs = rules.lengths(atoms.shape[2]), rules.pairs(*atoms.shape[1:3])
+    if len(lengths) > 1:
+        atoms = dilate_atoms(atoms, lengths, pairs)
+    basis = make_basis(rules.n_terms, lengths)[[d for _, d in pairs]]
+    if rules.n_terms and signals.observed is not None:
+        return _correlate_beside(signals, atoms, basis, min(lengths))
+    if rules.n_terms:
+        atoms = level_atoms(atoms, basis)
+    return correlate(signals, atoms, min(lengths))
+
+
+def _choose_events(
+    signals: Signals,
+    norm: Float[Array, "S C V"],
+    penalty: Float[Array, ""],
+    rules: L0Coder,
+    n_atoms: int,
+    atom_length: int,
+    amplitude: Float[Array, "S C V"],
+) -> tuple[Events, Float[Array, " S"]]:
+    """Return the disjoint activations with the largest total gain, and the gain."""
+    lengths, pairs = rules.lengths(atom_length), rules.pairs(n_atoms, atom_length)
     gain = amplitude * amplitude * norm - penalty
-    by_length = gain.reshape(len(gain), -1, len(lengths), gain.shape[-1])
-    best = jnp.argmax(by_length, axis=1)
-    gain = jnp.max(by_length, axis=1)
+    choices = _by_length(pairs, len(lengths))
+    by_length = gain[:, None] if len(lengths) == 1 else gain[:, choices]
+    best = jnp.argmax(by_length, axis=2)
+    gain = jnp.max(by_length, axis=2)
     positions = jnp.arange(gain.shape[-1])
     inside = positions <= (signals.lengths[:, None] - jnp.asarray(lengths))[..., None]
     gain = jnp.where(inside, gain, -jnp.inf)
     spans = tuple(length + rules.gap for length in lengths)
     onset, which, total = select_disjoint(gain, spans, rules.max_activations)
-    events = _gather_events(onset, which, best, amplitude, signals.values.shape[1])
+    rows = jnp.arange(len(onset))[:, None]
+    where = jnp.maximum(onset, 0)
+    choice = jnp.asarray(choices)[which, best[rows, which, where]]
+    value = amplitude[rows, choice, where]
+    atom = jnp.asarray([k for k, _ in pairs])[choice]
+    events = _order_events(onset, atom, value, which, signals.values.shape[1])
     return events if len(lengths) > 1 else events._replace(length=None), total
+
+
+def _by_length(pairs: tuple[tuple[int, int], ...], n_lengths: int) -> Int[np.ndarray, "D n"]:
+    """Return the choices of each length; where there are fewer than most have, the first again."""
+    found = [[c for c, (_, d) in enumerate(pairs) if d == each] for each in range(n_lengths)]
+    most = max(map(len, found))
+    return np.array([own + own[:1] * (most - len(own)) for own in found])
+
+
+def _along(x: Array, like: Array) -> Array:
+    """Return a column of numbers that goes with the rows of an array."""
+    return x.reshape(-1, *[1] * (like.ndim - 1))
 
 
 def correlate(signals: Signals, atoms: Float[Array, "S_or_1 K L P"], shortest: int | None = None):
@@ -69,9 +126,58 @@ def correlate(signals: Signals, atoms: Float[Array, "S_or_1 K L P"], shortest: i
     groups = signals.observed.shape[2]
     power = atoms**2 if groups > 1 else jnp.sum(atoms**2, axis=3, keepdims=True)
     norm = _cross_correlation(find_spectrum(signals.observed), power, n)[..., :n_valid]
-    # Rounding of the FFT leaves small values where the true norm is zero.
-    floor = 1e-4 * jnp.sum(atoms**2, axis=(2, 3))[..., None] * (1 / length)
-    return projection, jnp.where(norm > floor, norm, 0)
+    return projection, _without_rounding(norm, atoms)
+
+
+def _correlate_beside(
+    signals: Signals,
+    atoms: Float[Array, "S_or_1 C W P"],
+    basis: Float[np.ndarray, "C W n"],
+    shortest: int,
+) -> tuple[Float[Array, "S C V"], Float[Array, "S C V"]]:
+    """Return inner products and norms beside baselines, where samples are missing.
+
+    With r, a and G the sums of samples, atom and baselines with the baselines, over the observed
+    samples of a window, they are ``<y, g> - r G^-1 a`` and ``|g|^2 - a G^-1 a`` in each channel.
+    """
+    values, observed = signals.values, signals.observed
+    assert observed is not None
+    n, n_valid, n_terms = values.shape[1], values.shape[1] - shortest + 1, basis.shape[2]
+    own = jnp.asarray(basis, values.dtype)
+    pairs = jnp.einsum("cwn,cwm->cnmw", own, own).reshape(-1, own.shape[1])
+
+    def sums(x: Float[Array, "S N"], kernels: Float[Array, "S_or_1 C W"]):
+        spectrum = find_spectrum(x[..., None])
+        return _cross_correlation(spectrum, kernels[..., None], n)[..., :n_valid]
+
+    def add_channel(totals, p):
+        x, seen = values[..., p], observed[..., p % observed.shape[2]]
+        atom = atoms[..., p]
+        weighed = jnp.moveaxis(atom[..., None] * own, 3, 2).reshape(len(atom), -1, own.shape[1])
+        terms = jnp.swapaxes(own, 1, 2).reshape(1, -1, own.shape[1])
+        shape = (len(x), len(own), n_terms)
+        of_signal, of_atom = (
+            jnp.moveaxis(each.reshape(*shape, n_valid), 2, 3)
+            for each in (sums(x, terms), sums(seen, weighed))
+        )
+        gram = jnp.moveaxis(sums(seen, pairs[None]).reshape(*shape, n_terms, n_valid), 4, 2)
+        found, known = solve_baselines(of_atom, gram)
+        product = sums(x, atom) - jnp.sum(of_signal * found, -1)
+        norm = sums(seen, atom**2) - jnp.sum(of_atom * found, -1)
+        return (
+            totals[0] + jnp.where(known, product, 0),
+            totals[1] + jnp.where(known, norm, 0),
+        ), None
+
+    nothing = jnp.zeros((len(values), len(own), n_valid), values.dtype)
+    (product, norm), _ = jax.lax.scan(add_channel, (nothing, nothing), jnp.arange(values.shape[2]))
+    return product, _without_rounding(norm, atoms)
+
+
+def _without_rounding(norm: Float[Array, "S C V"], atoms: Float[Array, "S_or_1 C W P"]):
+    """Return norms without the small values that the FFT leaves where they are zero."""
+    floor = 1e-4 * jnp.sum(atoms**2, axis=(2, 3))[..., None] * (1 / atoms.shape[2])
+    return jnp.where(norm > floor, norm, 0)
 
 
 def find_spectrum(values: Float[Array, "S N P"]) -> Complex[Array, "S P F"]:
@@ -203,15 +309,10 @@ def _trace_back(totals, which, spans, max_events):
     return onsets[::-1].T, lengths[::-1].T
 
 
-def _gather_events(onset, length, best, amplitude, n_times) -> Events:
-    """Look up atom and amplitude of each onset, and move empty slots to the end."""
+def _order_events(onset, atom, amplitude, length, n_times) -> Events:
+    """Return events with empty slots at the end, with amplitude 0 and onset N."""
     taken = onset >= 0
-    where = jnp.maximum(onset, 0)
-    rows = jnp.arange(onset.shape[0])[:, None]
-    atom = best[rows, length, where]
-    value = jnp.where(taken, amplitude[rows, atom * best.shape[1] + length, where], 0)
     # Empty slots come first in `onset`; a stable roll by their number puts them last.
     order = (jnp.arange(onset.shape[1]) + (~taken).sum(1, keepdims=True)) % onset.shape[1]
-    onset = jnp.where(taken, onset, n_times)
-    columns = (onset, atom, value, length)
+    columns = (jnp.where(taken, onset, n_times), atom, jnp.where(taken, amplitude, 0), length)
     return Events(*(jnp.take_along_axis(a, order, axis=1) for a in columns))

@@ -20,6 +20,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from percdl.signals.reconstruction import make_basis
+from percdl.steps.baseline import solve_baselines
 from percdl.steps.compilation import program
 from percdl.steps.ipu import (
     DAMPING_DOWN,
@@ -101,6 +103,17 @@ def cut_cycles(
     values = jnp.where(there, signals.values[row[:, None, None], at], 0)
     seen = jnp.all(there | ~needed, axis=2).astype(values.dtype)
     return jnp.einsum("blo,blop->blp", weights, values) * seen, seen
+
+
+@partial(program, static_argnames=("n_terms",))
+def level_cycles(cut: Cut, n_terms: int) -> Cut:
+    """Return segments without the baselines that they have beside the atoms of their persons."""
+    segment, seen, atom = cut
+    basis = jnp.asarray(make_basis(n_terms, (atom.shape[1],))[0], atom.dtype)
+    gram = jnp.einsum("ln,lm,blq->bqnm", basis, basis, seen)
+    rest = segment - atom * seen
+    found, _ = solve_baselines(jnp.einsum("ln,blp->bpn", basis, rest), gram)
+    return Cut(segment - jnp.einsum("ln,bpn->blp", basis, found) * seen, seen, atom)
 
 
 @program

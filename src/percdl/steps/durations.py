@@ -53,9 +53,17 @@ def make_readings(lengths: tuple[int, ...], atom_length: int, margin: int = 0) -
 
 
 def dilate_atoms(
-    atoms: Float[Array, "S K L P"], lengths: tuple[int, ...]
-) -> Float[Array, "S KD W P"]:
-    """Return the atoms at all durations, zero beyond their ends; durations vary fastest."""
+    atoms: Float[Array, "S K L P"],
+    lengths: tuple[int, ...],
+    pairs: tuple[tuple[int, int], ...] | None = None,
+) -> Float[Array, "S C W P"]:
+    """Return atoms at some lengths, zero beyond their ends.
+
+    ``pairs`` are atoms and lengths, as positions; by default all, with lengths varying fastest.
+    """
     table = jnp.asarray(make_readings(lengths, atoms.shape[2]).dilate, atoms.dtype)
-    dilated = jnp.einsum("dwl,sklp->skdwp", table, atoms)
-    return dilated.reshape(atoms.shape[0], -1, *dilated.shape[-2:])
+    if pairs is None or len(pairs) == atoms.shape[1] * len(lengths):
+        dilated = jnp.einsum("dwl,sklp->skdwp", table, atoms)
+        return dilated.reshape(atoms.shape[0], -1, *dilated.shape[-2:])
+    which, length = np.array(pairs).T
+    return jnp.einsum("cwl,sclp->scwp", table[length], atoms[:, which])

@@ -17,7 +17,8 @@ from jaxtyping import Int
 from scipy.ndimage import gaussian_filter1d
 from scipy.signal import find_peaks
 
-from percdl.signals.reconstruction import read_dilated
+from percdl.signals.reconstruction import level, make_basis, read_dilated
+from percdl.steps.baseline import level_atoms, window_energy
 from percdl.steps.compilation import program
 from percdl.steps.csc import L0Coder, encode
 from percdl.steps.types import Signals
@@ -55,11 +56,11 @@ def choose_segments(
     n_given = 0 if chosen is None else len(chosen)
     if n_given:
         dictionary[:n_given] = chosen
-    candidates = propose_windows(signals, atom_length, rng, share)
+    candidates = propose_windows(signals, atom_length, rng, share, rules.n_terms)
     winners = {}
 
     def try_out(k: int, windows: np.ndarray) -> None:
-        segments = cut_segments(signals, windows, atom_length)
+        segments = cut_segments(signals, windows, atom_length, rules.n_terms)
         trials = np.repeat(dictionary[None], len(segments), axis=0)
         trials[:, k] = segments
         best = int(np.asarray(mean_shares(signals, trials, penalty, rules)).argmax())
@@ -94,16 +95,18 @@ def draw_shapes(
 
 
 def propose_windows(
-    signals: Signals, atom_length: int, rng: np.random.Generator, share: float = 1.0
+    signals: Signals,
+    atom_length: int,
+    rng: np.random.Generator,
+    share: float = 1.0,
+    n_terms: int = 0,
 ) -> Int[np.ndarray, "n 2"]:
     """Draw windows (recording, first sample), about the same number from each recording.
 
     Windows have more energy than slightly earlier or later ones, so that a pattern is in the
-    middle of its window. Louder windows have a higher probability.
+    middle of its window. Louder windows have a higher probability. Baselines do not count.
     """
-    power = (np.asarray(signals.values) ** 2).sum(2, dtype=float)
-    total = np.cumsum(np.pad(power, ((0, 0), (1, 0))), axis=1)
-    energy = total[:, atom_length:] - total[:, :-atom_length]
+    energy = window_energy(np.asarray(signals.values, float), atom_length, n_terms)
     n_positions = np.asarray(signals.lengths) - atom_length + 1
     rows = [row for row, n in enumerate(n_positions) if n > 0 and energy[row, :n].max() > 0]
     quota = -(-N_CANDIDATES // len(rows))
@@ -118,10 +121,13 @@ def propose_windows(
     return _resize(np.array(windows)[kept])
 
 
-def cut_segments(signals: Signals, windows: np.ndarray, atom_length: int) -> np.ndarray:
+def cut_segments(
+    signals: Signals, windows: np.ndarray, atom_length: int, n_terms: int = 0
+) -> np.ndarray:
     """Return the segments (n, L, P) of some windows, at unit norm; a silent one stays zero.
 
-    Windows of another length, the third column if there is one, are read at L samples.
+    Windows of another length, the third column if there is one, are read at L samples. Baselines
+    are removed.
     """
     rows, starts, *lengths = windows.T
     values = np.asarray(signals.values)
@@ -133,6 +139,7 @@ def cut_segments(signals: Signals, windows: np.ndarray, atom_length: int) -> np.
         segments = segments.astype(values.dtype)
     else:
         segments = values[rows[:, None], starts[:, None] + np.arange(atom_length)]
+    segments = level(segments, n_terms)
     norm = np.sqrt((segments**2).sum((1, 2), keepdims=True))
     return np.divide(segments, norm, out=np.zeros_like(segments), where=norm > 0)
 
@@ -176,7 +183,14 @@ def _loud_windows(energy: np.ndarray, atom_length: int) -> np.ndarray:
 @partial(program, static_argnames=("rules",))
 def mean_shares(signals: Signals, dictionaries, penalty, rules: L0Coder):
     """Return the share of a recording that each dictionary explains, averaged over recordings."""
+    length = dictionaries.shape[2]
     energy = jnp.sum(signals.values**2, axis=(1, 2))
+    if rules.n_terms:  # that of windows side by side, without their baselines
+        rows, n_times, n_channels = signals.values.shape
+        whole = n_times // length * length
+        windows = signals.values[:, :whole].reshape(rows, -1, length, n_channels)
+        basis = np.repeat(make_basis(rules.n_terms, (length,)), windows.shape[1], axis=0)
+        energy = jnp.sum(level_atoms(windows, basis) ** 2, axis=(1, 2, 3))
 
     def share(dictionary):
         gain = encode(signals, dictionary[None], penalty, rules)[1]

@@ -6,11 +6,12 @@ from functools import partial
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 
 from percdl.signals.reconstruction import read_dilated
+from percdl.steps.baseline import remove_baselines
 from percdl.steps.compilation import program
-from percdl.steps.csc import L0Coder, correlate, encode
+from percdl.steps.csc import L0Coder, encode, explain
 from percdl.steps.period import NORMAL_MAD
 from percdl.steps.types import Events, Signals
 from percdl.transforms.base import divide
@@ -46,8 +47,8 @@ def noise_variance(
     to places where nothing fits. Returns the mean over channels.
     """
     length = dictionary.shape[1]
-    rest = np.array(signals.values, float)
-    events = _code_at_no_price(signals, dictionary, rules)
+    events, values = _code_at_no_price(signals, dictionary, rules)
+    rest = np.array(values, float)
     sizes = np.full(events.onset.shape, length)
     if events.length is not None:
         sizes = np.array(rules.lengths(length))[np.asarray(events.length)]
@@ -86,16 +87,22 @@ def largest_penalty(
 
 
 @partial(program, static_argnames=("rules",))
-def _code_at_no_price(signals: Signals, dictionary, rules: L0Coder) -> Events:
-    return encode(signals, dictionary[None], jnp.zeros((), dictionary.dtype), rules)[0]
+def _code_at_no_price(signals: Signals, dictionary, rules: L0Coder) -> tuple[Events, Array]:
+    """Return events, and the recordings without their baselines."""
+    atoms = dictionary[None]
+    events, _ = encode(signals, atoms, jnp.zeros((), dictionary.dtype), rules)
+    if rules.n_terms:
+        signals = remove_baselines(signals, events, atoms, rules, atoms.shape[2])
+    return events, signals.values
 
 
 @partial(program, static_argnames=("rules",))
 def _largest_gain(signals: Signals, dictionary, rules: L0Coder):
-    projection, norm = correlate(signals, dictionary[None])
-    if not rules.signed:
+    projection, norm = explain(signals, dictionary[None], rules)
+    if not rules.signed and rules.polarity == "common":
         projection = jnp.maximum(projection, 0)
     gain = divide(projection**2, norm)
-    n_positions = signals.lengths - dictionary.shape[1] + 1
-    inside = jnp.arange(gain.shape[2]) < n_positions[:, None, None]
+    shape = dictionary.shape[:2]
+    own = np.array([rules.lengths(shape[1])[d] for _, d in rules.pairs(*shape)])
+    inside = jnp.arange(gain.shape[2]) <= (signals.lengths[:, None] - own)[..., None]
     return jnp.max(jnp.where(inside, gain, 0))
