@@ -16,7 +16,7 @@ from percdl.algorithm.loop import run_percdl
 from percdl.algorithm.state import History
 from percdl.runtimes.in_process import InProcess
 from percdl.signals import Cohort
-from percdl.steps.csc import L0Coder
+from percdl.steps.coders import L0Coder, SizedCoder
 from percdl.transforms import Compose, Free, Gain, Identity, Rotation, TimeWarp
 
 # The three cures are not descent steps: a search may lose a little when the codes follow.
@@ -60,6 +60,11 @@ CASES = {
     ),
     "rough warps": ({"transform": TimeWarp(2, 4, roughness=0.05, prior=None)}, False),
     "several lengths, gaps": ({"transform": PAPER, "coder": L0Coder(stretch=1.2)}, True),
+    "baselines, gaps": (
+        {"transform": TimeWarp(1, 4, prior=None), "coder": L0Coder(baseline="line")},
+        True,
+    ),
+    "atoms of two lengths": ({"transform": PAPER, "coder": SizedCoder(sizes=(16, 11))}, False),
     "identity, gaps": ({"transform": Identity()}, True),
     "free": ({"transform": Free()}, False),
 }

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 from percdl.signals.reconstruction import level, make_basis
 from percdl.steps.baseline import KNOWN, remove_baselines, window_energy
-from percdl.steps.coders import L0Coder
+from percdl.steps.coders import L0Coder, SizedCoder
 from percdl.steps.csc import encode
 from percdl.steps.durations import make_readings
 from percdl.steps.types import Signals
@@ -23,6 +23,8 @@ CASES = [
     (OFFSET, P),
     (L0Coder(baseline="line", stretch=1.3), P),
     (L0Coder(polarity="person"), 0),
+    (SizedCoder(sizes=(8, 5)), 0),
+    (SizedCoder(sizes=(8, 5), baseline="line"), 1),
 ]
 fast_encode = jax.jit(encode, static_argnames="rules")
 fast_remove = jax.jit(remove_baselines, static_argnames=("rules", "margin"))
@@ -78,7 +80,7 @@ def best_gain(signals, atoms, rules, s, sign=None):
     for d, length in enumerate(lengths):
         for t in range(n - length + 1):
             at = slice(t, t + length)
-            for k in range(K):
+            for k in (k for k, which in rules.pairs(K, L) if which == d):
                 own = (dilate[d] @ atoms[s, k])[:length]
                 z, explained = fit_window(signals.values[s, at], seen[at], own, rules)
                 if sign is not None:

@@ -126,7 +126,7 @@ def test_the_random_state_decides(cohort):
 def test_a_recording_as_long_as_the_atom_is_a_candidate():
     signals = as_signals([HUMP, np.zeros_like(HUMP)])
     windows = propose_windows(signals, LENGTH, np.random.default_rng(0))
-    assert_array_equal(np.unique(windows, axis=0), [[0, 0]])
+    assert_array_equal(np.unique(windows, axis=0), [[0, 0, LENGTH]])
 
 
 def distinct(recordings, share=1.0, seed=0):
@@ -143,7 +143,7 @@ def noises(n_recordings, n_times=4000, seed=0):
 @pytest.mark.parametrize("n_recordings", [1, 3, 5])
 def test_recordings_have_the_same_number_of_candidates(n_recordings):
     """No window comes twice where there are enough, and none lies near another."""
-    rows, starts = distinct(noises(n_recordings)).T
+    rows, starts, _ = distinct(noises(n_recordings)).T
     quota = -(-N_CANDIDATES // n_recordings)
     counts = np.bincount(rows)
     assert counts.max() == quota
@@ -171,7 +171,7 @@ def test_the_units_of_recordings_play_no_part():
     tiny = [2.0**-20 * x for x in recordings]
     assert_array_equal(distinct(tiny), distinct(recordings))
     signals, small = as_signals(recordings), as_signals(tiny)
-    windows = np.array([[0, 10], [1, 20], [2, 5]])
+    windows = np.array([[0, 10, LENGTH], [1, 20, LENGTH], [2, 5, LENGTH]])
     segments = cut_segments(signals, windows, LENGTH)
     assert_array_equal(cut_segments(small, windows, LENGTH), segments)
     assert_allclose(np.linalg.norm(segments, axis=(1, 2)), [1, 1, 0])
@@ -197,16 +197,18 @@ def test_no_window_around_the_winner_explains_more():
     found = choose(recordings, 1)[0]
     signals = as_signals(recordings)
     last = N_TIMES - LENGTH
-    everywhere = np.stack(np.divmod(np.arange(3 * (last + 1)), last + 1), axis=1)
+    rows, starts = np.divmod(np.arange(3 * (last + 1)), last + 1)
+    everywhere = np.stack([rows, starts, np.full_like(rows, LENGTH)], axis=1)
     segments = cut_segments(signals, everywhere, LENGTH)
-    row, start = everywhere[np.abs(segments - found).max((1, 2)).argmin()]
+    row, start, _ = everywhere[np.abs(segments - found).max((1, 2)).argmin()]
     near = np.arange(max(0, start - LENGTH // 2), min(last, start + LENGTH // 2) + 1)
-    around = cut_segments(signals, np.stack([0 * near + row, near], axis=1), LENGTH)
+    beside = np.stack([0 * near + row, near, 0 * near + LENGTH], axis=1)
+    around = cut_segments(signals, beside, LENGTH)
     candidates = jnp.asarray(np.concatenate([found[None], around]))[:, None]
     shares = np.asarray(mean_shares(signals, candidates, 0.1, L0Coder()))
     assert shares[0] >= shares.max() - 1e-6
     first = propose_windows(signals, LENGTH, np.random.default_rng(0))
-    assert not (first == [row, start]).all(1).any()  # it was not among the loudest
+    assert not (first[:, :2] == [row, start]).all(1).any()  # it was not among the loudest
 
 
 def test_the_only_window_of_a_short_recording_is_chosen():

@@ -139,22 +139,36 @@ def plan_chunks(
     return chunks
 
 
-def fill(cohort: AnyCohort, chunk: Chunk, n_masks: int, dtype: str, unit: float = 1.0) -> Signals:
+def fill(
+    cohort: AnyCohort, chunk: Chunk, n_masks: int, dtype: str, unit: float | np.ndarray = 1.0
+) -> Signals:
     """Copy the recordings of a chunk into padded arrays; missing samples become zeros.
 
-    Samples are counted in ``unit``, see `percdl.algorithm.magnitude`.
+    Samples are counted in ``unit``, which may differ by recording, see
+    `percdl.algorithm.magnitude`. With a mask for each channel, constant channels are missing.
     """
     signals = _copy(cohort, chunk, dtype, unit)
     if n_masks == 0:
         return signals
     missing = np.isnan(signals.values)
+    if n_masks > 1:
+        inside = np.arange(chunk.n_times)[:, None] < signals.lengths[:, None, None]
+        missing = missing | _is_constant(signals.values, inside & ~missing, np)
     signals.values[missing] = 0  # pyright: ignore[reportIndexIssue]
     observed = ~missing[..., :n_masks]
     observed &= np.arange(chunk.n_times)[:, None] < signals.lengths[:, None, None]
     return signals._replace(observed=observed.astype(dtype))
 
 
-def fill_on_device(cohort: Cohort, chunk: Chunk, dtype: str, unit: float = 1.0) -> Signals:
+def _is_constant(values: Any, seen: Any, xp: Any) -> Any:
+    """Whether the observed samples of each recording and channel are all the same, (S, 1, P)."""
+    low = xp.where(seen, values, xp.inf).min(1, keepdims=True)
+    return low >= xp.where(seen, values, -xp.inf).max(1, keepdims=True)
+
+
+def fill_on_device(
+    cohort: Cohort, chunk: Chunk, dtype: str, unit: float | np.ndarray = 1.0
+) -> Signals:
     """Copy the recordings of a chunk to the device, missing samples as they are (`mask_missing`).
 
     A stacked cohort is padded there, not here. Where there are several devices, each gets its
@@ -168,8 +182,10 @@ def fill_on_device(cohort: Cohort, chunk: Chunk, dtype: str, unit: float = 1.0) 
     n_times = stacked.shape[1]
     widths = ((0, chunk.rows - count), (0, chunk.n_times - n_times), (0, 0))
     lengths = np.where(np.arange(chunk.rows) < count, n_times, 0).astype(np.int32)
-    pieces = np.array_split(stacked, max(1, stacked.nbytes // PIECE_BYTES))
-    moved = [jax.device_put(np.asarray(_count(piece, unit), dtype)) for piece in pieces]
+    n_pieces = max(1, stacked.nbytes // PIECE_BYTES)
+    units = np.broadcast_to(unit, len(cohort))[first : first + count, None, None]
+    pieces = zip(np.array_split(stacked, n_pieces), np.array_split(units, n_pieces), strict=True)
+    moved = [jax.device_put(np.asarray(_count(piece, own), dtype)) for piece, own in pieces]
     return spread_rows(Signals(_join(moved, widths), jax.device_put(lengths), None))
 
 
@@ -185,6 +201,8 @@ def mask_missing(signals: Signals, n_masks: int) -> Signals:
     values, lengths = signals.values, signals.lengths
     missing = jnp.isnan(values)
     inside = (jnp.arange(values.shape[1]) < lengths[:, None])[..., None]
+    if n_masks > 1:
+        missing = missing | _is_constant(values, inside & ~missing, jnp)
     observed = (inside & ~missing[..., :n_masks]).astype(values.dtype)
     return Signals(jnp.where(missing, 0, values), lengths, observed)
 
@@ -218,14 +236,15 @@ def spread_rows(signals: Signals) -> Signals:
     return jax.device_put(signals, rows)
 
 
-def _copy(cohort: AnyCohort, chunk: Chunk, dtype: str, unit: float) -> Signals:
+def _copy(cohort: AnyCohort, chunk: Chunk, dtype: str, unit: float | np.ndarray) -> Signals:
     """Copy recordings into a padded array of the host, which programs take as they take others."""
     values = np.zeros((chunk.rows, chunk.n_times, cohort.n_channels), dtype)
     lengths = np.zeros(chunk.rows, np.int32)
     lengths[: len(chunk.subjects)] = cohort.lengths[chunk.subjects]
     records = _records(cohort, chunk.subjects)
-    if unit != 1:
-        records = [_count(record, unit) for record in records]
+    if np.ndim(unit) or unit != 1:
+        units = np.broadcast_to(unit, len(cohort))[chunk.subjects]
+        records = [_count(record, own) for record, own in zip(records, units, strict=True)]
     for row, record in enumerate(records):
         values[row, : len(record)] = record
     return Signals(values, lengths, None)  # pyright: ignore[reportArgumentType]
@@ -238,6 +257,6 @@ def _records(cohort: AnyCohort, subjects: np.ndarray) -> list[np.ndarray]:
     return [cohort[s].values for s in subjects.tolist()]
 
 
-def _count(values: np.ndarray, unit: float) -> np.ndarray:
+def _count(values: np.ndarray, unit: Any) -> np.ndarray:
     """Return samples in a unit; those of single precision may be too large or small for theirs."""
-    return values if unit == 1 else values.astype(float) / unit
+    return values if np.all(unit == 1) else values.astype(float) / unit

@@ -27,7 +27,7 @@ from percdl.algorithm.chunks import (
 )
 from percdl.algorithm.coding import Coded
 from percdl.algorithm.exchange import Broadcast, Sums
-from percdl.algorithm.magnitude import choose_unit, in_signal_units
+from percdl.algorithm.magnitude import choose_unit, find_spreads, in_signal_units
 from percdl.algorithm.programs import Orders, Prepared, Tally
 from percdl.algorithm.results import Results, collect_results
 from percdl.algorithm.settings import Settings
@@ -72,7 +72,12 @@ class Site:
         unit: float | None = None,
     ):
         self.cohort = cohort
+        if settings.relative:
+            unit = 1.0
         self.unit = choose_unit(cohort) if unit is None else unit
+        self.divisors: float | np.ndarray = self.unit
+        if settings.relative:
+            self.divisors = find_spreads(cohort)
         self.settings = settings.in_unit(self.unit)
         if n_masks is None and not resident:
             n_masks = cohort.n_masks
@@ -83,7 +88,9 @@ class Site:
         self._on_device: list[Signals] | None = None
         if resident:
             dtype = settings.dtype
-            self._on_device = [fill_on_device(cohort, c, dtype, self.unit) for c in self.chunks]
+            self._on_device = [
+                fill_on_device(cohort, c, dtype, self.divisors) for c in self.chunks
+            ]
             self._measure()
         self.n_masks = cohort.n_masks if n_masks is None else n_masks
         if self._on_device is not None and self.n_masks:
@@ -102,7 +109,9 @@ class Site:
     def _measure(self) -> None:
         """Let the device measure the recordings it holds, if it holds them as they are."""
         cohort, chunks = self.cohort, self._on_device
-        is_exact = self.unit == 1 and cohort.dtype == self.settings.dtype
+        is_exact = (
+            np.ndim(self.divisors) == 0 and self.unit == 1 and cohort.dtype == self.settings.dtype
+        )
         if chunks is None or not is_exact or cohort.is_measured:
             return
         with jax.enable_x64(True):
@@ -333,7 +342,8 @@ class Site:
     def results(self) -> Results:
         """Return what was learned of each subject, in the order of the cohort."""
         found = collect_results(self.chunks, self.blocks, self.coded, self.settings)
-        return replace(found, amplitude=found.amplitude * self.unit)
+        unit = np.broadcast_to(self.divisors, len(self.cohort))[found.subject]
+        return replace(found, amplitude=found.amplitude * unit)
 
     def _code(self, index: int, atoms) -> Coded:
         settings = self.settings
@@ -362,7 +372,7 @@ class Site:
         if self._on_device is not None:
             return self._on_device[index]
         chunk, dtype = self.chunks[index], self.settings.dtype
-        return fill(self.cohort, chunk, self.n_masks, dtype, self.unit)
+        return fill(self.cohort, chunk, self.n_masks, dtype, self.divisors)
 
     def _rest(self, values: Values) -> Values:
         """Return values as they are kept between rounds: on the device, or copied to the host."""

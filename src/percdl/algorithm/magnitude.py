@@ -1,5 +1,7 @@
 """The unit a site computes in: a power of two, so that a change of unit rounds nothing.
 
+With a relative loss it is each recording's own standard deviation instead.
+
 Some steps need fourth powers of samples. In single precision they overflow or underflow if samples
 are above 1e9 or below 1e-9 (for example EEG in volts, or raw converter counts). Such recordings
 are divided by a power of two when they are copied, and results are multiplied by it. The
@@ -15,6 +17,7 @@ import numpy as np
 
 from percdl.algorithm.exchange import Sums
 from percdl.signals import AnyCohort
+from percdl.signals.measured import measure
 
 # Recordings of this size, in powers of two either way, are taken as they are.
 ORDINARY = 16
@@ -44,6 +47,25 @@ def choose_unit(cohort: AnyCohort, positions: Sequence[int] | np.ndarray | None 
         return 1.0
     exponent = int(np.frexp(np.median(peaks[peaks > 0]))[1]) - 1
     return 1.0 if abs(exponent) <= ORDINARY else 2.0 ** max(exponent, LEAST_EXPONENT)
+
+
+def find_spreads(cohort: AnyCohort, positions: np.ndarray | None = None) -> np.ndarray:
+    """Return the standard deviation of each recording, over all channels around their means.
+
+    Those that are not at ``positions`` (by default all are) count as 1, and so do flat ones.
+
+    >>> from percdl import Cohort
+    >>> find_spreads(Cohort.from_arrays([[1.0, 3.0], [0.0, 20.0]])).tolist()
+    [1.0, 10.0]
+    """
+    among = np.arange(len(cohort)) if positions is None else positions
+    measures = measure([np.asarray(cohort[int(i)].values, float) for i in among])
+    with np.errstate(invalid="ignore"):
+        around = measures.square - np.nan_to_num(measures.total**2 / measures.count)
+        variance = np.maximum(around, 0).sum(1) / measures.count.sum(1)
+    spreads = np.ones(len(cohort))
+    spreads[among] = np.where(variance > 0, np.sqrt(variance), 1)
+    return spreads
 
 
 def in_signal_units(sums: Sums, unit: float, by_subject: bool) -> Sums:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 import numpy as np
 
 from percdl.parameters import Amount, Count, Doc, Nonnegative, Positive, documented
-from percdl.steps.coders import L0Coder, L1Coder
+from percdl.steps.coders import L0Coder, L1Coder, SizedCoder
 
 if TYPE_CHECKING:
     from percdl.transforms.base import ChannelTransform, Transform, WarpTransform
@@ -206,6 +206,8 @@ class Settings(Algorithm):
         lambda, in squared signal units (decision 14).
     delta : float or None
         Residuals beyond it count linearly (Huber's loss); None: all count squared.
+    relative : bool
+        Recordings are counted in their own standard deviations.
     coder : L0Coder or L1Coder
         What a code may look like: exact without overlap, or with an l1 penalty.
     dtype : {"float32", "float64"}
@@ -218,6 +220,7 @@ class Settings(Algorithm):
     n_channels: int
     penalty: float
     delta: float | None = None
+    relative: bool = False
     coder: L0Coder | L1Coder = field(default_factory=L0Coder)
     dtype: str = "float32"
 
@@ -273,6 +276,11 @@ class Settings(Algorithm):
         if isinstance(self.coder, L1Coder):
             return L0Coder(signed=self.coder.signed)
         return self.coder
+
+    @property
+    def atom_lengths(self) -> tuple[int, ...]:
+        """The lengths of atoms where they differ, else nothing."""
+        return self.coder.sizes if isinstance(self.coder, SizedCoder) else ()
 
     @property
     def has_lengths(self) -> bool:

@@ -14,8 +14,9 @@ from sklearn.model_selection import KFold, ParameterGrid, cross_val_score
 
 from percdl.estimators import PerCDL
 from percdl.estimators.base import BaseCDL
+from percdl.estimators.start import lengths_in_samples
 from percdl.exceptions import InvalidRecordingError, UnclearPeriodWarning
-from percdl.parameters import in_samples, share_of
+from percdl.parameters import share_of
 from percdl.signals import Cohort, as_cohort
 from percdl.steps.period import agree_on_length, estimate_periods
 
@@ -197,7 +198,7 @@ def select(
 def _size(model: BaseCDL, cohort: Cohort) -> tuple[float, float, float]:
     """Return the sort key of a model: atoms, free parameters, and minus the penalty."""
     given, share = model.atom_length, share_of(model.penalty)
-    length = 0 if given == "auto" else in_samples(given, cohort.sfreq)
+    length = 0 if given == "auto" else max(lengths_in_samples(given, cohort.sfreq))
     price = model.penalty if share is None else share
     return (
         0.0 if model.n_atoms == "auto" else float(model.n_atoms),

@@ -87,8 +87,9 @@ def _in_the_shell() -> dict[str, dict[str, Any]]:
             "at all) or free (in every sample).",
         },
         "loss": {
-            "kind": Literal["squared", "huber"],
-            "meaning": "Squared residuals, or Huber's loss, which is robust to artefacts.",
+            "kind": Literal["squared", "relative", "huber"],
+            "meaning": "Squared residuals, squared ones relative to each recording's standard "
+            "deviation, or Huber's loss, which is robust to artefacts.",
         },
         "init": {
             "kind": Annotated[str, Noun("file", "a file")],

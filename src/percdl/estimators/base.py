@@ -48,6 +48,7 @@ class BaseCDL(TransformerMixin, HyperParameters):
     dictionary_: np.ndarray
     n_atoms_: int
     atom_length_: int
+    atom_lengths_: tuple[int, ...]
     n_channels_: int
     penalty_: float
     huber_delta_: float | None

@@ -83,7 +83,7 @@ class Header(State):
     version: str
     model: str
     parameters: dict[str, Any]
-    chosen: tuple[Count, Count, Nonnegative, Nonnegative | None]
+    chosen: tuple[Count, Count, Nonnegative, Nonnegative | None, list[Count]]
     cohort: str
     settings: dict[str, Any] | None
 

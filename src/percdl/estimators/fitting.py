@@ -250,7 +250,8 @@ def adopt(model: BaseCDL, end: End, chosen: Choices, source: Source, settings: S
     """Give a model the results of a fit, wherever it was run."""
     model.dictionary_ = end.dictionary
     model.prior_ = end.precision
-    model.n_atoms_, model.atom_length_, model.penalty_, model.huber_delta_ = chosen
+    model.n_atoms_, model.atom_length_, model.penalty_, model.huber_delta_, lengths = chosen
+    model.atom_lengths_ = tuple(lengths) or (chosen.atom_length,) * chosen.n_atoms
     found = collect(end.dictionary, source, settings, end.results)
     model.params_, model.events_ = found.params, found.events
     model.n_activations_ = found.n_activations
@@ -295,6 +296,8 @@ def collect(
 ) -> Personalization:
     """Turn results into tables; parameters of absent atoms become NaN (decision 11)."""
     results.params[results.counts == 0] = np.nan
+    if isinstance(source, Cohort) and source.constant.any():
+        _forget_dead_channels(results.params, source.constant, settings)
     events = pd.DataFrame(
         {
             "subject": pd.array(list(source.subjects), dtype="str").take(results.subject),
@@ -309,3 +312,13 @@ def collect(
         events["duration_seconds"] = results.length / source.sfreq
     model = (settings.transform, dictionary, settings.dtype, settings.disjoint_coder.n_terms)
     return Personalization(results.params, events, results.counts, source.subjects, *model)
+
+
+def _forget_dead_channels(params: np.ndarray, dead: np.ndarray, settings: Settings) -> None:
+    """Make the warps of channels without a signal NaN, where each channel has one of its own."""
+    n_channels = settings.n_channels
+    if (part := settings.warp_part) is not None and part[0].n_warps(n_channels) > 1:
+        own = params[..., part[1]]
+        by_channel = own.reshape(*own.shape[:2], n_channels, -1)
+        by_channel[np.broadcast_to(dead[:, None], by_channel.shape[:3])] = np.nan
+        params[..., part[1]] = by_channel.reshape(own.shape)

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass, fields, is_dataclass, replace
 from typing import Annotated, Any, Literal, TypeVar, dataclass_transform
 
 import numpy as np
-from annotated_types import Ge, Lt, Predicate
+from annotated_types import Ge, Lt, MinLen, Predicate
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
@@ -31,6 +31,7 @@ Model = TypeVar("Model", bound="HyperParameters")
 
 SHORTEST = 3
 LARGEST_SEED = 2**32 - 1
+Length = Annotated[int, Ge(SHORTEST), Lt(TOO_LARGE)] | Duration
 # Arguments of version 0.1 and what replaces them.
 _ALGORITHM = "`algorithm=Algorithm({}=...)`"
 _CODER = "`coder=L0Coder({}=...)`"
@@ -56,13 +57,15 @@ personal_dictionary_, warps_ : array (S, K, L, P), array (S, K, C, L)
     all channels, one for each, or none if the transformation does not warp time.
 events_ : DataFrame
     Columns subject, atom, onset_sample, onset_seconds, amplitude; duration_samples and
-    duration_seconds with ``L0Coder(stretch=...)``.
+    duration_seconds with ``L0Coder(stretch=...)`` or atoms of different lengths.
 n_activations_ : array (S, K)
     Activations per subject and atom.
 history_ : DataFrame
     Columns phase, round, step, objective, seconds; one row per half-step.
 n_atoms_, atom_length_, penalty_ : int, int, float
     The values given or, where "auto", chosen; lengths in samples.
+atom_lengths_ : tuple of int
+    How long each atom lasts, in samples; all the same unless ``atom_length`` is a list.
 objective_, stop_reason_ : float, str
     Objective at the end, and why the fit ended.
 processing_ : tuple of str
@@ -162,10 +165,16 @@ class HyperParameters(BaseEstimator):
         ),
     ] = "auto"
     atom_length: Annotated[
-        Annotated[int, Ge(SHORTEST), Lt(TOO_LARGE)] | Duration | Auto,
+        Length
+        | Auto
+        | Annotated[
+            list[Length] | tuple[Length, ...], MinLen(1), Noun("list", "a list of such lengths")
+        ],
         Doc(
             'L, in samples or as a duration ("0.6s", "600ms"); "auto" reads it off the periods, '
-            "as `suggest_atom_length` does."
+            "as `suggest_atom_length` does. A list has one length for each atom. The dictionary "
+            "then holds all of them at the samples of the longest, and ``atom_lengths_`` says how "
+            "long they last."
         ),
     ] = "auto"
     transformation: Annotated[
@@ -193,10 +202,12 @@ class HyperParameters(BaseEstimator):
         ),
     ] = None
     loss: Annotated[
-        Literal["squared"] | Huber,
+        Literal["squared", "relative"] | Huber,
         Doc(
-            "How residuals count: squared, as in the paper, or linearly beyond a threshold "
-            "(``Huber()``), so that impulses and artefacts do not bend the atoms."
+            "How residuals count: squared, as in the paper; squared and relative to the standard "
+            "deviation of the recording, so that all people count alike and have the same penalty "
+            "whatever their scale; or linearly beyond a threshold (``Huber()``), so that impulses "
+            "and artefacts do not bend the atoms."
         ),
     ] = "squared"
     init: Annotated[

@@ -91,6 +91,7 @@ class Fitted(Strict):
     huber_delta_: Nonnegative | None
     n_atoms_: Count
     atom_length_: Count
+    atom_lengths_: list[Count] = []  # not in files of early versions
     penalty_: Nonnegative
     subjects_: list[str]
     channels_: list[str]
@@ -209,6 +210,7 @@ def _rebuild(content: dict[str, Any], arrays: Arrays) -> BaseCDL:
     model.atom_names_ = tuple(header.atom_names)
     for name, value in header.fitted:
         setattr(model, name, tuple(value) if isinstance(value, list) else value)
+    model.atom_lengths_ = model.atom_lengths_ or (model.atom_length_,) * model.n_atoms_
     return model
 
 
@@ -239,6 +241,11 @@ def _check_sizes(header: Header, arrays: Arrays, model: BaseCDL) -> None:
         (
             len(fitted.channels_) == len(fitted.units_) == n_channels,
             f"`channels_` and `units_` are not of {n_channels} channels",
+        ),
+        (
+            len(fitted.atom_lengths_) in (0, fitted.n_atoms_)
+            and max(fitted.atom_lengths_, default=length) == length,
+            f"`atom_lengths_` are not those of {fitted.n_atoms_} atoms",
         ),
         (len(steps) == len(phases), "the columns of `history_` are of different lengths"),
         ({*of_events} <= {*fitted.subjects_}, "`events_` names a subject not in `subjects_`"),
@@ -333,6 +340,8 @@ def _encode(name: str, value: Any, arrays: Arrays) -> Any:
         return {"class": type(value).__name__, **encoded}
     if isinstance(value, (list, tuple)) and value and isinstance(value[0], (Motif, Transform)):
         return [_encode(name, one, arrays) for one in value]
+    if name == "atom_length":
+        return list(value)
     if isinstance(value, (list, tuple, SupportsArray)):
         arrays[f"parameter/{name}"] = np.ascontiguousarray(value)
         return {"array": f"parameter/{name}"}

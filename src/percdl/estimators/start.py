@@ -9,14 +9,14 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from percdl.algorithm.chunks import Chunk, bucket_length, fill
-from percdl.algorithm.magnitude import choose_unit
+from percdl.algorithm.magnitude import choose_unit, find_spreads
 from percdl.algorithm.settings import Huber, Settings
 from percdl.estimators.hyperparameters import SHORTEST, Motif
 from percdl.estimators.validation import check_lengths, check_samples
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError
 from percdl.parameters import in_samples, share_of
 from percdl.signals import AnyCohort
-from percdl.steps.coders import L0Coder
+from percdl.steps.coders import L0Coder, SizedCoder
 
 if TYPE_CHECKING:
     from percdl.estimators.base import BaseCDL
@@ -47,16 +47,19 @@ class Choices(NamedTuple):
     atom_length: int
     penalty: float
     huber_delta: float | None = None
+    atom_lengths: tuple[int, ...] = ()
 
 
 def make_settings(model: BaseCDL, source: Source, chosen: Choices | None = None) -> Settings:
     """Return the problem and the algorithm of a model; of a fitted one by default."""
     chosen = chosen or Choices(
-        model.n_atoms_, model.atom_length_, model.penalty_, model.huber_delta_
+        model.n_atoms_, model.atom_length_, model.penalty_, model.huber_delta_, model.atom_lengths_
     )
     coder = model.resolve("coder")
     if isinstance(coder, L0Coder):
         coder = coder.at_rate(source.sfreq)
+        if len(set(chosen.atom_lengths)) > 1:
+            coder = SizedCoder(**vars(coder), sizes=tuple(chosen.atom_lengths))
     return Settings(
         transform=model.resolve("transformation"),
         atom_length=int(chosen.atom_length),
@@ -64,6 +67,7 @@ def make_settings(model: BaseCDL, source: Source, chosen: Choices | None = None)
         n_channels=source.n_channels,
         penalty=float(chosen.penalty),
         delta=chosen.huber_delta,
+        relative=model.loss == "relative",
         coder=coder,
         dtype=model.dtype,
         **asdict(model.resolve("algorithm")),
@@ -73,29 +77,28 @@ def make_settings(model: BaseCDL, source: Source, chosen: Choices | None = None)
 def choose(model: BaseCDL, cohort: AnyCohort) -> Choices:
     """Return the numbers a model works with; those not given are chosen in turn."""
     length, share, name = model.atom_length, share_of(model.penalty), type(model).__name__
+    lengths = ()
     finds_penalty = model.penalty == "auto" or share is not None
     rng = check_random_state(model.random_state)
     if length == "auto":
         check_lengths(cohort, SHORTEST, name)
         check_samples(cohort)
         n_samples = choose_length(cohort, model.init)
-    elif (n_samples := in_samples(length, cohort.sfreq)) < SHORTEST:
-        raise InvalidParameterError(
-            f"`atom_length={length!r}` is {n_samples} sample(s) at {cohort.sfreq:g} Hz, but an "
-            f"atom has at least {SHORTEST}. Plain arrays count as 1 Hz: pass "
-            "`Cohort.from_arrays(X, sfreq=...)`, or a number of samples."
-        )
+    else:
+        lengths = lengths_in_samples(length, cohort.sfreq)
+        n_samples = max(lengths)
     check_lengths(cohort, n_samples, name)
-    n_atoms = 1 if model.n_atoms == "auto" else int(model.n_atoms)
+    n_atoms = max(1, len(lengths)) if model.n_atoms == "auto" else int(model.n_atoms)
     penalty, delta = 0.0 if finds_penalty else float(model.penalty), None
     if isinstance(model.loss, Huber):
         # The median over the recordings: a few that are full of artefacts do not change it.
         typical = SHARE * np.sqrt(np.median(cohort.power))
         delta = float(typical if model.loss.delta is None else model.loss.delta)
-    chosen = Choices(n_atoms, n_samples, penalty, delta)
+    is_listed = isinstance(length, (list, tuple))
+    chosen = Choices(n_atoms, n_samples, penalty, delta, lengths if is_listed else ())
     if model.n_atoms == "auto" or finds_penalty:
         check_samples(cohort)
-    if model.n_atoms == "auto":
+    if model.n_atoms == "auto" and not is_listed:
         free = make_settings(model, cohort, chosen._replace(penalty=0.0))
         chosen = chosen._replace(n_atoms=choose_n_atoms(cohort, free, model.init, rng))
     if finds_penalty:
@@ -103,6 +106,20 @@ def choose(model: BaseCDL, cohort: AnyCohort) -> Choices:
         dictionary = first_dictionary(model.init, cohort, free, rng)
         chosen = chosen._replace(penalty=choose_penalty(cohort, free, dictionary, share, rng))
     return chosen
+
+
+def lengths_in_samples(length: Any, sfreq: float) -> tuple[int, ...]:
+    """Return a length, or those of a list, in samples."""
+    each = length if isinstance(length, (list, tuple)) else (length,)
+    found = tuple(in_samples(one, sfreq) for one in each)
+    for given, n_samples in zip(each, found, strict=True):
+        if n_samples < SHORTEST:
+            raise InvalidParameterError(
+                f"`atom_length={given!r}` is {n_samples} sample(s) at {sfreq:g} Hz, but an atom "
+                f"has at least {SHORTEST}. Plain arrays count as 1 Hz: pass "
+                "`Cohort.from_arrays(X, sfreq=...)`, or a number of samples."
+            )
+    return found
 
 
 def choose_length(cohort: AnyCohort, init: Any) -> int:
@@ -273,8 +290,9 @@ def draw_sample(cohort: AnyCohort, settings: Settings, rng: np.random.RandomStat
     n_times = bucket_length(min(int(cohort.lengths[picked].max()), longest))
     rows = next(size for size in (4, 16, MOST_RECORDINGS) if len(picked) <= size)
     chunk = Chunk(picked, rows, bucket_length(int(cohort.lengths[picked].max())))
-    unit = choose_unit(cohort, picked)
-    signals = fill(cohort, chunk, cohort.n_masks, settings.dtype, unit)
+    unit = 1.0 if settings.relative else choose_unit(cohort, picked)
+    divisors = find_spreads(cohort, picked) if settings.relative else unit
+    signals = fill(cohort, chunk, cohort.n_masks, settings.dtype, divisors)
     cut = signals._replace(
         values=signals.values[:, :n_times],
         lengths=np.minimum(signals.lengths, n_times).astype(np.int32),

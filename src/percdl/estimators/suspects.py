@@ -76,8 +76,8 @@ KINDS = {
     ),
     "large": Kind(
         "Much larger than the other recordings",
-        "In a fit they outweigh all others. Check their unit and look for artefacts; z-scoring "
-        'makes all people count alike, and so does weighting="subjects".',
+        "In a fit they outweigh all others. Check their unit and look for artefacts; with "
+        '`loss="relative"` (`--loss relative`) all people count alike.',
     ),
     "unexplained": Kind(
         "Explained far worse than the other recordings",
@@ -94,8 +94,8 @@ KINDS = {
     ),
     "constant": Kind(
         "A channel is constant",
-        "It holds no pattern, and bends the atoms unless it is zero. Leave the channel out, or "
-        "replace it by NaN in these recordings.",
+        "It holds no pattern, and counts as missing there; the warp of a channel without samples "
+        "is NaN. Check the sensor, or leave the channel out.",
     ),
     "alone": Kind(
         "There is only one recording",
@@ -132,9 +132,9 @@ def find_suspects(
         drifting = list(_drifting(cohort, settings, subject, onset, error))
     rest[[s for s, _ in drifting if s is not None]] = np.nan
     found = {"rate": wrong_rate.items(), "unexplained": _unexplained(rest), "drift": drifting}
-    if settings.has_lengths:
+    if settings.disjoint_coder.stretch > 1 and not settings.atom_lengths:
         found["length"] = _at_a_bound(settings, subject, length, cohort.sfreq)
-    if settings.transform.shares_structure:
+    if settings.transform.shares_structure and not settings.relative:
         found["large"] = _large(cohort.power)
     if isinstance(cohort, Cohort):
         found["constant"] = _constant(cohort.constant, cohort.channels)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from percdl.algorithm.magnitude import choose_unit
+from percdl.algorithm.settings import Huber
 from percdl.exceptions import (
     InvalidParameterError,
     InvalidRecordingError,
@@ -101,15 +102,28 @@ def check_arguments(model: BaseCDL) -> None:
             f"`{name}(algorithm=Algorithm(update='robust'))` moves copies of a common atom, but "
             f"with `{transformation!r}` no personal atom depends on one. Leave out `update`."
         )
+    lengths: Any = model.atom_length
+    is_listed = isinstance(lengths, (list, tuple))
+    if is_listed and model.n_atoms not in ("auto", len(lengths)):
+        raise InvalidParameterError(
+            f"`{name}(n_atoms={model.n_atoms!r}, atom_length={lengths!r})`: the list has "
+            f"{len(lengths)} length(s). Give one length for each atom."
+        )
+    if is_listed and (isinstance(model.coder, L1Coder) or isinstance(model.loss, Huber)):
+        raise InvalidParameterError(
+            f"`{name}(atom_length={lengths!r})`: atoms of different lengths need the "
+            "exact coder, and a loss that is squared or relative. Give one length, or leave out "
+            "the other argument."
+        )
     if not isinstance(model.coder, L1Coder):
         coder = model.resolve("coder")
-        if (coder.stretch > 1 or coder.n_terms) and model.loss != "squared":
+        if (coder.stretch > 1 or coder.n_terms) and isinstance(model.loss, Huber):
             raise InvalidParameterError(
                 f"`{name}(loss={model.loss!r})` needs activations of one length, without a "
                 "baseline. Leave out `stretch` and `baseline`, or the loss."
             )
         return
-    if model.loss != "squared":
+    if isinstance(model.loss, Huber):
         raise InvalidParameterError(
             f"`{name}(loss={model.loss!r})` needs the exact coder. Leave out the L1Coder, or the "
             "loss."

@@ -62,7 +62,7 @@ def describe(cohort: Cohort, manifest: Manifest) -> Holdings:
     """
     about = cohort.channels, cohort.units, cohort.sfreq, lasting_steps(cohort.processing)
     if manifest.privacy is not None:
-        bounds = public_bounds(int(manifest.make_model().atom_length))
+        bounds = public_bounds(manifest.make_settings().atom_length)
     else:
         bounds = measure(cohort)
     return Holdings(signals=Signals(*about), n_masks=int(cohort.n_masks), bounds=bounds)

@@ -15,7 +15,7 @@ from percdl.estimators.base import BaseCDL
 from percdl.estimators.fitting import End, adopt
 from percdl.estimators.hyperparameters import Motif
 from percdl.estimators.modelfile import array_names, decode_model, encode_parameters
-from percdl.estimators.start import Choices, make_settings
+from percdl.estimators.start import Choices, lengths_in_samples, make_settings
 from percdl.estimators.validation import check_arguments
 from percdl.exceptions import FederationError, InvalidParameterError, ModelFileError
 from percdl.federated.identities import FEWEST_SITES, verify
@@ -269,7 +269,9 @@ def settings_of(model: BaseCDL, source: Any) -> Settings:
 def _choices_of(model: BaseCDL) -> Choices:
     """Return the hyper-parameters, all of which are numbers."""
     delta = model.loss.delta if isinstance(model.loss, Huber) else None
-    return Choices(int(model.n_atoms), int(model.atom_length), float(model.penalty), delta)
+    lengths = lengths_in_samples(model.atom_length, 1.0)
+    listed = lengths if isinstance(model.atom_length, (list, tuple)) else ()
+    return Choices(int(model.n_atoms), max(lengths), float(model.penalty), delta, listed)
 
 
 def fitted_model(terms: Terms, end: End, source: Any) -> BaseCDL:

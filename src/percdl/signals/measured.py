@@ -37,9 +37,13 @@ class Measures(NamedTuple):
 
     @property
     def masks(self) -> Int[np.ndarray, " S"]:
-        """Number of masks each recording needs: 0, one for all channels, or one per channel."""
+        """Number of masks each recording needs: 0, one for all channels, or one per channel.
+
+        Constant channels count as missing, unless all are constant.
+        """
         has_missing = (self.count < self.length[:, None]).any(1)
-        return np.where(self.uneven, self.count.shape[1], has_missing)
+        dead = self.is_constant.any(1) & ~self.is_constant.all(1)
+        return np.where(self.uneven | dead, self.count.shape[1], has_missing)
 
     @property
     def is_empty(self) -> Bool[np.ndarray, " S"]:

@@ -73,10 +73,18 @@ class L0Coder:
         lengths = np.maximum(np.rint(atom_length * factors).astype(int), 2)
         return tuple(np.unique(lengths).tolist())
 
+    def lengths_of(self, atom: int, atom_length: int) -> tuple[int, ...]:
+        """Return the lengths that are tried for one atom."""
+        return self.lengths(atom_length)
+
     def pairs(self, n_atoms: int, atom_length: int) -> tuple[tuple[int, int], ...]:
         """Return the choices of an activation: an atom, and the position of one of the lengths."""
-        n_lengths = len(self.lengths(atom_length))
-        return tuple((k, d) for k in range(n_atoms) for d in range(n_lengths))
+        place = {length: d for d, length in enumerate(self.lengths(atom_length))}
+        return tuple(
+            (k, place[length])
+            for k in range(n_atoms)
+            for length in self.lengths_of(k, atom_length)
+        )
 
     @property
     def n_terms(self) -> int:
@@ -95,6 +103,29 @@ class L0Coder:
         20
         """
         return replace(self, min_gap=in_samples(self.min_gap, sfreq))
+
+
+@dataclass(frozen=True)
+class SizedCoder(L0Coder):
+    """An exact coder of atoms of different lengths, which a model makes of ``atom_length``.
+
+    All atoms are given at L samples; atom k lasts ``sizes[k]`` samples, times the stretch.
+
+    >>> coder = SizedCoder(sizes=(50, 20))
+    >>> coder.lengths(50), coder.pairs(2, 50)
+    ((20, 50), ((0, 1), (1, 0)))
+    """
+
+    sizes: tuple[int, ...] = ()
+
+    def lengths(self, atom_length: int) -> tuple[int, ...]:
+        """Return the lengths of activations of any atom, in samples and increasing."""
+        every = {n for k in range(len(self.sizes)) for n in self.lengths_of(k, atom_length)}
+        return tuple(sorted(every))
+
+    def lengths_of(self, atom: int, atom_length: int) -> tuple[int, ...]:
+        """Return the lengths that are tried for one atom."""
+        return L0Coder.lengths(self, self.sizes[atom])
 
 
 @documented

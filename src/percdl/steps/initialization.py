@@ -19,6 +19,7 @@ from scipy.signal import find_peaks
 
 from percdl.signals.reconstruction import level, make_basis, read_dilated
 from percdl.steps.baseline import level_atoms, window_energy
+from percdl.steps.coders import SizedCoder
 from percdl.steps.compilation import program
 from percdl.steps.csc import L0Coder, encode
 from percdl.steps.types import Signals
@@ -56,7 +57,11 @@ def choose_segments(
     n_given = 0 if chosen is None else len(chosen)
     if n_given:
         dictionary[:n_given] = chosen
-    candidates = propose_windows(signals, atom_length, rng, share, rules.n_terms)
+    sizes = rules.sizes if isinstance(rules, SizedCoder) else (atom_length,) * n_atoms
+    candidates = {
+        size: propose_windows(signals, size, rng, share, rules.n_terms)
+        for size in dict.fromkeys(sizes)
+    }
     winners = {}
 
     def try_out(k: int, windows: np.ndarray) -> None:
@@ -67,10 +72,14 @@ def choose_segments(
         dictionary[k], winners[k] = segments[best], windows[best]
 
     for k in range(n_given, n_atoms):
-        try_out(k, candidates)
-    around = _windows_around if rules.stretch == 1 else partial(_zoomed_windows, rules=rules)
+        try_out(k, candidates[sizes[k]])
     for k in range(n_given, n_atoms):
-        try_out(k, around(winners[k], signals, atom_length))
+        lengths = rules.lengths_of(k, atom_length)
+        if len(lengths) == 1:
+            windows = _windows_around(winners[k], signals, *lengths)
+        else:
+            windows = _zoomed_windows(winners[k], signals, sizes[k], lengths)
+        try_out(k, windows)
     return dictionary
 
 
@@ -100,8 +109,8 @@ def propose_windows(
     rng: np.random.Generator,
     share: float = 1.0,
     n_terms: int = 0,
-) -> Int[np.ndarray, "n 2"]:
-    """Draw windows (recording, first sample), about the same number from each recording.
+) -> Int[np.ndarray, "n 3"]:
+    """Draw windows (recording, first sample, length), about the same number from each recording.
 
     Windows have more energy than slightly earlier or later ones, so that a pattern is in the
     middle of its window. Louder windows have a higher probability. Baselines do not count.
@@ -116,7 +125,7 @@ def propose_windows(
         starts = _loud_windows(inside, atom_length)
         weight = inside[starts] / inside[starts].sum()
         drawn = rng.choice(starts, min(quota, len(starts)), replace=False, p=weight)
-        windows += [(row, start) for start in np.sort(drawn)]
+        windows += [(row, start, atom_length) for start in np.sort(drawn)]
     kept = np.sort(rng.permutation(len(windows))[: max(1, round(share * len(windows)))])
     return _resize(np.array(windows)[kept])
 
@@ -126,19 +135,17 @@ def cut_segments(
 ) -> np.ndarray:
     """Return the segments (n, L, P) of some windows, at unit norm; a silent one stays zero.
 
-    Windows of another length, the third column if there is one, are read at L samples. Baselines
-    are removed.
+    Windows of another length are read at L samples. Baselines are removed.
     """
-    rows, starts, *lengths = windows.T
+    rows, starts, lengths = windows.T
     values = np.asarray(signals.values)
-    if lengths:
-        cuts = zip(rows, starts, *lengths, strict=True)
+    if (lengths == atom_length).all():
+        segments = values[rows[:, None], starts[:, None] + np.arange(atom_length)]
+    else:
+        cuts = zip(rows, starts, lengths, strict=True)
         segments = np.stack(
             [read_dilated(n, atom_length) @ values[r, t : t + n] for r, t, n in cuts]
-        )
-        segments = segments.astype(values.dtype)
-    else:
-        segments = values[rows[:, None], starts[:, None] + np.arange(atom_length)]
+        ).astype(values.dtype)
     segments = level(segments, n_terms)
     norm = np.sqrt((segments**2).sum((1, 2), keepdims=True))
     return np.divide(segments, norm, out=np.zeros_like(segments), where=norm > 0)
@@ -146,19 +153,19 @@ def cut_segments(
 
 def _windows_around(window: np.ndarray, signals: Signals, atom_length: int) -> np.ndarray:
     """Return windows up to half an atom earlier and later in the same recording."""
-    row, start = window
+    row, start = window[:2]
     reach = np.arange(start - atom_length // 2, start + atom_length // 2 + 1)
     last = int(signals.lengths[row]) - atom_length
     starts = reach[(reach >= 0) & (reach <= last)]
-    return _resize(np.stack([np.full_like(starts, row), starts], axis=1))
+    return _resize(np.array([(row, start, atom_length) for start in starts]))
 
 
 def _zoomed_windows(
-    window: np.ndarray, signals: Signals, atom_length: int, rules: L0Coder
+    window: np.ndarray, signals: Signals, atom_length: int, tried: tuple[int, ...]
 ) -> np.ndarray:
     """Return longer and shorter windows whose middle is near that of a window."""
     row, start = window[:2]
-    lengths = np.array(rules.lengths(atom_length))
+    lengths = np.array(tried)
     lengths = np.unique(lengths[np.linspace(0, len(lengths) - 1, N_ZOOMS).astype(int)])
     last = int(signals.lengths[row]) - lengths[:, None]
     shifts = np.linspace(-0.5, 0.5, N_CANDIDATES // N_ZOOMS) * atom_length
