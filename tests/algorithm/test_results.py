@@ -37,9 +37,10 @@ def test_rows_that_fill_and_slots_that_are_free_are_left_out(block_rows):
         onset, atom, amplitude = np.moveaxis(events, -1, 0)
         statistics = Statistics(np.zeros(chunk.rows), np.zeros(chunk.rows), counts)
         energy = 10.0 + np.array(rows)
-        objective = SETTINGS.penalty * counts.sum(1) + 0.01 * np.array(rows) * energy
+        price = SETTINGS.penalty * counts.sum(1)
+        objective = price + 0.01 * np.array(rows) * energy
         events = Events(onset.astype(int), atom.astype(int), amplitude)
-        coded[index] = Coded(events, statistics, energy, energy, objective)
+        coded[index] = Coded(events, statistics, energy, energy + price, objective)
     for block in blocks:
         own = [learned(s)[0] for index in block.chunks for s in chunks[index].subjects]
         block.params = np.concatenate([own, np.full((block.rows - len(own), K, M), -1.0)])

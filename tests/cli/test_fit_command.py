@@ -123,7 +123,10 @@ def test_nothing_found_is_an_exit_code(walks, tmp_path):
     [
         (["--n-atoms", "0"], "'0' must be an integer of at least 1 and below 2**31 or 'auto'"),
         (["--n-atoms", "two"], "'two' must be an integer"),
-        (["--atom-length", "1m"], "a duration such as '0.6s' or '600ms' or 'auto'"),
+        (
+            ["--atom-length", "1m"],
+            "a duration such as '0.6s' or '600ms', a list of such lengths or 'auto'",
+        ),
         (["--atom-length", "2"], "'2' must be an integer of at least 3"),
         (["--min-gap", "-1s"], "'-1s' must be an integer"),
         (["--penalty", "-1"], "'-1' must be a finite number of at least 0, a share"),

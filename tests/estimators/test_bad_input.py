@@ -267,7 +267,7 @@ WRONG_ARGUMENTS = [
     ("dtype", "float16", "one of 'float32', 'float64'"),
     ("dtype", np.float32, "one of 'float32', 'float64'"),
     ("progress", "yes", "True or False or 'auto'"),
-    ("loss", "huber", r"'squared' or `Huber\(\.\.\.\)`"),
+    ("loss", "huber", r"'relative' or `Huber\(\.\.\.\)`"),
     ("coder", "l1", r"`L0Coder\(\.\.\.\)`, `L1Coder\(\.\.\.\)` or None"),
     ("algorithm", {"tol": 1.0}, r"`Algorithm\(\.\.\.\)` or None"),
 ]

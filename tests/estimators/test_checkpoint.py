@@ -160,7 +160,7 @@ def test_a_state_of_subjects_of_another_size_is_refused(name, cohort, checkpoint
         ({"population": 1.5}, "population"),
         ({"history": [["population"]]}, "history"),
         ({"draws": [9, 0, "x"]}, "draws"),
-        ({"chosen": [3, 16, 0.3, None]}, "broadcast/dictionary"),
+        ({"chosen": [3, 16, 0.3, None, []]}, "broadcast/dictionary"),
         ({"model": "os.system"}, "model"),
         ({"reason": "because"}, "reason"),
     ],

@@ -96,7 +96,10 @@ def test_a_ratio_of_the_largest():
         ({"penalty": "150%"}, "a share such as '10%'"),
         ({"penalty": "bic"}, "at least 0, a share such as '10%' or 'auto'"),
         ({"n_atoms": "many"}, "at least 1 and below 2..31 or 'auto'"),
-        ({"atom_length": "long"}, "at least 3 .* a duration such as '0.6s' or '600ms' or 'auto'"),
+        (
+            {"atom_length": "long"},
+            "at least 3 .* a duration such as '0.6s' or '600ms', a list of such lengths or 'auto'",
+        ),
     ],
 )
 def test_bad_choices_are_named(options, message):

@@ -161,9 +161,10 @@ def fill(
 
 
 def _is_constant(values: Any, seen: Any, xp: Any) -> Any:
-    """Whether the observed samples of each recording and channel are all the same, (S, 1, P)."""
+    """Whether several samples of each recording and channel are all the same, (S, 1, P)."""
     low = xp.where(seen, values, xp.inf).min(1, keepdims=True)
-    return low >= xp.where(seen, values, -xp.inf).max(1, keepdims=True)
+    high = xp.where(seen, values, -xp.inf).max(1, keepdims=True)
+    return (low == high) & (seen.sum(1, keepdims=True) > 1)
 
 
 def fill_on_device(

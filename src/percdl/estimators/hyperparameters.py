@@ -166,10 +166,10 @@ class HyperParameters(BaseEstimator):
     ] = "auto"
     atom_length: Annotated[
         Length
-        | Auto
         | Annotated[
             list[Length] | tuple[Length, ...], MinLen(1), Noun("list", "a list of such lengths")
-        ],
+        ]
+        | Auto,
         Doc(
             'L, in samples or as a duration ("0.6s", "600ms"); "auto" reads it off the periods, '
             "as `suggest_atom_length` does. A list has one length for each atom. The dictionary "

@@ -42,13 +42,18 @@ class Measures(NamedTuple):
         Constant channels count as missing, unless all are constant.
         """
         has_missing = (self.count < self.length[:, None]).any(1)
-        dead = self.is_constant.any(1) & ~self.is_constant.all(1)
-        return np.where(self.uneven | dead, self.count.shape[1], has_missing)
+        some_dead = self.is_dead.any(1) & ~self.is_constant.all(1)
+        return np.where(self.uneven | some_dead, self.count.shape[1], has_missing)
 
     @property
     def is_empty(self) -> Bool[np.ndarray, " S"]:
         """Whether every sample of a recording is missing."""
         return self.count.sum(1) == 0
+
+    @property
+    def is_dead(self) -> Bool[np.ndarray, "S P"]:
+        """Whether a channel has the same value at several samples."""
+        return (self.low == self.high) & (self.count > 1)
 
     @property
     def is_constant(self) -> Bool[np.ndarray, "S P"]:
@@ -100,8 +105,8 @@ class Measured(Recordings):
 
     @property
     def constant(self) -> Bool[np.ndarray, "S P"]:
-        """Whether each channel of each recording has exactly one value."""
-        return self.measures.low == self.measures.high
+        """Whether each channel of each recording has the same value at several samples."""
+        return self.measures.is_dead
 
     @property
     def flat(self) -> tuple[str, ...]:

@@ -142,7 +142,7 @@ def cut_segments(
     if (lengths == atom_length).all():
         segments = values[rows[:, None], starts[:, None] + np.arange(atom_length)]
     else:
-        cuts = zip(rows, starts, lengths, strict=True)
+        cuts = windows.tolist()
         segments = np.stack(
             [read_dilated(n, atom_length) @ values[r, t : t + n] for r, t, n in cuts]
         ).astype(values.dtype)
