@@ -132,7 +132,7 @@ def test_nothing_found_is_an_exit_code(walks, tmp_path):
         (["--penalty", "-1"], "'-1' must be a finite number of at least 0, a share"),
         (["--transformation", "bend"], "'bend' must be warp, rotation, gain"),
         (["--transformation", "warp+free"], "'warp+free' must be"),
-        (["--loss", "cubic"], "'cubic' must be one of 'squared', 'huber'"),
+        (["--loss", "cubic"], "'cubic' must be one of 'squared', 'relative', 'huber'"),
         (["--dtype", "float16"], "'float16' must be one of 'float32', 'float64'"),
         (["--depth", "0"], "--depth"),
         (["--seed", "x"], "'x' must be an integer of at least 0"),
