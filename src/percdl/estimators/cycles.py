@@ -31,8 +31,9 @@ from percdl.steps.period import NORMAL_MAD
 
 # Number of sines in the delay of a cycle.
 N_SINES = 4
-# Numbers of cycles that are processed together; the price is estimated from the most.
-BATCHES = (64, 512)
+# Number of cycles that are processed together, on a CPU and on an accelerator: always the same, so
+# that other people compile nothing. The price is estimated from that many on a CPU.
+BATCH, LARGE_BATCH = 512, 2**14
 # The share of ordinary cycles that `flagged` marks.
 FALSE_ALARMS = 0.01
 # Weight of the population in a person's usual residual, in cycles.
@@ -40,7 +41,7 @@ FEW_CYCLES = 5.0
 
 
 class Batch(NamedTuple):
-    """Positions of events in the table, and their segments, padded to a size of `BATCHES`."""
+    """Positions of events in the table, and their segments, padded to the size of a batch."""
 
     events: np.ndarray
     cut: Cut
@@ -156,6 +157,7 @@ class Segments:
         self.onset = self.events["onset_sample"].to_numpy(np.int32)
         self.duration = event_lengths(self.events, self.length).astype(float)
         self.unit = choose_unit(cohort)
+        self.batch = BATCH if is_on_cpu() else LARGE_BATCH
         amplitude: Any = self.events["amplitude"] / self.unit
         usual = amplitude.abs().groupby([self.subject, self.atom]).transform("median")
         self.usual = (usual * np.sign(amplitude)).to_numpy(float)
@@ -177,12 +179,12 @@ class Segments:
             signals = fill(self.cohort, chunk, n_masks, self.found.dtype, self.unit)
             signals = jax.device_put(signals)
             atoms = self.found.atoms_of(chunk.subjects)
-            for start in range(0, len(here), BATCHES[-1]):
-                some = slice(start, start + BATCHES[-1])
+            for start in range(0, len(here), self.batch):
+                some = slice(start, start + self.batch)
                 yield self._cut(signals, atoms, chosen[here[some]], row[some])
 
     def _cut(self, signals, atoms, events, row) -> Batch:
-        size = next(size for size in BATCHES if size >= len(events))
+        size = self.batch
         onset, row, duration = (
             np.pad(x, (0, size - len(x))) for x in (self.onset[events], row, self.duration[events])
         )
@@ -196,19 +198,17 @@ class Segments:
 
     def estimate(self, atom: int) -> np.ndarray:
         """Return the price of the cycles of an atom."""
-        size = BATCHES[-1]
         chosen = np.flatnonzero(self.atom == atom)
-        chosen = chosen[np.linspace(0, len(chosen) - 1, min(len(chosen), size)).astype(int)]
+        chosen = chosen[np.linspace(0, len(chosen) - 1, min(len(chosen), BATCH)).astype(int)]
         q = 1 + len(self.table)
         if not len(chosen):
             return np.eye(q)
         parts: Any = [
             [np.asarray(x)[: len(b.events)] for x in b.cut] for b in self.batches(chosen)
         ]
-        padded = size if len(chosen) > BATCHES[0] else BATCHES[0]
-        cut = Cut(*(_pad(np.concatenate(x), padded) for x in zip(*parts, strict=True)))
-        counts = _pad(np.ones(len(chosen), self.found.dtype), padded)
-        start = np.zeros((padded, q), self.found.dtype)
+        cut = Cut(*(_pad(np.concatenate(x), BATCH) for x in zip(*parts, strict=True)))
+        counts = _pad(np.ones(len(chosen), self.found.dtype), BATCH)
+        start = np.zeros((BATCH, q), self.found.dtype)
         return np.asarray(estimate_price(cut, self.table, start, counts), float)
 
     def fit(self, price: np.ndarray) -> dict[str, np.ndarray]:
