@@ -17,7 +17,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from benchmarks.claims._claim import Claim, at_most, between, is_quick
+from benchmarks import Absent, gpu
+from benchmarks.claims._claim import Claim, at_most, between, is_quick, skipped
 from percdl import Cohort, PerCDL, TimeWarp
 from percdl.datasets.synthetic import common_patterns, draw_warps, personalize
 from percdl.estimators.cycles import Cycles, find_cycles
@@ -28,6 +29,7 @@ LENGTH, N_REPETITIONS, N_SINES, WARP = 50, 20, 4, TimeWarp(3, 10)
 NOISES, SEEDS = (0.02, 0.1, 0.2), (1, 2)
 # Standard deviations: of a delay (in durations, falling with the order), and of the log gain.
 WITHIN, GAIN = 0.015, 0.15
+N_MANY, N_LEADS, MOST_SECONDS = 100_000, 12, 1.0
 
 
 class Truth(NamedTuple):
@@ -68,6 +70,24 @@ def claims() -> Iterator[Claim]:
     share = float(np.concatenate(flags).mean())
     low, high = 0.5 * FALSE_ALARMS, 1.5 * FALSE_ALARMS
     yield between(f"cycles: false alarms at a stated {FALSE_ALARMS:g}", share, low, high)
+    yield on_gpu()
+
+
+def on_gpu() -> Claim:
+    """Time the second level of many cycles of twelve leads on a GPU, the second time."""
+    what = f"cycles: seconds for {N_MANY:,} cycles of {N_LEADS} leads on a GPU, warm"
+    if not gpu.is_there():
+        return skipped(what, Absent(gpu.NO_GPU))
+    truth = make(-(-N_MANY // N_REPETITIONS), 0.1, 0)
+    leads = np.repeat(np.stack([record.values for record in truth.cohort]), N_LEADS, axis=2)
+    cohort = Cohort.from_arrays(leads.astype("float32"), sfreq=100.0)
+    model = PerCDL(1, LENGTH, WARP, 0.5, init=truth.atom.repeat(N_LEADS, 2), progress=False)
+    found = model.fit(cohort).personalization_
+    for _ in range(2):
+        started = time.perf_counter()
+        cycles = find_cycles(found, cohort)
+        taken = time.perf_counter() - started
+    return at_most(what, taken, MOST_SECONDS, f"{len(cycles.table):,} cycles")
 
 
 def make(n_subjects: int, noise: float, seed: int) -> Truth:
