@@ -32,16 +32,24 @@ class _Declared(NamedTuple):
 
     def read(self, value: Any) -> Any:
         """Return the value of an option as the hyper-parameter; raise if it is not allowed."""
-        readings: list[Any] = [value]
-        for kind in (int, float) if isinstance(value, str) else ():
-            try:
-                readings.append(kind(value))
-            except ValueError:
-                continue
+        readings = _readings(value)
+        if isinstance(value, str) and "," in value:
+            readings.append([_readings(part)[-1] for part in value.split(",")])
         for reading in readings:
             if self.parameter.accepts(reading):
                 return reading
         raise typer.BadParameter(f"{value!r} must be {self.parameter.needed}.")
+
+
+def _readings(value: Any) -> list[Any]:
+    """Return what a value of an option may mean: itself, and the number that it writes."""
+    readings = [value]
+    for kind in (float, int) if isinstance(value, str) else ():
+        try:
+            readings.append(kind(value))
+        except ValueError:
+            continue
+    return readings
 
 
 @cache
