@@ -30,8 +30,8 @@ def claims() -> Iterator[Claim]:
         "one person 100 times larger": (_larger, {}, "Ada"),
         'one person 100 times larger, loss="relative"': (_larger, {"loss": "relative"}, ""),
         "one person upside down": (_inverted, {}, "Ada"),
-        'one person upside down, signed="person"': (
-            _inverted, {"coder": L0Coder(signed="person")}, "",
+        'one person upside down, polarity="person"': (
+            _inverted, {"coder": L0Coder(polarity="person")}, "",
         ),
         "one person's second channel constant at 5": (_constant, {}, "Ada"),
         "drift as large as the pattern": (_drifting, {}, "drift"),

@@ -181,6 +181,8 @@ def test_values_are_those_of_python():
     table = {"penalty": "10%", "atom-length": "0.5s", "loss": "huber", "huber-delta": 2}
     model = ModelOptions.from_table(table, "").build()
     assert (model.penalty, model.atom_length, model.loss) == ("10%", "0.5s", Huber(2))
+    kinds = ModelOptions.from_table({"atom-length": "0.5s,30", "loss": "relative"}, "").build()
+    assert (kinds.atom_length, kinds.loss) == (["0.5s", 30], "relative")
 
 
 def test_a_fit_starts_from_a_dictionary_on_disk(walks, model_file, tmp_path):
