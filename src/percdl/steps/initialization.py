@@ -64,22 +64,30 @@ def choose_segments(
     }
     winners = {}
 
-    def try_out(k: int, windows: np.ndarray) -> None:
+    def try_out(k: int, windows: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+        """Return the best share with one of the windows as atom k, its segment and the window."""
         segments = cut_segments(signals, windows, atom_length, rules.n_terms)
         trials = np.repeat(dictionary[None], len(segments), axis=0)
         trials[:, k] = segments
-        best = int(np.asarray(mean_shares(signals, trials, penalty, rules)).argmax())
-        dictionary[k], winners[k] = segments[best], windows[best]
+        shares = np.asarray(mean_shares(signals, trials, penalty, rules))
+        best = int(shares.argmax())
+        return float(shares[best]), segments[best], windows[best]
 
-    for k in range(n_given, n_atoms):
-        try_out(k, candidates[sizes[k]])
+    left = list(range(n_given, n_atoms))
+    while left:
+        # The next atom of each length is tried; the one that explains most is kept.
+        first = {sizes[k]: k for k in reversed(left)}
+        tried = {k: try_out(k, candidates[size]) for size, k in first.items()}
+        k = max(tried, key=lambda k: tried[k][0])
+        _, dictionary[k], winners[k] = tried[k]
+        left.remove(k)
     for k in range(n_given, n_atoms):
         lengths = rules.lengths_of(k, atom_length)
         if len(lengths) == 1:
             windows = _windows_around(winners[k], signals, *lengths)
         else:
             windows = _zoomed_windows(winners[k], signals, sizes[k], lengths)
-        try_out(k, windows)
+        _, dictionary[k], winners[k] = try_out(k, windows)
     return dictionary
 
 
