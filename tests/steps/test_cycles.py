@@ -108,8 +108,12 @@ def test_delays_between_samples():
 def test_cycles_as_long_as_the_atom_are_cut_as_they_are():
     x = np.random.default_rng(0).standard_normal((2, 60, 2))
     signals = Signals(jnp.asarray(x), jnp.array([60, 50]), None)
-    row, onset = np.array([0, 1, 1]), np.array([5, 20, 40])
-    segment, seen = cut_cycles(signals, row, onset, np.full(3, 16.0), 16)
+    row, onset, atoms = np.array([0, 1, 1]), np.array([5, 20, 40]), x[:, None, :16]
+    atoms = np.where(np.arange(2)[:, None, None, None] == 0, np.nan, atoms)  # the first has none
+    which, amplitude = np.zeros(3, int), np.array([0.0, 2.0, 1.0])
+    cut = cut_cycles(signals, atoms, row, which, onset, np.full(3, 16.0), amplitude)
+    segment, seen, own = cut
+    assert_allclose(own, [np.zeros((16, 2)), 2 * x[1, :16], x[1, :16]])
     assert_allclose(segment[0], x[0, 5:21])
     assert_allclose(segment[1], x[1, 20:36])
     assert_allclose(segment[2, :10], x[1, 40:50])
@@ -119,5 +123,6 @@ def test_cycles_as_long_as_the_atom_are_cut_as_they_are():
 def test_longer_cycles_are_read_at_fewer_times():
     x = np.random.default_rng(0).standard_normal((1, 60, 1))
     signals = Signals(jnp.asarray(x), jnp.array([60]), None)
-    twice, _ = cut_cycles(signals, np.zeros(3, int), np.full(3, 4), np.full(3, 31.0), 16)
+    none, atoms = np.zeros(3, int), np.ones((1, 1, 16, 1))
+    twice = cut_cycles(signals, atoms, none, none, none + 4, np.full(3, 31.0), np.ones(3)).segment
     assert_allclose(twice[0], x[0, 4:36:2])

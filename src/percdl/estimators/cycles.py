@@ -178,22 +178,19 @@ class Segments:
             row = np.repeat(np.arange(len(counts)), counts)
             signals = fill(self.cohort, chunk, n_masks, self.found.dtype, self.unit)
             signals = jax.device_put(signals)
-            atoms = self.found.atoms_of(chunk.subjects)
+            atoms = self.found.atoms_of(chunk.subjects).astype(self.found.dtype)
+            atoms = jax.device_put(_pad(atoms, chunk.rows))
             for start in range(0, len(here), self.batch):
                 some = slice(start, start + self.batch)
                 yield self._cut(signals, atoms, chosen[here[some]], row[some])
 
     def _cut(self, signals, atoms, events, row) -> Batch:
         size = self.batch
-        onset, row, duration = (
-            np.pad(x, (0, size - len(x))) for x in (self.onset[events], row, self.duration[events])
-        )
-        duration = duration.astype(self.found.dtype)
-        segment, seen = cut_cycles(signals, row, onset, duration, self.length)
-        own: Any = np.zeros((size, *atoms.shape[2:]), self.found.dtype)
-        own[: len(events)] = atoms[row[: len(events)], self.atom[events]]
-        own[: len(events)] *= self.usual[events, None, None]
-        cut = Cut(segment, seen, own)
+        whole = (row, self.atom[events], self.onset[events])
+        real = (self.duration[events], self.usual[events])
+        columns = [_pad(x, size).astype(np.int32) for x in whole]
+        columns += [_pad(x, size).astype(self.found.dtype) for x in real]
+        cut = cut_cycles(signals, atoms, *columns)
         return Batch(events, level_cycles(cut, self.found.n_terms) if self.found.n_terms else cut)
 
     def estimate(self, atom: int) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -274,6 +274,10 @@ def revive_atoms(
 
     sample = draw_sample(cohort, settings, rng)
     order = np.argsort(dead, kind="stable")  # those alive come first
+    if isinstance(settings.coder, SizedCoder):
+        sizes = tuple(settings.coder.sizes[k] for k in order)
+        sorted_sizes = replace(sample.settings, coder=replace(settings.coder, sizes=sizes))
+        sample = sample._replace(settings=sorted_sizes)
     found = find_segments(sample, settings.n_atoms, rng, chosen=dictionary[~dead])
     revived = dictionary.copy()
     revived[order] = found

@@ -76,19 +76,22 @@ def delay_table(atom_length: int, n_sines: int) -> Float[np.ndarray, "r L"]:
     return np.vstack([np.ones(atom_length), sine_table(atom_length, n_sines)])
 
 
-@partial(program, static_argnames=("atom_length",))
+@program
 def cut_cycles(
     signals: Signals,
+    atoms: Float[Array, "S K L P"],
     row: Int[Array, " B"],
+    atom: Int[Array, " B"],
     onset: Int[Array, " B"],
     duration: Float[Array, " B"],
-    atom_length: int,
-) -> tuple[Array, Array]:
+    amplitude: Float[Array, " B"],
+) -> Cut:
     """Cut events of a chunk, each read at L samples from its first to its last.
 
-    Returns segments (B, L, P) and where they are observed (B, L, Q). Samples are interpolated as
-    atoms are, so an event as long as the atom is cut as it is.
+    Samples are interpolated as atoms are, so an event as long as the atom is cut as it is. Events
+    of amplitude 0 fill the batch; they have no atom.
     """
+    atom_length = atoms.shape[2]
     ahead = ((duration - 1) / (atom_length - 1))[:, None] * jnp.arange(atom_length)
     whole = jnp.floor(ahead)
     _, weights, _ = interp.stencil(ahead - whole, 2, "cubic")
@@ -102,7 +105,10 @@ def cut_cycles(
     needed = jnp.abs(weights[..., None]) > 1e-3
     values = jnp.where(there, signals.values[row[:, None, None], at], 0)
     seen = jnp.all(there | ~needed, axis=2).astype(values.dtype)
-    return jnp.einsum("blo,blop->blp", weights, values) * seen, seen
+    segment = jnp.einsum("blo,blop->blp", weights, values) * seen
+    scale = amplitude[:, None, None]
+    own = jnp.where(scale == 0, 0, atoms[row, atom] * scale)
+    return Cut(segment, seen, own)
 
 
 @partial(program, static_argnames=("n_terms",))

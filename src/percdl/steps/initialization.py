@@ -48,8 +48,9 @@ def choose_segments(
     initial atoms, none by default), by coding all the recordings exactly. The score is the
     explained share of a recording, averaged over recordings, so a segment that recurs in everyone
     wins over one that explains a loud recording well. Then the windows around the winners are
-    tried in the same way, so that no atom cuts its pattern. A random ``share`` of the candidates
-    gives another start. Cost O(K) times ``N_CANDIDATES`` codings.
+    tried in the same way, so that no atom cuts its pattern. Atoms of different lengths are added
+    in two orders, and the better outcome is kept. A random ``share`` of the candidates gives
+    another start. Cost O(K) times ``N_CANDIDATES`` codings, times the number of lengths.
     """
     # Unused slots hold zero atoms, which are never activated, so one program serves every step.
     shape = (n_atoms, atom_length, signals.values.shape[2])
@@ -62,32 +63,44 @@ def choose_segments(
         size: propose_windows(signals, size, rng, share, rules.n_terms)
         for size in dict.fromkeys(sizes)
     }
-    winners = {}
 
-    def try_out(k: int, windows: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    def try_out(
+        k: int, windows: np.ndarray, atoms: np.ndarray
+    ) -> tuple[float, np.ndarray, np.ndarray]:
         """Return the best share with one of the windows as atom k, its segment and the window."""
         segments = cut_segments(signals, windows, atom_length, rules.n_terms)
-        trials = np.repeat(dictionary[None], len(segments), axis=0)
+        trials = np.repeat(atoms[None], len(segments), axis=0)
         trials[:, k] = segments
         shares = np.asarray(mean_shares(signals, trials, penalty, rules))
         best = int(shares.argmax())
         return float(shares[best]), segments[best], windows[best]
 
-    left = list(range(n_given, n_atoms))
-    while left:
-        # The next atom of each length is tried; the one that explains most is kept.
-        first = {sizes[k]: k for k in reversed(left)}
-        tried = {k: try_out(k, candidates[size]) for size, k in first.items()}
-        k = max(tried, key=lambda k: tried[k][0])
-        _, dictionary[k], winners[k] = tried[k]
-        left.remove(k)
+    def add_all(shortest_first: bool) -> tuple[float, np.ndarray, dict[int, np.ndarray]]:
+        """Return the share that all atoms explain, the atoms, and their windows.
+
+        The next atom is the shortest one, or that of all lengths which explains most.
+        """
+        atoms, winners, total = dictionary.copy(), {}, 0.0
+        left = list(range(n_given, n_atoms))
+        while left:
+            slots = {sizes[k]: k for k in reversed(left)}  # the next of each length
+            if shortest_first:
+                slots = {min(slots): slots[min(slots)]}
+            tried = {k: try_out(k, candidates[size], atoms) for size, k in slots.items()}
+            k = max(tried, key=lambda k: tried[k][0])
+            total, atoms[k], winners[k] = tried[k]
+            left.remove(k)
+        return total, atoms, winners
+
+    ways = [add_all(shortest_first) for shortest_first in (True, False)[: len(candidates)]]
+    _, dictionary, winners = max(ways, key=lambda way: way[0])
     for k in range(n_given, n_atoms):
         lengths = rules.lengths_of(k, atom_length)
         if len(lengths) == 1:
             windows = _windows_around(winners[k], signals, *lengths)
         else:
             windows = _zoomed_windows(winners[k], signals, sizes[k], lengths)
-        _, dictionary[k], winners[k] = try_out(k, windows)
+        _, dictionary[k], _ = try_out(k, windows, dictionary)
     return dictionary
 
 
