@@ -7,7 +7,7 @@ from federation import LENGTHS, cohort_of
 
 from percdl import IndCDL, L1Coder, Rotation, TimeWarp
 from percdl.algorithm.exchange import Broadcast, Sums
-from percdl.estimators.start import choose
+from percdl.estimators.start import Choices, choose
 from percdl.federated.consent import measure
 from percdl.federated.layout import UNITS, cover, layout_of
 from percdl.federated.messages import Bounds
@@ -94,4 +94,4 @@ def test_bounds_cover_the_sum_of_all_sites():
 
 def test_a_model_of_numbers_needs_no_choice():
     cohort = cohort_of(toy.recordings(0, LENGTHS[:2]))
-    assert choose(IndCDL(2, 16, 0.3), cohort) == (2, 16, 0.3, None)
+    assert choose(IndCDL(2, 16, 0.3), cohort) == Choices(2, 16, 0.3)
