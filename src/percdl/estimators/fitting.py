@@ -199,7 +199,8 @@ def learn(
         # The rounds only see sums, so the offending recording is found here.
         raise overflow(np.nan, cohort, settings.dtype, name) from error
     path = None
-    if model.n_atoms == "auto" and isinstance(model.init, str):
+    # A list of lengths says how many atoms there are.
+    if model.n_atoms == "auto" and isinstance(model.init, str) and not chosen.atom_lengths:
 
         def rerun(atoms: np.ndarray) -> End:
             again: Any = clone(model)
