@@ -68,3 +68,13 @@ function signalLabel(channel) {
   const unit = report.units[channel];
   return report.channels[channel] + (unit ? ` (${unit})` : "");
 }
+
+// What the page knows of one person. The studio asks its server instead.
+let readPerson = async (s) => ({
+  personal: await unpack(report.personal[s]),
+  warps: await unpack(report.warps[s]),
+  speeds: (await unpack(report.speeds[s])).map((curve) => curve.map(Math.exp)),
+  departure: report.departures ? await unpack(report.departures[s]) : null,
+  events: eventsOf(s),
+  seen: { start: 0, run: report.run, curves: await unpack(report.recordings[s]) },
+});

@@ -9,12 +9,14 @@ const ROW_HEIGHT = 90;
 // More cycles than this are not shaded.
 const MOST_SHADES = 250;
 
-const signal = { curves: [], rebuilt: [], events: [], duration: 0, from: 0, to: 0 };
+// `seen` and `made` are pieces of the recording and of its reconstruction. A piece begins at sample
+// `start` and holds every sample (run 1), or the extremes of each run of samples, for all channels.
+const signal = { seen: null, made: null, events: [], duration: 0, from: 0, to: 0 };
 
-function setSignal(s, curves, personal) {
-  signal.curves = curves;
-  signal.events = eventsOf(s);
-  signal.rebuilt = rebuild(report.lengths[s], signal.events, personal);
+function setSignal(s, { seen, made, events, personal }) {
+  signal.seen = seen;
+  signal.events = events;
+  signal.made = made ?? { start: 0, run: 1, curves: rebuild(report.lengths[s], events, personal) };
   signal.duration = report.lengths[s] / report.sfreq;
   signal.from = 0;
   signal.to = signal.duration;
@@ -53,17 +55,18 @@ function dilate(curve, length) {
   });
 }
 
-// The part of a curve in view; `run` is the number of samples per pair of extremes, or 1.
-function visible(curve, run) {
+// The part of a piece in view, of one channel.
+function visible({ start, run, curves }, channel) {
+  const curve = curves[channel];
   const each = run === 1 ? 1 : run / 2;
-  const first = Math.max(0, Math.floor((signal.from * report.sfreq) / each) - 2);
-  const last = Math.min(curve.length, Math.ceil((signal.to * report.sfreq) / each) + 3);
+  const first = Math.max(0, Math.floor((signal.from * report.sfreq - start) / each) - 2);
+  const last = Math.min(curve.length, Math.ceil((signal.to * report.sfreq - start) / each) + 3);
   const x = [];
   const y = [];
   const size = last - first > MOST_POINTS ? Math.ceil((last - first) / N_BINS) : 1;
   for (let i = first; i < last; i += size) {
     if (size === 1) {
-      x.push((i * each) / report.sfreq);
+      x.push((start + i * each) / report.sfreq);
       y.push(curve[i]);
       continue;
     }
@@ -73,7 +76,7 @@ function visible(curve, run) {
       if (curve[j] < low) low = curve[j];
       if (curve[j] > high) high = curve[j];
     }
-    const at = (i * each) / report.sfreq;
+    const at = (start + i * each) / report.sfreq;
     x.push(at, at);
     y.push(low === Infinity ? NaN : low, high === -Infinity ? NaN : high);
   }
@@ -104,8 +107,8 @@ function drawSignal() {
       fixedrange: true,
     });
     const once = { yaxis: name, showlegend: i === 0 };
-    const seen = visible(signal.curves[p], report.run);
-    const made = visible(signal.rebuilt[p], 1);
+    const seen = visible(signal.seen, p);
+    const made = visible(signal.made, p);
     traces.push(line(seen.x, seen.y, "recording", theme().soft, { width: 2, ...once, hoverinfo: "x+y" }));
     traces.push(line(made.x, made.y, "reconstruction", theme().model, { width: 1.5, ...once, hoverinfo: "skip" }));
   });
@@ -135,7 +138,7 @@ function shade({ atom, onset, length, flagged }) {
 
 // A mark where each cycle begins, on the floor of the first channel shown.
 function onsetMarks(events, channels) {
-  const floor = signal.curves[channels[0]].reduce((least, value) => (value < least ? value : least), Infinity);
+  const floor = signal.seen.curves[channels[0]].reduce((least, value) => (value < least ? value : least), Infinity);
   const marks = (own, name, color, symbol) => ({
     x: own.map(({ onset }) => onset / report.sfreq),
     y: own.map(() => floor),
@@ -174,7 +177,11 @@ function look(from, to) {
   signal.from = Math.min(Math.max(from, 0), signal.duration - width);
   signal.to = signal.from + width;
   drawSignal();
+  refine();
 }
+
+// The page holds all there is; the studio reads finer samples of what is in view.
+let refine = () => {};
 
 const moves = {
   in: () => zoom(0.5),

@@ -10,14 +10,10 @@ const FAR = 10;
 async function choose(s) {
   view.subject = s;
   const turn = (person.turn = Symbol("turn"));
-  const personal = await unpack(report.personal[s]);
-  const warps = await unpack(report.warps[s]);
-  const speeds = (await unpack(report.speeds[s])).map((curve) => curve.map(Math.exp));
-  const departure = report.departures ? await unpack(report.departures[s]) : null;
-  const curves = await unpack(report.recordings[s]);
+  const own = await readPerson(s);
   if (person.turn !== turn) return; // another person was selected meanwhile
-  Object.assign(person, { personal, warps, speeds, departure });
-  setSignal(s, curves, personal);
+  Object.assign(person, own);
+  setSignal(s, own);
   history.replaceState(null, "", `#subject=${encodeURIComponent(subjectId(s))}`);
   markChosen();
   drawSubject();
