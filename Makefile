@@ -33,7 +33,7 @@ SPHINXOPTS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test federation kills corpus fuzz torture determinism soak mutants coverage \
-  audit lock oldest newest lint format docs linkcheck bench claims results clean
+  audit lock oldest newest dist lint format docs linkcheck bench claims results clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -181,6 +181,14 @@ newest: $(SUPPLY)  ## run the tests with the newest versions there are today
 
 audit: $(SUPPLY)  ## look every locked version up among the known vulnerabilities
 	$(SUPPLY_VENV)/bin/python -m benchmarks.audit $(SUPPLY_VENV)/bin/pip-audit requirements/dev.lock
+
+# The wheel is installed where there is no clone, and the README's five minutes are run with it.
+dist: $(SUPPLY)  ## build and check sdist and wheel, try the wheel, write its bill of materials
+	rm -rf dist
+	$(UV) build --quiet --out-dir dist
+	$(SUPPLY_VENV)/bin/twine check --strict dist/*.whl dist/*.tar.gz
+	$(SUPPLY_VENV)/bin/check-wheel-contents dist/*.whl
+	$(SUPPLY_VENV)/bin/python -m benchmarks.release dist/*.whl $(SUPPLY_VENV)/bin/cyclonedx-py
 
 claims: $(PEERS)  ## check the claims of the documentation (ONLY=... for some of them)
 	$(BIN)/python -m benchmarks.claims $(ONLY)

@@ -3,11 +3,8 @@
 import re
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pytest
-
-from percdl import make_synthetic
+from walks import write_walks
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -35,15 +32,3 @@ def test_python_runs_and_shapes_are_as_written(tmp_path, monkeypatch):
     assert len(written) == 3
     for expression, shape in written:
         assert str(eval(expression, names)) == shape
-
-
-def write_walks(folder):
-    """Write the folder of CSV files that the README reads."""
-    (folder / "walks").mkdir()
-    cohort = make_synthetic(n_subjects=6, noise_std=0.03, random_state=0).cohort
-    for recording in cohort:
-        time = np.arange(recording.n_times) / 100
-        table = pd.DataFrame({"t": time, "gyro_y": recording.values[:, 0]})
-        table.to_csv(folder / "walks" / f"P{recording.subject}.csv", index=False)
-    groups = {"subject": [f"P{s}" for s in range(6)], "group": ["healthy", "patient"] * 3}
-    pd.DataFrame(groups).to_csv(folder / "subjects.csv", index=False)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from percdl.registry import register
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from percdl.algorithm.settings import Algorithm, Huber
