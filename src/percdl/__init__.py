@@ -29,7 +29,10 @@ if TYPE_CHECKING:
         events_to_bids,
         events_to_csv,
         events_to_wfdb,
+        find_corrections,
         read_annotations,
+        read_corrections,
+        write_corrections,
         write_shards,
     )
     from percdl.steps.coders import L0Coder, L1Coder
@@ -74,14 +77,17 @@ __all__ = [
     "events_to_bids",
     "events_to_csv",
     "events_to_wfdb",
+    "find_corrections",
     "load",
     "load_gait",
     "load_ptbxl",
     "local_cluster",
     "make_synthetic",
     "read_annotations",
+    "read_corrections",
     "select",
     "suggest_atom_length",
+    "write_corrections",
     "write_shards",
 ]
 
@@ -108,6 +114,9 @@ _HOME = {
     "events_to_wfdb": "percdl.signals",
     "average_segments": "percdl.signals",
     "read_annotations": "percdl.signals",
+    "find_corrections": "percdl.signals",
+    "read_corrections": "percdl.signals",
+    "write_corrections": "percdl.signals",
     "TimeWarp": "percdl.transforms",
     "Identity": "percdl.transforms",
     "Free": "percdl.transforms",

@@ -3,6 +3,7 @@
 from percdl.signals.annotations import average_segments, read_annotations
 from percdl.signals.coerce import AnyCohort, as_any_cohort, as_cohort
 from percdl.signals.cohort import Cohort
+from percdl.signals.corrections import find_corrections, read_corrections, write_corrections
 from percdl.signals.events import (
     events_to_annotations,
     events_to_bids,
@@ -24,6 +25,9 @@ __all__ = [
     "events_to_bids",
     "events_to_csv",
     "events_to_wfdb",
+    "find_corrections",
     "read_annotations",
+    "read_corrections",
+    "write_corrections",
     "write_shards",
 ]

@@ -1,6 +1,5 @@
 """Annotations of recordings: beats, waves and steps that a person or another program marked."""
 
-import re
 from collections.abc import Callable, Iterable
 from os import PathLike
 from pathlib import Path
@@ -13,7 +12,7 @@ from jaxtyping import Float
 from percdl.exceptions import InvalidParameterError, UnreadableFileError
 from percdl.parameters import in_samples
 from percdl.signals.extras import hushed, require
-from percdl.signals.formats import FORMAT_OF, FORMATS, read_text_table
+from percdl.signals.formats import FORMAT_OF, FORMATS, file_subject, read_text_table
 from percdl.signals.from_files import Paths, find_files
 from percdl.signals.recording import abbreviate, as_rate
 from percdl.signals.tables import Table, reading
@@ -41,8 +40,9 @@ def read_annotations(
     (beats), or the name of a lead (``1.ii``). Tables have a column of times, ``onset``,
     ``seconds``, ``onset_seconds`` or ``time``, in seconds, or of samples, ``sample`` or
     ``onset_sample``; the columns ``label`` (or ``trial_type``, ``description``, ``atom``),
-    ``symbol`` and ``subject`` are optional. Needs wfdb for WFDB files
-    (``pip install 'percdl[data]'``). Cost O(E log E) for E annotations.
+    ``symbol`` and ``subject`` are optional. Rows with the ``action`` ``remove`` of
+    `read_corrections` are left out. Needs wfdb for WFDB files (``pip install 'percdl[data]'``).
+    Cost O(E log E) for E annotations.
 
     Parameters
     ----------
@@ -269,18 +269,19 @@ def _read_table(path: Path, sfreq: float | None) -> pd.DataFrame:
         raise _unknown_rate(path)
     if seconds is None:
         seconds = np.asarray(samples) / float(sfreq or 1)
-    named = re.match(r"sub-[^_]+", path.name)
-    own = named.group() if named else path.stem
     columns = {name: table.column(one) if one else None for name, one in first.items()}
-    return pd.DataFrame(
+    frame = pd.DataFrame(
         {
-            "subject": own if columns["subject"] is None else columns["subject"],
+            "subject": file_subject(path) if columns["subject"] is None else columns["subject"],
             "sample": _samples(samples, seconds, sfreq),
             "seconds": seconds,
             "label": "" if columns["label"] is None else columns["label"].fillna(""),
             "symbol": table.frame["symbol"].fillna("") if "symbol" in table.frame else "",
         }
     )
+    if "action" in table.frame:
+        frame = frame[(table.column("action") != "remove").to_numpy(bool)]
+    return pd.DataFrame(frame)
 
 
 def _complete(table: Table, name: str) -> np.ndarray:

@@ -13,6 +13,7 @@ import pandas as pd
 from jaxtyping import Float, Int
 
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError, TransposedArrayWarning
+from percdl.signals.corrections import corrections_of
 from percdl.signals.from_files import FromFiles
 from percdl.signals.interop import Interop
 from percdl.signals.measured import Measured
@@ -225,6 +226,37 @@ class Cohort(FromFiles, Interop, Preprocessing, Measured, Sequence[Recording]):
         labelled = zip(self, own, when, strict=True)
         return Cohort(replace(walk, person=person, visit=at) for walk, person, at in labelled)
 
+    def correct(self, corrections: pd.DataFrame, names: Sequence[str] = ()) -> "Cohort":
+        """Say which events must be found in the recordings, and which must not.
+
+        Fits, `personalize` and all that build on them then find the best activations among those
+        that agree with the corrections, see ``docs/corrections.md``. Earlier corrections are
+        replaced. Cost O(S + E) for E corrections.
+
+        Parameters
+        ----------
+        corrections : DataFrame
+            As `read_corrections` returns it: subject and onset, and optionally duration,
+            trial_type, action and tolerance.
+        names : list of str
+            Names of the atoms, ``model.atom_names_``, that ``trial_type`` may use beside
+            ``atom0``, ``atom1``, ...
+
+        Examples
+        --------
+        >>> walks = Cohort.from_arrays(np.ones((2, 9)), subjects=["A", "B"])
+        >>> walks.correct(pd.DataFrame({"subject": ["B"], "onset": [3.0]}))["B"].corrections
+        (Correction(onset=3.0, duration=None, atom=None, action='keep', tolerance=None),)
+        """
+        durations = {str(recording.subject): recording.duration for recording in self}
+        found = corrections_of(durations, corrections, names)
+        corrected = Cohort(
+            replace(recording, corrections=found.get(str(recording.subject), ()))
+            for recording in self
+        )
+        corrected.stacked = self.stacked
+        return corrected
+
     def drop(self, subjects: Label | Iterable[Label]) -> "Cohort":
         """Leave these subjects out."""
         dropped = [find_subject(subject, self._position_of) for subject in _as_ids(subjects)]
@@ -302,6 +334,8 @@ class Cohort(FromFiles, Interop, Preprocessing, Measured, Sequence[Recording]):
             parts.append(f"{len(people)} people")
         if self.processing:
             parts.append(f"processed: {'; '.join(self.processing)}")
+        if n_corrections := sum(len(recording.corrections) for recording in self):
+            parts.append(f"{n_corrections} corrections")
         return f"Cohort({', '.join(parts)})"
 
 

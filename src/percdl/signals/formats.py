@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import warnings
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -83,6 +84,12 @@ def read_text_table(
         frame = _parse(lines[first:], layout, len(names), kept, [])
     frame.columns = pd.Index([names[index] for index in kept])
     return Table(str(path), frame, "line", range(first + 1, len(lines) + 1), layout.decimal)
+
+
+def file_subject(path: Path) -> str:
+    """Return the subject that the name of a file says: ``sub-01`` of BIDS, or all of it."""
+    named = re.match(r"sub-[^_]+", path.name)
+    return named.group() if named else path.stem
 
 
 def _parse(
@@ -286,6 +293,9 @@ def read_npz(path: Path, entry: str, given: dict[str, Any], subject: str) -> Ite
 def write_npz(recordings: Sequence[Recording], path: str | PathLike[str]) -> None:
     """Write recordings so that `Cohort.from_npz` returns them unchanged."""
     described = [{name: getattr(recording, name) for name in _LABELS} for recording in recordings]
+    for entry, recording in zip(described, recordings, strict=True):
+        if recording.corrections:
+            entry["corrections"] = recording.corrections
     header = json.dumps({"schema": 1, "recordings": described})
     arrays: dict[str, Any] = {HEADER: np.array(header)}
     arrays |= {f"recording_{i}": recording.values for i, recording in enumerate(recordings)}

@@ -22,6 +22,13 @@ class Header(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
 
+# The fields of `Correction`.
+Corrected = Annotated[
+    tuple[float, float | None, int | None, Literal["keep", "remove", "only"], float | None],
+    Field(strict=False),
+]
+
+
 class RecordingLabels(Header):
     """The labels of one recording."""
 
@@ -33,6 +40,7 @@ class RecordingLabels(Header):
     person: str | None = None
     visit: str | None = None
     processing: list[str]
+    corrections: list[Corrected] | None = None
 
 
 class CohortHeader(Header):
@@ -58,6 +66,7 @@ class RecordingTable(Header):
     group: list[str | None]
     person: list[str | None] | None = None
     visit: list[str | None] | None = None
+    corrections: list[list[Corrected]] | None = None
     length: list[Positive]
     power: list[float]
     masks: list[Annotated[int, Field(ge=0)]]

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, SupportsFloat, TypeVar, final
+from typing import Any, NamedTuple, SupportsFloat, TypeVar, final
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -21,6 +21,19 @@ LAYOUTS = (
     "a list of (n_times, n_channels) arrays, a 3-D array (n_subjects, n_times, n_channels) "
     "or a 2-D array (n_subjects, n_times)"
 )
+
+
+class Correction(NamedTuple):
+    """What a person says about one event of a recording, see `Cohort.correct`.
+
+    Times are in seconds. None stands for the length of the atom, any atom, and an open onset.
+    """
+
+    onset: float
+    duration: float | None
+    atom: int | None
+    action: str
+    tolerance: float | None
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -51,6 +64,8 @@ class Recording:
     processing : list of str, optional
         Processing steps applied to the samples, in order. `Cohort.resample`, `Cohort.bandpass`
         and `Cohort.zscore` add theirs.
+    corrections : list of Correction, optional
+        Events that must be found, or not; set by `Cohort.correct`.
 
     Examples
     --------
@@ -67,6 +82,7 @@ class Recording:
     person: str | None
     visit: str | None
     processing: tuple[str, ...]
+    corrections: tuple[Correction, ...]
 
     def __init__(
         self,
@@ -80,6 +96,7 @@ class Recording:
         person: Label | None = None,
         visit: Label | None = None,
         processing: str | Iterable[str] = (),
+        corrections: Iterable[Sequence[Any]] | None = None,
     ) -> None:
         who = "A recording without subject" if subject is None else f"Subject {str(subject)!r}"
         array = _as_values(values, who)
@@ -92,6 +109,7 @@ class Recording:
             state[name] = None if label is None else as_label(label, name, who)
         for name, texts in {"channels": names, "units": scales, "processing": processing}.items():
             state[name] = _as_texts(texts, name, array.shape, who)
+        state["corrections"] = tuple(Correction(*each) for each in corrections or ())
         self.__setstate__(state)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -144,6 +162,8 @@ class Recording:
             parts.append(f"{np.isnan(self.values).sum()} missing")
         if self.processing:
             parts.append(f"processed: {'; '.join(self.processing)}")
+        if self.corrections:
+            parts.append(f"{len(self.corrections)} corrections")
         return f"Recording({', '.join(parts)})"
 
 

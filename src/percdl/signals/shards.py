@@ -9,7 +9,8 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from itertools import compress
 from os import PathLike
 from pathlib import Path
@@ -21,6 +22,7 @@ from numpy.lib import format as npy
 
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError, UnreadableFileError
 from percdl.signals.cohort import Cohort, find_subject, repeated_subjects
+from percdl.signals.corrections import corrections_of
 from percdl.signals.files import replace_file, replacing, sweep_parts
 from percdl.signals.formats import load_arrays
 from percdl.signals.measured import measure
@@ -28,6 +30,8 @@ from percdl.signals.recording import Recording, describe
 from percdl.signals.tables import reading
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from percdl.signals.headers import ShardIndex
 
 INDEX, CHECKSUM = "index.json", "checksum"
@@ -35,7 +39,7 @@ INDEX, CHECKSUM = "index.json", "checksum"
 LAYOUT = 2
 # Attributes that all recordings of a cohort share.
 SHARED = ("channels", "units", "sfreq", "processing")
-LABELS = ("subject", "group", "person", "visit")
+LABELS = ("subject", "group", "person", "visit", "corrections")
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,7 @@ class Shard:
     first: int  # position of its first recording in the cohort
     lengths: list[int]
     checksums: list[int] | None  # of each recording; None in folders of PerCDL 0.1
-    labels: list[dict[str, str | None]]  # subject, group, person and visit of each recording
+    labels: list[dict[str, Any]]  # subject, group, person, visit and corrections of each
     shared: dict[str, Any]  # channels, units, sfreq and processing of the cohort
 
     def check(self) -> None:
@@ -114,7 +118,7 @@ class ShardedCohort(Sequence):
     Attributes
     ----------
     fingerprint : str
-        SHA-256 of the index, which holds the checksums of all samples.
+        SHA-256 of the index, which holds the checksums of all samples, and of corrections.
 
     Examples
     --------
@@ -141,7 +145,7 @@ class ShardedCohort(Sequence):
             )
         text = path.read_text(encoding="utf-8", errors="replace")
         index = read_header(ShardIndex, text, path)
-        self.fingerprint = digest_of(json.loads(text))
+        self.fingerprint = self._index_digest = digest_of(json.loads(text))
         if index.checksum not in (None, self.fingerprint):
             raise UnreadableFileError(f"{path} is damaged (checksum). Write the cohort again.")
         table = index.recordings
@@ -177,6 +181,27 @@ class ShardedCohort(Sequence):
             about = (table.length[own], sums, labels[own], shared)
             yield Shard(self.folder / entry.file, entry.bytes, first, *about)
             first += entry.count
+
+    def correct(self, corrections: "pd.DataFrame", names: Sequence[str] = ()) -> "ShardedCohort":
+        """Say which events must be found, and which must not, as `Cohort.correct` does.
+
+        The files stay as they are.
+        """
+        durations = dict(zip(self.subjects, self.lengths / self.sfreq, strict=True))
+        found = corrections_of(durations, corrections, names)
+        corrected = copy(self)
+        corrected.shards = tuple(
+            replace(
+                shard,
+                labels=[
+                    {**labels, "corrections": found.get(str(labels["subject"]), ())}
+                    for labels in shard.labels
+                ],
+            )
+            for shard in self.shards
+        )
+        corrected.fingerprint = digest_of({"index": self._index_digest, "corrections": found})
+        return corrected
 
     def check(self) -> None:
         """Raise where a shard is missing or damaged; checksums are compared on reading."""
@@ -276,6 +301,8 @@ def write_shards(
         shards.append({"file": path.name, "count": len(batch), "bytes": path.stat().st_size})
     if shared is None:
         raise InvalidRecordingError("No recording was given. Pass at least one.")
+    if not any(table["corrections"]):
+        del table["corrections"]
     content = {"schema": LAYOUT, **shared, "shards": shards, "recordings": table}
     content[CHECKSUM] = digest_of(content)
     replace_file(folder / INDEX, json.dumps(content).encode())

@@ -1,0 +1,294 @@
+"""Corrections: what a person knows about the events of a recording, as a table and as a file.
+
+A kept event must be found again, a removed one must not. Coding obeys them exactly, see
+`percdl.steps.pins`.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from percdl.exceptions import InvalidParameterError, UnreadableFileError
+from percdl.signals.files import replace_file
+from percdl.signals.formats import file_subject, read_text_table
+from percdl.signals.recording import Correction, abbreviate
+from percdl.signals.tables import MISSING, reading
+
+# The columns of a table of corrections; BIDS wants onset and duration first.
+CORRECTION_COLUMNS = ("onset", "duration", "trial_type", "action", "tolerance", "subject")
+ACTIONS = ("keep", "remove", "only")
+_OPTIONAL: dict[str, Any] = {
+    "duration": np.nan, "trial_type": "", "action": "keep", "tolerance": np.nan
+}  # fmt: skip
+
+
+def read_corrections(path: str | PathLike[str]) -> pd.DataFrame:
+    r"""Read corrections of events from a table, such as a BIDS ``events.tsv`` with actions.
+
+    Columns: ``onset`` and ``duration`` in seconds, ``trial_type`` (an atom: ``atom0`` or its
+    name), ``action``, ``tolerance`` in seconds, and ``subject``. Only ``onset`` is required. By
+    default, or with ``n/a``, the duration is that of the atom, any atom will do, the action is
+    ``keep``, the onset is open, and the subject is ``sub-01`` in the names of BIDS files, or the
+    name of the file without its ending. Cost O(E) for E corrections.
+
+    Parameters
+    ----------
+    path : path
+        A TSV or CSV file.
+
+    Returns
+    -------
+    DataFrame
+        For `Cohort.correct`, in the order of the file. Open numbers are NaN, and an open atom is
+        an empty string.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp(), "corrections.tsv")
+    >>> _ = path.write_text("onset\tduration\taction\tsubject\n1.5\t0.6\tremove\tP01\n")
+    >>> read_corrections(path)[["subject", "onset", "action"]].values.tolist()
+    [['P01', 1.5, 'remove']]
+    """
+    path = Path(path).expanduser()
+    with reading(path):
+        lines = path.read_text("utf-8-sig", errors="replace").splitlines()
+        if len(lines) == 1:  # a header only: nothing was corrected
+            return pd.DataFrame({name: [] for name in CORRECTION_COLUMNS})
+        table = read_text_table(path)
+        known = [name for name in CORRECTION_COLUMNS if name in table.frame]
+        if "onset" not in known:
+            raise UnreadableFileError(
+                f"{path} has no column 'onset', only {abbreviate(table.frame.columns, 10)}. "
+                f"Corrections have the columns {', '.join(CORRECTION_COLUMNS)}."
+            )
+        numbers = {"onset", "duration", "tolerance"}
+        columns: dict[str, Any] = {
+            name: table.numbers(name) if name in numbers else table.column(name) for name in known
+        }
+        frame = pd.DataFrame(columns)
+        if "subject" not in frame:
+            frame["subject"] = file_subject(path)
+        return _complete(frame, lambda row: table.place(row))
+
+
+def write_corrections(corrections: pd.DataFrame, path: str | PathLike[str]) -> None:
+    """Write corrections to a TSV file that `read_corrections` reads.
+
+    The file is replaced in one step: an interruption leaves the old one. Cost O(E) for E
+    corrections.
+
+    Parameters
+    ----------
+    corrections, path
+        A frame as `find_corrections` returns it, and the file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> frame = pd.DataFrame({"subject": ["P01"], "onset": [1.5], "action": ["remove"]})
+    >>> path = Path(tempfile.mkdtemp(), "corrections.tsv")
+    >>> write_corrections(frame, path)
+    >>> path.read_text().splitlines()[1].split()
+    ['1.5', 'n/a', 'n/a', 'remove', 'n/a', 'P01']
+    """
+    table = _complete(corrections).replace({"trial_type": {"": "n/a"}})
+    text = table.to_csv(sep="\t", na_rep="n/a", index=False, lineterminator="\n")
+    replace_file(Path(path).expanduser(), text.encode())
+
+
+def find_corrections(
+    before: pd.DataFrame, after: pd.DataFrame, *, duration: float
+) -> pd.DataFrame:
+    """Return the corrections that turn the events before into the events after.
+
+    An event that is new must be found, at an onset that is open; one of another atom must be
+    found with this atom. An event that was moved must begin where it is now. An event that has
+    gone, without a new one in its place, must not be found. Events in both frames are free to
+    change. Cost O(E log E) for E events.
+
+    Parameters
+    ----------
+    before, after : DataFrame
+        Frames such as ``model.events_``, as found and as a person left them.
+    duration : float
+        Length of an event in seconds, ``model.atom_length_ / model.sfreq_``; events with a
+        column duration_seconds have their own.
+
+    Returns
+    -------
+    DataFrame
+        For `Cohort.correct` and `write_corrections`.
+
+    Examples
+    --------
+    >>> before = pd.DataFrame({"subject": "P01", "atom": 0, "onset_seconds": [1.0, 2.0, 3.0]})
+    >>> after = pd.DataFrame({"subject": "P01", "atom": 0, "onset_seconds": [1.0, 2.1, 5.0]})
+    >>> found = find_corrections(before, after, duration=0.6)
+    >>> found[["onset", "action", "tolerance"]].values.tolist()
+    [[2.1, 'keep', 0.0], [3.0, 'remove', nan], [5.0, 'keep', nan]]
+    """
+    old, new = (_as_rows(events, duration) for events in (before, after))
+    in_both = {*map(tuple, old.to_numpy())} & {*map(tuple, new.to_numpy())}
+    gone, added = (
+        pd.DataFrame(
+            table[np.array([tuple(row) not in in_both for row in table.to_numpy()], bool)]
+        )
+        for table in (old, new)
+    )
+    rows = []
+    for subject in dict.fromkeys([*gone["subject"], *added["subject"]]):
+        own: Any = (frame[frame["subject"] == subject] for frame in (gone, added))
+        rows += [{"subject": subject, **row} for row in _compare(*own)]
+    found = _complete(pd.DataFrame(rows, columns=list(CORRECTION_COLUMNS)))
+    at = pd.Index(dict.fromkeys([*old["subject"], *new["subject"]]))
+    order = np.lexsort((found["onset"], at.get_indexer(found["subject"].to_numpy(str))))
+    return found.iloc[order].reset_index(drop=True)
+
+
+def corrections_of(
+    durations: Mapping[str, float], corrections: pd.DataFrame, names: Sequence[str]
+) -> dict[str, tuple[Correction, ...]]:
+    """Return the corrections of each subject that has some; raise where one is impossible.
+
+    ``durations`` holds the subjects and the lengths of their recordings in seconds.
+    """
+    table = _complete(corrections)
+    if unknown := [name for name in table["subject"].unique() if name not in durations]:
+        raise InvalidParameterError(
+            f"Corrections of unknown subject(s) {abbreviate(map(repr, unknown))}; the recordings "
+            f"are those of {abbreviate(durations)}. Subjects must have the same names in "
+            "both; leave out the rows of other subjects."
+        )
+    found: dict[str, list[Correction]] = {}
+    for row in table.sort_values("onset", kind="stable").to_dict("records"):
+        subject, seconds = row["subject"], durations[row["subject"]]
+        length = 0.0 if row["action"] == "remove" else np.nan_to_num(row["duration"])
+        if not -1e-9 <= row["onset"] <= seconds - length + 1e-9:
+            raise InvalidParameterError(
+                f"{describe_correction(subject, row['action'], row['onset'])} lies outside the "
+                f"recording, which lasts {seconds:g} s. Correct the onset (in seconds from the "
+                "first sample) or the duration, or delete the row."
+            )
+        atom = _find_atom(row, names)
+        numbers = (row["onset"], _or_none(row["duration"]), atom)
+        found.setdefault(subject, []).append(
+            Correction(*numbers, row["action"], _or_none(row["tolerance"]))
+        )
+    return {subject: tuple(own) for subject, own in found.items()}
+
+
+def describe_correction(subject: object, action: str, onset: float) -> str:
+    """Return the subject of a sentence about a correction."""
+    return f"The correction {action!r} of subject {subject!r} at {onset:g} s"
+
+
+def _find_atom(row: dict[str, Any], names: Sequence[str]) -> int | None:
+    """Return the atom of a correction: by its name, or else by its number."""
+    kind = row["trial_type"]
+    if kind == "":
+        return None
+    if kind in names:
+        return [*names].index(kind)
+    if (number := re.fullmatch(r"(?:atom)?(\d+)", kind)) is None:
+        known = f"Atoms have the names {abbreviate(map(repr, names), 10)}, and" if names else "Use"
+        raise InvalidParameterError(
+            f"{describe_correction(row['subject'], row['action'], row['onset'])} has the unknown "
+            f"trial_type {kind!r}. {known} the numbers atom0, atom1, ...; n/a stands for any atom."
+        )
+    return int(number.group(1))
+
+
+def _or_none(number: float) -> float | None:
+    return None if np.isnan(number) else float(number)
+
+
+def _complete(
+    corrections: pd.DataFrame, place: Any = lambda row: f"Row {row} of the corrections"
+) -> pd.DataFrame:
+    """Return a checked table with all columns; ``place`` names a row in errors."""
+    for name in ("subject", "onset"):
+        if name not in corrections:
+            raise InvalidParameterError(
+                f"The corrections have no column {name!r}, only "
+                f"{abbreviate(corrections.columns, 10) or 'none'}. They need subject and onset, "
+                f"and may have {', '.join(_OPTIONAL)}."
+            )
+    missing = {name: value for name, value in _OPTIONAL.items() if name not in corrections}
+    table: Any = corrections.assign(**missing)[list(CORRECTION_COLUMNS)].reset_index(drop=True)
+    for name in ("onset", "duration", "tolerance"):
+        table[name] = table[name].to_numpy(float)
+    for name in ("subject", "trial_type", "action"):
+        text = table[name].map(lambda cell: "" if pd.isna(cell) else str(cell).strip())
+        table[name] = text.where(~text.isin(MISSING), _OPTIONAL.get(name, "")).astype(str)
+    problems: dict[str, tuple[Any, str]] = {
+        "subject": (table["subject"] == "", "there is no subject. Fill it in"),
+        "onset": (~np.isfinite(table["onset"]), "the onset must be a time in seconds"),
+        "action": (
+            ~table["action"].isin(ACTIONS),
+            f"the action must be one of {', '.join(ACTIONS)}",
+        ),
+        "duration": (table["duration"] <= 0, "the duration must be above 0 s, or n/a"),
+        "tolerance": (table["tolerance"] < 0, "the tolerance must be at least 0 s, or n/a"),
+    }
+    for name, (wrong, advice) in problems.items():
+        for row in np.flatnonzero(wrong)[:1].tolist():
+            found = table.iloc[row]
+            raise InvalidParameterError(
+                f"{place(row)} (subject {found['subject']!r}, onset {found['onset']:g} s) has "
+                f"{name} {found[name]!r}: {advice}, or delete the row."
+            )
+    return table
+
+
+def _as_rows(events: pd.DataFrame, duration: float) -> pd.DataFrame:
+    """Return subject, atom, onset and duration in seconds of each event."""
+    missing = [name for name in ("subject", "atom", "onset_seconds") if name not in events]
+    if missing or not 0 < duration < np.inf:
+        raise InvalidParameterError(
+            f"`find_corrections(duration={duration!r})` needs events with subject, atom and "
+            f"onset_seconds ({abbreviate(missing) or 'none'} missing), and their length in "
+            "seconds. Pass `model.events_` and `model.atom_length_ / model.sfreq_`."
+        )
+    own = events["duration_seconds"] if "duration_seconds" in events else float(duration)
+    table = events[["subject", "atom", "onset_seconds"]].assign(duration=own)
+    return table.astype({"subject": str, "atom": int, "onset_seconds": float, "duration": float})
+
+
+def _compare(gone: pd.DataFrame, added: pd.DataFrame) -> Iterable[dict[str, Any]]:
+    """Yield the corrections of one subject."""
+    start, end = added["onset_seconds"], added["onset_seconds"] + added["duration"]
+    partners = _pair(gone, added)
+    for i, (_, atom, onset, duration) in enumerate(added.itertuples(index=False)):
+        moved = i in partners and partners[i] != onset
+        tolerance = 0.0 if moved else np.nan
+        yield _row(onset, duration, f"atom{atom}", "keep", tolerance)
+    for _, _, onset, duration in gone.itertuples(index=False):
+        middle = onset + duration / 2
+        if not ((start <= middle) & (middle < end)).any():
+            yield _row(onset, duration, "", "remove", np.nan)
+
+
+def _row(*cells: Any) -> dict[str, Any]:
+    return dict(zip(CORRECTION_COLUMNS, cells, strict=False))
+
+
+def _pair(gone: pd.DataFrame, added: pd.DataFrame) -> dict[int, float]:
+    """Return, for events that were moved, by position among those added, their onset before.
+
+    An event is where another one was if the two overlap; the closest pairs come first.
+    """
+    now, then = (table["onset_seconds"].to_numpy() for table in (added, gone))
+    distance = np.abs(now[:, None] - then)
+    near = distance < gone["duration"].to_numpy()
+    found: dict[int, float] = {}
+    for i, j in sorted(np.argwhere(near).tolist(), key=lambda pair: distance[tuple(pair)]):
+        if near[i, j]:
+            found[i] = float(then[j])
+            near[i], near[:, j] = False, False
+    return found
