@@ -134,7 +134,7 @@ _HOME = {
 }
 
 
-# `model.report()` is in a lower layer than the report.
+# The models are in a lower layer than what describes them.
 register("save", lambda: import_module("percdl.estimators.modelfile").save)
 register("write_report", lambda: import_module("percdl.report.cohort").write_report)
 

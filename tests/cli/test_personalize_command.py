@@ -31,12 +31,13 @@ def test_parameters_come_as_a_table(model_file, new_walks, expected, tmp_path):
     result = run("personalize", model_file, new_walks, "--out", out)  # read as in the fit
     assert result.exit_code == 0, result.output
     table = pd.read_csv(out)
-    assert list(table.columns) == [
-        "subject", "atom", "activations", "param0", "param1", "param2",
-    ]  # fmt: skip
+    cohort = percdl.Cohort.from_csv(new_walks, channels="x", sfreq=50)
+    pd.testing.assert_frame_equal(table, percdl.load(model_file).parameters(cohort))
     assert list(table["subject"]) == [name for name in expected.subjects for _ in range(2)]
     assert list(table["atom"]) == [0, 1] * 4
-    assert_allclose(table.filter(like="param").to_numpy(), expected.params.reshape(8, 3))
+    # At an eighth of the way through the 16 samples of the atom.
+    psi = [np.interp(15 / 8, range(16), own[0]) for person in expected.warps for own in person]
+    assert_allclose(table["displacement_at_12.5%_s"], (np.array(psi) - 15 / 8) / 50, atol=1e-9)
     assert (table["activations"].to_numpy() == expected.n_activations.ravel()).all()
 
 
@@ -71,7 +72,7 @@ def test_nothing_found_is_an_exit_code(model_file, tmp_path):
     result = run("personalize", model_file, tmp_path / "Ed.csv", "--out", out)
     assert result.exit_code == 3, result.output
     table = pd.read_csv(out)
-    assert table["param0"].isna().all()
+    assert table["displacement_at_50%_s"].isna().all()
     assert list(table["activations"]) == [0, 0]
     result = run("events", model_file, tmp_path / "Ed.csv", "--out", tmp_path / "events.csv")
     assert result.exit_code == 3

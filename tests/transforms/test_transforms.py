@@ -203,6 +203,22 @@ def whole(operator):
     return np.einsum("bplm,pq->blpmq", by_channel, np.eye(P)).reshape(B, L * P, L * P)
 
 
+@every
+def test_parameters_have_names_of_their_own(transform):
+    names = transform.param_names(L, ("x", "y"))
+    assert len({*names}) == len(names) == transform.n_params(L, P)
+
+
+@every
+def test_descriptions_are_one_number_per_person_and_of_equal_people_equal(transform):
+    rest = np.asarray(transform.neutral(jnp.asarray(an_atom())), float)
+    told = transform.describe(np.stack([rest, rest]), L, ("x", "y"), 100.0)
+    for values in told.values():
+        assert values.shape == (2,)
+        assert values[0] == values[1]
+    assert transform.in_words
+
+
 @every_linear
 def test_apply_is_given_by_the_operator(transform):
     atom = an_atom(1)

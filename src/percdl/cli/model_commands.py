@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from percdl.analysis import Segmentation
-    from percdl.estimators.personalization import Personalization
     from percdl.signals import Cohort
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file of `percdl fit`.")]
@@ -51,10 +50,11 @@ def personalize(
 
     percdl personalize gait.percdl new/ --out params.csv --events events.csv
 
-    Files are read and processed as in the fit, unless options say otherwise. Exit code 3: no
-    pattern was found in any recording.
+    The parameters of a time warp are written as its displacement in seconds and its speed along
+    the cycle (`PerCDL.parameters`). Files are read and processed as in the fit, unless options
+    say otherwise. Exit code 3: no pattern was found in any recording.
     """
-    from percdl.estimators.people import check_names, describe_people
+    from percdl.estimators.people import check_names, describe_parameters, describe_people
     from percdl.signals import events_to_csv
     from percdl.signals.files import replace_file
 
@@ -66,7 +66,7 @@ def personalize(
     with output.showing_warnings():
         fitted, cohort = start("personalize", model, source, output)
         found = fitted.personalize(cohort)
-    tables = {"--out": _parameter_table(found)}
+    tables = {"--out": describe_parameters(fitted, found)}
     if people is not None:
         names = check_names(fitted.atom_names_, fitted.n_atoms_)
         tables["--people"] = describe_people(found, cohort, names)
@@ -96,18 +96,6 @@ def start(command: str, model: Path, source: DataOptions, output: Output) -> tup
     output.say(repr(cohort))
     output.event("start", command=command, model=model, subjects=len(cohort))
     return fitted, cohort
-
-
-def _parameter_table(found: Personalization) -> pd.DataFrame:
-    """Return activations and parameters, one row per subject and atom."""
-    import pandas as pd
-
-    _, n_atoms, n_params = found.params.shape
-    rows = [list(found.subjects), range(n_atoms)]
-    index = pd.MultiIndex.from_product(rows, names=["subject", "atom"])
-    table = pd.DataFrame(found.params.reshape(-1, n_params), index).add_prefix("param")
-    table.insert(0, "activations", found.n_activations.ravel())
-    return table.reset_index()
 
 
 def events(
@@ -238,27 +226,30 @@ def info(
 
     percdl info gait.percdl
     """
+    from rich.console import Console
+
     from percdl.estimators import container
+    from percdl.estimators.modelfile import load
 
     kind, version = container.origin_of(file)
-    is_model, described = kind != container.CHECKPOINT, {"file": file, "version": version}
-    described |= _describe_model(file) if is_model else _describe_checkpoint(file)
+    origin: dict[str, Any] = {"file": file, "version": version}
+    model = None if kind == container.CHECKPOINT else load(file)
+    described = _describe_checkpoint(file) if model is None else _describe_model(model)
     if json:
-        typer.echo(to_json(described))
+        typer.echo(to_json(origin | described))
         return
     settings = described.pop("settings")
-    for name, value in described.items():
+    for name, value in (origin if model is not None else origin | described).items():
         typer.echo(f"{name.replace('_', ' '):<24} {_text(value)}")
+    if model is not None:
+        Console(highlight=False).print("", model.summary(), "")
     typer.echo("settings" if settings else f"{'settings':<24} not fitted from the command line")
     for name, value in (settings or {}).items():
         if value is not None:
             typer.echo(f"  {name.replace('_', '-'):<22} {_text(value)}")
 
 
-def _describe_model(path: Path) -> dict[str, Any]:
-    from percdl.estimators.modelfile import load
-
-    model = load(path)
+def _describe_model(model: Any) -> dict[str, Any]:
     n_subjects, n_atoms, n_params = model.params_.shape
     return {
         "model": type(model).__name__,

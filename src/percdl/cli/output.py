@@ -74,7 +74,7 @@ class Output:
     @contextmanager
     def rounds(self, n_rounds: int) -> Iterator[Report]:
         """Yield ``report(phase, round, objective)``, which shows the progress of a fit."""
-        from percdl.estimators.base import progress_bar
+        from percdl.estimators.fitting import progress_bar
 
         if not self.json:
             with progress_bar(not self.quiet, n_rounds) as report:

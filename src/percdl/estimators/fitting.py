@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -323,3 +325,31 @@ def _forget_dead_channels(params: np.ndarray, dead: np.ndarray, settings: Settin
         by_channel = own.reshape(*own.shape[:2], n_channels, -1)
         by_channel[np.broadcast_to(dead[:, None], by_channel.shape[:3])] = np.nan
         params[..., part[1]] = by_channel.reshape(own.shape)
+
+
+@contextmanager
+def progress_bar(show: bool | str, n_rounds: int) -> Iterator[Callable[[str, int, float], None]]:
+    """Yield ``report(phase, round, objective)``; with ``"auto"``, show only on a terminal.
+
+    Elsewhere, if ``show`` is True, a line is written after each round.
+    """
+    if not show or (show == "auto" and not sys.stderr.isatty()):
+        yield lambda phase, index, objective: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    def describe(phase: str, index: int, objective: float) -> str:
+        return f"{phase} round {index + 1}, objective {objective:.6g}"
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda *done: console.print(describe(*done), highlight=False, soft_wrap=True)
+        return
+    from percdl.steps.compilation import on_wait
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("starting", total=n_rounds)
+        with on_wait(lambda program: progress.update(task, description=f"compiling {program}")):
+            yield lambda *done: progress.update(task, advance=1, description=describe(*done))

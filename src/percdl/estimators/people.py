@@ -1,9 +1,9 @@
-"""Tables of a model: the kind of every event with a probability, and one row per person."""
+"""Tables of a model: the kind of every event, one row per person, and their parameters."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,9 @@ from percdl.signals.events import event_lengths
 from percdl.signals.reconstruction import read_dilated
 from percdl.steps.kinds import detrend
 from percdl.steps.period import NORMAL_MAD
+
+if TYPE_CHECKING:
+    from percdl.estimators.described import Described
 
 OTHER = "other"
 # How far the alternatives of an event may be shifted, as a share of the atom.
@@ -211,3 +214,22 @@ def _back_to_back(
     close = np.bincount(who[1:][same], room <= BACK_TO_BACK * length, n_people)
     n_gaps = np.bincount(who[1:][same], minlength=n_people)
     return np.divide(close, n_gaps, out=np.full(n_people, np.nan), where=n_gaps > 0)
+
+
+def describe_parameters(model: Described, found: Personalization) -> pd.DataFrame:
+    """Return one row per person and atom (see `PerCDL.parameters`)."""
+    length, n_people, frames = model.atom_length_, len(found.subjects), []
+    for k, lasting in enumerate(model.atom_lengths_):
+        own: Any = found.events[found.events["atom"] == k]
+        usual: Any = own["amplitude"].abs().groupby(own["subject"]).median()
+        clock = model.sfreq_ * (length - 1) / (lasting - 1)  # samples of the dictionary per second
+        columns = {
+            "subject": list(found.subjects),
+            "atom": k,
+            "activations": found.n_activations[:, k],
+            "amplitude": usual.reindex(found.subjects).to_numpy(),
+        }
+        numbers = found.transform.describe(found.params[:, k], length, model.channels_, clock)
+        frames.append(pd.DataFrame(columns | numbers))
+    by_person = np.arange(n_people * len(frames)).reshape(-1, n_people).T.ravel()
+    return pd.concat(frames, ignore_index=True).iloc[by_person].reset_index(drop=True)

@@ -8,6 +8,7 @@ implements declare what it can do; a step that needs more raises an error (`requ
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
@@ -20,6 +21,8 @@ from percdl.exceptions import InvalidParameterError
 
 # IPU solves systems with this many unknowns; practical models have fewer than half.
 MOST_PARAMS = 2**16
+# A warp is described at the ends of this many equal parts of the cycle.
+N_PARTS = 8
 
 
 def check_count(transform: str, name: str, value: Any) -> None:
@@ -111,6 +114,30 @@ class Transform(ABC):
     @abstractmethod
     def project(self, params: Params) -> Params:
         """Return the Euclidean projection of ``params`` onto the set Theta."""
+
+    @property
+    def in_words(self) -> str:
+        """How a person's version of an atom differs from the common one, as half a sentence."""
+        return f"changed by {self!r}"
+
+    def param_names(self, atom_length: int, channels: Sequence[str]) -> list[str]:
+        """Return the names of the M parameters, all different."""
+        return [f"param{m}" for m in range(self.n_params(atom_length, len(channels)))]
+
+    def describe(
+        self,
+        params: Float[np.ndarray, "*batch M"],
+        atom_length: int,
+        channels: Sequence[str],
+        sfreq: float,
+    ) -> dict[str, np.ndarray]:
+        """Return numbers that mean the same for all people, by name; NaN where unknown.
+
+        By default the parameters themselves. A transform whose parameters mean nothing one by
+        one returns other numbers, with the unit in the name.
+        """
+        names = self.param_names(atom_length, channels)
+        return dict(zip(names, np.moveaxis(np.asarray(params, float), -1, 0), strict=True))
 
     def n_moves(self, atom_length: int, n_channels: int) -> int:
         """Return the number of directions in which the parameters can move."""
@@ -271,6 +298,36 @@ class WarpTransform(LinearTransform):
     def n_warps(self, n_channels: int) -> int:
         """Return C, the number of warps per atom; by default one for all channels."""
         return 1
+
+    def describe(
+        self,
+        params: Float[np.ndarray, "*batch M"],
+        atom_length: int,
+        channels: Sequence[str],
+        sfreq: float,
+    ) -> dict[str, np.ndarray]:
+        """Return the displacement at each eighth of the cycle, and the mean speed between them.
+
+        The displacement ``psi(t) - t`` is in seconds, positive where the person is ahead of the
+        population; a speed of 1 is that of the population. psi is linear between its samples.
+        """
+        with jax.enable_x64(True):
+            own = jnp.asarray(np.asarray(params, float))
+            psi = np.asarray(self.warp(own, atom_length, len(channels)))
+        at = np.linspace(0, atom_length - 1, N_PARTS + 1)
+        low = np.minimum(at.astype(int), atom_length - 2)
+        reached = psi[..., low] + (at - low) * (psi[..., low + 1] - psi[..., low])
+        speeds = np.diff(reached) / np.diff(at)
+        share = [f"{100 * i / N_PARTS:g}%" for i in range(N_PARTS + 1)]
+        described = {}
+        for c in range(psi.shape[-2]):
+            end = f"_{channels[c]}" if psi.shape[-2] > 1 else ""
+            for i in range(1, N_PARTS):
+                ahead = (reached - at)[..., c, i] / sfreq
+                described[f"displacement_at_{share[i]}_s{end}"] = ahead
+            for i in range(N_PARTS):
+                described[f"speed_{share[i]}_to_{share[i + 1]}{end}"] = speeds[..., c, i]
+        return described
 
     def warp_part(self, atom_length: int, n_channels: int) -> tuple[WarpTransform, slice]:
         """Return itself, and all parameters."""

@@ -11,6 +11,7 @@ from typing import Literal, final
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from percdl.exceptions import InvalidParameterError
@@ -101,6 +102,37 @@ class Compose(Transform):
                     "`Compose` turns the channels before each of them is warped by itself; put "
                     "the warp first."
                 )
+
+    @property
+    def in_words(self) -> str:
+        """How a person's version of an atom differs from the common one."""
+        return ", then ".join(stage.in_words for stage in self.stages)
+
+    def param_names(self, atom_length: int, channels: Sequence[str]) -> list[str]:
+        """Return the names of every stage."""
+        parts = [stage.param_names(atom_length, channels) for stage in self.stages]
+        return [name for own in _tell_apart(parts) for name in own]
+
+    def describe(
+        self,
+        params: Float[np.ndarray, "*batch M"],
+        atom_length: int,
+        channels: Sequence[str],
+        sfreq: float,
+    ) -> dict[str, np.ndarray]:
+        """Return what every stage says of its parameters."""
+        sizes = [stage.n_params(atom_length, len(channels)) for stage in self.stages]
+        own = np.split(params, list(accumulate(sizes))[:-1], axis=-1)
+        parts = [
+            stage.describe(values, atom_length, channels, sfreq)
+            for stage, values in zip(self.stages, own, strict=True)
+        ]
+        names = _tell_apart([list(part) for part in parts])
+        return {
+            name: values
+            for own_names, part in zip(names, parts, strict=True)
+            for name, values in zip(own_names, part.values(), strict=True)
+        }
 
     def n_params(self, atom_length: int, n_channels: int) -> int:
         """Return the sum over the stages."""
@@ -276,3 +308,11 @@ class Compose(Transform):
         """Apply a function to the parameters of each stage."""
         changed = [change(stage, own) for stage, own in self._pairs(params)]
         return jnp.concatenate(changed, axis=-1)
+
+
+def _tell_apart(parts: list[list[str]]) -> list[list[str]]:
+    """Return the names of all stages, with the number of the stage if two share a name."""
+    names = [name for own in parts for name in own]
+    if len({*names}) == len(names):
+        return parts
+    return [[f"stage{i}_{name}" for name in own] for i, own in enumerate(parts, 1)]

@@ -76,6 +76,12 @@ class Custom(Transform):
         return f"Custom({getattr(self.function, '__name__', '?')}, n_params={self.size})"
 
     @property
+    def in_words(self) -> str:
+        """How a person's version of an atom differs from the common one."""
+        name = getattr(self.function, "__name__", "a function")
+        return f"changed by {name} ({self.size} parameter(s))"
+
+    @property
     def linear(self) -> bool:
         """Whether ``function`` was declared linear in the atom."""
         return self.is_linear

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, final
 
@@ -32,6 +33,11 @@ class Identity(LinearTransform, ClosedFormTransform):
     >>> bool((Identity().apply(jnp.zeros((3, 0)), atom)[2] == atom).all())
     True
     """
+
+    @property
+    def in_words(self) -> str:
+        """How a person's version of an atom differs from the common one."""
+        return "the same"
 
     def n_params(self, atom_length: int, n_channels: int) -> int:
         """Return 0."""
@@ -76,9 +82,18 @@ class Free(ClosedFormTransform):
 
     shares_structure: ClassVar[bool] = False
 
+    @property
+    def in_words(self) -> str:
+        """How a person's version of an atom differs from the common one."""
+        return "learned from their recording alone"
+
     def n_params(self, atom_length: int, n_channels: int) -> int:
         """Return L P."""
         return atom_length * n_channels
+
+    def param_names(self, atom_length: int, channels: Sequence[str]) -> list[str]:
+        """Return the sample and the channel of each parameter."""
+        return [f"sample{i}_{name}" for i in range(atom_length) for name in channels]
 
     def neutral(self, atom: Atom) -> Float[Array, " M"]:
         """Return the common atom, at unit norm."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from percdl.transforms.base import Atom, Atoms, ChannelTransform, OneOrMany, Params, divide
@@ -33,6 +35,26 @@ class Gain(ChannelTransform):
     def n_params(self, atom_length: int, n_channels: int) -> int:
         """Return M = P."""
         return n_channels
+
+    @property
+    def in_words(self) -> str:
+        """How a person's version of an atom differs from the common one."""
+        return "scaled channel by channel"
+
+    def param_names(self, atom_length: int, channels: Sequence[str]) -> list[str]:
+        """Return the channel of each logarithm."""
+        return [f"log_gain_{name}" for name in channels]
+
+    def describe(
+        self,
+        params: Float[np.ndarray, "*batch M"],
+        atom_length: int,
+        channels: Sequence[str],
+        sfreq: float,
+    ) -> dict[str, np.ndarray]:
+        """Return the factors."""
+        gains = np.moveaxis(np.exp(np.asarray(params, float)), -1, 0)
+        return {f"gain_{name}": own for name, own in zip(channels, gains, strict=True)}
 
     def neutral(self, atom: Atom) -> Float[Array, " M"]:
         """Return zeros: factors of one."""

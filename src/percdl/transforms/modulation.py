@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -52,6 +53,16 @@ class Modulation(LinearTransform, ClosedFormTransform):
     def validate(self) -> None:
         """Raise if a hyper-parameter is out of range."""
         check_count("Modulation", "knots", self.knots)
+
+    @property
+    def in_words(self) -> str:
+        """How a person's version of an atom differs from the common one."""
+        return f"scaled along the cycle ({self.knots} gains per channel)"
+
+    def param_names(self, atom_length: int, channels: Sequence[str]) -> list[str]:
+        """Return the channel and the time of each gain."""
+        at = [f"{100 * x:.3g}%" for x in np.linspace(0, 1, self.knots)]
+        return [f"gain_{name}_at_{time}" for name in channels for time in at]
 
     def n_params(self, atom_length: int, n_channels: int) -> int:
         """Return M = P J."""

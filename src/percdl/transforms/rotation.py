@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import final
+from itertools import combinations
+from typing import Any, final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from scipy.linalg import logm
 
 from percdl.transforms.base import Atom, ChannelTransform, OneOrMany, Params, divide
 
 # Maximum number of applications of the Lemma if samples are missing; each one fills the gaps.
 N_FILLINGS = 50
 FILLED = 1e-5
+# The logarithm of a half turn is not unique; it then has an imaginary part beyond this.
+ROUNDING = 1e-6
 
 
 @final
@@ -52,6 +57,45 @@ class Rotation(ChannelTransform):
     def n_params(self, atom_length: int, n_channels: int) -> int:
         """Return M = P^2."""
         return n_channels**2
+
+    @property
+    def in_words(self) -> str:
+        """How a person's version of an atom differs from the common one."""
+        return "rotated among the channels"
+
+    def param_names(self, atom_length: int, channels: Sequence[str]) -> list[str]:
+        """Return the row and the column of each entry of R."""
+        return [f"rotation_{row}_{column}" for row in channels for column in channels]
+
+    def describe(
+        self,
+        params: Float[np.ndarray, "*batch M"],
+        atom_length: int,
+        channels: Sequence[str],
+        sfreq: float,
+    ) -> dict[str, np.ndarray]:
+        """Return the angle in the plane of each two channels, in degrees, from log R.
+
+        Positive angles turn the first channel towards the second. A reflection has none: its
+        angles are NaN, and ``reflected`` is 1.
+        """
+        shape = (*np.shape(params)[:-1], len(channels), len(channels))
+        matrices = np.asarray(params, float).reshape(shape)
+        known = np.isfinite(matrices).all((-1, -2))
+        sign = np.where(
+            known, np.linalg.det(np.where(known[..., None, None], matrices, 0)), np.nan
+        )
+        turns = np.full(shape, np.nan)
+        for at in np.argwhere(sign > 0):
+            log: Any = logm(matrices[tuple(at)])
+            turns[tuple(at)] = (
+                np.degrees(log.real) if np.abs(log.imag).max() < ROUNDING else np.nan
+            )
+        pairs = combinations(range(len(channels)), 2)
+        described = {f"angle_{channels[p]}_{channels[q]}_deg": turns[..., q, p] for p, q in pairs}
+        if self.allow_reflections:
+            described["reflected"] = np.where(known, sign < 0, np.nan)
+        return described
 
     def neutral(self, atom: Atom) -> Float[Array, " M"]:
         """Return the identity matrix."""

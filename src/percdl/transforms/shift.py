@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from percdl.exceptions import InvalidParameterError
@@ -48,6 +50,25 @@ class Shift(LinearTransform):
     def n_params(self, atom_length: int, n_channels: int) -> int:
         """Return M = 1."""
         return 1
+
+    @property
+    def in_words(self) -> str:
+        """How a person's version of an atom differs from the common one."""
+        return f"shifted by at most {self.most:g} sample(s)"
+
+    def param_names(self, atom_length: int, channels: Sequence[str]) -> list[str]:
+        """Return the name of the shift."""
+        return ["shift_samples"]
+
+    def describe(
+        self,
+        params: Float[np.ndarray, "*batch M"],
+        atom_length: int,
+        channels: Sequence[str],
+        sfreq: float,
+    ) -> dict[str, np.ndarray]:
+        """Return the shift in seconds."""
+        return {"shift_s": np.asarray(params, float)[..., 0] / sfreq}
 
     def neutral(self, atom: Atom) -> Float[Array, " M"]:
         """Return no shift."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import Literal, final
@@ -69,7 +70,8 @@ class TimeWarp(WarpTransform):
 
     Notes
     -----
-    ``params`` hold, for each warp, D rows of W numbers, the first row acting first.
+    ``params`` hold, for each warp, D rows of W numbers, the first row acting first. Different
+    parameters can make the same warp, so a single one means little; see `describe`.
     Cost O(L M + L P) per subject to evaluate or linearize, O(S L (L + P)) for the sums of PerCDU,
     O(S P L^2) with ``per_channel``; up to L times as much with the "paper" interpolation.
 
@@ -102,6 +104,19 @@ class TimeWarp(WarpTransform):
     def n_params(self, atom_length: int, n_channels: int) -> int:
         """Return M = D W, times P with ``per_channel``."""
         return self.n_warps(n_channels) * self.depth * self.width
+
+    @property
+    def in_words(self) -> str:
+        """How a person's version of an atom differs from the common one."""
+        each = ", each channel by itself" if self.per_channel else ""
+        layers = "1 layer" if self.depth == 1 else f"{self.depth} layers"
+        return f"warped in time{each} ({layers} of {self.width} sines)"
+
+    def param_names(self, atom_length: int, channels: Sequence[str]) -> list[str]:
+        """Return the layer and the sine of each parameter, both counted from 1."""
+        of = [f"{name}_" for name in channels] if self.per_channel else [""]
+        layers, orders = range(1, self.depth + 1), range(1, self.width + 1)
+        return [f"{name}layer{d}_sine{w}" for name in of for d in layers for w in orders]
 
     def neutral(self, atom: Atom) -> Float[Array, " M"]:
         """Return zeros."""
