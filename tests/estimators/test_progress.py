@@ -9,7 +9,7 @@ import pytest
 from small_models import make
 
 from percdl.algorithm.state import StopReason
-from percdl.estimators import base as progress_module
+from percdl.estimators import fitting as progress_module
 
 ROUNDS = ("population round 1", "population round 2", "personal round 1", "personal round 2")
 
