@@ -347,7 +347,7 @@ class Described(HyperParameters):
         Returns
         -------
         Summary
-            Print it; notebooks show it as HTML, and `rich` in colour.
+            Print it; notebooks show it as HTML, and rich in colour.
         """
         from percdl.estimators.summary import summarize
 
