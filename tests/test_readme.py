@@ -10,11 +10,6 @@ ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_links_exist():
-    for target in re.findall(r"\]\(([^)]+)\)", README):
-        assert (ROOT / target).exists(), f"README.md links to {target}, which does not exist"
-
-
 def test_it_is_short():
     assert len(README.splitlines()) <= 120
 

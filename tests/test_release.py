@@ -2,6 +2,7 @@
 
 import importlib
 import re
+import runpy
 from datetime import date
 from pathlib import Path
 
@@ -43,3 +44,14 @@ def test_a_command_that_fails_ends_the_trial(release, tmp_path):
     assert release.run("echo fine", tmp_path) == "fine\n"
     with pytest.raises(SystemExit, match="exit status 3"):
         release.run("exit 3", tmp_path)
+
+
+def test_the_dependency_sheet_is_current():
+    script = runpy.run_path(str(ROOT / "docs" / "make_soup.py"))
+    assert script["PAGE"].read_text(encoding="utf-8") == script["render"]()
+
+
+@pytest.mark.parametrize("page", sorted(ROOT.glob("*.md")), ids=lambda page: page.name)
+def test_links_of_the_pages_at_the_root_exist(page):
+    for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        assert (ROOT / target).exists(), f"{page.name} links to {target}, which does not exist"
