@@ -62,10 +62,12 @@ ABOUT = {
 TEXT = """\
 # Dependency sheet
 
-Software of unknown provenance (SOUP), as IEC 62304 calls it: the packages that PerCDL needs directly, the oldest version that is
-allowed, the version that is tested with, and a test that would notice if the package failed in what PerCDL uses it for.
-`make dist` writes all packages of an installation, indirect ones too, as a CycloneDX bill of materials.
-[Supply chain](supply_chain.md) says how versions are locked and audited. PerCDL itself is [not a medical device](intended_use.md).
+Software of unknown provenance (SOUP), as IEC 62304 calls it: the packages that PerCDL needs
+directly, the oldest version that is allowed, the version that is tested with, and a test that
+would notice if the package failed in what PerCDL uses it for. `make dist` writes all packages of
+an installation, indirect ones too, as a CycloneDX bill of materials.
+[Supply chain](supply_chain.md) says how versions are locked and audited. PerCDL itself is
+[not a medical device](intended_use.md).
 
 | package | needed by | at least | locked | licence | used for | noticed by |
 |---|---|---|---|---|---|---|

@@ -21,6 +21,7 @@ LAYERS = [
     "registry",
     "exceptions",
     "parameters",
+    "seeds",
     "signals",
     "transforms",
     "steps",
@@ -37,7 +38,7 @@ LAYERS = [
     "__main__",
 ]
 # Data are there before anything is learned from them.
-ALLOWED_ONLY = {"datasets": {"exceptions", "parameters", "signals", "transforms"}}
+ALLOWED_ONLY = {"datasets": {"exceptions", "parameters", "seeds", "signals", "transforms"}}
 # The names of `percdl` itself that any layer may read; the rest are doors for users.
 FACADE_NAMES = {"__version__"}
 

@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 import small_models
 import toy
 from numpy.testing import assert_array_equal
@@ -15,10 +16,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from small_models import NAMES, make, spaced_recordings
 
 from percdl import Algorithm, Identity, IndCDL, L0Coder, PerCDL, PopCDL, TimeWarp
+from percdl.exceptions import InvalidParameterError
 
 TINY = {
     "n_atoms": 1,
@@ -204,3 +207,26 @@ def test_grid_search_cuts_lists_and_cohorts(cohort):
     from_list = scores([record.values for record in cohort])
     assert from_list[0] > 0.5
     assert_array_equal(scores(cohort), from_list)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_page_in_a_notebook_names_every_argument(name):
+    page = make(name, penalty=0.3)._repr_html_()
+    assert name in page
+    assert all(argument in page for argument in make(name).get_params(deep=False))
+
+
+def test_a_runtime_is_routed_through_a_pipeline():
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = make("PopCDL").set_fit_request(runtime=True)
+        pipeline = make_pipeline(model, StandardScaler())
+        with pytest.raises(InvalidParameterError, match="`runtime='here'` is not a runtime"):
+            pipeline.fit(spaced_recordings(0), runtime="here")
+
+
+def test_tags_say_what_is_accepted():
+    tags = get_tags(PerCDL())
+    assert tags.input_tags.three_d_array
+    assert tags.input_tags.allow_nan
+    assert tags.transformer_tags is not None
+    assert not tags.target_tags.required

@@ -17,6 +17,7 @@ from percdl.estimators.base import BaseCDL
 from percdl.estimators.start import lengths_in_samples
 from percdl.exceptions import InvalidRecordingError, UnclearPeriodWarning
 from percdl.parameters import share_of
+from percdl.seeds import Seed, as_random_state
 from percdl.signals import Cohort, as_cohort
 from percdl.steps.period import agree_on_length, estimate_periods
 
@@ -148,7 +149,7 @@ def select(
     model: BaseCDL | None = None,
     *,
     n_folds: int = 3,
-    random_state: int | None = 0,
+    random_state: Seed = 0,
 ) -> Selection:
     """Choose a model from a grid by cross-validation over subjects.
 
@@ -183,7 +184,8 @@ def select(
     models: list[Any] = [clone(base) for _ in points]
     pairs = [(x.set_params(**point), point) for x, point in zip(models, points, strict=True)]
     pairs.sort(key=lambda pair: _size(pair[0], cohort))
-    folds = list(KFold(n_folds, shuffle=True, random_state=random_state).split(cohort.subjects))
+    drawn = KFold(n_folds, shuffle=True, random_state=as_random_state(random_state))
+    folds = list(drawn.split(cohort.subjects))
     raises: Any = "raise"
     scores = [cross_val_score(x, cohort, cv=folds, error_score=raises) for x, _ in pairs]
     table = pd.DataFrame([point for _, point in pairs])

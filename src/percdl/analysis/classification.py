@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from percdl.analysis.checks import check_lengths
 from percdl.exceptions import InvalidParameterError
+from percdl.seeds import Seed, as_random_state
 
 
 def feature_auc(
@@ -21,7 +22,7 @@ def feature_auc(
     splits: Iterable[tuple[Any, Any]] | None = None,
     n_splits: int = 5,
     test_size: float = 0.3,
-    random_state: int = 0,
+    random_state: Seed = 0,
     classifier: Any = None,
 ) -> Float[np.ndarray, " n_splits"]:
     """Return the AUC of a classifier on several splits of the subjects.
@@ -67,7 +68,8 @@ def feature_auc(
     check_lengths("rows of features", len(x), y, "labels")
     if len(np.unique(y)) < 2:
         raise InvalidParameterError("`labels` holds one class only. Pass at least two classes.")
-    draw = StratifiedShuffleSplit(n_splits, test_size=test_size, random_state=random_state)
+    rng = as_random_state(random_state)
+    draw = StratifiedShuffleSplit(n_splits, test_size=test_size, random_state=rng)
     folds = draw.split(x, y) if splits is None else splits
     if classifier is None:
         svm = SVC(C=1.0, kernel="rbf", gamma="scale", random_state=0).set_params(probability=True)

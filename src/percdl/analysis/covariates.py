@@ -25,6 +25,7 @@ from percdl.analysis.permutation import (
     tabulate_clusters,
 )
 from percdl.exceptions import InvalidParameterError
+from percdl.seeds import Seed
 
 # Results of each term.
 OF_TERMS = ("coefficient", "standard_error", "t", "p_value")
@@ -123,7 +124,7 @@ def regress(
     reference: Mapping[str, Any] | None = None,
     pointwise_level: float = 0.05,
     n_permutations: int = 1000,
-    random_state: Any = 0,
+    random_state: Seed = 0,
 ) -> Regression:
     """Regress parameters or curves of people on covariates.
 

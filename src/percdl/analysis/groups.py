@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -22,6 +22,7 @@ from percdl.analysis.permutation import (
     tabulate_clusters,
 )
 from percdl.exceptions import InvalidParameterError
+from percdl.seeds import Seed
 
 
 class GroupCurve(NamedTuple):
@@ -125,7 +126,7 @@ def compare_groups(
     persons: Labels | None = None,
     pointwise_level: float = 0.05,
     n_permutations: int = 1000,
-    random_state: Any = 0,
+    random_state: Seed = 0,
 ) -> Comparison:
     """Test whether groups have different curves, by cluster permutation.
 
@@ -233,7 +234,7 @@ def compare_parameters(
     parameters: Sequence[str] | None = None,
     persons: Labels | None = None,
     n_permutations: int = 1000,
-    random_state: Any = 0,
+    random_state: Seed = 0,
 ) -> ParameterComparison:
     """Test every parameter for a difference between groups, and all of them together.
 

@@ -10,6 +10,7 @@ import pandas as pd
 from percdl.analysis.checks import check_columns
 from percdl.exceptions import InvalidParameterError
 from percdl.parameters import in_samples
+from percdl.seeds import Seed, as_generator
 from percdl.signals import as_cohort
 from percdl.steps.kinds import count_kinds, sort_segments
 
@@ -22,7 +23,7 @@ def sort_cycles(
     window: int | str,
     pre: int | str = 0,
     reach: int | str = 0,
-    random_state: int = 0,
+    random_state: Seed = 0,
 ) -> pd.DataFrame:
     """Sort the cycles of each person by shape, such as normal and ventricular beats.
 
@@ -44,7 +45,7 @@ def sort_cycles(
         samples or as durations (``"0.5s"``).
     reach : int or duration
         How far a window may be shifted to fit better.
-    random_state : int
+    random_state : int, Generator, RandomState or None
         Seed of the first means.
 
     Returns
@@ -82,7 +83,7 @@ def sort_cycles(
         inside &= np.isfinite(segments).all((1, 2))
         if not inside.any():
             continue
-        rng = np.random.default_rng(random_state)
+        rng = as_generator(random_state)
         if n_kinds == "auto":
             found = count_kinds(segments[inside], length, rng)
         else:

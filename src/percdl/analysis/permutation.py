@@ -16,10 +16,10 @@ import numpy as np
 import pandas as pd
 import scipy.stats
 from jaxtyping import Float
-from sklearn.utils import check_random_state
 
 from percdl.analysis.checks import check_level
 from percdl.exceptions import InvalidParameterError
+from percdl.seeds import Seed, as_random_state
 from percdl.signals.extras import require
 
 Statistic = Callable[..., np.ndarray]
@@ -140,11 +140,11 @@ def permute(
     statistic: Statistic,
     kind: Literal["independent", "pairings"],
     n_permutations: int,
-    random_state: Any,
+    random_state: Seed,
 ) -> Permuted:
     """Permute the rows of samples (n, F), all ways if there are fewer than ``n_permutations``."""
     _check_count(n_permutations)
-    rng = np.random.default_rng(check_random_state(random_state).randint(2**31))
+    rng = np.random.default_rng(as_random_state(random_state).randint(2**31))
     found: Any = scipy.stats.permutation_test(
         samples,
         statistic,
@@ -188,7 +188,7 @@ def permute_clusters(
     threshold: float,
     two_sided: bool,
     n_permutations: int,
-    random_state: Any,
+    random_state: Seed,
 ) -> tuple[Cluster, ...]:
     """Return the clusters of exchangeable curves (n, L, P), smallest p value first."""
     _check_count(n_permutations)
@@ -212,7 +212,7 @@ def permute_clusters(
             stat_fun=lambda *parts: statistic(*(part.T for part in parts)),
             out_type="mask",
             buffer_size=None,
-            seed=check_random_state(random_state),
+            seed=as_random_state(random_state),
         )
     observed = statistic(*(line.T for line in lines))
     found = []

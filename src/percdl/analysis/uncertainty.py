@@ -11,7 +11,6 @@ from jaxtyping import Float
 from scipy.optimize import linear_sum_assignment
 from scipy.special import stdtrit
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from percdl.algorithm.settings import Huber
@@ -20,6 +19,7 @@ from percdl.analysis.linearization import Linearization
 from percdl.analysis.resampling import redraw
 from percdl.estimators.start import make_settings
 from percdl.exceptions import InvalidParameterError
+from percdl.seeds import Seed, as_random_state
 from percdl.signals import Cohort
 from percdl.steps.csc_l1 import L1Coder
 
@@ -251,7 +251,7 @@ def bootstrap_atoms(
     model: BaseCDL,
     X: Any,
     n_draws: int = 100,
-    random_state: Any = None,
+    random_state: Seed = None,
     *,
     keep_onsets: bool = False,
 ) -> Bootstrap:
@@ -286,7 +286,7 @@ def bootstrap_atoms(
     cohort = check_fitted_on(model, X)
     if n_draws < 2:
         raise InvalidParameterError(f"`bootstrap_atoms(n_draws={n_draws!r})` must be at least 2.")
-    rng = check_random_state(random_state)
+    rng = as_random_state(random_state)
     drawn = rng.randint(len(cohort), size=(n_draws, len(cohort)))
     if keep_onsets:
         return Bootstrap(model.dictionary_, redraw(model, cohort, drawn))

@@ -18,6 +18,7 @@ from jaxtyping import Bool, Float, Int
 
 from percdl.datasets.downloads import find_dataset, read_source
 from percdl.exceptions import DatasetError, InvalidParameterError, UnreadableFileError
+from percdl.seeds import Seed, as_generator
 from percdl.signals import Cohort
 from percdl.signals.formats import read_wfdb
 from percdl.signals.recording import abbreviate
@@ -80,7 +81,7 @@ class PTBXL:
         """Return the records with exactly one superclass."""
         return self.take(self.superclass.notna().to_numpy())
 
-    def balanced(self, n_per_class: int, random_state: int = 0) -> PTBXL:
+    def balanced(self, n_per_class: int, random_state: Seed = 0) -> PTBXL:
         """Draw the same number of records of each superclass, in the present order."""
         return self.take(draw_balanced(self.superclass, n_per_class, random_state))
 
@@ -154,7 +155,7 @@ def find_ptbxl(
 
 
 def draw_balanced(
-    superclass: pd.Series, n_per_class: int, random_state: int
+    superclass: pd.Series, n_per_class: int, random_state: Seed
 ) -> Int[np.ndarray, " n"]:
     """Draw positions, ``n_per_class`` of each superclass, in increasing order."""
     counts = superclass.value_counts().reindex(SUPERCLASSES, fill_value=0)
@@ -163,7 +164,7 @@ def draw_balanced(
             f"Cannot draw {n_per_class} record(s) of each superclass: there are "
             f"{', '.join(f'{n} of {name}' for name, n in counts.items())} with one superclass."
         )
-    rng = np.random.default_rng(random_state)
+    rng = as_generator(random_state)
     names = superclass.to_numpy()
     drawn = [
         rng.choice(np.flatnonzero(names == name), n_per_class, replace=False)
@@ -292,7 +293,7 @@ def load_ptbxl_balanced(
     data_home: str | os.PathLike[str] | None = None,
     *,
     n_per_class: int = N_PER_CLASS,
-    random_state: int = 0,
+    random_state: Seed = 0,
     download: bool = True,
 ) -> PTBXL:
     """Load the same number of records of each superclass, each with that superclass alone.

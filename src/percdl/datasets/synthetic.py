@@ -16,6 +16,7 @@ from jaxtyping import Float
 
 from percdl.datasets.scoring import atom_distance
 from percdl.exceptions import InvalidParameterError
+from percdl.seeds import Seed, as_generator
 from percdl.signals import Cohort
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def make_synthetic(
     impulse_subjects: float = 0.25,
     impulse_range: tuple[float, float] = (2.0, 2.5),
     sfreq: float = 100.0,
-    random_state: int | np.random.Generator | None = None,
+    random_state: Seed = None,
 ) -> SyntheticCohort:
     """Make a cohort of subjects who repeat two common patterns, each at their own pace.
 
@@ -97,7 +98,7 @@ def make_synthetic(
         smallest and largest size of an impulse; signs are random.
     sfreq : float, default=100.0
         Samples per second.
-    random_state : int, Generator or None
+    random_state : int, Generator, RandomState or None
         The first subjects of a larger cohort are those of a smaller one, and the clean signals
         do not depend on the noise.
 
@@ -130,7 +131,7 @@ def _make(
     draw: Callable[..., np.ndarray],
     noise: Noise,
     sizes: tuple[int, int, int, int],
-    random_state: int | np.random.Generator | None,
+    random_state: Seed,
     **labels: Any,
 ) -> SyntheticCohort:
     """Make a cohort of two warped patterns; ``draw`` draws the parameters of one subject."""
@@ -144,7 +145,7 @@ def _make(
             f"2 patterns x {n_repetitions} repetitions x {atom_length} samples."
         )
     dictionary = patterns(atom_length)
-    signal_rng, noise_rng = np.random.default_rng(random_state).spawn(2)
+    signal_rng, noise_rng = as_generator(random_state).spawn(2)
     streams = signal_rng.spawn(n_subjects)
     params = np.stack([draw(rng=rng) for rng in streams])
     personal, codes, clean = repeat_patterns(
@@ -255,7 +256,7 @@ def make_handwriting(
     tilt_degrees: float = 10.0,
     noise_std: float = 0.0,
     sfreq: float = 100.0,
-    random_state: int | np.random.Generator | None = None,
+    random_state: Seed = None,
 ) -> SyntheticCohort:
     """Make a cohort of the three accelerations of a pen that repeats two letters.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from sklearn.base import TransformerMixin
@@ -18,6 +18,8 @@ from percdl.signals import AnyCohort, as_any_cohort
 if TYPE_CHECKING:
     from percdl.runtimes.protocol import Place
 
+Self = TypeVar("Self", bound="BaseCDL")
+
 
 class BaseCDL(TransformerMixin, Described):
     """Fit, personalize, transform, reconstruct and score; leaves choose the transformation."""
@@ -26,7 +28,7 @@ class BaseCDL(TransformerMixin, Described):
         whole: Any = super().__getstate__()
         return {name: value for name, value in whole.items() if name != "recordings_"}
 
-    def fit(self, X: Any, y: Any = None, *, runtime: Place | None = None) -> BaseCDL:
+    def fit(self: Self, X: Any, y: Any = None, *, runtime: Place | None = None) -> Self:
         """Learn the common atoms and the personal ones (Algorithm 1).
 
         Parameters
@@ -49,9 +51,10 @@ class BaseCDL(TransformerMixin, Described):
         check_arguments(self)
         cohort = as_any_cohort(X)
         with progress_bar(self.progress, count_rounds(self)) as report:
-            return learn(self, cohort, choose(self, cohort), Watch(report), runtime)
+            learn(self, cohort, choose(self, cohort), Watch(report), runtime)
+        return self
 
-    def find(self, X: Any, *, runtime: Place | None = None) -> BaseCDL:
+    def find(self: Self, X: Any, *, runtime: Place | None = None) -> Self:
         """Find the atoms that ``init`` gives in recordings; nothing is learned.
 
         The result is a model of these atoms: with `PopCDL` as they are, with `PerCDL` personalized
@@ -77,7 +80,8 @@ class BaseCDL(TransformerMixin, Described):
 
         check_place(runtime)
         check_arguments(self)
-        return find_given(self, as_any_cohort(X), runtime)
+        find_given(self, as_any_cohort(X), runtime)
+        return self
 
     def personalize(self, X: Any, *, runtime: Place | None = None) -> Personalization:
         """Describe new recordings with the dictionary as it is.

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 
 from percdl.algorithm.exchange import Broadcast
 from percdl.algorithm.loop import run_percdl
@@ -37,6 +36,7 @@ from percdl.estimators.validation import check_samples, overflow, warn_inactive,
 from percdl.exceptions import InvalidParameterError, NoActivationWarning, NumericalError
 from percdl.runtimes.partitioned import host_fit
 from percdl.runtimes.protocol import HostedFit, Place
+from percdl.seeds import as_random_state
 from percdl.signals import AnyCohort, Cohort
 from percdl.steps.dictionary import normalize
 
@@ -139,7 +139,7 @@ def _run_restarts(
     model: BaseCDL, cohort: AnyCohort, settings: Settings, watch: Watch, runtime: HostedFit
 ) -> tuple[End, bool]:
     """Return the best end, and whether the state of the subjects can be deleted."""
-    rng = check_random_state(model.random_state)
+    rng = as_random_state(model.random_state)
     revive = None  # a dictionary that was given is not meddled with
     if isinstance(model.init, str):
         revive = partial(revive_atoms, cohort=cohort, settings=settings, rng=rng)
@@ -227,7 +227,7 @@ def learn(
     return model
 
 
-def find_given(model: BaseCDL, cohort: AnyCohort, runtime: Place | None = None) -> BaseCDL:
+def find_given(model: BaseCDL, cohort: AnyCohort, runtime: Place | None = None) -> None:
     """Make a model of the atoms that ``init`` gives, and find them in recordings."""
     if given_atoms(model.init) is None:
         raise InvalidParameterError(
@@ -236,7 +236,7 @@ def find_given(model: BaseCDL, cohort: AnyCohort, runtime: Place | None = None) 
         )
     chosen, history = choose(model, cohort), History()
     settings = make_settings(model, cohort, chosen)
-    rng = check_random_state(model.random_state)
+    rng = as_random_state(model.random_state)
     dictionary = normalize(first_dictionary(model.init, cohort, settings, rng))
     model.dictionary_, model.prior_ = dictionary, None
     objective, results = run_on_frozen(model, cohort, settings, runtime)
@@ -246,7 +246,6 @@ def find_given(model: BaseCDL, cohort: AnyCohort, runtime: Place | None = None) 
     model.stop_reason_ = "The atoms were given; nothing was learned."
     warn_inactive(model.n_activations_, cohort)
     model.suspects_ = warn_suspects(cohort, settings, results, fitted=False)
-    return model
 
 
 def adopt(model: BaseCDL, end: End, chosen: Choices, source: Source, settings: Settings) -> None:

@@ -146,6 +146,8 @@ def _is_transform(value: Any) -> bool:
 
 
 def _is_seed(value: Any) -> bool:
+    if isinstance(value, np.random.Generator):
+        return True
     try:
         check_random_state(value)
     except ValueError:
@@ -238,8 +240,8 @@ class HyperParameters(BaseEstimator):
         Any,
         Predicate(_is_seed),
         Noun(
-            "int, RandomState or None",
-            f"None, an integer from 0 to {LARGEST_SEED}, or a numpy.random.RandomState",
+            "int, Generator, RandomState or None",
+            f"None, an integer from 0 to {LARGEST_SEED}, or a NumPy Generator or RandomState",
         ),
         Doc("Seed of all random draws.", "Technical"),
     ] = None

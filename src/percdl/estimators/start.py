@@ -6,7 +6,6 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from percdl.algorithm.chunks import Chunk, bucket_length, fill
 from percdl.algorithm.magnitude import choose_unit, find_spreads
@@ -15,6 +14,7 @@ from percdl.estimators.hyperparameters import SHORTEST, Motif
 from percdl.estimators.validation import check_lengths, check_samples
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError
 from percdl.parameters import in_samples, share_of
+from percdl.seeds import as_random_state
 from percdl.signals import AnyCohort
 from percdl.steps.coders import L0Coder, SizedCoder
 
@@ -79,7 +79,7 @@ def choose(model: BaseCDL, cohort: AnyCohort) -> Choices:
     length, share, name = model.atom_length, share_of(model.penalty), type(model).__name__
     lengths = ()
     finds_penalty = model.penalty == "auto" or share is not None
-    rng = check_random_state(model.random_state)
+    rng = as_random_state(model.random_state)
     if length == "auto":
         check_lengths(cohort, SHORTEST, name)
         check_samples(cohort)

@@ -13,6 +13,7 @@ import pandas as pd
 from jaxtyping import Float, Int
 
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError, TransposedArrayWarning
+from percdl.seeds import Seed, as_random_state
 from percdl.signals.corrections import corrections_of
 from percdl.signals.from_files import FromFiles
 from percdl.signals.interop import Interop
@@ -266,7 +267,7 @@ class Cohort(FromFiles, Interop, Preprocessing, Measured, Sequence[Recording]):
         self,
         test_size: float = 0.3,
         stratify_by_group: bool = True,
-        random_state: int | np.random.RandomState | None = None,
+        random_state: Seed = None,
     ) -> tuple["Cohort", "Cohort"]:
         """Draw a training and a test cohort; both keep the order of the recordings.
 
@@ -281,7 +282,7 @@ class Cohort(FromFiles, Interop, Preprocessing, Measured, Sequence[Recording]):
                 np.arange(len(self)),
                 test_size=test_size,
                 stratify=labels if stratify_by_group and len(set(labels)) > 1 else None,
-                random_state=random_state,
+                random_state=as_random_state(random_state),
             )
         except ValueError as error:
             raise InvalidParameterError(
