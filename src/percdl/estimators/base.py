@@ -64,10 +64,6 @@ class BaseCDL(TransformerMixin, Described):
         ----------
         X, runtime : as in `fit`
 
-        Returns
-        -------
-        self
-
         Examples
         --------
         >>> from percdl import PopCDL, make_synthetic
