@@ -81,7 +81,7 @@ class Rotation(ChannelTransform):
         """
         shape = (*np.shape(params)[:-1], len(channels), len(channels))
         matrices = np.asarray(params, float).reshape(shape)
-        known = np.isfinite(matrices).all((-1, -2))
+        known = np.asarray(np.isfinite(matrices).all((-1, -2)))
         sign = np.where(
             known, np.linalg.det(np.where(known[..., None, None], matrices, 0)), np.nan
         )
