@@ -32,6 +32,7 @@ LAYERS = [
     "datasets",
     "plotting",
     "report",
+    "studio",
     "federated",
     "experiments",
     "cli",

@@ -32,7 +32,8 @@ def test_a_page_holds_all_people(report150, model150, cohort150):
     assert content["n_subjects"] == 150
     assert column(content["columns"], "subject") == list(cohort150.subjects)
     assert column(content["columns"], "cycles0") == model150.n_activations_[:, 0].tolist()
-    assert content["events"]["offsets"][-1] == len(model150.events_)
+    found = sum(len(person["events"]["onset"]) for person in content["people"])
+    assert found == len(model150.events_)
 
 
 def test_150_recordings_take_little_room(report150):

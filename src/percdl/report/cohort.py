@@ -11,7 +11,6 @@ import warnings
 from dataclasses import asdict
 from datetime import datetime
 from importlib.metadata import version
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +20,10 @@ from markupsafe import Markup
 from sklearn.utils.validation import check_is_fitted
 
 from percdl.analysis import Deviation, estimate_uncertainty
-from percdl.analysis.effects import exact_speed
 from percdl.estimators.landmarks import personal_times
 from percdl.estimators.suspects import KINDS, describe_suspects
 from percdl.exceptions import InvalidParameterError
-from percdl.report import render
+from percdl.report import as_script, read_asset, render
 from percdl.report.packing import Packed, draw_recordings, pack
 from percdl.report.people import (
     MOST_COLUMNS,
@@ -48,7 +46,9 @@ if TYPE_CHECKING:
 
     from percdl.estimators.base import BaseCDL
 
-SCRIPTS = ("data", "charts", "overview", "table", "signal", "subject", "groups", "main")
+SCRIPTS = (
+    "packed", "data", "charts", "overview", "table", "signal", "subject", "groups", "main",
+)  # fmt: skip
 # Packages that influence the numbers; the page shows their versions.
 PACKAGES = ("jax", "numpy", "scipy", "scikit-learn")
 UNITS = ((86400, "days"), (3600, "hours"), (60, "minutes"))
@@ -121,41 +121,63 @@ def write_report(
 
 def _render(people: People, title: str, plotly: str) -> str:
     groups = Groups(people)
-    content, no_band = _collect(people, groups)
-    assets = files("percdl.report") / "assets"
-    own = "\n".join((assets / f"{name}.js").read_text("utf-8") for name in SCRIPTS)
-    scripts = [plotly, f'"use strict";\n(() => {{\n{own}\n}})();']
-    columns, rows = tabulate_groups(groups)
-    untested = groups.clusters if isinstance(groups.clusters, str) else ""
-    versions = [f"{name} {version(name)}" for name in PACKAGES]
-    # No name can close the script element, and no script runs without its hash.
-    data = json.dumps(content, allow_nan=False, separators=(",", ":"))
-    data = data.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    content, no_band = collect(people, groups)
+    drawn = draw_recordings([record.values for record in people.cohort])
+    content["run"] = drawn.run
+    content["people"] = [
+        describe_person(people, s) | {"piece": {"start": 0, "run": drawn.run, "seen": seen}}
+        for s, seen in enumerate(drawn.recordings)
+    ]
+    scripts = [plotly, join_scripts()]
     hashes = [hashlib.sha256(script.encode("utf-8")).digest() for script in scripts]
     return render(
         "cohort.html.j2",
-        title=title,
-        people=people,
-        groups=groups,
-        content=content,
-        has_deviation=isinstance(people.deviation, Deviation),
-        tiles=_tiles(people),
-        warnings=_warnings(people),
-        suspects=list(describe_suspects(people.suspects).values()),
-        no_band=no_band,
-        untested=untested,
-        clusters=[] if untested else groups.clusters,
-        group_columns=columns,
-        group_rows=rows,
-        facts=_describe_data(people),
-        settings=_describe_settings(people.model),
-        made=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z").strip(),
-        versions=", ".join([f"Python {platform.python_version()}", *versions]),
-        style=Markup((assets / "report.css").read_text("utf-8")),
-        data=Markup(data),
+        **fill_page(people, groups, content, no_band, title),
         scripts=[Markup(script) for script in scripts],
         sources=Markup(" ".join(f"'sha256-{base64.b64encode(x).decode()}'" for x in hashes)),
     )
+
+
+def join_scripts(*more: str) -> str:
+    """Return the scripts of the page as one; those given come before the last, which starts."""
+    *first, last = (read_asset("report", f"{name}.js") for name in SCRIPTS)
+    return as_script(*first, *more, last)
+
+
+def fill_page(
+    people: People, groups: Groups, content: dict[str, Any], no_band: str, title: str
+) -> dict[str, Any]:
+    """Return the values of the template of the page, all but its scripts."""
+    columns, rows = tabulate_groups(groups)
+    untested = groups.clusters if isinstance(groups.clusters, str) else ""
+    versions = [f"{name} {version(name)}" for name in PACKAGES]
+    return {
+        "title": title,
+        "people": people,
+        "groups": groups,
+        "content": content,
+        "has_deviation": isinstance(people.deviation, Deviation),
+        "tiles": _tiles(people),
+        "warnings": _warnings(people),
+        "suspects": list(describe_suspects(people.suspects).values()),
+        "no_band": no_band,
+        "untested": untested,
+        "clusters": [] if untested else groups.clusters,
+        "group_columns": columns,
+        "group_rows": rows,
+        "facts": _describe_data(people),
+        "settings": _describe_settings(people.model),
+        "made": datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z").strip(),
+        "versions": ", ".join([f"Python {platform.python_version()}", *versions]),
+        "style": Markup(read_asset("report", "report.css")),
+        "data": as_script_data(content),
+    }
+
+
+def as_script_data(content: Any) -> Markup:
+    """Return JSON for a script element, which no name in it can close."""
+    data = json.dumps(content, allow_nan=False, separators=(",", ":"))
+    return Markup(data.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
 def _tiles(people: People) -> list[tuple[str, str, str]]:
@@ -238,19 +260,17 @@ def _warnings(people: People) -> list[str]:
     return found
 
 
-def _collect(people: People, groups: Groups) -> tuple[dict[str, Any], str]:
-    """Return the content of the page, and why there is no confidence band."""
+def collect(people: People, groups: Groups) -> tuple[dict[str, Any], str]:
+    """Return the content of the page but people's curves, and why there is no confidence band."""
     found, cohort, history = people.found, people.cohort, people.model.history_
     band, no_band = _confidence_band(people)
-    drawn = draw_recordings([record.values for record in cohort])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # an atom without activations
         crowd = np.nanquantile(found.personal_dictionary, CROWD, axis=0)
-    # The logarithm of a speed is packed, because its ratio to others then has the same error.
-    speeds = np.log(np.clip(exact_speed(found), 1 / FASTEST, FASTEST))
     content = {
         "sfreq": cohort.sfreq,
         "length": int(found.dictionary.shape[1]),
+        "own_lengths": "duration_samples" in found.events,
         "n_atoms": len(found.dictionary),
         "n_subjects": len(cohort),
         "n_warps": int(found.warps.shape[2]),
@@ -268,15 +288,8 @@ def _collect(people: People, groups: Groups) -> tuple[dict[str, Any], str]:
             "reference": people.norm,
             "of": [people.groups.index(g) if g is not None else -1 for g in cohort.groups],
         },
-        "events": _events(people),
-        "marks": _landmarks(people),
-        "run": drawn.run,
-        "recordings": drawn.recordings,
+        "marks": describe_marks(people),
         "lengths": cohort.lengths.tolist(),
-        "personal": [pack(_by_channel(own)) for own in found.personal_dictionary],
-        "warps": [pack(own, N_WARP_LEVELS) for own in found.warps],
-        "speeds": [pack(own) for own in speeds],
-        "departures": _departures(people),
         "comparison": describe_groups(groups),
         "plane": place_people(people),
         "history": {
@@ -285,6 +298,26 @@ def _collect(people: People, groups: Groups) -> tuple[dict[str, Any], str]:
         },
     }
     return content, no_band
+
+
+def describe_person(people: People, s: int) -> dict[str, Any]:
+    """Return the curves and events of one person, as the page stores them."""
+    found, deviation = people.found, people.deviation
+    # The logarithm of a speed is packed, because its ratio to others then has the same error.
+    speeds = np.log(np.clip(people.speeds[s], 1 / FASTEST, FASTEST))
+    departure = None
+    if isinstance(deviation, Deviation):
+        parts = [deviation.timing_profile[s], _by_channel(deviation.profile[s])]
+        # A single huge z-score would leave few levels to all others.
+        scores = np.clip(np.concatenate(parts, axis=1), -FARTHEST, FARTHEST)
+        departure = pack(scores, N_SCORE_LEVELS)
+    return {
+        "personal": pack(_by_channel(found.personal_dictionary[s])),
+        "warps": pack(found.warps[s], N_WARP_LEVELS),
+        "speeds": pack(speeds),
+        "departure": departure,
+        "events": _events(people, s),
+    }
 
 
 def _by_channel(atoms: Float[np.ndarray, "*batch L P"]) -> np.ndarray:
@@ -307,23 +340,22 @@ def _confidence_band(people: People) -> tuple[list[Packed] | None, str]:
     return [pack(_by_channel(end)) for end in ends], ""
 
 
-def _events(people: People) -> dict[str, Any]:
-    """Return the events of all people in order, and where those of each person begin."""
-    of = people.subject_of_events
-    order = np.argsort(of, kind="stable")
-    events, cycles = people.found.events.iloc[order], people.cycles.iloc[order]
+def _events(people: People, s: int) -> dict[str, Any]:
+    """Return the events of a person, one list per column."""
+    rows = people.rows_of[s]
+    events, cycles = people.found.events.iloc[rows], people.cycles.iloc[rows]
+    own = "duration_samples" in events
     return {
-        "offsets": [0, *np.cumsum(np.bincount(of, minlength=len(people.cohort))).tolist()],
         "atom": events["atom"].tolist(),
         "onset": events["onset_sample"].tolist(),
         "amplitude": events["amplitude"].tolist(),
-        "length": events["duration_samples"].tolist() if "duration_samples" in events else None,
+        "length": events["duration_samples"].tolist() if own else None,
         "quality": [None if np.isnan(p) else float(f"{p:.3g}") for p in cycles["quality"]],
         "flagged": cycles["flagged"].tolist(),
     }
 
 
-def _landmarks(people: People) -> list[dict[str, Any]] | None:
+def describe_marks(people: People) -> list[dict[str, Any]] | None:
     """Return the landmarks of the model, with the time of each on every person's atom.
 
     None for models without common atoms, which have no landmarks.
@@ -345,13 +377,3 @@ def _mark_suspects(people: People) -> list[str]:
         if subject in marks:  # other doubts concern all recordings
             marks[subject] += f"{KINDS[kind].found}: {message}. "
     return [text.strip() for text in marks.values()]
-
-
-def _departures(people: People) -> list[Packed] | None:
-    """Return the z-scores of each person along the cycle: local speed, then the personal atom."""
-    deviation = people.deviation
-    if not isinstance(deviation, Deviation):
-        return None
-    scores = np.concatenate([deviation.timing_profile, _by_channel(deviation.profile)], axis=2)
-    # A single huge z-score would leave few levels to all others.
-    return [pack(np.clip(own, -FARTHEST, FARTHEST), N_SCORE_LEVELS) for own in scores]

@@ -21,6 +21,7 @@ from percdl.analysis import (
     separate_effects,
 )
 from percdl.analysis.checks import check_fitted_on
+from percdl.analysis.effects import exact_speed
 from percdl.analysis.groups import summarize_groups
 from percdl.estimators.cycles import FALSE_ALARMS, find_cycles
 from percdl.estimators.start import make_settings
@@ -98,6 +99,18 @@ class People:
         """Position of the subject of each event."""
         names = self.found.events["subject"].to_numpy(str)
         return pd.Index(self.cohort.subjects).get_indexer(names)
+
+    @cached_property
+    def rows_of(self) -> list[np.ndarray]:
+        """Positions of the events of each person."""
+        order = np.argsort(self.subject_of_events, kind="stable")
+        counts = np.bincount(self.subject_of_events, minlength=len(self.cohort))
+        return np.split(order, np.cumsum(counts)[:-1])
+
+    @cached_property
+    def speeds(self) -> np.ndarray:
+        """Local speeds of all people, array (S, K, C, L)."""
+        return exact_speed(self.found)
 
     @cached_property
     def cycles(self) -> pd.DataFrame:

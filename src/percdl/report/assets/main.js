@@ -37,6 +37,7 @@ async function start() {
   listenToSignal();
   listenToSubject();
   listenToGroups();
+  listenToStudio();
   window.addEventListener("hashchange", () => {
     if (asked() >= 0) choose(asked());
   });

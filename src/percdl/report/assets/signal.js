@@ -95,7 +95,7 @@ function drawSignal() {
   );
   const layout = {
     xaxis: axis("time (s)", { range: [signal.from, signal.to], anchor: `y${channels.length > 1 ? channels.length : ""}` }),
-    shapes: inside.length <= MOST_SHADES ? inside.map(shade) : [],
+    shapes: [...(inside.length <= MOST_SHADES ? inside.map(shade) : []), ...addShapes()],
     height: channels.length > 1 ? 60 + ROW_HEIGHT * channels.length : HEIGHT,
   };
   const traces = [];
@@ -112,7 +112,7 @@ function drawSignal() {
     traces.push(line(seen.x, seen.y, "recording", theme().soft, { width: 2, ...once, hoverinfo: "x+y" }));
     traces.push(line(made.x, made.y, "reconstruction", theme().model, { width: 1.5, ...once, hoverinfo: "skip" }));
   });
-  traces.push(...onsetMarks(inside, channels));
+  traces.push(...onsetMarks(inside, channels), ...addTraces(channels));
   // Double clicks are handled here: the library would return to the first range.
   draw("signal", traces, layout, { doubleClick: false });
   const whole = signal.duration;
@@ -159,6 +159,7 @@ function onsetMarks(events, channels) {
 }
 
 function describeCycle({ amplitude, quality }) {
+  if (amplitude === null) return "added by hand";
   const judged = quality === null ? "no quality" : `quality ${quality.toPrecision(2)}`;
   return `amplitude ${amplitude.toPrecision(4)}, ${judged}`;
 }
@@ -179,9 +180,6 @@ function look(from, to) {
   drawSignal();
   refine();
 }
-
-// The page holds all there is; the studio reads finer samples of what is in view.
-let refine = () => {};
 
 const moves = {
   in: () => zoom(0.5),

@@ -17,6 +17,7 @@ async function choose(s) {
   history.replaceState(null, "", `#subject=${encodeURIComponent(subjectId(s))}`);
   markChosen();
   drawSubject();
+  chosePerson();
 }
 
 function drawSubject() {
@@ -34,17 +35,17 @@ function writeNumbers() {
   const note = document.getElementById("suspect");
   note.textContent = report.suspects[s];
   note.hidden = !report.suspects[s];
-  const list = document.getElementById("numbers");
-  list.replaceChildren(
-    ...report.columns.slice(1).flatMap((column) => {
+  const known = report.columns.slice(1).map((column) => ({ ...column, text: cellText(column, column.values[s]) }));
+  document.getElementById("numbers").replaceChildren(
+    ...[...known, ...addNumbers()].map(({ label, title, text }) => {
       const pair = document.createElement("div");
       const name = document.createElement("dt");
       const value = document.createElement("dd");
-      name.textContent = column.label;
-      name.title = column.title;
-      value.textContent = cellText(column, column.values[s]);
+      name.textContent = label;
+      name.title = title;
+      value.textContent = text;
       pair.append(name, value);
-      return [pair];
+      return pair;
     }),
   );
 }
@@ -61,7 +62,7 @@ function emptyOr(traces) {
 }
 
 function drawAtom() {
-  const size = median(ownEvents().map(({ amplitude }) => amplitude));
+  const size = median(ownEvents().map(({ amplitude }) => amplitude).filter((z) => z !== null));
   draw(
     "subject-atom",
     emptyOr([
@@ -156,10 +157,10 @@ function csvCell(text) {
 }
 
 function eventsCsv(subjects) {
-  const own = report.events.length ? ",duration_samples,duration_seconds" : "";
+  const own = report.own_lengths ? ",duration_samples,duration_seconds" : "";
   const lines = [`subject,atom,onset_sample,onset_seconds,amplitude${own},quality,flagged`];
   for (const s of subjects) {
-    for (const { atom, onset, amplitude, length, quality, flagged } of eventsOf(s)) {
+    for (const { atom, onset, amplitude, length, quality, flagged } of listEvents(report.people[s].events)) {
       const cells = [csvCell(subjectId(s)), atom, onset, onset / report.sfreq, amplitude];
       if (own) cells.push(length, length / report.sfreq);
       lines.push([...cells, quality, flagged].join(","));

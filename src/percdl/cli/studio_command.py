@@ -1,0 +1,64 @@
+"""``percdl studio``: the recordings and models of a folder, in the browser."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from percdl.cli.data_options import DataOptions, read_cohort
+from percdl.cli.model_options import declared
+from percdl.cli.options import OpenPage, check_table, types_of
+from percdl.cli.output import CommandError, fail, require_packages
+
+if TYPE_CHECKING:
+    from percdl.signals import Cohort
+
+
+def studio(
+    place: Annotated[
+        Path, typer.Argument(metavar="PLACE", help="A folder of recordings, or a model in it.")
+    ] = Path(),
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 chooses one.")] = 0,
+    open_page: OpenPage = True,
+) -> None:
+    """Fit, look, correct, compare and export in the browser.
+
+    percdl studio walks/
+
+    Only this machine can reach the page, and only files in the folder are read and written. Every
+    command that the studio runs is added to percdl-studio.sh in the folder. Ctrl-C ends it.
+    """
+    packages = ("starlette", "uvicorn", "jinja2", "plotly", "matplotlib")
+    require_packages(packages, "studio", "the studio is a web application")
+    from percdl.studio.project import Project, Shell
+    from percdl.studio.server import Studio, serve
+
+    if not place.exists():
+        fail(f"there is no {place}. Name a folder of recordings, or a model.")
+    folder = place if place.is_dir() else place.parent
+    names = frozenset(types_of(DataOptions)) - {"config"}
+    defaults = {name: one.parameter.default for name, one in declared().items()}
+    made = Studio(Project(folder, Shell(_read, names, defaults)))
+    os.chdir(folder)  # names of files are relative to it, as in the commands
+
+    def announce(address: str) -> None:
+        page = address if place.is_dir() else f"{address}&model={place.name}"
+        typer.echo(f"PerCDL studio of {folder.resolve()}:\n{page}\nCtrl-C ends it.")
+        if open_page:
+            typer.launch(page)
+
+    serve(made, port, announce)
+
+
+def _read(options: Mapping[str, Any]) -> Cohort:
+    """Read recordings, given options by name."""
+    from percdl.exceptions import InvalidParameterError
+
+    try:
+        return read_cohort(DataOptions(**check_table(options, types_of(DataOptions), "Options")))
+    except (CommandError, typer.BadParameter) as error:
+        raise InvalidParameterError(str(error)) from error

@@ -1,0 +1,97 @@
+// Questions to the server of the studio, and commands that it runs.
+
+async function ask(name, question = {}) {
+  const response = await fetch(`/api/${name}`, {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify(question),
+  });
+  const answer = await response.json();
+  if (!response.ok) throw new Error(answer.problem);
+  return answer;
+}
+
+function element(id) {
+  return document.getElementById(id);
+}
+
+function say(id, text) {
+  const place = element(id);
+  place.textContent = text;
+  place.hidden = !text;
+}
+
+// The command that runs, in the box "Progress".
+const running = { job: null };
+
+// Runs a command; returns the message "done" of the command, or null if it failed or was stopped.
+async function runCommand(command, options) {
+  const { job } = await ask("run", { command, options });
+  return follow(job);
+}
+
+// Shows a command that runs until it ends.
+async function follow(job) {
+  say("problem", "");
+  say("said", "");
+  say("stage", "Starting; programs of a new shape are compiled first");
+  running.job = job;
+  element("progress").hidden = false;
+  element("stop").disabled = false;
+  element("bar").removeAttribute("value");
+  let known = 0;
+  let rounds = 0;
+  let done = null;
+  for (;;) {
+    const { line, messages, code } = await ask("news", { job, known });
+    known += messages.length;
+    element("line").textContent = line;
+    for (const message of messages) {
+      if (message.event === "start" && message.rounds) rounds = message.rounds;
+      if (message.event === "round") showRound(message, rounds);
+      if (message.event === "warning") addWarning(message.message);
+      if (message.event === "done") done = message;
+      if (["error", "interrupted"].includes(message.event)) say("problem", message.message);
+    }
+    if (code === null) continue;
+    element("stop").disabled = true;
+    element("bar").value = done ? 1 : 0;
+    say("stage", done ? "Done." : code === 130 ? "Stopped." : "Failed.");
+    return done;
+  }
+}
+
+function showRound({ phase, round, objective, seconds_left: left }, rounds) {
+  const bar = element("bar");
+  bar.max = rounds;
+  bar.value = Math.min(rounds, (bar.hasAttribute("value") ? bar.value : 0) + 1);
+  say("stage", `Round ${round} (${phase}), objective ${objective.toPrecision(5)}, about ${Math.ceil(left)} s left`);
+}
+
+function addWarning(text) {
+  const list = element("said");
+  list.hidden = false;
+  const item = document.createElement("p");
+  item.textContent = text;
+  list.append(item);
+}
+
+function listenToProgress() {
+  element("stop").addEventListener("click", () => {
+    element("stop").disabled = true;
+    say("stage", "Stopping after this round");
+    ask("stop", { job: running.job });
+  });
+}
+
+// Reports a failure of a question where the reader looks.
+function guarded(action) {
+  return async (...given) => {
+    try {
+      return await action(...given);
+    } catch (error) {
+      say("problem", error.message);
+      return null;
+    }
+  };
+}

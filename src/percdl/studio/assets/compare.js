@@ -1,0 +1,49 @@
+// Two people, two visits, a person and a group, or two groups.
+
+function listSides() {
+  const groups = report.groups.names.map((name) => [`group: ${name}`, `group:${name}`]);
+  const people = report.columns[0].values.map((name) => [name, `person:${name}`]);
+  return [["everyone", "everyone"], ...groups, ...people];
+}
+
+const compareSides = guarded(async () => {
+  const asked = { first: element("first").value, second: element("second").value, atom: view.atom, channel: view.channel };
+  const turn = (compareSides.turn = Symbol("turn"));
+  const found = await ask("compare", { file: report.file, ...asked });
+  if (turn !== compareSides.turn) return;
+  element("words").replaceChildren(...found.words.map((text) => Object.assign(document.createElement("li"), { textContent: text })));
+  drawSides("compare-atoms", found.curves, "atoms", { yaxis: axis(signalLabel(view.channel)) });
+  if (report.n_warps) {
+    const layout = { yaxis: axis("local speed (population = 1)", { type: "log", tickvals: [0.25, 0.5, 1, 2, 4] }) };
+    drawSides("compare-speeds", found.curves, "speeds", layout);
+  }
+  const fill = (tag) => (cells) => {
+    const row = document.createElement("tr");
+    row.append(...cells.map((text) => Object.assign(document.createElement(tag), { textContent: text })));
+    return row;
+  };
+  element("compare-numbers").replaceChildren(fill("th")(found.header), ...found.rows.map(fill("td")));
+});
+
+function drawSides(id, sides, part, layout) {
+  const traces = sides.flatMap((side, index) => {
+    if (!side[part]) return [];
+    const { mean, sd } = side[part];
+    const color = COLORS[index];
+    const low = sd ? mean.map((value, i) => value - sd[i]) : null;
+    const high = sd ? mean.map((value, i) => value + sd[i]) : null;
+    const around = sd && part === "atoms" ? band(times, low, high, `${side.name}, one s.d.`, color, 0.2, { showlegend: false }) : [];
+    return [...around, line(times, mean, side.name, color, { width: 3, dash: DASHES[index] })];
+  });
+  draw(id, traces, { xaxis: axis("time (s)"), ...layout });
+}
+
+function listenToComparison() {
+  const sides = listSides();
+  for (const [id, chosen] of [["first", `person:${subjectId(view.subject)}`], ["second", sides.length > report.n_subjects + 1 ? sides[1][1] : "everyone"]]) {
+    element(id).replaceChildren(...sides.map(([text, value]) => new Option(text, value)));
+    element(id).value = chosen;
+    element(id).addEventListener("change", compareSides);
+  }
+  compareSides();
+}

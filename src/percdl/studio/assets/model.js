@@ -1,0 +1,113 @@
+// A model in the studio: curves come from the server, landmarks and results are saved.
+
+findPerson = (s) => ask("person", { file: report.file, s });
+
+// Samples of the part in view, and of as much on both sides, once it is finer than what is drawn.
+refine = guarded(async () => {
+  const { seen } = signal;
+  const [from, to] = [signal.from * report.sfreq, signal.to * report.sfreq];
+  const width = to - from;
+  const end = seen.start + (seen.curves[0].length * seen.run) / (seen.run === 1 ? 1 : 2);
+  const covered = seen.start <= Math.floor(from) && Math.min(to, report.lengths[view.subject]) <= end;
+  if (covered && (seen.run === 1 || seen.run <= (1.5 * width) / N_BINS)) return;
+  const turn = (signal.turn = Symbol("turn"));
+  const [start, stop] = [Math.floor(from - width), Math.ceil(to + width)];
+  const piece = await readPiece(await ask("piece", { file: report.file, s: view.subject, start, stop }));
+  if (signal.turn !== turn) return; // the view moved on
+  Object.assign(signal, piece);
+  drawSignal();
+});
+
+// Landmarks at their times in every cycle of the person, on the recording.
+function landmarksInCycles(channel) {
+  const marks = (report.marks ?? []).filter((mark) => mark.own[view.subject] !== null);
+  const { start, run, curves } = signal.seen;
+  return marks.map((mark, index) => {
+    const own = signal.events.filter(({ atom }) => atom === mark.atom);
+    const at = own.map(({ onset, length }) => onset + mark.own[view.subject] * report.sfreq * (length / report.length));
+    const shown = at.filter((t) => t >= signal.from * report.sfreq && t <= signal.to * report.sfreq);
+    const value = (t) => (run === 1 ? curves[channel][Math.round(t) - start] : null);
+    return {
+      x: shown.map((t) => t / report.sfreq),
+      y: shown.map((t) => value(t) ?? 0),
+      name: plain(mark.name),
+      mode: "markers",
+      marker: { color: pick(COLORS, index + 2), symbol: pick(MARKERS, index), size: 8, line: { width: 1, color: theme().ground } },
+    };
+  });
+}
+
+addTraces = (channels) => (signal.seen.run === 1 ? landmarksInCycles(channels[0]) : []);
+
+// Intervals between neighbouring landmarks on this person's atom, in ms.
+addNumbers = () => {
+  const own = (report.marks ?? []).filter((mark) => mark.atom === view.atom && mark.own[view.subject] !== null);
+  own.sort((a, b) => a.own[view.subject] - b.own[view.subject]);
+  return own.slice(1).map((mark, i) => ({
+    label: `${own[i].name} to ${mark.name}`,
+    title: "Interval between two landmarks on this person's atom",
+    text: `${(1000 * (mark.own[view.subject] - own[i].own[view.subject])).toFixed(0)} ms`,
+  }));
+};
+
+const saveMark = guarded(async () => {
+  report.marks = await ask("mark", {
+    file: report.file,
+    name: element("mark-name").value || "landmark",
+    atom: view.atom,
+    time: picked.time,
+    channel: report.n_warps > 1 ? report.channels[view.channel] : null,
+  });
+  picked.time = null;
+  element("picker").hidden = true;
+  drawOverview();
+  drawSubject();
+});
+
+// What each button of the export writes: command, and options of the files.
+const EXPORTS = {
+  report: (stem) => ({ out: `${stem}.html` }),
+  personalize: (stem) => ({ out: `${stem}_params.csv`, events: `${stem}_events.csv` }),
+  landmarks: (stem) => ({ out: `${stem}_landmarks.csv`, intervals: `${stem}_intervals.csv` }),
+};
+
+async function exportAs(command) {
+  const files = EXPORTS[command](report.file.replace(/\.percdl$/, ""));
+  const done = await runCommand(command, { model: report.file, ...report.reading, ...files });
+  if (!done) return;
+  for (const name of Object.values(files)) {
+    const link = document.createElement("a");
+    link.href = `/file?name=${encodeURIComponent(name)}`;
+    link.textContent = name;
+    link.download = "";
+    const item = document.createElement("li");
+    item.append(link);
+    element("written").append(item);
+  }
+}
+
+const refit = guarded(async () => {
+  const out = `${element("refit-name").value.trim().replace(/\.percdl$/, "")}.percdl`;
+  const done = await runCommand("fit", { ...report.fit, corrections: report.corrections, out });
+  if (done) location.href = `/model?file=${encodeURIComponent(done.out)}`;
+});
+
+function showCorrections(n) {
+  element("corrected").textContent = n
+    ? `${n} correction${n === 1 ? "" : "s"} in ${report.corrections}. A new fit keeps them.`
+    : "No corrections yet. Select events in a recording to remove, move or add some.";
+  element("refit").disabled = !n;
+}
+
+listenToStudio = () => {
+  listenToProgress();
+  element("mark-save").addEventListener("click", saveMark);
+  for (const button of document.querySelectorAll("[data-export]")) {
+    button.addEventListener("click", guarded(() => exportAs(button.dataset.export)));
+  }
+  element("refit-name").value = `${report.file.replace(/\.percdl$/, "")}-corrected`;
+  element("refit").addEventListener("click", refit);
+  showCorrections(report.n_corrections);
+  listenToCorrections();
+  listenToComparison();
+};

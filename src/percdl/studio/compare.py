@@ -1,0 +1,201 @@
+"""Two people, two visits, a person and a group, two groups: numbers, curves, and words."""
+
+from __future__ import annotations
+
+import warnings
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from percdl.analysis import measure_reliability
+from percdl.analysis.effects import invert_warps
+from percdl.estimators.landmarks import personal_times
+from percdl.exceptions import InvalidParameterError
+from percdl.report.people import People
+from percdl.studio.project import RefusedError
+
+# Parts of the cycle whose durations are compared.
+N_PHASES = 5
+# A person outside of this share of a group is unusual.
+USUAL = 0.95
+# Fewer people are no group to be unusual in.
+LEAST = 8
+
+
+class Side(NamedTuple):
+    """One side of a comparison: its name, and the positions of its recordings."""
+
+    name: str
+    rows: np.ndarray
+
+    @property
+    def is_one(self) -> bool:
+        """Whether it is a single recording."""
+        return len(self.rows) == 1
+
+
+def find_side(people: People, asked: str) -> Side:
+    """Return the recordings of ``person:ID``, ``group:NAME`` or ``everyone``."""
+    kind, _, name = asked.partition(":")
+    if kind == "everyone":
+        return Side("everyone", np.arange(len(people.cohort)))
+    labels = {"person": people.cohort.subjects, "group": people.cohort.groups}.get(kind, ())
+    rows = np.flatnonzero(np.array([str(label) for label in labels], object) == name)
+    if not len(rows):
+        raise RefusedError(f"There is no {asked!r} to compare.")
+    return Side(name, rows)
+
+
+def compare(people: People, first: str, second: str, atom: int, channel: int) -> dict[str, Any]:
+    """Return the two sides of a comparison: sentences, a table of numbers, and curves."""
+    sides = [find_side(people, asked) for asked in (first, second)]
+    table = measure_people(people, atom)
+    errors = find_retest_errors(people, table)
+    return {
+        "words": list(describe_differences(table, sides, errors)),
+        "header": ["", *(side.name for side in sides), "difference", "retest error"],
+        "rows": [_row(name, table[name], sides, errors) for name in table],
+        "curves": [_curves(people, side, atom, channel) for side in sides],
+    }
+
+
+def measure_people(people: People, atom: int) -> pd.DataFrame:
+    """Return numbers with units of every recording: rate, phases of the cycle, intervals."""
+    found, sfreq, cohort = people.found, people.cohort.sfreq, people.cohort
+    rhythm = people.regularity[people.regularity["atom"] == atom]
+    columns: dict[str, Any] = {
+        "rate (per minute)": rhythm["cadence"].to_numpy(float),
+        "variation of intervals (%)": 100 * rhythm["interval_cv"].to_numpy(float),
+    }
+    if found.warps.shape[2]:
+        own_time = np.median(invert_warps(found.warps[:, [atom]])[:, 0], axis=1)
+        ends = np.round(np.linspace(0, own_time.shape[1] - 1, N_PHASES + 1)).astype(int)
+        for i, (start, stop) in enumerate(pairwise(ends)):
+            part = f"{100 * i // N_PHASES} to {100 * (i + 1) // N_PHASES} %"
+            duration = own_time[:, stop] - own_time[:, start]
+            columns[f"duration of {part} of the cycle (ms)"] = 1e3 * duration / sfreq
+    marks = tuple(mark for mark in people.model.marks_ if mark.atom == atom)
+    times = personal_times(marks, found, sfreq, cohort.channels) if marks else np.zeros((0, 0))
+    order = np.argsort([mark.time for mark in marks])
+    for a, b in pairwise(order):
+        name = f"{marks[a].name} to {marks[b].name} (ms)"
+        columns[name] = 1e3 * (times[b] - times[a])
+    return pd.DataFrame(columns, index=pd.Index(cohort.subjects))
+
+
+def find_retest_errors(people: People, table: pd.DataFrame) -> pd.Series | None:
+    """Return the smallest detectable change of each number; None if nobody came twice."""
+    if len({*people.persons}) == len(people.persons):
+        return None
+    try:
+        return measure_reliability(table.dropna(axis=1, how="all"), people.persons)["sdc"]
+    except InvalidParameterError:
+        return None
+
+
+def describe_differences(table: pd.DataFrame, sides: list[Side], errors: pd.Series | None) -> Any:
+    """Yield sentences about what differs between the sides."""
+    first, second = sides
+    said = 0
+    for name in table:
+        values = table[name].to_numpy(float)
+        a, b = (values[side.rows] for side in sides)
+        sentence = _sentence(str(name), a, b, first, second, errors)
+        if sentence:
+            said += 1
+            yield sentence
+    if not said and first.is_one and second.is_one and errors is not None:
+        yield f"No number of {first.name} and {second.name} differs beyond the retest error."
+    elif not said:
+        yield f"{first.name} and {second.name} do not differ beyond what is usual."
+    if first.is_one and second.is_one and errors is None:
+        yield (
+            "Nobody was recorded twice, so the retest error is unknown: differences between two "
+            "recordings may be chance."
+        )
+
+
+def _sentence(
+    name: str, a: np.ndarray, b: np.ndarray, first: Side, second: Side, errors: pd.Series | None
+) -> str:
+    """Return what a number says about two sides; empty if it says nothing."""
+    quantity, _, unit = name.rpartition(" (")
+    unit = unit.rstrip(")")
+    if first.is_one and second.is_one:
+        error = np.nan if errors is None else float(errors.get(name, np.nan))
+        change = float(a[0] - b[0])
+        if not abs(change) > error:
+            return ""
+        how = "higher" if change > 0 else "lower"
+        return (
+            f"{quantity.capitalize()}: {abs(change):.3g} {unit} {how} in {first.name} than in "
+            f"{second.name}, beyond the retest error of {error:.3g} {unit}."
+        )
+    if first.is_one or second.is_one:
+        (one,), many, who, crowd = (a, b, first, second) if first.is_one else (b, a, second, first)
+        others = many[np.isfinite(many)]
+        if len(others) < LEAST or not np.isfinite(one):
+            return ""
+        below = float(np.mean(others < one))
+        share = max(below, float(np.mean(others > one)))
+        if share < USUAL:
+            return ""
+        how = "higher" if below > 0.5 else "lower"
+        return (
+            f"{quantity.capitalize()}: {one:.3g} {unit} in {who.name}, {how} than in "
+            f"{share:.0%} of {crowd.name} (median {np.median(others):.3g})."
+        )
+    return _compare_groups(quantity, unit, a, b, first, second)
+
+
+def _compare_groups(
+    quantity: str, unit: str, a: np.ndarray, b: np.ndarray, first: Side, second: Side
+) -> str:
+    from scipy.stats import mannwhitneyu
+
+    a, b = a[np.isfinite(a)], b[np.isfinite(b)]
+    if min(len(a), len(b)) < 2:
+        return ""
+    p = float(mannwhitneyu(a, b).pvalue)
+    if p >= 1 - USUAL:
+        return ""
+    change = np.median(a) - np.median(b)
+    return (
+        f"{quantity.capitalize()}: median {np.median(a):.3g} {unit} in {first.name}, "
+        f"{np.median(b):.3g} in {second.name} ({change:+.3g}; Mann-Whitney p = {p:.2g}, not "
+        "corrected for the number of comparisons)."
+    )
+
+
+def _row(name: Any, column: pd.Series, sides: list[Side], errors: pd.Series | None) -> list[str]:
+    values = column.to_numpy(float)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # nobody of a side has the atom
+        a, b = (float(np.nanmedian(values[side.rows])) for side in sides)
+    error = np.nan if errors is None else float(errors.get(name, np.nan))
+    return [str(name), *(f"{x:.4g}" if np.isfinite(x) else "-" for x in (a, b, a - b, error))]
+
+
+def _curves(people: People, side: Side, atom: int, channel: int) -> dict[str, Any]:
+    """Return mean and standard deviation of the cycle and of the local speed."""
+    found = people.found
+    atoms = people.sizes[atom] * found.personal_dictionary[side.rows, atom, :, channel]
+    warp = channel if found.warps.shape[2] > 1 else 0
+    curves = {"atoms": atoms}
+    if found.warps.shape[2]:
+        curves["speeds"] = people.speeds[side.rows, atom, warp]
+    described: dict[str, Any] = {"name": side.name}
+    for name, values in curves.items():
+        known = values[np.isfinite(values).all(1)]
+        if len(known):
+            middle = np.exp(np.log(known).mean(0)) if name == "speeds" else known.mean(0)
+            described[name] = {"mean": _numbers(middle)}
+            if len(known) > 1:
+                described[name]["sd"] = _numbers(known.std(0, ddof=1))
+    return described
+
+
+def _numbers(values: np.ndarray) -> list[float]:
+    return [float(f"{x:.5g}") for x in values]

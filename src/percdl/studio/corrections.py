@@ -1,0 +1,88 @@
+"""Corrections of events, as people make them in the studio, in a file beside the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from percdl.signals import find_corrections, read_corrections, write_corrections
+
+COLUMNS = ("atom", "onset", "amplitude", "length", "quality", "flagged")
+
+
+class Corrections:
+    """The corrections of a model file, at a sampling rate; ``length`` is that of an atom."""
+
+    def __init__(self, path: Path, sfreq: float, length: int):
+        self.path, self._sfreq, self._length = path, sfreq, length
+        self.table = read_corrections(path) if path.is_file() else None
+
+    def __len__(self) -> int:
+        return 0 if self.table is None else len(self.table)
+
+    def _rows(self, subject: str) -> list[Mapping[str, Any]]:
+        if self.table is None:
+            return []
+        return self.table[self.table["subject"] == subject].to_dict("records")  # pyright: ignore
+
+    def apply(self, subject: str, events: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the events of a person, one list per column, with the corrections made."""
+        lengths = events["length"] or [self._length] * len(events["onset"])
+        columns = [events[name] if name != "length" else lengths for name in COLUMNS]
+        rows = [dict(zip(COLUMNS, row, strict=True)) for row in zip(*columns, strict=True)]
+        for correction in self._rows(subject):
+            onset = round(correction["onset"] * self._sfreq)
+            length = self._samples(correction["duration"])
+            kept = [one for one in rows if not _is_same(one, onset, length)]
+            if correction["action"] == "keep":
+                kept = [one for one in rows if not _overlaps(one, onset, length)]
+                atom = int(str(correction["trial_type"]).removeprefix("atom") or 0)
+                kept.append({"atom": atom, "onset": onset, "amplitude": None, "length": length,
+                             "quality": None, "flagged": False})  # fmt: skip
+            rows = sorted(kept, key=lambda one: one["onset"])
+        return {name: [one[name] for one in rows] for name in COLUMNS}
+
+    def save(
+        self, subject: str, before: pd.DataFrame, after: Sequence[Mapping[str, Any]]
+    ) -> pd.DataFrame:
+        """Write the corrections that turn the events of a person into others; return all."""
+        columns: dict[str, Any] = {
+            "subject": subject,
+            "atom": [int(one["atom"]) for one in after],
+            "onset_seconds": [int(one["onset"]) / self._sfreq for one in after],
+        }
+        if "duration_seconds" in before:
+            columns["duration_seconds"] = [int(one["length"]) / self._sfreq for one in after]
+        new = find_corrections(before, pd.DataFrame(columns), duration=self._length / self._sfreq)
+        parts = [new]
+        if self.table is not None:
+            earlier = [row for row in self._rows(subject) if self._holds(row, after)]
+            known = {(row["onset"], row["action"]) for row in new.to_dict("records")}
+            earlier = [row for row in earlier if (row["onset"], row["action"]) not in known]
+            others = self.table[self.table["subject"] != subject]
+            parts = [others, pd.DataFrame(earlier, columns=self.table.columns), new]
+        self.table = pd.concat([part for part in parts if len(part)] or [new], ignore_index=True)
+        write_corrections(self.table, self.path)
+        return self.table
+
+    def _holds(self, row: Mapping[str, Any], after: Sequence[Mapping[str, Any]]) -> bool:
+        """Whether the events still are as an earlier correction wants them."""
+        onset, length = round(row["onset"] * self._sfreq), self._samples(row["duration"])
+        if row["action"] == "remove":
+            return not any(_is_same(one, onset, length) for one in after)
+        return any(one["onset"] == onset for one in after)
+
+    def _samples(self, duration: float) -> int:
+        return self._length if np.isnan(duration) else max(1, round(duration * self._sfreq))
+
+
+def _is_same(event: Mapping[str, Any], onset: int, length: int) -> bool:
+    return abs(event["onset"] - onset) < length / 2
+
+
+def _overlaps(event: Mapping[str, Any], onset: int, length: int) -> bool:
+    return event["onset"] < onset + length and onset < event["onset"] + event["length"]

@@ -1,0 +1,213 @@
+"""A folder of recordings and models, and the commands that were run in it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from percdl.exceptions import PerCDLError
+from percdl.signals import Cohort
+from percdl.signals.from_files import FORMAT_OF
+
+# Commands that were run, one per line: a shell script that does the same.
+SCRIPT = "percdl-studio.sh"
+MODEL, CHECKPOINT = ".percdl", ".percdl.checkpoint"
+# Files that are listed; a larger folder is given as a whole.
+MOST_FILES = 5000
+# Commands that the studio runs, the option that names the result, and options that name files.
+COMMANDS = ("suggest", "fit", "personalize", "report", "landmarks", "events", "mark")
+PATHS = ("metadata", "out", "report", "events", "intervals", "corrections", "resume", "init")
+# Options of commands that are not about recordings or the model.
+OF_COMMANDS = ("model", "name", "at", "atom", "channel", *PATHS)
+
+
+class RefusedError(PerCDLError):
+    """Raised when the studio does not do what a page asks for."""
+
+
+class Job:
+    """A command that runs in a process of its own; its messages are JSON lines."""
+
+    def __init__(self, arguments: Sequence[str], folder: Path):
+        self.line = shlex.join(["percdl", *arguments])
+        self.messages: list[dict[str, Any]] = []
+        self._changed = threading.Condition()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "percdl", arguments[0], "--json", *arguments[1:]],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+        )
+        self._said: list[str] = []
+        self._listener = threading.Thread(target=self._drain, daemon=True)
+        self._listener.start()
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    @property
+    def code(self) -> int | None:
+        """Exit code of the command; None while it runs."""
+        return next((m["code"] for m in self.messages if m["event"] == "exit"), None)
+
+    def stop(self) -> None:
+        """Stop the command as Ctrl-C does: a fit ends after its round and keeps a checkpoint."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+
+    def wait(self, n_known: int, seconds: float) -> list[dict[str, Any]]:
+        """Return the messages after the first ``n_known``; wait a while if there are none."""
+        with self._changed:
+            self._changed.wait_for(lambda: len(self.messages) > n_known, seconds)
+            return self.messages[n_known:]
+
+    def _drain(self) -> None:
+        self._said = list(self._process.stderr)  # pyright: ignore[reportArgumentType]
+
+    def _listen(self) -> None:
+        for line in self._process.stdout:  # pyright: ignore[reportOptionalIterable]
+            self._add(json.loads(line))
+        self._listener.join()
+        code = self._process.wait()
+        said = "".join(self._said).strip()
+        if code and not any(m["event"] in ("error", "interrupted") for m in self.messages):
+            self._add({"event": "error", "message": said[-2000:] or f"Exit code {code}."})
+        self._add({"event": "exit", "code": code})
+
+    def _add(self, message: dict[str, Any]) -> None:
+        with self._changed:
+            self.messages.append(message)
+            self._changed.notify_all()
+
+
+class Shell(NamedTuple):
+    """What the studio needs to know of the command line.
+
+    ``read`` reads recordings, given options by name. ``reading`` are the names of the options
+    about recordings, ``model`` those of the model with their defaults.
+    """
+
+    read: Callable[[Mapping[str, Any]], Cohort]
+    reading: frozenset[str]
+    model: Mapping[str, Any]
+
+
+class Project:
+    """The folder that the studio works in; nothing outside of it is read or written."""
+
+    def __init__(self, folder: Path, shell: Shell):
+        self.folder, self.shell = folder.resolve(), shell
+        self.jobs: list[Job] = []
+        self._lock = threading.Lock()
+
+    def inside(self, name: Any) -> Path:
+        """Return the path of a file in the folder; raise for any other place."""
+        if not isinstance(name, str) or not name or "\0" in name:
+            raise RefusedError(f"{name!r} is not the name of a file.")
+        path = (self.folder / name).resolve()
+        if not path.is_relative_to(self.folder):
+            raise RefusedError(
+                f"{name} is not in {self.folder}. Start the studio in a folder that holds it."
+            )
+        return path
+
+    def named(self, path: Path) -> str:
+        """Return the name of a file as the commands take it."""
+        return path.relative_to(self.folder).as_posix()
+
+    def list_files(self) -> dict[str, Any]:
+        """Return recordings with their sizes, models by age, and the number of the running job."""
+        recordings, models, more = [], [], False
+        for path in sorted(self.folder.rglob("*")):
+            name = self.named(path)
+            if any(part.startswith(".") for part in Path(name).parts) or not path.is_file():
+                continue
+            if name.endswith((MODEL, CHECKPOINT)):
+                models.append({"name": name, "changed": path.stat().st_mtime})
+            elif path.suffix.lower() in FORMAT_OF:
+                more = len(recordings) >= MOST_FILES
+                if not more:
+                    recordings.append({"name": name, "bytes": path.stat().st_size})
+        models.sort(key=lambda one: -one["changed"])
+        runs = bool(self.jobs) and self.jobs[-1].code is None
+        job = len(self.jobs) - 1 if runs else None
+        return {"recordings": recordings, "models": models, "more": more, "job": job}
+
+    def read_columns(self, name: str, delimiter: str | None = None) -> list[str]:
+        """Return the columns of a table or the channels of another recording."""
+        import pandas as pd
+
+        path = self.inside(name)
+        if path.suffix.lower() in (".csv", ".tsv", ".txt"):
+            usual = "\t" if path.suffix.lower() == ".tsv" else ","
+            try:
+                head = pd.read_csv(path, sep=delimiter or usual, nrows=0)
+            except (ValueError, pd.errors.ParserError) as error:
+                raise RefusedError(f"{name} is not a table of text: {error}.") from error
+            return [str(column) for column in head]
+        return list(self.read({"data": [name]}).channels)
+
+    def read(self, options: Mapping[str, Any]) -> Cohort:
+        """Read recordings of the folder, with the options of the shell."""
+        return self.shell.read(self._checked(options))
+
+    def run(self, command: str, options: Mapping[str, Any]) -> int:
+        """Start a command and return its number; one runs at a time."""
+        arguments = self.make_arguments(command, options)
+        with self._lock:
+            if self.jobs and self.jobs[-1].code is None:
+                raise RefusedError(f"{self.jobs[-1].line} is running. Wait for it, or stop it.")
+            self.jobs.append(Job(arguments, self.folder))
+        self.write_down(arguments)
+        return len(self.jobs) - 1
+
+    def write_down(self, arguments: Sequence[str]) -> str:
+        """Add a command to the script of the folder, and return its line."""
+        line = shlex.join(["percdl", *arguments])
+        with self._lock, (self.folder / SCRIPT).open("a", encoding="utf-8") as file:
+            file.write(f"{line}  # {time.strftime('%Y-%m-%d %H:%M')}\n")
+        return line
+
+    def make_arguments(self, command: str, options: Mapping[str, Any]) -> list[str]:
+        """Return a command of the shell as a list of arguments."""
+        if command not in COMMANDS:
+            raise RefusedError(f"The studio runs {', '.join(COMMANDS)}; not {command!r}.")
+        checked = self._checked(options)
+        places = [*checked.pop("data", ())]
+        if "model" in checked:
+            places.insert(0, checked.pop("model"))
+        arguments = [command]
+        for name, value in checked.items():
+            flag = name.replace("_", "-")
+            if isinstance(value, bool):
+                arguments += [f"--{flag}" if value else f"--no-{flag}"]
+            elif name == "bandpass":
+                arguments += [f"--{flag}", *(str(float(end)) for end in value)]
+            else:
+                listed = value if isinstance(value, (list, tuple)) else [value]
+                arguments.append(f"--{flag}={','.join(map(str, listed))}")
+        return [*arguments, "--", *places] if places else arguments
+
+    def _checked(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the options that were given; raise for unknown ones and for files elsewhere."""
+        given = {name: value for name, value in options.items() if value not in (None, "", [])}
+        for name, value in given.items():
+            if name == "data":
+                given[name] = [self.named(self.inside(one)) or "." for one in value]
+            elif name in (*PATHS, "model"):
+                given[name] = self.named(self.inside(value))
+            elif name not in {*self.shell.reading, *self.shell.model, *OF_COMMANDS}:
+                raise RefusedError(f"The studio has no option {name!r}.")
+            elif isinstance(value, str) and re.search(r"[\0\n\r]", value):
+                raise RefusedError(f"{name} must be one line of text.")
+        return given

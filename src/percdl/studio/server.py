@@ -1,0 +1,271 @@
+"""The web server of the studio: pages, and questions of pages, answered as JSON.
+
+It listens on this machine only. Every request needs the token of the start, as a cookie, and must
+come from a page of the studio itself.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+import socket
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from markupsafe import Markup
+
+from percdl.exceptions import PerCDLError
+from percdl.report import as_script, read_asset, render
+from percdl.report.cohort import as_script_data, join_scripts
+from percdl.signals.extras import require
+from percdl.studio.compare import compare
+from percdl.studio.opened import Opened
+from percdl.studio.project import Project, RefusedError
+from percdl.studio.setup import describe_recording
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+HOST = "127.0.0.1"
+COOKIE = "percdl-studio"
+# Longest question of a page, in bytes, and seconds that a question for news may wait.
+MOST_BYTES, PATIENCE = 4_000_000, 10.0
+# Scripts of the page about a model, beside those of the report.
+SCRIPTS = ("ask", "model", "correct", "compare")
+# Models that are kept open.
+N_OPEN = 4
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; img-src data: blob:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+def _package(name: str) -> Any:
+    return require(name, "The studio", "studio")
+
+
+class Studio:
+    """The web application of one project."""
+
+    def __init__(self, project: Project):
+        self.project, self.token = project, secrets.token_urlsafe(32)
+        self._opened: dict[str, Opened] = {}
+        shared = [read_asset("report", name) for name in ("packed.js", "charts.js")]
+        ask, *own = (read_asset("studio", f"{name}.js") for name in SCRIPTS)
+        self._scripts = {
+            "plotly": _package("plotly.offline").get_plotlyjs(),
+            "setup": as_script(*shared, ask, read_asset("studio", "setup.js")),
+            "opening": as_script(*shared, ask, read_asset("studio", "opening.js")),
+            "model": join_scripts(ask, *own),
+        }
+
+    def make_app(self) -> Starlette:
+        """Return the application, with its guard in front."""
+        applications, routing = _package("starlette.applications"), _package("starlette.routing")
+        middleware = _package("starlette.middleware").Middleware
+        pages = {"/": self.show_setup, "/model": self.show_model, "/file": self.send_file}
+        routes = [routing.Route(path, page) for path, page in pages.items()]
+        routes.append(routing.Route("/assets/{name}.js", self.send_script))
+        for name, answer in self._answers().items():
+            routes.append(routing.Route(f"/api/{name}", _answering(answer), methods=["POST"]))
+        return applications.Starlette(
+            routes=routes, middleware=[middleware(Guard, token=self.token)]
+        )
+
+    def _answers(self) -> dict[str, Callable[..., Any]]:
+        """Return what pages can ask: functions of a question that return an answer."""
+        project = self.project
+        return {
+            "files": project.list_files,
+            "columns": project.read_columns,
+            "preview": lambda options, file: describe_recording(project, options, file),
+            "run": lambda command, options: {"job": project.run(command, options)},
+            "news": self._tell_news,
+            "stop": lambda job: self._job(job).stop(),
+            "open": self._tell_stage,
+            "person": lambda file, s: self.open(file).describe_person(s),
+            "piece": lambda file, s, start, stop: self.open(file).read_piece(s, start, stop),
+            "mark": lambda file, **mark: self.open(file).mark(**mark),
+            "correct": lambda file, s, events: self.open(file).correct(s, events),
+            "compare": lambda file, **asked: compare(self.open(file).ready(), **asked),
+        }
+
+    def open(self, name: str) -> Opened:
+        """Return a model of the folder; it is opened on the first call and after it changed."""
+        path = self.project.inside(name)
+        if not path.is_file():
+            raise RefusedError(f"There is no file {name} in {self.project.folder}.")
+        name = self.project.named(path)
+        if name not in self._opened:
+            self._opened[name] = Opened(self.project, path)
+            while len(self._opened) > N_OPEN:
+                del self._opened[next(iter(self._opened))]
+        return self._opened[name]
+
+    def _job(self, number: Any) -> Any:
+        if not isinstance(number, int) or not 0 <= number < len(self.project.jobs):
+            raise RefusedError(f"There is no job {number!r}.")
+        return self.project.jobs[number]
+
+    def _tell_news(self, job: int, known: int) -> dict[str, Any]:
+        asked = self._job(job)
+        messages = asked.wait(int(known), PATIENCE)
+        # A model that was written again is read again.
+        if any(message["event"] == "done" for message in messages):
+            self._opened.clear()
+        return {"line": asked.line, "messages": messages, "code": asked.code}
+
+    def _tell_stage(self, file: str) -> dict[str, Any]:
+        opened = self.open(file)
+        return {"stage": opened.stage, "failure": opened.failure, "ready": opened.page is not None}
+
+    async def show_setup(self, request: Request) -> Response:
+        """Show the first page: files, preview, settings, fit."""
+        style = Markup(read_asset("report", "report.css") + read_asset("studio", "studio.css"))
+        values = {"folder": str(self.project.folder), "style": style}
+        return _page(render("setup.html.j2", "studio", **values))
+
+    async def show_model(self, request: Request) -> Response:
+        """Show a model: its atoms while recordings are read, then everything."""
+        try:
+            opened = await _in_thread(self.open, request.query_params.get("file", ""))
+        except (PerCDLError, OSError) as error:
+            return _page(render("problem.html.j2", "studio", problem=str(error)), 404)
+        if opened.page is None:
+            data = as_script_data(opened.describe_atoms())
+            return _page(render("opening.html.j2", "studio", data=data, name=opened.path.name))
+        style = opened.page["style"] + Markup(read_asset("studio", "studio.css"))
+        page = {**opened.page, "style": style, "data": as_script_data(opened.page["content"])}
+        return _page(render("model.html.j2", "studio", scripts=(), sources="", **page))
+
+    async def send_script(self, request: Request) -> Response:
+        """Send one of the scripts."""
+        responses = _package("starlette.responses")
+        text = self._scripts.get(request.path_params["name"])
+        if text is None:
+            return responses.PlainTextResponse("no such script", 404)
+        return responses.Response(text, media_type="text/javascript")
+
+    async def send_file(self, request: Request) -> Response:
+        """Send a result of the folder, to be saved: never shown in the place of a page."""
+        responses = _package("starlette.responses")
+        try:
+            path = self.project.inside(request.query_params.get("name"))
+        except RefusedError as error:
+            return responses.PlainTextResponse(str(error), 403)
+        if not path.is_file():
+            return responses.PlainTextResponse("no such file", 404)
+        return responses.FileResponse(path, filename=path.name)
+
+
+def _page(text: str, status: int = 200) -> Response:
+    return _package("starlette.responses").HTMLResponse(text, status)
+
+
+async def _in_thread(function: Callable[..., Any], *given: Any, **named: Any) -> Any:
+    return await _package("starlette.concurrency").run_in_threadpool(function, *given, **named)
+
+
+def _answering(function: Callable[..., Any]) -> Callable[[Request], Awaitable[Response]]:
+    """Return a handler: the question is a JSON object of arguments, the answer is JSON."""
+    responses = _package("starlette.responses")
+
+    async def handle(request: Request) -> Response:
+        content = bytearray()
+        async for part in request.stream():
+            content += part
+            if len(content) > MOST_BYTES:
+                return responses.JSONResponse({"problem": "The question is too long."}, 413)
+        try:
+            question = json.loads(content or b"{}")
+            if not isinstance(question, dict):
+                raise TypeError("a question is an object")
+            answer = await _in_thread(function, **question)
+        except (PerCDLError, OSError) as error:
+            return responses.JSONResponse({"problem": str(error)}, 400)
+        except (TypeError, ValueError, KeyError) as error:
+            return responses.JSONResponse({"problem": f"The question is wrong: {error}."}, 400)
+        return responses.JSONResponse(answer)
+
+    return handle
+
+
+class Guard:
+    """Let requests through that carry the token and come from a page of the studio.
+
+    Other sites cannot read answers or send questions: cookies are ``SameSite=Strict``, and the
+    headers ``Host``, ``Origin`` and ``Sec-Fetch-Site``, which scripts cannot forge, must fit.
+    """
+
+    def __init__(self, app: Any, token: str):
+        self.app, self.token = app, token
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer a request, or pass it on."""
+        if scope["type"] != "http":
+            return
+        request = _package("starlette.requests").Request(scope, receive)
+        response = self._refuse(request) or self._admit(request)
+        if response is not None:
+            response.headers.update(HEADERS)
+            await response(scope, receive, send)
+            return
+
+        async def send_guarded(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                own = [(k.lower().encode(), v.encode()) for k, v in HEADERS.items()]
+                message["headers"] = [*message["headers"], *own]
+            await send(message)
+
+        await self.app(scope, receive, send_guarded)
+
+    def _refuse(self, request: Request) -> Response | None:
+        """Return a refusal for a request that another site may have caused."""
+        host, headers = request.headers.get("host", ""), request.headers
+        port = request.scope["server"][1]
+        known = host in (f"{HOST}:{port}", f"localhost:{port}")
+        origin = headers.get("origin", f"http://{host}")
+        site = headers.get("sec-fetch-site", "same-origin")
+        if known and origin == f"http://{host}" and site in ("same-origin", "none"):
+            return None
+        return _package("starlette.responses").PlainTextResponse("from elsewhere", 403)
+
+    def _admit(self, request: Request) -> Response | None:
+        """Return None for whoever has the cookie; the token in the address becomes a cookie."""
+        responses = _package("starlette.responses")
+        given = request.query_params.get("token", "")
+        if request.url.path == "/" and hmac.compare_digest(given.encode(), self.token.encode()):
+            model = request.query_params.get("model")
+            target = "/" if model is None else f"/model?{urlencode({'file': model})}"
+            response = responses.RedirectResponse(target, 303)
+            name = f"{COOKIE}-{request.scope['server'][1]}"
+            response.set_cookie(name, self.token, httponly=True, samesite="strict")
+            return response
+        cookie = request.cookies.get(f"{COOKIE}-{request.scope['server'][1]}", "")
+        if hmac.compare_digest(cookie.encode(), self.token.encode()):
+            return None
+        text = "Open the address that `percdl studio` printed: it holds the key to this page."
+        return responses.PlainTextResponse(text, 403)
+
+
+def serve(studio: Studio, port: int, announce: Callable[[str], None]) -> None:
+    """Run the studio until it is interrupted; ``announce`` gets its address."""
+    uvicorn = _package("uvicorn")
+    listening = socket.socket()
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening.bind((HOST, port))
+    announce(f"http://{HOST}:{listening.getsockname()[1]}/?token={studio.token}")
+    config = uvicorn.Config(studio.make_app(), log_level="warning", ws="none", server_header=False)
+    uvicorn.Server(config).run(sockets=[listening])
