@@ -271,11 +271,13 @@ def measure_rhythm(
     Events are sorted by subject and onset. A gap is full if there is no room for a sample.
     """
     same = subject[1:] == subject[:-1]
-    gaps = pd.Series(np.diff(onset)[same]).groupby(subject[1:][same])
-    everyone = range(n_subjects)
-    n_gaps = gaps.size().reindex(everyone, fill_value=0).to_numpy()
-    interval = gaps.quantile(0.5, interpolation="higher").reindex(everyone).to_numpy(float)
-    close = np.bincount(subject[1:][same], np.diff(onset)[same] <= shortest + SLACK, n_subjects)
+    gaps, owner = np.diff(onset)[same], subject[1:][same]
+    n_gaps = np.bincount(owner, minlength=n_subjects)
+    # The larger of two middle gaps; groups of pandas take ten times as long.
+    middle = np.cumsum(n_gaps) - n_gaps + n_gaps // 2
+    interval, some = np.full(n_subjects, np.nan), n_gaps > 0
+    interval[some] = gaps[np.lexsort((gaps, owner))][middle[some]]
+    close = np.bincount(owner, gaps <= shortest + SLACK, n_subjects)
     return n_gaps, interval, (n_gaps >= FEWEST_GAPS) & (close >= THROUGHOUT * n_gaps)
 
 

@@ -172,7 +172,7 @@ class Cohort(FromFiles, Interop, Preprocessing, Measured, Sequence[Recording]):
         """Sampling rate of each recording, in Hz."""
         return np.array([recording.sfreq for recording in self])
 
-    @property
+    @cached_property
     def sfreq(self) -> float:
         """The common sampling rate; raises if two recordings differ."""
         first = self._recordings[0]
