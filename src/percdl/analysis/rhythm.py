@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -185,11 +186,11 @@ def measure_regularity(
     n_atoms = int(atoms.max(initial=0)) + 1 if n_atoms is None else n_atoms
     lengths = event_lengths(events, atom_length or 0)
     has_lengths = atom_length or lengths.any()
-    columns = pd.DataFrame({"onset": events["onset_sample"], "length": lengths})
-    parts = {
-        key: own.sort_values("onset").to_numpy(int).T
-        for key, own in columns.groupby([subjects, atoms])
-    }
+    order = np.argsort(events["onset_sample"].to_numpy(), kind="stable")
+    columns = np.stack([events["onset_sample"].to_numpy(int), lengths.astype(int)])[:, order]
+    keys = pd.DataFrame({"subject": subjects.to_numpy()[order], "atom": atoms[order]})
+    rows_of = keys.groupby(["subject", "atom"]).indices
+    parts = {key: columns[:, rows] for key, rows in rows_of.items()}
     rows = []
     for record in cohort:
         own = [parts.get((record.subject, k), np.empty((2, 0), int)) for k in range(n_atoms)]
@@ -221,23 +222,28 @@ def describe_intervals(
     intervals: Float[np.ndarray, " n"], pause_ratio: float = 1.5
 ) -> dict[str, float]:
     """Return the statistics of one subject's intervals, in order; see `measure_regularity`."""
-    series: Any = pd.Series(intervals, dtype=float)  # its statistics are NaN for too few values
-    median = series.median()
+    median = _over(np.median, intervals)
     is_pause = intervals > pause_ratio * median
-    steady: Any = series[~is_pause]
-    changes = series.diff()[1:][~is_pause[1:] & ~is_pause[:-1]]
-    spread = (series - median).abs().median() / NORMAL_MAD
+    steady = intervals[~is_pause]
+    changes = np.diff(intervals)[~is_pause[1:] & ~is_pause[:-1]]
+    mean, sd = _over(np.mean, steady), _over(partial(np.std, ddof=1), steady, 2)
+    spread = _over(np.median, np.abs(intervals - median)) / NORMAL_MAD
     return {
         "cadence": ratio(60, median),
         "interval_median": median,
-        "interval_mean": steady.mean(),
-        "interval_sd": steady.std(),
-        "interval_cv": ratio(steady.std(), steady.mean()),
-        "interval_robust_cv": ratio(spread, median if len(series) > 1 else 0),
-        "rmssd": np.sqrt((changes**2).mean()),
+        "interval_mean": mean,
+        "interval_sd": sd,
+        "interval_cv": ratio(sd, mean),
+        "interval_robust_cv": ratio(spread, median if len(intervals) > 1 else 0),
+        "rmssd": np.sqrt(_over(np.mean, changes**2)),
         "n_pauses": int(is_pause.sum()),
         "longest_pause": intervals[is_pause].max(initial=0.0) if len(intervals) else np.nan,
     }
+
+
+def _over(statistic: Any, values: np.ndarray, least: int = 1) -> float:
+    """Return a statistic of values; NaN if there are too few."""
+    return float(statistic(values)) if len(values) >= least else np.nan
 
 
 def atom_prevalence(

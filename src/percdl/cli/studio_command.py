@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlencode
 
 import typer
 
@@ -16,6 +17,7 @@ from percdl.cli.output import CommandError, fail, require_packages
 
 if TYPE_CHECKING:
     from percdl.signals import Cohort
+    from percdl.studio.server import Studio
 
 
 def studio(
@@ -34,24 +36,28 @@ def studio(
     """
     packages = ("starlette", "uvicorn", "jinja2", "plotly", "matplotlib")
     require_packages(packages, "studio", "the studio is a web application")
-    from percdl.studio.project import Project, Shell
-    from percdl.studio.server import Studio, serve
+    from percdl.studio.server import listen
 
     if not place.exists():
         fail(f"there is no {place}. Name a folder of recordings, or a model.")
-    folder = place if place.is_dir() else place.parent
+    folder = (place if place.is_dir() else place.parent).resolve()
+    server, address = listen(make_studio(folder), port)
+    os.chdir(folder)  # names of files are relative to it, as in the commands
+    page = address if place.is_dir() else f"{address}&{urlencode({'model': place.name})}"
+    typer.echo(f"PerCDL studio of {folder}:\n{page}\nCtrl-C ends it.")
+    if open_page:
+        typer.launch(page)
+    server.run()
+
+
+def make_studio(folder: Path) -> Studio:
+    """Return the studio of a folder, which reads recordings as the command line does."""
+    from percdl.studio.project import Project, Shell
+    from percdl.studio.server import Studio
+
     names = frozenset(types_of(DataOptions)) - {"config"}
     defaults = {name: one.parameter.default for name, one in declared().items()}
-    made = Studio(Project(folder, Shell(_read, names, defaults)))
-    os.chdir(folder)  # names of files are relative to it, as in the commands
-
-    def announce(address: str) -> None:
-        page = address if place.is_dir() else f"{address}&model={place.name}"
-        typer.echo(f"PerCDL studio of {folder.resolve()}:\n{page}\nCtrl-C ends it.")
-        if open_page:
-            typer.launch(page)
-
-    serve(made, port, announce)
+    return Studio(Project(folder, Shell(_read, names, defaults)))
 
 
 def _read(options: Mapping[str, Any]) -> Cohort:

@@ -75,10 +75,11 @@ class Job:
         self._said = list(self._process.stderr)  # pyright: ignore[reportArgumentType]
 
     def _listen(self) -> None:
-        for line in self._process.stdout:  # pyright: ignore[reportOptionalIterable]
-            self._add(json.loads(line))
-        self._listener.join()
-        code = self._process.wait()
+        with self._process:
+            for line in self._process.stdout:  # pyright: ignore[reportOptionalIterable]
+                self._add(json.loads(line))
+            self._listener.join()
+        code = self._process.returncode
         said = "".join(self._said).strip()
         if code and not any(m["event"] in ("error", "interrupted") for m in self.messages):
             self._add({"event": "error", "message": said[-2000:] or f"Exit code {code}."})

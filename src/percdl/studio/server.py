@@ -11,7 +11,7 @@ import json
 import secrets
 import socket
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
 from markupsafe import Markup
@@ -260,12 +260,27 @@ class Guard:
         return responses.PlainTextResponse(text, 403)
 
 
-def serve(studio: Studio, port: int, announce: Callable[[str], None]) -> None:
-    """Run the studio until it is interrupted; ``announce`` gets its address."""
+class Server(NamedTuple):
+    """A web server and the socket it listens on."""
+
+    server: Any
+    listening: socket.socket
+
+    def run(self) -> None:
+        """Answer until `stop` is called, or Ctrl-C is pressed."""
+        self.server.run(sockets=[self.listening])
+
+    def stop(self) -> None:
+        """End soon."""
+        self.server.should_exit = True
+
+
+def listen(studio: Studio, port: int) -> tuple[Server, str]:
+    """Return a server, not yet running, and the address that lets a person in."""
     uvicorn = _package("uvicorn")
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listening.bind((HOST, port))
-    announce(f"http://{HOST}:{listening.getsockname()[1]}/?token={studio.token}")
     config = uvicorn.Config(studio.make_app(), log_level="warning", ws="none", server_header=False)
-    uvicorn.Server(config).run(sockets=[listening])
+    address = f"http://{HOST}:{listening.getsockname()[1]}/?token={studio.token}"
+    return Server(uvicorn.Server(config), listening), address

@@ -1,6 +1,6 @@
 // Correct the events of a recording: remove, add, move, relabel, with undo. Each change is saved.
 
-const editing = { selected: null, before: [] };
+const editing = { selected: null, before: [], saved: Promise.resolve() };
 
 function selectedEvent() {
   return signal.events.find(({ onset }) => onset === editing.selected) ?? null;
@@ -52,8 +52,10 @@ const change = guarded(async (events, chosen, isUndo = false) => {
   say("problem", "");
   select(chosen);
   const slim = sorted.map(({ atom, onset, length }) => ({ atom, onset, length }));
-  const { n_corrections: n } = await ask("correct", { file: report.file, s: view.subject, events: slim });
-  showCorrections(n);
+  const question = { file: report.file, s: view.subject, events: slim };
+  // One after the other, so that the last change wins.
+  editing.saved = editing.saved.catch(() => null).then(() => ask("correct", question));
+  showCorrections((await editing.saved).n_corrections);
 });
 
 function without(event) {

@@ -1,0 +1,81 @@
+"""A studio that runs: a folder of recordings with a model, served on this machine."""
+
+import os
+import threading
+
+import httpx
+import pytest
+from browser import Visit, chromium
+from commands import MODEL, READ, run, write_walks
+
+pytest.importorskip("plotly")
+pytest.importorskip("starlette")
+
+from percdl.cli.studio_command import make_studio
+from percdl.studio.server import HOST, listen
+
+__all__ = ["chromium"]
+MARKUP = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    """Four walks, a table of groups, and a model; one group is markup."""
+    place = write_walks(tmp_path_factory.mktemp("studio"))
+    rows = [f"Ada,{MARKUP}", f"Bo,{MARKUP}", "Cy,healthy", "Di,healthy"]
+    (place / "subjects.csv").write_text("\n".join(["subject,group", *rows]) + "\n")
+    (place.parent / "secret.csv").write_text("t,x\n0,1\n")
+    before = os.getcwd()
+    os.chdir(place)
+    try:
+        walks = [f"{name}.csv" for name in ("Ada", "Bo", "Cy", "Di")]
+        result = run("fit", *walks, *READ, *MODEL, "--metadata", "subjects.csv", "--group",
+                     "group", "--out", "walks.percdl")  # fmt: skip
+        assert result.exit_code == 0, result.output
+        yield place
+    finally:
+        os.chdir(before)
+
+
+@pytest.fixture(scope="session")
+def studio(folder):
+    """The address of a studio, with its token."""
+    made = make_studio(folder)
+    server, address = listen(made, 0)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    yield address
+    server.stop()
+    thread.join(20)
+
+
+@pytest.fixture
+def client(studio):
+    """A client that was let in; ``ask`` sends a question as the pages do."""
+    base = studio.partition("/?")[0]
+    with httpx.Client(base_url=base, follow_redirects=True, timeout=120) as made:
+        assert made.get(studio).status_code == 200
+        made.ask = lambda about, /, **question: made.post(f"/api/{about}", json=question)
+        yield made
+
+
+@pytest.fixture
+def visit(chromium, studio):
+    """Open a page of the studio; no visit may complain or ask for anything outside."""
+    opened = []
+
+    def open_page(path: str = "", **window) -> Visit:
+        context = chromium.new_context(**{"viewport": {"width": 1280, "height": 1000}, **window})
+        seen = Visit(context.new_page())
+        seen.page.set_default_timeout(120_000)
+        opened.append((context, seen))
+        seen.page.goto(studio + path)
+        seen.page.wait_for_selector("html[data-ready=yes]")
+        return seen
+
+    yield open_page
+    for context, seen in opened:
+        context.close()
+        assert seen.complaints == []
+        outside = [url for url in seen.requests if not url.startswith((f"http://{HOST}", "data:"))]
+        assert outside == []

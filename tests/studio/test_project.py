@@ -1,0 +1,126 @@
+"""Recordings in pieces, corrections in a file, commands written down."""
+
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from percdl.report.packing import envelope
+from percdl.signals import find_corrections, read_corrections
+from percdl.studio.corrections import Corrections
+from percdl.studio.opened import RUN, Curves
+
+LENGTH, SFREQ = 10, 50.0
+
+
+@given(st.integers(1, 40 * RUN), st.integers(1, 5), st.integers(0, 2**32 - 1))
+def test_coarse_pieces_are_the_extremes_of_the_samples(n, factor, seed):
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=(n, 2))
+    values[rng.random(values.shape) < 0.1] = np.nan
+    start = RUN * int(rng.integers(0, n // RUN + 1)) if n > RUN else 0
+    start = start if start < n else 0
+    whole = envelope(values[start:], RUN * factor)
+    np.testing.assert_array_equal(Curves(values).read(start, n, RUN * factor), whole)
+
+
+def random_events(seed, n_atoms=2):
+    """Events that do not overlap, as lists and as a table."""
+    rng = np.random.default_rng(seed)
+    onsets = np.cumsum(rng.integers(LENGTH, 4 * LENGTH, rng.integers(0, 9)))
+    atoms = rng.integers(0, n_atoms, len(onsets))
+    return [
+        {"atom": int(k), "onset": int(t), "length": LENGTH}
+        for k, t in zip(atoms, onsets, strict=True)
+    ]
+
+
+def as_table(events):
+    return pd.DataFrame({
+        "subject": "Ada",
+        "atom": [one["atom"] for one in events],
+        "onset_seconds": [one["onset"] / SFREQ for one in events],
+    })  # fmt: skip
+
+
+def as_columns(events):
+    filled = {"amplitude": 1.0, "quality": 0.5, "flagged": False}
+    columns = {name: [one[name] for one in events] for name in ("atom", "onset", "length")}
+    return columns | {name: [value] * len(events) for name, value in filled.items()}
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 2**32 - 1), min_size=2, max_size=4))
+def test_the_last_events_that_were_saved_are_shown_again(tmp_path_factory, seeds):
+    path = tmp_path_factory.mktemp("corrections") / "model.corrections.tsv"
+    found, *edits = map(random_events, seeds)
+    for events in edits:
+        Corrections(path, SFREQ, LENGTH).save("Ada", as_table(found), events)
+    shown = Corrections(path, SFREQ, LENGTH).apply("Ada", as_columns(found))
+    expected = edits[-1]
+    assert shown["onset"] == [one["onset"] for one in expected]
+    assert shown["atom"] == [one["atom"] for one in expected]
+
+
+def test_going_back_leaves_no_correction(tmp_path):
+    found = random_events(3)
+    corrections = Corrections(tmp_path / "m.corrections.tsv", SFREQ, LENGTH)
+    assert len(corrections.save("Ada", as_table(found), found[1:])) == 1
+    assert len(corrections.save("Ada", as_table(found), found)) == 0
+    assert len(read_corrections(corrections.path)) == 0
+
+
+def test_corrections_of_an_earlier_fit_are_kept(tmp_path):
+    found = random_events(3)
+    corrections = Corrections(tmp_path / "m.corrections.tsv", SFREQ, LENGTH)
+    corrections.save("Ada", as_table(found), found[1:])
+    # The next fit obeys; then the last event is removed as well.
+    table = corrections.save("Ada", as_table(found[1:]), found[1:-1])
+    removed = find_corrections(as_table(found), as_table(found[1:-1]), duration=LENGTH / SFREQ)
+    pd.testing.assert_frame_equal(
+        table.sort_values("onset", ignore_index=True), removed, check_like=True
+    )
+
+
+def wait_for(client, job):
+    """Return all messages of a command when it has ended, and its exit code."""
+    messages, code, end = [], None, time.monotonic() + 300
+    while code is None:
+        assert time.monotonic() < end
+        news = client.ask("news", job=job, known=len(messages)).json()
+        messages, code = messages + news["messages"], news["code"]
+    return messages, code
+
+
+def test_commands_are_run_and_written_down(client, folder):
+    options = {"model": "walks.percdl", "data": ["Ada.csv"], "out": "params.csv"}
+    job = client.ask("run", command="personalize", options=options).json()["job"]
+    busy = client.ask("run", command="personalize", options=options)
+    assert "is running" in busy.json()["problem"]
+    messages, code = wait_for(client, job)
+    assert code == 0
+    assert messages[-2]["event"] == "done"
+    line = "percdl personalize --out=params.csv -- walks.percdl Ada.csv"
+    assert line in (folder / "percdl-studio.sh").read_text()
+    answer = client.get("/file", params={"name": "params.csv"})
+    assert answer.text == (folder / "params.csv").read_text()
+    assert answer.headers["content-disposition"].startswith("attachment")
+
+
+def test_a_command_that_fails_says_why(client):
+    options = {"data": ["Ada.csv"], "channels": ["nothing"], "time": "t", "out": "x.percdl"}
+    messages, code = wait_for(
+        client, client.ask("run", command="fit", options=options).json()["job"]
+    )
+    assert code == 2
+    assert "'nothing'" in next(m["message"] for m in messages if m["event"] == "error")
+
+
+@pytest.mark.parametrize("name", ["Ada.csv", "nobody.percdl"])
+def test_what_is_not_a_model_is_said_to_be_none(client, name):
+    answer = client.get("/model", params={"file": name})
+    assert answer.status_code == 404
+    assert "cannot be shown" in answer.text
