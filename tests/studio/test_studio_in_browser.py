@@ -99,8 +99,8 @@ def test_events_are_removed_added_moved_relabelled_and_restored(visit, folder):
     page.focus("#signal-frame")
     for key in ("n", "]", "k"):  # the next event, a sample later, with the other atom
         page.keyboard.press(key)
-    subject = page.inner_text("#who")
-    own = load(folder / "walks.percdl").events_.query("subject == @subject")
+    events = load(folder / "walks.percdl").events_
+    own = events[events["subject"] == page.inner_text("#who")]
 
     def as_pressed():
         (row,) = read_corrections(file).to_dict("records")
