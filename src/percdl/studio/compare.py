@@ -56,7 +56,7 @@ def compare(people: People, first: str, second: str, atom: int, channel: int) ->
     return {
         "words": list(describe_differences(table, sides, errors)),
         "header": ["", *(side.name for side in sides), "difference", "retest error"],
-        "rows": [_row(name, table[name], sides, errors) for name in table],
+        "rows": [_row(str(name), x, sides, errors) for name, x in table.items()],
         "curves": [_curves(people, side, atom, channel) for side in sides],
     }
 
@@ -64,7 +64,7 @@ def compare(people: People, first: str, second: str, atom: int, channel: int) ->
 def measure_people(people: People, atom: int) -> pd.DataFrame:
     """Return numbers with units of every recording: rate, phases of the cycle, intervals."""
     found, sfreq, cohort = people.found, people.cohort.sfreq, people.cohort
-    rhythm = people.regularity[people.regularity["atom"] == atom]
+    rhythm: Any = people.regularity[people.regularity["atom"] == atom]
     columns: dict[str, Any] = {
         "rate (per minute)": rhythm["cadence"].to_numpy(float),
         "variation of intervals (%)": 100 * rhythm["interval_cv"].to_numpy(float),
@@ -85,17 +85,20 @@ def measure_people(people: People, atom: int) -> pd.DataFrame:
     return pd.DataFrame(columns, index=pd.Index(cohort.subjects))
 
 
-def find_retest_errors(people: People, table: pd.DataFrame) -> pd.Series | None:
+def find_retest_errors(people: People, table: pd.DataFrame) -> dict[str, float] | None:
     """Return the smallest detectable change of each number; None if nobody came twice."""
     if len({*people.persons}) == len(people.persons):
         return None
     try:
-        return measure_reliability(table.dropna(axis=1, how="all"), people.persons)["sdc"]
+        found = measure_reliability(table.dropna(axis=1, how="all"), people.persons)
+        return {str(name): float(sdc) for name, sdc in found["sdc"].items()}
     except InvalidParameterError:
         return None
 
 
-def describe_differences(table: pd.DataFrame, sides: list[Side], errors: pd.Series | None) -> Any:
+def describe_differences(
+    table: pd.DataFrame, sides: list[Side], errors: dict[str, float] | None
+) -> Any:
     """Yield sentences about what differs between the sides."""
     first, second = sides
     said = 0
@@ -118,13 +121,18 @@ def describe_differences(table: pd.DataFrame, sides: list[Side], errors: pd.Seri
 
 
 def _sentence(
-    name: str, a: np.ndarray, b: np.ndarray, first: Side, second: Side, errors: pd.Series | None
+    name: str,
+    a: np.ndarray,
+    b: np.ndarray,
+    first: Side,
+    second: Side,
+    errors: dict[str, float] | None,
 ) -> str:
     """Return what a number says about two sides; empty if it says nothing."""
     quantity, _, unit = name.rpartition(" (")
     unit = unit.rstrip(")")
     if first.is_one and second.is_one:
-        error = np.nan if errors is None else float(errors.get(name, np.nan))
+        error = np.nan if errors is None else errors.get(name, np.nan)
         change = float(a[0] - b[0])
         if not abs(change) > error:
             return ""
@@ -169,13 +177,15 @@ def _compare_groups(
     )
 
 
-def _row(name: Any, column: pd.Series, sides: list[Side], errors: pd.Series | None) -> list[str]:
+def _row(
+    name: str, column: pd.Series, sides: list[Side], errors: dict[str, float] | None
+) -> list[str]:
     values = column.to_numpy(float)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # nobody of a side has the atom
         a, b = (float(np.nanmedian(values[side.rows])) for side in sides)
-    error = np.nan if errors is None else float(errors.get(name, np.nan))
-    return [str(name), *(f"{x:.4g}" if np.isfinite(x) else "-" for x in (a, b, a - b, error))]
+    error = np.nan if errors is None else errors.get(name, np.nan)
+    return [name, *(f"{x:.4g}" if np.isfinite(x) else "-" for x in (a, b, a - b, error))]
 
 
 def _curves(people: People, side: Side, atom: int, channel: int) -> dict[str, Any]:

@@ -33,7 +33,9 @@ class Corrections:
         """Return the events of a person, one list per column, with the corrections made."""
         lengths = events["length"] or [self._length] * len(events["onset"])
         columns = [events[name] if name != "length" else lengths for name in COLUMNS]
-        rows = [dict(zip(COLUMNS, row, strict=True)) for row in zip(*columns, strict=True)]
+        rows: list[dict[str, Any]] = [
+            dict(zip(COLUMNS, row, strict=True)) for row in zip(*columns, strict=True)
+        ]
         for correction in self._rows(subject):
             onset = round(correction["onset"] * self._sfreq)
             length = self._samples(correction["duration"])

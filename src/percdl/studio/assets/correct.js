@@ -83,6 +83,11 @@ function stepTo(by) {
 const edits = {
   previous: () => stepTo(-1),
   next: () => stepTo(1),
+  flagged: () => {
+    const flagged = signal.events.filter((event) => event.flagged);
+    const next = flagged.find(({ onset }) => onset > (editing.selected ?? -1)) ?? flagged[0];
+    if (next) select(next);
+  },
   remove: (event) => event && change(without(event), null),
   insert: (event) => {
     const added = made(event ? event.onset + event.length : ((signal.from + signal.to) / 2) * report.sfreq, event);
@@ -103,7 +108,7 @@ function shift(event, by) {
   return change([...without(event), there], there);
 }
 
-const EDIT_KEYS = { n: "next", p: "previous", Delete: "remove", Backspace: "remove", a: "insert", "[": "earlier", "]": "later", k: "relabel", u: "undo" };
+const EDIT_KEYS = { f: "flagged", n: "next", p: "previous", Delete: "remove", Backspace: "remove", a: "insert", "[": "earlier", "]": "later", k: "relabel", u: "undo" };
 
 // The time under a click on the chart.
 function timeAt(place, pointer) {
