@@ -90,8 +90,8 @@ def find_retest_errors(people: People, table: pd.DataFrame) -> dict[str, float] 
     if len({*people.persons}) == len(people.persons):
         return None
     try:
-        found = measure_reliability(table.dropna(axis=1, how="all"), people.persons)
-        return {str(name): float(sdc) for name, sdc in found["sdc"].items()}
+        found: Any = measure_reliability(table.dropna(axis=1, how="all"), people.persons)["sdc"]
+        return found.to_dict()
     except InvalidParameterError:
         return None
 
