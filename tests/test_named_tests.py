@@ -23,6 +23,14 @@ def test_the_test_of_a_claim_exists(file, name):
     assert not name or re.search(rf"^def {name}\(", text, re.MULTILINE)
 
 
+def test_every_derivation_names_a_test():
+    text = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+    sections = text.split("\n## ")[1:]
+    assert len(sections) >= 8
+    assert [part.partition("\n")[0] for part in sections if "`tests/" not in part] == []
+    assert all("$$" in part for part in sections)
+
+
 def test_every_threat_is_met_by_a_test():
     rows = re.findall(r"^\| (?!it cannot|claim|-)(.+?) \| (.+) \|$", THREATS, re.MULTILINE)
     assert len(rows) >= 25
