@@ -1,6 +1,7 @@
 """The code of the README runs, its links exist, and it stays short."""
 
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,52 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 def test_it_is_short():
     assert len(README.splitlines()) <= 120
+
+
+# The figures of the table of results, and the claim or the table that each was recorded for.
+RECORDED = {
+    "0.015": "fig_conv",
+    "1.16": "recovery",
+    "99.2 %": "gait_segmentation",
+    "0.005": "gait_segmentation",
+    "98.5 %": "automatic",
+    "0.022": "automatic",
+    "97.7 %": "automatic",
+    "0.014": "automatic",
+    "1.108": "gait_errors",
+    "1.146": "gait_errors",
+    "0.679": "ecg_errors",
+    "0.831": "ecg_auc",
+    "0.801": "ecg_auc",
+    "0.879": "ecg_auc",
+    "0.889": "ecg_auc",
+}
+
+
+def recorded_numbers(name):
+    """Return the numbers in the file of a result, or of a claim in docs/benchmarks.md."""
+    table = ROOT / "docs" / "results" / name / f"{name}.csv"
+    if name.startswith("fig_"):
+        text = table.read_text(encoding="utf-8")
+    else:
+        page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+        measured = page.partition("### Measured")[2]
+        parts = re.split(r"\n\n|\n(?=\| `)", measured)
+        following = [b for a, b in pairwise(parts) if f"ONLY={name}`" in a]
+        text = "\n".join([part for part in parts if f"`{name}`" in part] + following)
+    return [float(number) for number in re.findall(r"\d+\.\d+(?:e-\d+)?", text)]
+
+
+def test_every_figure_of_the_results_was_recorded():
+    table = README.partition("## Results")[2].partition("\n\\*")[0]
+    cells = [row.split("|")[3] for row in table.splitlines() if row.startswith("|")][2:]
+    figures = [found for cell in cells for found in re.findall(r"\d+\.\d+(?: %)?", cell)]
+    assert sorted(figures) == sorted(RECORDED)
+    for figure, name in RECORDED.items():
+        number, _, percent = figure.partition(" ")
+        digits = len(number.partition(".")[2])
+        values = [100 * x if percent else x for x in recorded_numbers(name)]
+        assert any(f"{x:.{digits}f}" == number for x in values), f"{figure} is not in {name}"
 
 
 @pytest.mark.slow
