@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from percdl.datasets import load_gait, load_ptbxl, make_synthetic
     from percdl.estimators import IndCDL, PerCDL, PopCDL
     from percdl.estimators.modelfile import load
+    from percdl.estimators.stream import Stream
     from percdl.federated.estimator import FederatedPerCDL
     from percdl.runtimes.dask import DaskRuntime, local_cluster
     from percdl.runtimes.partitioned import OutOfCore
@@ -70,6 +71,7 @@ __all__ = [
     "Rotation",
     "ShardedCohort",
     "Shift",
+    "Stream",
     "TimeWarp",
     "__version__",
     "average_segments",
@@ -98,6 +100,7 @@ _HOME = {
     "PopCDL": "percdl.estimators",
     "IndCDL": "percdl.estimators",
     "load": "percdl.estimators.modelfile",
+    "Stream": "percdl.estimators.stream",
     "DaskRuntime": "percdl.runtimes.dask",
     "FederatedPerCDL": "percdl.federated.estimator",
     "OutOfCore": "percdl.runtimes.partitioned",

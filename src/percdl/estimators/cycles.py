@@ -266,7 +266,15 @@ def judge_cycles(table: pd.DataFrame, left: np.ndarray) -> np.ndarray:
     spread = away.abs().groupby(keys).transform("median") / NORMAL_MAD * n / (n - 0.8)
     crowd = away[n > FEW_CYCLES]
     usual = (crowd if len(crowd) else away).abs().median() / NORMAL_MAD
-    mixed = (n * spread.fillna(0) ** 2 + FEW_CYCLES * usual**2) / (n + FEW_CYCLES)
+    return p_values(away, n, spread.fillna(0), usual)
+
+
+def p_values(away: Any, n: Any, spread: Any, usual: Any) -> Any:
+    """Return the p-values of deviations from the median of n cycles.
+
+    ``spread`` is the standard deviation of the person's cycles, and ``usual`` that of everyone's.
+    """
+    mixed = (n * spread**2 + FEW_CYCLES * usual**2) / (n + FEW_CYCLES)
     # The median itself varies: by pi / 2 n of the variance.
     scale = np.sqrt(mixed * (1 + np.pi / 2 / n))
-    return norm.sf(away / scale.where(scale > 0, np.inf))
+    return norm.sf(away / np.where(scale > 0, scale, np.inf))

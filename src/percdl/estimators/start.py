@@ -16,7 +16,7 @@ from percdl.exceptions import InvalidParameterError, InvalidRecordingError
 from percdl.parameters import in_samples, share_of
 from percdl.seeds import as_random_state
 from percdl.signals import AnyCohort
-from percdl.steps.coders import L0Coder, SizedCoder
+from percdl.steps.coders import L0Coder, L1Coder, SizedCoder
 
 if TYPE_CHECKING:
     from percdl.estimators.base import BaseCDL
@@ -55,11 +55,6 @@ def make_settings(model: BaseCDL, source: Source, chosen: Choices | None = None)
     chosen = chosen or Choices(
         model.n_atoms_, model.atom_length_, model.penalty_, model.huber_delta_, model.atom_lengths_
     )
-    coder = model.resolve("coder")
-    if isinstance(coder, L0Coder):
-        coder = coder.at_rate(source.sfreq)
-        if len(set(chosen.atom_lengths)) > 1:
-            coder = SizedCoder(**vars(coder), sizes=tuple(chosen.atom_lengths))
     return Settings(
         transform=model.resolve("transformation"),
         atom_length=int(chosen.atom_length),
@@ -68,10 +63,22 @@ def make_settings(model: BaseCDL, source: Source, chosen: Choices | None = None)
         penalty=float(chosen.penalty),
         delta=chosen.huber_delta,
         relative=model.loss == "relative",
-        coder=coder,
+        coder=make_coder(model.resolve("coder"), source.sfreq, chosen.atom_lengths),
         dtype=model.dtype,
         **asdict(model.resolve("algorithm")),
     )
+
+
+def make_coder(
+    coder: L0Coder | L1Coder, sfreq: float, atom_lengths: tuple[int, ...]
+) -> L0Coder | L1Coder:
+    """Return a coder that counts in samples, and knows the lengths of atoms if they differ."""
+    if isinstance(coder, L1Coder):
+        return coder
+    coder = coder.at_rate(sfreq)
+    if len(set(atom_lengths)) > 1:
+        return SizedCoder(**vars(coder), sizes=tuple(atom_lengths))
+    return coder
 
 
 def choose(model: BaseCDL, cohort: AnyCohort) -> Choices:

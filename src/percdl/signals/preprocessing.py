@@ -201,16 +201,23 @@ def _filter_runs(
     return filtered
 
 
-def _zscore(recording: Recording, per: str) -> Recording:
-    if per not in _ZSCORED:
-        raise InvalidParameterError(
-            f"`zscore(per={per!r})` must be one of {', '.join(map(repr, _ZSCORED))}."
-        )
+def scaled_per(steps: Iterable[str]) -> str | None:
+    """Return what recordings were z-scored per, the ``per`` of `zscore`; None if they were not.
+
+    >>> scaled_per(["resampled from 200 to 100 Hz", "z-scored per channel"])
+    'channel'
+    """
+    found = [per for per, step in _ZSCORED.items() if step in [*steps]]
+    return found[0] if found else None
+
+
+def find_scaling(recording: Recording, per: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the means that `zscore` subtracts from each channel, and what it divides by."""
     values = recording.values.astype(np.float64)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a channel without samples
-        centered = values - np.nanmean(values, axis=0)
-        power = np.nanmean(centered**2, axis=0)
+        location = np.nanmean(values, axis=0)
+        power = np.nanmean((values - location) ** 2, axis=0)
         largest = np.nanmax(np.abs(values), axis=0)
     precision = 8 * np.finfo(recording.values.dtype).eps
     varies = np.sqrt(power) > precision * largest
@@ -223,6 +230,16 @@ def _zscore(recording: Recording, per: str) -> Recording:
             "the sensor, drop the channel or the subject, or use `per='recording'` for constant "
             "channels among others."
         )
-    scale = np.sqrt(power if per == "channel" else np.nanmean(centered**2))
-    values = (centered / scale).astype(recording.values.dtype)
+    joint = np.full_like(power, np.nanmean((values - location) ** 2))
+    return location, np.sqrt(power if per == "channel" else joint)
+
+
+def _zscore(recording: Recording, per: str) -> Recording:
+    if per not in _ZSCORED:
+        raise InvalidParameterError(
+            f"`zscore(per={per!r})` must be one of {', '.join(map(repr, _ZSCORED))}."
+        )
+    location, scale = find_scaling(recording, per)
+    values = (recording.values.astype(np.float64) - location) / scale
+    values = values.astype(recording.values.dtype)
     return _processed(recording, values, _ZSCORED[per], units="SD")

@@ -79,11 +79,8 @@ def _choose_events(
 ) -> tuple[Events, Float[Array, " S"]]:
     """Return the disjoint activations with the largest total gain, and the gain."""
     lengths, pairs = rules.lengths(atom_length), rules.pairs(n_atoms, atom_length)
-    gain = amplitude * amplitude * norm - penalty
-    choices = _by_length(pairs, len(lengths))
-    by_length = gain[:, None] if len(lengths) == 1 else gain[:, choices]
-    best = jnp.argmax(by_length, axis=2)
-    gain = jnp.max(by_length, axis=2)
+    choices = by_length(pairs, len(lengths))
+    gain, best = choose_atoms(amplitude, norm, penalty, choices)
     positions = jnp.arange(gain.shape[-1])
     inside = positions <= (signals.lengths[:, None] - jnp.asarray(lengths))[..., None]
     gain = jnp.where(inside, gain, -jnp.inf)
@@ -98,7 +95,19 @@ def _choose_events(
     return events if len(lengths) > 1 else events._replace(length=None), total
 
 
-def _by_length(pairs: tuple[tuple[int, int], ...], n_lengths: int) -> Int[np.ndarray, "D n"]:
+def choose_atoms(
+    amplitude: Float[Array, "S C V"],
+    norm: Float[Array, "S C V"],
+    penalty: Float[Array, ""],
+    choices: Int[np.ndarray, "D n"],
+) -> tuple[Float[Array, "S D V"], Int[Array, "S D V"]]:
+    """Return the gain of the best activation of each length, and its position in the choices."""
+    gain = amplitude * amplitude * norm - penalty
+    by_length = gain[:, None] if len(choices) == 1 else gain[:, choices]
+    return jnp.max(by_length, axis=2), jnp.argmax(by_length, axis=2)
+
+
+def by_length(pairs: tuple[tuple[int, int], ...], n_lengths: int) -> Int[np.ndarray, "D n"]:
     """Return the choices of each length; where there are fewer than most have, the first again."""
     found = [[c for c, (_, d) in enumerate(pairs) if d == each] for each in range(n_lengths)]
     most = max(map(len, found))

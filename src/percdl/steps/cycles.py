@@ -130,15 +130,19 @@ def fit_cycles(
     return _fit(cut, table, price, own, N_STEPS)
 
 
+def guess_covariance(n_delays: int, length: int) -> Float[np.ndarray, "q q"]:
+    """Return Lambda before any cycle is seen, for some delays of atoms of this length."""
+    order = np.maximum(np.arange(n_delays), 1)
+    return np.diag(np.append(FIRST_GAIN, FIRST_DELAY * length / order) ** 2)
+
+
 @program
 def estimate_price(
     cut: Cut, table: Float[Array, "r L"], own: Float[Array, "B q"], counts: Float[Array, " B"]
 ) -> Float[Array, "q q"]:
     """Return the inverse of Lambda by EM, from B cycles of which those that ``counts`` count."""
-    size, length = own.shape[1], table.shape[1]
-    order = jnp.maximum(jnp.arange(size - 1), 1)
-    first = jnp.concatenate([jnp.full(1, FIRST_GAIN), FIRST_DELAY * length / order])
-    guess = jnp.diag(first**2).astype(own.dtype)
+    size = own.shape[1]
+    guess = jnp.asarray(guess_covariance(*table.shape), own.dtype)
 
     def turn(_, state):
         covariance, own = state
