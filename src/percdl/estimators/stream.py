@@ -47,7 +47,7 @@ class Stream:
     Samples are pushed in chunks of any size. An event is returned once no future sample can
     change it: about one event's length after its end, or two where patterns are ambiguous. All
     events are those of coding the whole recording at once, with the same personal atoms and in
-    double precision, whatever the chunks. Memory is constant; cost O(K P log L) per sample.
+    double precision, whatever the chunks. Cost O(K P log L) per sample, in constant memory.
 
     Parameters
     ----------
