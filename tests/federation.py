@@ -1,5 +1,6 @@
 """A small cohort over sites, and a board on which things go wrong as a test says."""
 
+import contextlib
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,8 +9,9 @@ import numpy as np
 from small_models import SFREQ, make, spaced_recordings
 
 from percdl import Cohort
-from percdl.federated.board import Board, TakingTurns
+from percdl.federated.board import Board, TakingTurns, WaitedError
 from percdl.federated.messages import read_post
+from percdl.federated.server import add_for_sites
 
 LENGTHS = (97, 110, 118, 128, 101, 125, 99, 120, 104, 127)
 NAMES = ("nord", "ouest", "sud")
@@ -99,7 +101,13 @@ def run_scripted(sites, manifest, on_post=None, on_read=None, folder=None):
             errors[site.name] = error
             board.end(f"{site.name} has left")
 
+    def add():
+        with contextlib.suppress(WaitedError), turns.working():
+            add_for_sites(manifest, turns)
+
     threads = [threading.Thread(target=take_part, args=[site]) for site in sites]
+    if manifest.aggregate == "server":
+        threading.Thread(target=add, daemon=True).start()
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -110,7 +118,7 @@ def run_scripted(sites, manifest, on_post=None, on_read=None, folder=None):
 def posts_of(board, *kinds):
     """Yield site and post of all posts of some kinds."""
     for slot in range(board.latest + 1):
-        for site, content in (board.read(slot, 0) or {}).items():
+        for site, content in (board.collect(slot, 0) or {}).items():
             post = read_post(content, board.manifest.verify)
             if not kinds or post.head.kind in kinds:
                 yield site, post

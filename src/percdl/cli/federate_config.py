@@ -43,6 +43,7 @@ class FederationPlan(_Table):
     authority: Beside
     min_subjects: Annotated[int, Field(ge=1)] = 5
     secure: bool | Literal["auto"] = "auto"
+    aggregate: Literal["sites", "server"] = "sites"
     init: Beside | None = None
     epsilon: Amount | None = None
     delta: Amount = 1e-5
@@ -59,6 +60,7 @@ class SitePlan(_Table):
     min_subjects: Annotated[int, Field(ge=1)] = 5
     min_sites: Annotated[int, Field(ge=2)] = 2
     allow_plain: bool = False
+    trust_server: bool = False
     other_members: bool = False
     max_epsilon: Amount | None = None
     manifest: str | None = None

@@ -81,7 +81,8 @@ def make_manifest(plan: FederationPlan) -> Manifest:
     if plan.epsilon is not None:
         privacy = Privacy(epsilon=plan.epsilon, delta=plan.delta, clip=plan.clip)
     run = check_name("run", plan.run)
-    return propose(model, run, members, plan.secure, plan.min_subjects, privacy)
+    options = plan.secure, plan.min_subjects, privacy, plan.aggregate
+    return propose(model, run, members, *options)
 
 
 def relay(

@@ -92,6 +92,7 @@ def make_site(plan: SitePlan) -> FederatedSite:
         min_subjects=plan.min_subjects,
         min_sites=plan.min_sites,
         allow_plain=plan.allow_plain,
+        trust_server=plan.trust_server,
         other_members=plan.other_members,
         max_epsilon=plan.max_epsilon,
         manifest=plan.manifest,
@@ -111,6 +112,8 @@ def _show(invited: Invitation, output: Output) -> None:
     privacy = "exact sums" if manifest.privacy is None else f"noise {manifest.privacy}"
     masked = "masked" if manifest.secure else "NOT masked"
     output.say(f"Sums are {masked}, over {manifest.min_subjects} people or more; {privacy}.")
+    adds = "THE SERVER" if manifest.aggregate == "server" else "every site itself"
+    output.say(f"The next dictionary is computed by {adds}.")
     output.say(f"Fingerprint, to compare by telephone: {manifest.fingerprint}")
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.settings import Settings
+from percdl.algorithm.state import History
 from percdl.exceptions import FederationError
 from percdl.federated.messages import Strict, parse
 from percdl.federated.private_rounds import multiply
@@ -32,11 +33,14 @@ class Share(Strict):
     reached: float
 
 
-def is_broken(promised: float, kind: str, broadcast: Broadcast, total: Sums) -> bool:
-    """Whether the totals of a round break the promise of the sums before."""
+def is_broken(history: History, kind: str, broadcast: Broadcast, total: Sums) -> bool:
+    """Whether the totals of a round break the promise at the end of a history."""
+    record = history.records[-1] if history.records else None
+    if record is None or record.step not in ("CDU", "PerCDU"):
+        return False
     moved = broadcast.move is not None and bool(np.any(broadcast.move))
     most = MOST_ABOVE.get(kind, np.inf) * total.signal
-    return not moved and reached(kind, total) > promised + most
+    return not moved and reached(kind, total) > record.objective + most
 
 
 def reached(kind: str, sums: Sums) -> float:

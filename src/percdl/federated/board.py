@@ -1,20 +1,24 @@
 """The board of a run: members post one message per slot, and read the messages of all.
 
-A board only carries messages. It adds nothing up, computes nothing and decides nothing.
+A board only carries messages. It adds nothing up, computes nothing and decides nothing; where a
+server is to do that (`percdl.federated.server`), it answers the posts of each slot.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from percdl.exceptions import FederationError
 from percdl.federated.manifest import Manifest
 from percdl.federated.messages import Head, read_post
 from percdl.signals.files import PRIVATE, make_private_folder, replace_file
+
+# Name of the server among the sites, where it adds their posts; no site can have it.
+SERVER = ""
 
 
 class WaitedError(FederationError):
@@ -30,7 +34,7 @@ class Connection(Protocol):
         ...
 
     def read(self, slot: int) -> dict[str, bytes]:
-        """Wait for the messages of all members in a slot; return them by site."""
+        """Wait until a slot is complete; return its messages by site, see `Board.read`."""
         ...
 
 
@@ -44,6 +48,7 @@ class Board:
         self.manifest, self._folder = manifest, folder
         self._posts: dict[int, dict[str, bytes]] = {}
         self._kinds: dict[int, dict[str, str]] = {}
+        self._answers: dict[int, bytes] = {}
         self._changed = threading.Condition()
         self._over: str | None = None
         for path in [] if folder is None else sorted(folder.glob("*-*.post")):
@@ -71,16 +76,35 @@ class Board:
         return head
 
     def read(self, slot: int, patience: float | None = None) -> dict[str, bytes] | None:
+        """Return what members read of a slot; None if something is missing by then.
+
+        That is the posts of all. If the server adds them, it is the server's answer instead, and
+        the posts only in the first slot, in which sites join.
+        """
+        if self.manifest.aggregate == "sites":
+            return self.collect(slot, patience)
+        if not self._wait(lambda: slot in self._answers, patience):
+            return None
+        joined = dict(self._posts[slot]) if slot == 0 else {}
+        return {SERVER: self._answers[slot], **joined}
+
+    def collect(self, slot: int, patience: float | None = None) -> dict[str, bytes] | None:
         """Return the posts of all members in a slot; None if some are missing by then."""
+        complete = self._wait(lambda: not self.missing(slot), patience)
+        return dict(self._posts[slot]) if complete else None
 
-        def complete() -> bool:
-            return not self.missing(slot) or self._over is not None
-
+    def answer(self, slot: int, content: bytes) -> None:
+        """Take the server's answer to the posts of a slot."""
         with self._changed:
-            self._changed.wait_for(complete, patience)
+            self._answers[slot] = content
+            self._changed.notify_all()
+
+    def _wait(self, complete: Callable[[], bool], patience: float | None) -> bool:
+        with self._changed:
+            self._changed.wait_for(lambda: complete() or self._over is not None, patience)
             if self._over is not None:
                 raise WaitedError(self._over)
-            return None if self.missing(slot) else dict(self._posts[slot])
+            return complete()
 
     def missing(self, slot: int) -> list[str]:
         """Return the members that have not posted in a slot."""
@@ -121,11 +145,20 @@ class TakingTurns:
         self._board.post(content)
 
     def read(self, slot: int) -> dict[str, bytes]:
-        """Let the others work until all have posted; return the posts."""
+        """Let the others work until a slot is complete; return what is read of it."""
+        return self._give_way(self._board.read, slot)
+
+    def collect(self, slot: int) -> dict[str, bytes]:
+        """Let the sites work until all have posted; return the posts, for the server."""
+        return self._give_way(self._board.collect, slot)
+
+    def answer(self, slot: int, content: bytes) -> None:
+        """Take the server's answer."""
+        self._board.answer(slot, content)
+
+    def _give_way(self, wait: Callable[[int], dict[str, bytes] | None], slot: int) -> Any:
         self._turn.release()
         try:
-            posts = self._board.read(slot)
+            return wait(slot)
         finally:
             self._turn.acquire()
-        assert posts is not None  # there is no limit of time
-        return posts

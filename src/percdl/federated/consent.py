@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NoReturn
 
 import numpy as np
 
@@ -32,6 +31,8 @@ class Consent:
         Smallest number of members.
     allow_plain : bool
         Whether it also takes part if sums are not masked, as with two members.
+    trust_server : bool
+        Whether it also takes part if the server adds the sums and computes the dictionaries.
     other_members : bool
         Whether it takes part in runs on the same recordings with different members. The
         difference of two totals shows the sums of the sites that only one run had.
@@ -50,6 +51,7 @@ class Consent:
     min_subjects: int = 5
     min_sites: int = 2
     allow_plain: bool = False
+    trust_server: bool = False
     other_members: bool = False
     max_epsilon: float | None = None
     manifest: str | None = None
@@ -76,41 +78,52 @@ def measure(cohort: Cohort) -> Bounds:
 
 def check_manifest(site: str, key: str, cohort: Cohort, consent: Consent, m: Manifest) -> None:
     """Raise if a site with a public key, recordings and conditions does not sign a manifest."""
-
-    def refuse(why: str) -> NoReturn:
-        raise FederationError(f"Site {site} {why}")
-
-    if m.version != __version__:
-        refuse(f"runs percdl {__version__}, and the manifest is for {m.version}. Use one version.")
-    if consent.manifest not in (None, m.digest):
-        refuse(f"has consented to another manifest than the one with the checksum {m.digest}.")
-    if m.members.get(site) != key:
-        refuse(
-            "is not a member by its key. Send your public key to the person who makes the "
-            "manifest, and compare the fingerprints."
-        )
-    if len(m.members) < consent.min_sites:
-        refuse(f"takes part in sums over {consent.min_sites} sites or more, not {len(m.members)}.")
-    if not m.secure and not consent.allow_plain:
-        refuse(
-            "answers with masked sums only, and the manifest has plain ones. Find a third member, "
-            "or let all sites allow plain sums (`allow_plain`)."
-        )
     least = max(consent.min_subjects, m.min_subjects)
-    if len(cohort) < least:
-        refuse(
+    for bad, why in (
+        (
+            m.version != __version__,
+            f"runs percdl {__version__}, and the manifest is for {m.version}. Use one version.",
+        ),
+        (
+            consent.manifest not in (None, m.digest),
+            f"has consented to another manifest than the one with the checksum {m.digest}.",
+        ),
+        (
+            m.members.get(site) != key,
+            "is not a member by its key. Send your public key to the person who makes the "
+            "manifest, and compare the fingerprints.",
+        ),
+        (
+            len(m.members) < consent.min_sites,
+            f"takes part in sums over {consent.min_sites} sites or more, not {len(m.members)}.",
+        ),
+        (
+            not m.secure and not consent.allow_plain,
+            "answers with masked sums only, and the manifest has plain ones. Find a third member, "
+            "or let all sites allow plain sums (`allow_plain`).",
+        ),
+        (
+            m.aggregate == "server" and not consent.trust_server,
+            "computes every dictionary itself, and the manifest lets the server do that. Agree on "
+            '`aggregate="sites"`, or trust the server (`trust_server`).',
+        ),
+        (
+            len(cohort) < least,
             f"has fewer than {least} recordings, the least for a sum (`min_subjects`). Continue "
-            "without it, or agree on fewer."
-        )
-    if m.privacy is None and consent.max_epsilon is not None:
-        refuse(
+            "without it, or agree on fewer.",
+        ),
+        (
+            m.privacy is None and consent.max_epsilon is not None,
             "answers with noisy sums only, and the manifest has exact ones. Agree on "
-            f"`Privacy(epsilon={consent.max_epsilon:g})` at most."
-        )
-    if m.privacy is not None and cohort.n_masks:
-        refuse(
+            f"`Privacy(epsilon={consent.max_epsilon})` at most.",
+        ),
+        (
+            m.privacy is not None and cohort.n_masks,
             "has recordings that have missing samples, which differential privacy does not "
-            "allow. Fill the gaps, or leave these recordings out."
-        )
+            "allow. Fill the gaps, or leave these recordings out.",
+        ),
+    ):
+        if bad:
+            raise FederationError(f"Site {site} {why}")
     choose(m.make_model(), cohort)  # raises where the recordings are too short
     check_samples(cohort)

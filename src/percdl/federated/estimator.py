@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import tempfile
 import threading
@@ -19,12 +20,13 @@ from percdl.algorithm.state import StopReason
 from percdl.estimators.base import BaseCDL
 from percdl.estimators.modelfile import load
 from percdl.exceptions import InvalidParameterError, NoActivationWarning
-from percdl.federated.board import Board, TakingTurns
+from percdl.federated.board import Board, TakingTurns, WaitedError
 from percdl.federated.consent import Consent
 from percdl.federated.identities import Identity
 from percdl.federated.manifest import Manifest, propose
 from percdl.federated.messages import check_name
 from percdl.federated.privacy import Privacy
+from percdl.federated.server import add_for_sites
 from percdl.federated.site import COMMON, FederatedSite
 from percdl.signals import as_cohort
 from percdl.signals.files import make_private_folder
@@ -51,6 +53,9 @@ class FederatedPerCDL(BaseEstimator):
         Whether to mask the sums, so that only the total is visible; "auto": from three sites on.
     min_subjects : int
         Smallest number of people of a site behind every number that it sends.
+    aggregate : "sites" or "server"
+        Who adds the sums and computes the dictionaries: every site, or a server, which must be
+        trusted then; sites see no totals in return.
     privacy : Privacy, optional
         Clip the contributions of subjects and add noise to the sums (differential privacy); see
         docs/federated/privacy. Off by default.
@@ -83,6 +88,7 @@ class FederatedPerCDL(BaseEstimator):
     _: KW_ONLY
     secure: bool | str = "auto"
     min_subjects: int = 1
+    aggregate: str = "sites"
     privacy: Privacy | None = None
 
     def fit(
@@ -135,7 +141,7 @@ class FederatedPerCDL(BaseEstimator):
                 f"`FederatedPerCDL(model={self.model!r})` must be a PerCDL, PopCDL or IndCDL."
             )
         members = {site.name: site.identity.public for site in sites}
-        options = self.secure, self.min_subjects, self.privacy
+        options = self.secure, self.min_subjects, self.privacy, self.aggregate
         return propose(self.model, check_name("run", run), members, *options)
 
 
@@ -151,7 +157,13 @@ def run_together(sites: list[FederatedSite], board: Board) -> dict[str, BaseCDL]
             errors.append(error)
             board.end(f"Site {site.name} has left the run: {error}")
 
+    def add() -> None:
+        with contextlib.suppress(WaitedError), turns.working():
+            add_for_sites(board.manifest, turns)
+
     threads = [threading.Thread(target=take_part, args=[site], daemon=True) for site in sites]
+    if board.manifest.aggregate == "server":
+        threading.Thread(target=add, daemon=True).start()
     for thread in threads:
         thread.start()
     try:
@@ -170,7 +182,7 @@ def make_sites(
 ) -> list[FederatedSite]:
     """Make sites in this process, in the order of their names; keys are made where needed."""
     # All sites are in this process, so nothing has to be hidden.
-    consent = consent or Consent(min_subjects=1, allow_plain=True, other_members=True)
+    consent = consent or Consent(1, allow_plain=True, trust_server=True, other_members=True)
     sites = []
     for name in sorted(cohorts):
         place = folder / check_name("site", name)

@@ -20,7 +20,7 @@ from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.settings import Settings
 from percdl.algorithm.shapes import broadcast_shapes, personal_shapes, population_shapes
 from percdl.exceptions import FederationError
-from percdl.federated.messages import Bounds, are_finite
+from percdl.federated.messages import Bounds
 
 # Quantity that bounds each sum. The bound of "weighting" depends on how subjects are weighted.
 _SUMS = {
@@ -149,15 +149,17 @@ def layout_of(kind: str, settings: Settings, n_masks: int) -> Layout:
 
 
 def check_broadcast(arrays: dict[str, np.ndarray], settings: Settings) -> Broadcast:
-    """Return the broadcast in some arrays; raises `ValueError` for other arrays."""
+    """Return the broadcast in some arrays; raises `FederationError` for other arrays."""
     size = settings.n_atoms, settings.atom_length, settings.n_channels
     shapes = broadcast_shapes(settings.transform, *size)
     given = {name: arrays[name].shape for name in sorted(arrays)}
     known = "dictionary" in given and all(shapes.get(name) == given[name] for name in given)
-    if not known or not all(are_finite(x, settings.dtype) for x in arrays.values()):
-        raise ValueError(
-            f"arrays of shapes {given or 'none'}. Finite numbers and a dictionary of shape "
-            f"{shapes.pop('dictionary')} are needed; {shapes} are optional."
+    with np.errstate(over="ignore"):
+        finite = all(np.isfinite(x.astype(settings.dtype)).all() for x in arrays.values())
+    if not known or not finite:
+        raise FederationError(
+            f"The server sent arrays of shapes {given or 'none'}. Finite numbers and a dictionary "
+            f"of shape {shapes.pop('dictionary')} are needed; {shapes} are optional."
         )
     return Broadcast(**arrays)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import ConfigDict, Field, ValidationError, model_validator
@@ -55,6 +55,7 @@ class Manifest(Strict):
     ``members`` are the public keys of the sites (Ed25519, as hexadecimal digits). ``parameters``
     are the constructor arguments of the estimator named ``model``, as in a model file; ``arrays``
     holds those that are arrays, such as a first dictionary. With ``secure``, sums are masked.
+    ``aggregate`` says who adds them and computes the next dictionary: every site, or the server.
     ``privacy`` are the arguments of `Privacy`.
     """
 
@@ -65,6 +66,7 @@ class Manifest(Strict):
     model: Annotated[str, Field(max_length=100)]
     parameters: dict[str, Any]
     secure: bool
+    aggregate: Literal["sites", "server"]
     min_subjects: Annotated[int, Field(ge=1)]
     version: Annotated[str, Field(max_length=100)]
     privacy: dict[str, Annotated[float, Field(allow_inf_nan=True)] | int | None] | None
@@ -180,6 +182,7 @@ def propose(
     secure: bool | str = "auto",
     min_subjects: int = 1,
     privacy: Privacy | None = None,
+    aggregate: str = "sites",
 ) -> Manifest:
     """Return the manifest of a federated fit of a model; ``members`` are public keys by site.
 
@@ -200,6 +203,7 @@ def propose(
             model=type(model).__name__,
             parameters=parameters,
             secure=len(members) >= FEWEST_SITES if secure == "auto" else secure,  # pyright: ignore[reportArgumentType]
+            aggregate=aggregate,  # pyright: ignore[reportArgumentType]
             min_subjects=min_subjects,
             version=__version__,
             privacy=None if privacy is None else asdict(privacy),
@@ -207,12 +211,13 @@ def propose(
         )
     except ValidationError as error:
         raise InvalidParameterError(f"A federation is not possible: {explain(error)}.") from error
+    if not arrays and (privacy is not None or aggregate == "server"):
+        who = "Differential privacy" if privacy is not None else "A server that adds the sums"
+        raise InvalidParameterError(
+            f"{who} needs a public first dictionary: pass `init` as an array, learned from "
+            "recordings that need no protection."
+        )
     if privacy is not None:
-        if not arrays:
-            raise InvalidParameterError(
-                "Differential privacy needs a public first dictionary: pass `init` as an array, "
-                "learned from recordings that need no protection."
-            )
         check_private(manifest.make_settings())
         if privacy.shared_by > (len(members) if manifest.secure else 1):
             raise InvalidParameterError(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
@@ -127,6 +128,42 @@ class Post(NamedTuple):
         return np.frombuffer(self.numbers, np.dtype(dtype).newbyteorder("<")).astype(dtype)
 
 
+class Question(Strict):
+    """What a server that adds the posts sends to all sites: the next round, or the end.
+
+    ``shapes`` are those of the arrays that follow, by name.
+    """
+
+    run: Name
+    slot: Count
+    kind: Kind
+    shapes: dict[Label, tuple[Annotated[int, Field(ge=0)], ...]] = {}
+    why: Label = ""
+
+    def write(self, arrays: Mapping[str, np.ndarray]) -> bytes:
+        """Return the question as bytes: a line of JSON, and numbers."""
+        known = self.model_copy(update={"shapes": {k: x.shape for k, x in arrays.items()}})
+        numbers = (np.asarray(arrays[k], "<f8").tobytes() for k in known.shapes)
+        return known.model_dump_json().encode() + b"\n" + b"".join(numbers)
+
+    @classmethod
+    def read(cls, content: bytes) -> tuple[Question, dict[str, np.ndarray]]:
+        """Read a question and its arrays; raises `FederationError` for anything else."""
+        line, _, rest = content.partition(b"\n")
+        try:
+            known = parse(cls, read_json(line.decode()))
+            sizes = [math.prod(shape) for shape in known.shapes.values()]
+            if len(rest) != 8 * sum(sizes):
+                raise ValueError(f"{len(rest)} bytes of numbers, not {8 * sum(sizes)}")
+        except ValueError as error:
+            raise FederationError(
+                f"The server's answer cannot be read ({explain(error)})."
+            ) from error
+        parts = np.split(np.frombuffer(rest, "<f8").astype(float), np.cumsum(sizes)[:-1])
+        pairs = zip(known.shapes.items(), parts, strict=False)  # no part where no array is
+        return known, {name: part.reshape(shape) for (name, shape), part in pairs}
+
+
 def write_post(post: Post, sign: Callable[[bytes], bytes]) -> bytes:
     """Return a post as bytes: a signature, the header as a line of JSON, the numbers."""
     content = post.head.model_dump_json().encode() + b"\n" + post.numbers
@@ -165,14 +202,6 @@ def explain(error: Exception) -> str:
         return str(error)
     found = [(".".join(map(str, e["loc"])), e["msg"]) for e in errors(include_url=False)]
     return "; ".join(f"{place}: {why}" if place else why for place, why in found[:3])
-
-
-def are_finite(array: np.ndarray, dtype: str) -> bool:
-    """Return whether an array holds real numbers that are finite in the precision of the fit."""
-    if array.dtype.kind not in "iuf":
-        return False
-    with np.errstate(over="ignore"):
-        return bool(np.isfinite(array.astype(dtype)).all())
 
 
 def check_name(kind: str, name: str) -> str:

@@ -35,7 +35,7 @@ from percdl.estimators.base import BaseCDL
 from percdl.estimators.start import check_atoms, given_atoms
 from percdl.exceptions import FederationError, InvalidParameterError
 from percdl.federated import privacy as dp
-from percdl.federated.manifest import settings_of
+from percdl.federated.manifest import Manifest, settings_of
 from percdl.runtimes.in_process import InProcess
 from percdl.runtimes.protocol import Rounds
 from percdl.signals import as_cohort
@@ -322,6 +322,14 @@ def suggest_clip(model: BaseCDL, X: Any, quantile: float = 0.75) -> float:
         parts = contributions(runtime.site, broadcast.dictionary, kind)
         norms += [np.linalg.norm(_flat(rows), axis=1) for rows in parts]
     return float(np.quantile(np.concatenate(norms) / np.sqrt(settings.n_atoms), quantile))
+
+
+def denoised(rounds: Rounds, settings: Settings, manifest: Manifest) -> Rounds:
+    """Return rounds over all members of a run, with noisy totals denoised."""
+    privacy = manifest.make_privacy()
+    if privacy is None:
+        return rounds
+    return Denoised(rounds, settings, privacy, n_sites=len(manifest.members))
 
 
 class Denoised(Rounds):

@@ -1,7 +1,8 @@
 """A board over HTTPS: a small server, and the connection of a site to it.
 
 Sites only make outgoing connections. Every request is signed with the key of a member, every post
-once more in itself; the server cannot change a post, and has nothing to decide.
+once more in itself; the server cannot change a post, and has nothing to decide, unless the
+manifest lets it add the posts.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from percdl.exceptions import FederationError
-from percdl.federated.board import Board, WaitedError
+from percdl.federated.board import SERVER, Board, WaitedError
 from percdl.federated.identities import Identity
 from percdl.federated.manifest import Manifest
 from percdl.federated.messages import MOST_BYTES, frame, read_post
+from percdl.federated.server import add_for_sites
 from percdl.signals.extras import require
 
 if TYPE_CHECKING:
@@ -41,18 +43,19 @@ def signed_request(run: str, method: str, slot: int) -> bytes:
 
 
 def pack(posts: dict[str, bytes]) -> bytes:
-    """Return posts as one message, each with its length in front."""
+    """Return posts as one message, each with its length in front; the server's comes first."""
     return frame(*(posts[site] for site in sorted(posts)))
 
 
 def unpack(content: bytes, manifest: Manifest) -> dict[str, bytes]:
     """Return the posts of a message by site; raises `FederationError` for anything else."""
-    posts: dict[str, bytes] = {}
+    parts = []
     while content:
         size = int.from_bytes(content[:8], "big")
-        post, content = content[8 : 8 + size], content[8 + size :]
-        posts[read_post(post, manifest.verify).head.site] = post
-    return posts
+        parts.append(content[8 : 8 + size])
+        content = content[8 + size :]
+    answers = {SERVER: parts.pop(0)} if manifest.aggregate == "server" and parts else {}
+    return answers | {read_post(post, manifest.verify).head.site: post for post in parts}
 
 
 def make_app(board: Board, hold: float = _HOLD) -> Starlette:
@@ -81,7 +84,7 @@ def make_app(board: Board, hold: float = _HOLD) -> Starlette:
         slot = request.path_params["slot"]
         posts = await threadpool.run_in_threadpool(board.read, slot, hold)
         if posts is None:
-            return plain(", ".join(board.missing(slot)), 202)
+            return plain(", ".join(board.missing(slot)) or "the server", 202)
         return responses.Response(pack(posts), media_type="application/octet-stream")
 
     async def health(request: Request) -> Response:
@@ -128,6 +131,8 @@ def serve(board: Board, at: Listening, linger: float = LINGER) -> None:
             time.sleep(0.2)
 
     threading.Thread(target=watch, daemon=True).start()
+    if board.manifest.aggregate == "server":
+        threading.Thread(target=add_for_sites, args=[board.manifest, board], daemon=True).start()
     server.run()
 
 

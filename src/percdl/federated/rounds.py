@@ -20,7 +20,7 @@ from percdl.federated.alarm import Share, is_broken, promise, raise_alarm, reach
 from percdl.federated.identities import RunKeys
 from percdl.federated.layout import Layout, layout_of, withhold
 from percdl.federated.manifest import Terms
-from percdl.federated.messages import frame
+from percdl.federated.messages import Post, frame
 from percdl.federated.private_rounds import ROWS, PrivateRounds
 from percdl.federated.secure_sum import decode, encode, mask
 from percdl.federated.transcript import Transcript
@@ -56,6 +56,25 @@ class OwnRounds:
         return start.try_dictionaries(self._cohort, *options, candidates)
 
 
+def add_posts(terms: Terms, kind: str, layout: Layout, posts: Mapping[str, Post]) -> np.ndarray:
+    """Return the total of the posts of all members, a vector (n,).
+
+    Every site calls it, or the server (`percdl.federated.server`).
+    """
+    secure, parts = terms.manifest.secure, {}
+    for site in terms.manifest.sites:
+        try:
+            parts[site] = posts[site].vector(np.uint64 if secure else np.float64, layout.size)
+            if not np.isfinite(parts[site]).all():
+                raise ValueError("numbers that are not finite")
+        except ValueError as error:
+            raise FederationError(f"Site {site} sent {error} in a {kind} round.") from error
+    if not secure:
+        return layout.add(parts)
+    total = np.stack(list(parts.values())).sum(axis=0, dtype=np.uint64)
+    return decode(total, layout.scales(terms.common.bounds, terms.settings), len(parts))
+
+
 @dataclass
 class FederatedRounds(Rounds):
     """Runtime over the recordings of all members, at one of them.
@@ -74,20 +93,22 @@ class FederatedRounds(Rounds):
 
     def run_round(self, kind: str, broadcast: Broadcast) -> Sums:
         """Run a round here, and let all others do so; return the sums over all."""
-        layout = layout_of(kind, self.terms.settings, self.terms.n_masks)
-        sums = self.own.run_round(kind, broadcast)  # also if it was posted before a crash
-        total = layout.unpack(self._add(kind, layout, lambda: layout.pack(sums)))
+        sums, posts, layout = self.post_round(kind, broadcast)
+        total = layout.unpack(add_posts(self.terms, kind, layout, posts))
         if self.terms.manifest.privacy is None:  # else there are no objectives
             self._watch(kind, sums, total, broadcast)
         return total
 
+    def post_round(self, kind: str, broadcast: Broadcast) -> tuple[Sums, dict[str, Post], Layout]:
+        """Run a round here and post its sums; return them, and the posts of all in a layout."""
+        layout = layout_of(kind, self.terms.settings, self.terms.n_masks)
+        sums = self.own.run_round(kind, broadcast)  # also if it was posted before a crash
+        return sums, self._post(kind, layout, lambda: layout.pack(sums)), layout
+
     def _watch(self, kind: str, own: Sums, total: Sums, broadcast: Broadcast) -> None:
         """End the run if the objective is above what the last sums promised."""
         last, self._last = self._last, (own, total)
-        record = self.history.records[-1] if self.history.records else None
-        if record is None or record.step not in ("CDU", "PerCDU"):
-            return
-        if is_broken(record.objective, kind, broadcast, total):
+        if is_broken(self.history, kind, broadcast, total):
             share = Share(promised=0.0, reached=0.0)
             if last is not None:  # else this site was restarted since
                 promised = promise(*last, broadcast.dictionary, self.terms.settings)
@@ -98,31 +119,19 @@ class FederatedRounds(Rounds):
         """Return the sums over all sites with each of some first dictionaries."""
         options = len(candidates), self.terms.settings, self.terms.n_masks
         layout = start.trial_layout(*options)
-        total = self._add("first", layout, lambda: self.own.try_dictionaries(candidates))
+        posts = self._post("first", layout, lambda: self.own.try_dictionaries(candidates))
+        total = add_posts(self.terms, "first", layout, posts)
         return start.split_trials(total, *options)
 
-    def _add(self, kind: str, layout: Layout, make: Callable[[], np.ndarray]) -> np.ndarray:
-        """Post own sums; return the total over all members, a vector (n,)."""
-        secure, members = self.terms.manifest.secure, self.terms.manifest.sites
-        dtype = np.uint64 if secure else np.float64
+    def _post(self, kind: str, layout: Layout, make: Callable[[], np.ndarray]) -> dict[str, Post]:
+        """Post own sums, masked if the manifest says so; return the posts of all."""
         scales = layout.scales(self.terms.common.bounds, self.terms.settings)
 
         def prepare() -> np.ndarray:
             sums = self._checked(make(), layout)
-            return self._hide(sums, scales, layout, kind) if secure else sums
+            return self._hide(sums, scales, layout, kind) if self.terms.manifest.secure else sums
 
-        posts, parts = self.transcript.exchange(kind, prepare), {}
-        for site in members:
-            try:
-                parts[site] = posts[site].vector(dtype, layout.size)
-                if not np.isfinite(parts[site]).all():
-                    raise ValueError("numbers that are not finite")
-            except ValueError as error:
-                raise FederationError(f"Site {site} sent {error} in a {kind} round.") from error
-        if not secure:
-            return layout.add(parts)
-        total = np.stack(list(parts.values())).sum(axis=0, dtype=np.uint64)
-        return decode(total, scales, len(members))
+        return self.transcript.exchange(kind, prepare)
 
     def _checked(self, vector: np.ndarray, layout: Layout) -> np.ndarray:
         bad = np.flatnonzero(~np.isfinite(vector))

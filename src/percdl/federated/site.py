@@ -24,12 +24,12 @@ from percdl.federated.board import Connection, WaitedError
 from percdl.federated.consent import Consent, check_manifest, describe
 from percdl.federated.identities import Identity, RunKeys
 from percdl.federated.ledger import Ledger, digests
-from percdl.federated.manifest import Manifest, Terms, combine, fitted_model
-from percdl.federated.messages import Joining, explain, parse
-from percdl.federated.private_rounds import Denoised
+from percdl.federated.manifest import Manifest, Terms, fitted_model
+from percdl.federated.messages import Joining
+from percdl.federated.private_rounds import denoised
 from percdl.federated.rounds import FederatedRounds, OwnRounds
+from percdl.federated.server import agree, follow, read_joined
 from percdl.federated.transcript import Transcript
-from percdl.runtimes.protocol import Rounds
 from percdl.signals import Cohort
 from percdl.signals.events import events_to_csv
 
@@ -112,26 +112,46 @@ class FederatedSite:
         keys = RunKeys.at(place / KEY)
         terms, publics = self._join(transcript, keys)
         own = OwnRounds(self.cohort, terms, max(self.consent.min_subjects, manifest.min_subjects))
+        if manifest.aggregate == "server":
+            rounds = FederatedRounds(transcript, terms, own, keys, publics, History())
+            asked, sums, reason = follow(rounds, report)
+            transcript.say("finish")
+            reached = sums.objective, reason, rounds.history, own.runtime.results()
+            end = End(asked.dictionary, *reached, asked.precision)
+        else:
+            end = self._add(transcript, terms, own, keys, publics, report)
+        model = self._keep(place, terms, end)
+        for name in (KEY, STATE):
+            (place / name).unlink(missing_ok=True)
+        return model
+
+    def _add(
+        self,
+        transcript: Transcript,
+        terms: Terms,
+        own: OwnRounds,
+        keys: RunKeys,
+        publics: dict[str, str],
+        report: Report,
+    ) -> End:
+        """Add the posts of all members, and compute every dictionary here."""
         first, history = _restore(transcript, own)
         rounds = FederatedRounds(transcript, terms, own, keys, publics, history)
         if first is None:
-            first = start.first_dictionary(manifest, terms.settings, rounds.try_dictionaries)
+            first = start.first_dictionary(terms.manifest, terms.settings, rounds.try_dictionaries)
 
         def save(state: FitState) -> None:
             content, arrays = pack_state(state, history)
             content = {"slot": transcript.slot, "chain": transcript.chain, "state": content}
             arrays |= prefixed("site/", own.runtime.snapshot())
             arrays = {name: np.ascontiguousarray(x) for name, x in arrays.items()}
-            container.write(place / STATE, container.FEDERATION, content, arrays)
+            container.write(transcript.folder / STATE, container.FEDERATION, content, arrays)
 
-        runtime = _runtime(rounds, terms)
+        runtime = denoised(rounds, terms.settings, terms.manifest)
         found = run_percdl(runtime, terms.settings, first, history, report, save=save)
         transcript.exchange("finish")  # all have the same history to the end
         reached = found.sums.objective, found.stop_reason, history, own.runtime.results()
-        model = self._keep(place, terms, End(found.dictionary, *reached, found.precision))
-        for name in (KEY, STATE):
-            (place / name).unlink(missing_ok=True)
-        return model
+        return End(found.dictionary, *reached, found.precision)
 
     def _join(self, transcript: Transcript, keys: RunKeys) -> tuple[Terms, dict[str, str]]:
         """Join a run; return its terms, and the keys of all members for the run."""
@@ -141,14 +161,7 @@ class FederatedSite:
             public=keys.public,
             dataset=self.identity.commit("".join(sorted(digests(self.cohort)))),
         )
-        posts, joined = transcript.exchange("join", **own.model_dump(mode="json")), {}
-        for site, post in posts.items():
-            try:
-                joined[site] = parse(Joining, post.head.facts)
-            except ValueError as error:
-                raise FederationError(
-                    f"Site {site} joined with a message that cannot be read ({explain(error)})."
-                ) from error
+        joined = read_joined(transcript.exchange("join", **own.model_dump(mode="json")))
         if joined[self.name] != own:
             raise FederationError(
                 f"Site {self.name} has other recordings or another key than when it joined run "
@@ -157,13 +170,16 @@ class FederatedSite:
         publics = {site: post.public for site, post in joined.items()}
         if len(set(publics.values())) < len(publics):
             raise FederationError("Two sites have announced the same key for the run.")
-        common = combine({site: post.holdings for site, post in joined.items()})
-        return Terms(manifest, common), publics
+        return agree(manifest, joined), publics
 
     def _keep(self, place: Path, terms: Terms, end: End) -> BaseCDL:
         """Write the site's own model, the common one, events and report to its disk."""
         model = fitted_model(terms, end, self.cohort)
-        common = fitted_model(terms, replace(end, results=_nobody(terms)), terms.common.signals)
+        shared = replace(end, results=_nobody(terms))
+        if terms.manifest.aggregate == "server":  # objectives are those of this site
+            unknown = [replace(r, objective=0.0) for r in end.history.records]
+            shared = replace(shared, objective=0.0, history=History(unknown))
+        common = fitted_model(terms, shared, terms.common.signals)
         common.save(place / COMMON)
         events_to_csv(model.events_, place / "events.csv")
         if self.write_report:
@@ -172,14 +188,6 @@ class FederatedSite:
                 model.report(place / "report.html")
         model.save(place / MODEL)
         return model
-
-
-def _runtime(rounds: FederatedRounds, terms: Terms) -> Rounds:
-    """Return the rounds, with noisy totals denoised."""
-    privacy = terms.manifest.make_privacy()
-    if privacy is None:
-        return rounds
-    return Denoised(rounds, terms.settings, privacy, n_sites=len(terms.manifest.members))
 
 
 def _restore(transcript: Transcript, own: OwnRounds) -> tuple[FitState | None, History]:

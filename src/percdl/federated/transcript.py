@@ -1,8 +1,8 @@
 """The transcript of a run at a site: slots, posts of all members, and the chain of checksums.
 
 A site sends one post per slot. It is on disk before it is sent, and after a crash the same bytes
-are sent again. Every post holds the checksum of all posts of all members before it, so that
-members with different histories notice it in the next slot.
+are sent again. Every post holds the checksum of all that was read before it, so that members with
+different histories notice it in the next slot.
 """
 
 from __future__ import annotations
@@ -12,16 +12,62 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from percdl.exceptions import FederationError
-from percdl.federated.board import Connection
+from percdl.federated.board import SERVER, Connection
 from percdl.federated.identities import Identity
 from percdl.federated.manifest import Manifest
 from percdl.federated.messages import Head, Post, digest, frame, read_post, write_post
 from percdl.signals.files import PRIVATE, append_private, make_private_folder, replace_file
+
+
+class Place(NamedTuple):
+    """A place in a run: slot, checksum of all before it, kind of its posts, and who is there."""
+
+    slot: int
+    chain: str
+    kind: str
+    who: str
+
+
+def link(chain: str, slot: int, received: dict[str, bytes]) -> str:
+    """Return the checksum of all that was read up to a slot."""
+    parts = [part for site in sorted(received) for part in (site, received[site])]
+    return digest(frame(chain, slot, *parts))
+
+
+def check_posts(manifest: Manifest, at: Place, received: dict[str, bytes]) -> dict[str, Post]:
+    """Return the posts of all members if they are of this place; raises otherwise."""
+    if received.keys() != manifest.members.keys():
+        raise FederationError(
+            f"The board has posts of {', '.join(sorted(received)) or 'nobody'} in slot "
+            f"{at.slot}, and the members are {', '.join(manifest.sites)}."
+        )
+    return {site: _check_post(manifest, at, site, received[site]) for site in manifest.sites}
+
+
+def _check_post(manifest: Manifest, at: Place, site: str, content: bytes) -> Post:
+    post = read_post(content, manifest.verify)
+    head = post.head
+    if head.kind == "refusal":
+        why = str(head.facts.get("why"))[:1000]
+        raise FederationError(f"Site {site} has left run {manifest.run}: {why}")
+    if (head.site, head.run, head.slot) != (site, manifest.run, at.slot):
+        raise FederationError(
+            f"The board handed out a post of site {head.site}, run {head.run}, slot "
+            f"{head.slot} as that of site {site} in slot {at.slot}. Ask who runs it."
+        )
+    if head.chain != at.chain or head.kind != at.kind:
+        raise FederationError(
+            f"Site {site} has another history of run {manifest.run} than {at.who} in slot "
+            f"{at.slot} ({head.kind!r}, not {at.kind!r}): they were told different stories, or do "
+            "not run the same manifest. Nothing was revealed. Start a new run, and ask who runs "
+            "the board."
+        )
+    return post
 
 
 @dataclass
@@ -34,6 +80,7 @@ class Transcript:
     folder: Path
     slot: int = 0
     chain: str = ""
+    answer: bytes = b""
 
     def __post_init__(self) -> None:
         self.chain = self.chain or self.manifest.digest
@@ -44,31 +91,40 @@ class Transcript:
     ) -> dict[str, Post]:
         """Post facts and numbers, made if they were not posted before; return all posts.
 
-        Raises if a member refuses, or has another history than this site.
+        Raises if a member refuses, or has another history than this site. If the server adds the
+        posts, none are returned after joining; ``answer`` holds the server's answer.
         """
         began, content = time.perf_counter(), self._own(kind, make, facts)
         self.connection.post(content)
         received = self.connection.read(self.slot)
-        posts = {site: self._check(site, kind, received) for site in self.manifest.sites}
-        if received[self.identity.site] != content:
-            raise FederationError(f"The post of site {self.identity.site} was exchanged.")
+        posts: dict[str, Post] = {}
+        if self.manifest.aggregate == "sites" or self.slot == 0:
+            at = Place(self.slot, self.chain, kind, f"site {self.identity.site}")
+            others = {site: post for site, post in received.items() if site != SERVER}
+            posts = check_posts(self.manifest, at, others)
+            if others[self.identity.site] != content:
+                raise FederationError(f"The post of site {self.identity.site} was exchanged.")
+        self.answer = received.get(SERVER, b"")
         self.log(
             asked=kind,
             sent=len(content),
             received=sum(map(len, received.values())),
             seconds=round(time.perf_counter() - began, 3),
         )
-        parts = [part for site in sorted(received) for part in (site, received[site])]
-        self.chain = digest(frame(self.chain, self.slot, *parts))
+        self.chain = link(self.chain, self.slot, received)
         self.slot += 1
         return posts
+
+    def say(self, kind: Any, **facts: Any) -> None:
+        """Post facts, and do not wait for others."""
+        self.connection.post(self._own(kind, None, facts))
 
     def refuse(self, why: str) -> None:
         """Tell the others that this site leaves the run, and why, in the next slot."""
         if self._path.exists():
             self.slot += 1
         if not self._path.exists():
-            self.connection.post(self._own("refusal", None, {"why": why}))
+            self.say("refusal", why=why)
 
     def log(self, **line: Any) -> None:
         """Add a line to the site's own log of the run."""
@@ -106,29 +162,3 @@ class Transcript:
         content = write_post(Post(head, numbers), self.identity.sign)
         replace_file(self._path, content, PRIVATE)
         return content
-
-    def _check(self, site: str, kind: str, received: dict[str, bytes]) -> Post:
-        """Return the post of a member if it is of this slot, of this kind and of this history."""
-        if received.keys() != self.manifest.members.keys():
-            raise FederationError(
-                f"The board has posts of {', '.join(sorted(received)) or 'nobody'} in slot "
-                f"{self.slot}, and the members are {', '.join(self.manifest.sites)}."
-            )
-        post = read_post(received[site], self.manifest.verify)
-        head = post.head
-        if head.kind == "refusal":
-            why = str(head.facts.get("why"))[:1000]
-            raise FederationError(f"Site {site} has left run {self.manifest.run}: {why}")
-        if (head.site, head.run, head.slot) != (site, self.manifest.run, self.slot):
-            raise FederationError(
-                f"The board handed out a post of site {head.site}, run {head.run}, slot "
-                f"{head.slot} as that of site {site} in slot {self.slot}. Ask who runs it."
-            )
-        if head.chain != self.chain or head.kind != kind:
-            raise FederationError(
-                f"Site {site} has another history of run {self.manifest.run} than site "
-                f"{self.identity.site} in slot {self.slot} ({head.kind!r}, not {kind!r}): they "
-                "were told different stories, or do not run the same manifest. Nothing was "
-                "revealed. Start a new run, and ask who runs the board."
-            )
-        return post
