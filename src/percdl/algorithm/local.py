@@ -166,6 +166,29 @@ class Site:
                 self._personalize(block, each)
         return self.personal_round(rounds[-1])
 
+    def add_some(self, sums: Sums, kind: str, broadcast: Broadcast, counted: np.ndarray) -> Sums:
+        """Add the last round up again, each atom over the subjects in ``counted`` (S, K).
+
+        Numbers over all recordings, objectives and energies, stay as they are in ``sums``.
+        """
+        everyone, dictionary = self.coded, self._array(broadcast.dictionary)
+        is_express = kind == "express" and self.settings.express_rounds > 0
+        self.coded = {
+            index: _keep_some(everyone[index], counted[chunk.subjects])
+            for index, chunk in enumerate(self.chunks)
+        }
+        try:
+            some = self._tell(
+                self._personal_sums(block, broadcast, [])
+                if is_express or kind == "personal"
+                else self._population_sums(block, dictionary)
+                for block in self.blocks
+            )
+        finally:
+            self.coded = everyone
+        numbers = {name: x for name, x in vars(sums).items() if isinstance(x, float)}
+        return replace(some, **numbers)
+
     def _begin(self, dictionary: Values) -> None:
         """Code every recording with the common atoms, and forget all parameters."""
         for index in range(len(self.chunks)):
@@ -383,6 +406,19 @@ class Site:
         if isinstance(values, jax.Array):
             return values
         return np.asarray(values, self.settings.dtype)
+
+
+def _keep_some(coded: Coded, counted: np.ndarray) -> Coded:
+    """Return what was coded as if only some subjects had each atom; ``counted`` is (S, K)."""
+    counted = np.pad(counted, ((0, len(coded.energy) - len(counted)), (0, 0)))
+    moment, weight, count = (np.asarray(x) for x in coded.statistics)
+    wide = counted[:, :, None, None].astype(moment.dtype)
+    statistics = Statistics(moment * wide, weight * wide, (count * counted).astype(count.dtype))  # pyright: ignore[reportArgumentType]
+    overlap = coded.overlap
+    if overlap is not None:
+        ztx, ztz = (np.asarray(x) for x in overlap)
+        overlap = ztx * wide, ztz * wide * wide.transpose(0, 2, 1, 3)  # pyright: ignore[reportAssignmentType]
+    return coded._replace(statistics=statistics, overlap=overlap)
 
 
 def _as_number(value: Any) -> Any:

@@ -25,8 +25,8 @@ class Consent:
     Parameters
     ----------
     min_subjects : int
-        Smallest number of its people behind every number that it sends. What fewer people
-        contribute to an atom in a round is withheld.
+        Smallest number of its people behind every number that it sends, jointly over rounds:
+        for each atom, people count in groups of so many, all of whom have it in that round.
     min_sites : int
         Smallest number of members.
     allow_plain : bool

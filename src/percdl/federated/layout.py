@@ -11,7 +11,7 @@ paper's Algorithm 2 sends O(L) per atom and *subject*, parameters included.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -121,23 +121,6 @@ class Layout:
     @property
     def _ends(self) -> np.ndarray:
         return np.cumsum([entry.size for entry in self.entries])
-
-
-def withhold(sums: Sums, n_people: np.ndarray, least: int) -> Sums:
-    """Return sums without the atoms that fewer than ``least`` people have.
-
-    ``n_people`` (K,) is how many people of the site have each atom in this round. Only the sums
-    over all recordings, objectives and energies, still contain them.
-    """
-    rare = np.asarray(n_people) < least
-    if not rare.any():
-        return sums
-    kept = {name: np.array(x) for name, x in vars(sums).items() if np.ndim(x) and np.size(x)}
-    for array in kept.values():
-        array[rare] = 0
-    if "ztz" in kept:  # pairs of atoms
-        kept["ztz"][:, rare] = 0
-    return replace(sums, **kept)
 
 
 def layout_of(kind: str, settings: Settings, n_masks: int) -> Layout:

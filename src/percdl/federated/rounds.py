@@ -17,8 +17,9 @@ from percdl.algorithm.state import History
 from percdl.exceptions import FederationError
 from percdl.federated import start
 from percdl.federated.alarm import Share, is_broken, promise, raise_alarm, reached
+from percdl.federated.groups import Groups
 from percdl.federated.identities import RunKeys
-from percdl.federated.layout import Layout, layout_of, withhold
+from percdl.federated.layout import Layout, layout_of
 from percdl.federated.manifest import Terms
 from percdl.federated.messages import Post, frame
 from percdl.federated.private_rounds import ROWS, PrivateRounds
@@ -30,12 +31,16 @@ from percdl.signals import Cohort
 
 
 class OwnRounds:
-    """Rounds on the recordings of a site; ``least`` people or more are behind each atom's sums."""
+    """Rounds on the recordings of a site; ``least`` people or more are behind each atom's sums.
+
+    That holds jointly over rounds, see `Groups`.
+    """
 
     def __init__(self, cohort: Cohort, terms: Terms, least: int):
         self._cohort, self._terms, self._least = cohort, terms, least
         settings, privacy = terms.settings, terms.manifest.make_privacy()
         self._private = None
+        self.groups = Groups(len(cohort), settings.n_atoms, least)
         if privacy is None:
             self.runtime = InProcess(cohort, settings, settings.chunk_rows, terms.n_masks)
         else:
@@ -48,7 +53,16 @@ class OwnRounds:
         if self._private is not None:
             return self._private.run_round(kind, broadcast)
         sums = self.runtime.run_round(kind, broadcast)
-        return withhold(sums, self.runtime.count_people(), self._least)
+        return self.groups.limit(self.runtime, sums, kind, broadcast)
+
+    def snapshot(self) -> dict[str, np.ndarray]:
+        """Return the state between two rounds, as arrays by name."""
+        return {**self.runtime.snapshot(), "groups": self.groups.of}
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        """Go back to a snapshot."""
+        self.groups.of = np.array(arrays.pop("groups"))
+        self.runtime.restore(arrays)
 
     def try_dictionaries(self, candidates: np.ndarray) -> np.ndarray:
         """Return the sums with each of some first dictionaries, as one vector."""

@@ -143,7 +143,7 @@ class FederatedSite:
         def save(state: FitState) -> None:
             content, arrays = pack_state(state, history)
             content = {"slot": transcript.slot, "chain": transcript.chain, "state": content}
-            arrays |= prefixed("site/", own.runtime.snapshot())
+            arrays |= prefixed("site/", own.snapshot())
             arrays = {name: np.ascontiguousarray(x) for name, x in arrays.items()}
             container.write(transcript.folder / STATE, container.FEDERATION, content, arrays)
 
@@ -197,7 +197,7 @@ def _restore(transcript: Transcript, own: OwnRounds) -> tuple[FitState | None, H
         return None, History()
     content, arrays = container.read(path, container.FEDERATION)
     state, history = unpack_state(content["state"], arrays)
-    own.runtime.restore(under("site/", arrays))
+    own.restore(under("site/", arrays))
     transcript.slot, transcript.chain = content["slot"], content["chain"]
     return state, history
 

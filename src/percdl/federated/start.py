@@ -25,7 +25,8 @@ from percdl.estimators.start import (
     check_atoms,
     given_atoms,
 )
-from percdl.federated.layout import Layout, layout_of, withhold
+from percdl.federated.groups import Groups
+from percdl.federated.layout import Layout, layout_of
 from percdl.federated.manifest import Manifest
 from percdl.runtimes.in_process import InProcess
 from percdl.signals import Cohort, Recording
@@ -66,14 +67,16 @@ def try_dictionaries(
 ) -> np.ndarray:
     """Return the sums of a population round with each of some dictionaries (C, K, L, P).
 
-    The sums are over the beginnings of some recordings, at least ``least`` of them for each atom.
+    The sums are over the beginnings of some recordings, at least ``least`` of them for each atom
+    of each candidate. Candidates are not compared: one has nothing to do with the next.
     """
     trial, layout = _trial(settings, n_masks)
     sample, vectors = _sample(cohort, settings, least), []
     for dictionary in dictionaries:
-        runtime = InProcess(sample, trial, None, n_masks)
-        sums = runtime.population_round(Broadcast(dictionary))
-        vectors.append(layout.pack(withhold(sums, runtime.count_people(), least)))
+        runtime, broadcast = InProcess(sample, trial, None, n_masks), Broadcast(dictionary)
+        groups = Groups(len(sample), settings.n_atoms, least)
+        sums = groups.limit(runtime, runtime.population_round(broadcast), "population", broadcast)
+        vectors.append(layout.pack(sums))
     return np.concatenate(vectors)
 
 

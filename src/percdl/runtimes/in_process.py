@@ -60,9 +60,10 @@ class InProcess(Rounds):
         """Return the results of each subject, in the order of the cohort."""
         return self.site.results()
 
-    def count_people(self) -> np.ndarray:
-        """Return how many subjects have each atom, array (K,), after the last round."""
-        return (self.results().counts > 0).sum(axis=0)
+    def add_some(self, sums: Sums, kind: str, broadcast: Broadcast, counted: np.ndarray) -> Sums:
+        """Add the last round up again, each atom over some subjects (S, K); see `Site`."""
+        with self._precision():
+            return self.site.add_some(sums, kind, broadcast, counted)
 
     def snapshot(self, reader: Path | None = None) -> dict[str, np.ndarray]:
         """Return the state of all subjects, as arrays by name."""
