@@ -150,7 +150,7 @@ def fit_privately(
 ) -> tuple[np.ndarray, InProcess]:
     """Run both phases with a draw of the noise; return the dictionary and the site."""
     privacy = Privacy(noise_multiplier=0.0) if epsilon == math.inf else Privacy(epsilon)
-    site = InProcess(cohort, settings, chunk_rows=ROWS)
+    site = InProcess(cohort, settings, ROWS, is_exact=True)
     noisy = PrivateRounds(site, privacy, random_bytes=np.random.default_rng(7 + draw).bytes)
     runtime = Denoised(noisy, settings, privacy)
     outcome = run_percdl(runtime, settings, start, History(), lambda phase, index, value: None)

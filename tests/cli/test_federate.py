@@ -2,10 +2,10 @@
 
 import os
 import socket
-import ssl
 import stat
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
@@ -259,22 +259,36 @@ def test_a_relay_needs_its_files(place):
     assert "no key at" in refused("federate", "relay", path, *options)
 
 
-def test_a_server_that_cannot_prove_itself_is_not_joined(place):
-    keys = place / "keys"
-    (place / "other").mkdir()
-    assert run("federate", "keys", "--ca", "--folder", place / "other").exit_code == 0
+@contextmanager
+def answering(keys):
+    """Run a server that answers as a relay does, an hour ahead; yields its port."""
     code = (
-        "import socket, ssl, sys\n"
+        "import http.server, ssl, sys, time\n"
+        "class Handler(http.server.BaseHTTPRequestHandler):\n"
+        "    def do_GET(self):\n"
+        "        self.send_response_only(200)\n"
+        "        self.send_header('Date', self.date_time_string(time.time() + 3600))\n"
+        "        self.end_headers(); self.wfile.write(b'{\"slot\": 0}')\n"
+        "s = http.server.HTTPServer(('127.0.0.1', 0), Handler)\n"
         "c = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER); c.load_cert_chain(*sys.argv[1:3])\n"
-        "s = socket.create_server(('127.0.0.1', 0)); print(s.getsockname()[1], flush=True)\n"
-        "for _ in range(2):\n"
-        "    try: c.wrap_socket(s.accept()[0], server_side=True)\n"
-        "    except ssl.SSLError: pass\n"
+        "s.socket = c.wrap_socket(s.socket, server_side=True)\n"
+        "print(s.server_port, flush=True); s.serve_forever()\n"
     )
     command = [sys.executable, "-c", code, keys / "server.crt", keys / "server.key"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as server:
         assert server.stdout is not None
-        port = int(server.stdout.readline())
+        try:
+            yield int(server.stdout.readline())
+        finally:
+            server.kill()
+
+
+def test_a_server_that_cannot_prove_itself_is_not_joined(place):
+    (place / "other").mkdir()
+    assert run("federate", "keys", "--ca", "--folder", place / "other").exit_code == 0
+    with answering(place / "keys") as port:
         text = FEDERATION.format(port=port)
         (place / "federation.toml").write_text(text.replace("keys/ca.crt", "other/ca.crt"))
         invite(place)
@@ -283,8 +297,41 @@ def test_a_server_that_cannot_prove_itself_is_not_joined(place):
         invite(place)
         result = run(*join(place, "--check", "--json"))
         assert result.exit_code == 0, result.output
-        assert events_of(result)[0]["connected"] is True
-        server.kill()
+        events = events_of(result)
+        assert next(e for e in events if e["event"] == "start")["connected"] is True
+        clock = next(e for e in events if e["event"] == "warning")["message"]
+        assert "clock of the server is +36" in clock
+
+
+def test_a_full_disk_is_noticed_before_a_run(place, monkeypatch):
+    invite(place)
+    monkeypatch.setattr("percdl.cli.federate_site.LEAST_FREE", 2**62)
+    assert "MB left" in refused(*join(place, "--check"))
+
+
+def test_a_log_is_rotated(place, monkeypatch):
+    monkeypatch.setattr("percdl.cli.output.LOG_BYTES", 300)
+    monkeypatch.setattr("percdl.cli.output.LOG_FILES", 3)
+    invite(place)
+    for _ in range(3):
+        assert run(*join(place, "--check", "--log", place / "log" / "site.log")).exit_code == 0
+    files = sorted(path.name for path in (place / "log").iterdir())
+    assert files == ["site.log", "site.log.1", "site.log.2"]
+    assert (
+        "Fingerprint"
+        in (place / "log" / "site.log.1").read_text() + (place / "log" / "site.log").read_text()
+    )
+
+
+def test_a_certificate_is_renewed(place):
+    keys = place / "keys"
+    before = (keys / "server.crt").read_bytes()
+    result = run("federate", "renew", "--folder", keys)
+    assert result.exit_code == 0, result.output
+    assert "Restart the relay" in result.output
+    assert (keys / "server.crt").read_bytes() != before
+    (keys / "ca.key").unlink()
+    assert "only what was made here" in refused("federate", "renew", "--folder", keys)
 
 
 def simulated(tmp_path, *more):

@@ -43,7 +43,8 @@ class Shape:
     A chunk of CSC holds ``rows`` recordings at most, ``samples`` (rows x N x P) in all; a
     block of IPU holds ``block_rows`` subjects at most; ``searched_rows`` of them are searched
     together. With ``is_cpu``, the rows are those of `CHUNK_ROWS` and `BLOCK_ROWS`: small chunks
-    stay in the cache. An accelerator is kept busy by chunks that are as large as possible.
+    stay in the cache. An accelerator is kept busy by chunks that are as large as possible. With
+    ``is_exact``, all chunks and blocks have ``rows`` rows, whatever the recordings.
     """
 
     rows: int
@@ -51,9 +52,12 @@ class Shape:
     block_rows: int
     searched_rows: int = 8
     is_cpu: bool = True
+    is_exact: bool = False
 
     def chunk_sizes(self, count: int, row_samples: int) -> list[int]:
         """Return the possible rows of the chunks for ``count`` recordings, in ascending order."""
+        if self.is_exact:
+            return [self.rows]
         most = max(1, min(self.rows, self.samples // row_samples))
         if not self.is_cpu:
             return [bucket_rows(count, most)]
@@ -63,7 +67,7 @@ class Shape:
 
     def block_sizes(self) -> list[int]:
         """Return the possible rows of a block, in ascending order."""
-        if not self.is_cpu:
+        if self.is_exact or not self.is_cpu:
             return [self.block_rows]
         return _alike([rows for rows in BLOCK_ROWS if rows <= self.block_rows])
 

@@ -11,7 +11,7 @@ import typer
 
 from percdl import __version__
 from percdl.cli.federate_server import invite, relay, simulate
-from percdl.cli.federate_site import join, keys
+from percdl.cli.federate_site import join, keys, renew
 from percdl.cli.find_command import find
 from percdl.cli.fit import fit, suggest
 from percdl.cli.landmark_commands import landmarks, mark
@@ -32,7 +32,7 @@ federate = typer.Typer(
     no_args_is_help=True,
     help="Learn one model from several sites without moving their recordings.",
 )
-for command in (keys, invite, relay, join, simulate):
+for command in (keys, renew, invite, relay, join, simulate):
     add_command(federate, command)
 app.add_typer(federate)
 

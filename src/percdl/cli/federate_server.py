@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +15,7 @@ from percdl.cli.options import optional
 from percdl.cli.output import (
     Output,
     fail,
+    logging_to,
     prepare_folder,
     require_packages,
     terminating_like_ctrl_c,
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from percdl.signals import Cohort
 
 MODEL, AUDIT = "model.percdl", "audit.csv"
+# Days before its end from which a certificate should be renewed.
+SOON = 30
 
 
 def invite(
@@ -93,8 +97,11 @@ def relay(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on.", min=0, max=65535)] = 8000,
     folder: Annotated[Path, typer.Option(help="Folder of the posts.")] = Path("relay"),
+    log: Annotated[Path | None, optional("Log file, rotated at 10 MB.")] = None,
 ) -> None:
-    """Pass the posts of a run on between its sites. Nothing is computed or decided here.
+    """Pass the posts of a run on between its sites.
+
+    Nothing is computed or decided here, unless the manifest lets the server add the sums.
 
     percdl federate relay invitation.toml --certificate server.crt --key server.key
 
@@ -104,6 +111,7 @@ def relay(
     require_packages(("starlette", "uvicorn", "cryptography"), "federated", "a relay uses HTTPS")
     from percdl.cli.federate_config import read_invitation_file
     from percdl.federated.board import Board
+    from percdl.federated.certificates import read_end
     from percdl.federated.identities import check_key_file
     from percdl.federated.relay import Listening, serve
 
@@ -113,13 +121,16 @@ def relay(
             f"there is no file {certificate}. `percdl federate keys --ca --server HOST` makes it."
         )
     check_key_file(key)
+    days = (read_end(certificate) - datetime.now(UTC)).days
+    if days < SOON:
+        output.warn(f"{certificate} ends in {days} days. `percdl federate renew` renews it.")
     place = folder / manifest.run
     prepare_folder(place, "--folder", private=True)
     board = Board(manifest, place)
     output.event("start", command="federate relay", run=manifest.run, members=manifest.sites)
     output.say(f"Run {manifest.run} of {', '.join(manifest.sites)}, {manifest.fingerprint}")
     output.say(f"Listening on {host}:{port}.")
-    with terminating_like_ctrl_c():
+    with logging_to(log), terminating_like_ctrl_c():
         serve(board, Listening(host, port, certificate, key))
     output.event("done", folder=place, slots=board.latest + 1)
     output.say(f"The run is over after {board.latest + 1} posts of each site.")

@@ -1,10 +1,12 @@
-"""``percdl federate join`` and ``keys``: a hospital's part of a federation, and its keys."""
+"""``percdl federate join``, ``keys`` and ``renew``: a hospital's part of a federation; keys."""
 
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+from urllib.request import getproxies
 
 import typer
 
@@ -14,6 +16,7 @@ from percdl.cli.output import (
     Output,
     fail,
     interruptible,
+    logging_to,
     prepare_folder,
     require_packages,
     terminating_like_ctrl_c,
@@ -25,6 +28,9 @@ if TYPE_CHECKING:
     from percdl.federated.invitation import Invitation
     from percdl.federated.site import FederatedSite
 
+# Seconds by which clocks may differ, and bytes that a run may take on the disk of a site.
+MOST_SKEW, LEAST_FREE = 60.0, 5 * 10**8
+
 
 def join(
     invitation: Annotated[Path, typer.Argument(metavar="INVITATION", help="The invitation.")],
@@ -33,22 +39,23 @@ def join(
         Path, typer.Option("--site", help="TOML file of the site; questions make it if it is new.")
     ] = Path("site.toml"),
     check: Annotated[
-        bool, typer.Option("--check", help="Check recordings, key and server, and exit.")
+        bool,
+        typer.Option("--check", help="Check recordings, key, disk, server and clock, and exit."),
     ] = False,
+    log: Annotated[Path | None, optional("Log file, rotated at 10 MB.")] = None,
 ) -> None:
     """Take part in a run with a folder of recordings, which stay where they are.
 
     percdl federate join invitation.toml
 
-    Recordings, key and server are checked before anything is sent. Model, events and report of
-    the site's own subjects are kept in its folder, and the model without subjects, which may be
-    passed on. After a crash or Ctrl-C, the same command continues the run.
+    Recordings, key, disk, server and clock are checked before anything is sent. Model, events
+    and report of the site's own subjects are kept in its folder, and the model without subjects,
+    which may be passed on. After a crash or Ctrl-C, the same command continues the run.
     """
     packages = ("httpx", "cryptography")
     require_packages(packages, "federated", "a site connects by HTTPS")
     from percdl.cli.federate_config import read_invitation_file, read_site_file
     from percdl.estimators.fitting import rounds_per_run
-    from percdl.federated.certificates import look_at_server
     from percdl.federated.consent import check_manifest
     from percdl.federated.relay import Relayed
 
@@ -57,18 +64,17 @@ def join(
         _ask(config)
     plan, manifest = read_site_file(config), invited.manifest
     prepare_folder(plan.folder, "folder in [site]", private=True)
-    with output.showing_warnings(), terminating_like_ctrl_c():
+    with logging_to(log), output.showing_warnings(), terminating_like_ctrl_c():
         site = make_site(plan)
         output.say(f"Site {site.name}: {site.cohort!r}")
         check_manifest(site.name, site.identity.public, site.cohort, site.consent, manifest)
-        there = look_at_server(invited.server, invited.authority)
+        _check_disk(plan.folder, output)
+        there = _check_server(invited, output)
         about = {"subjects": len(site.cohort), "server": invited.server, "connected": there}
         output.event("start", command="federate join", site=site.name, run=manifest.run, **about)
-        if not there:
-            output.warn(f"no server answers at {invited.server} yet.")
         _show(invited, output)
         if check:
-            output.say("Recordings and key are in order. No data was sent.")
+            output.say("Recordings, key and disk are in order. No data was sent.")
             return
         if plan.manifest is None and not typer.confirm("Do all sites read the same fingerprint?"):
             fail("compare the fingerprint with the other sites before you take part.")
@@ -80,6 +86,34 @@ def join(
     place = plan.folder / manifest.run
     output.event("done", folder=place)
     output.say(f"Results: {place}")
+
+
+def _check_disk(folder: Path, output: Output) -> None:
+    free = shutil.disk_usage(folder).free
+    if free < LEAST_FREE:
+        fail(
+            f"{folder} has {free / 1e6:.0f} MB left, and a run may take {LEAST_FREE / 1e6:.0f} "
+            "MB. Free some space, or choose another `folder` in [site]."
+        )
+    output.say(f"Disk: {free / 1e9:.1f} GB free in {folder}.")
+
+
+def _check_server(invited: Invitation, output: Output) -> bool:
+    """Print how the server is reached and how clocks differ; return whether it answers."""
+    from percdl.federated.relay import look_at_server
+
+    proxy = getproxies().get("https", "none")
+    ahead = look_at_server(invited.server, invited.authority)
+    if ahead is None:
+        output.warn(f"no server answers at {invited.server} yet (proxy: {proxy}).")
+        return False
+    output.say(f"Server: {invited.server} proves its identity (proxy: {proxy}).")
+    if abs(ahead) > MOST_SKEW:
+        output.warn(
+            f"the clock of the server is {ahead:+.0f} s from this one. Certificates and logs "
+            "depend on clocks: synchronize them (NTP)."
+        )
+    return True
 
 
 def make_site(plan: SitePlan) -> FederatedSite:
@@ -151,7 +185,7 @@ def keys(
     ] = None,
     folder: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("keys"),
 ) -> None:
-    """Make the keys of a site, or the certificate of a server. Existing files are kept.
+    """Make the keys of a site, or the certificate of a server. Existing keys are kept.
 
     percdl federate keys lyon
 
@@ -191,3 +225,26 @@ def keys(
         output.say(f"For the invitation: {folder / 'ca.crt'}")
     output.event("done", folder=folder, files=made)
     output.say(f"Written to {folder}: {', '.join(made)}")
+
+
+def renew(
+    output: Output,
+    folder: Annotated[Path, typer.Option(help="Folder of the keys.")] = Path("keys"),
+) -> None:
+    """Make a new certificate of the server, for the same key and names.
+
+    percdl federate renew
+
+    It is signed by ca.key in the folder. Sites need nothing new; restart the relay.
+    """
+    require_packages(("cryptography",), "federated", "keys need a library")
+    from percdl.federated import certificates as certs
+
+    for name in ("ca.key", "ca.crt", "server.key", "server.crt"):
+        if not (folder / name).is_file():
+            fail(f"there is no {name} in {folder}: only what was made here can be renewed.")
+    with writing(folder, "--folder"):
+        certs.renew_server_certificate(folder)
+    end = certs.read_end(folder / "server.crt")
+    output.event("done", folder=folder, files=["server.crt"], valid_until=f"{end:%Y-%m-%d}")
+    output.say(f"{folder / 'server.crt'} is valid until {end:%Y-%m-%d}. Restart the relay.")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import logging.handlers
 import signal
 import tempfile
 import threading
@@ -23,6 +25,10 @@ from percdl.exceptions import PerCDLError
 # Exit codes, explained by `percdl --help`.
 INTERNAL, REFUSED, NOTHING_FOUND, INTERRUPTED = 1, 2, 3, 130
 Report = Callable[[str, int, float], None]
+# Without `logging_to`, nothing is logged.
+LOG = logging.getLogger("percdl")
+LOG.addHandler(logging.NullHandler())
+LOG_BYTES, LOG_FILES = 10**7, 5
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,7 @@ class Output:
 
     def say(self, text: str) -> None:
         """Print a message for people."""
+        LOG.info(text)
         if not (self.quiet or self.json):
             typer.echo(text)
 
@@ -52,6 +59,7 @@ class Output:
 
     def warn(self, text: str) -> None:
         """Print a warning for both."""
+        LOG.warning(text)
         self.event("warning", message=text)
         if not self.json:
             typer.secho(f"Warning: {text}", err=True, fg="yellow")
@@ -131,6 +139,29 @@ def reported(debug: bool = False, as_json: bool = False) -> Iterator[None]:
         typer.echo(json.dumps({"event": event, "message": message, "code": code}))
     typer.secho(message if code == INTERRUPTED else f"Error: {message}", err=True, fg="red")
     raise SystemExit(code)
+
+
+@contextmanager
+def logging_to(path: Path | None) -> Iterator[None]:
+    """Log to a file during the block, in a few files of limited size; None: not at all."""
+    if path is None:
+        yield
+        return
+    prepare_file(path, "--log")
+    handler = logging.handlers.RotatingFileHandler(path, "a", LOG_BYTES, LOG_FILES - 1)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(name)s %(levelname)s %(message)s"))
+    root, level = logging.getLogger(), logging.getLogger().level
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    try:
+        yield
+    except BaseException as error:
+        LOG.error("%s: %s", type(error).__name__, error)
+        raise
+    finally:
+        root.removeHandler(handler)
+        root.setLevel(level)
+        handler.close()
 
 
 def prepare_folder(folder: Path, option: str, private: bool = False) -> None:

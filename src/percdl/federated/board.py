@@ -68,6 +68,8 @@ class Board:
         head = read_post(content, self.manifest.verify).head
         if head.run != self.manifest.run:
             raise FederationError(f"This is the board of run {self.manifest.run}.")
+        if head.slot > 1 and self.missing(head.slot - 2):  # a site may refuse one slot ahead
+            raise FederationError(f"Slot {head.slot} of run {head.run} is not open yet.")
         if self._posts.setdefault(head.slot, {}).setdefault(head.site, content) != content:
             raise FederationError(
                 f"Site {head.site} has posted another message in slot {head.slot} before."

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
-import socket
-import ssl
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,14 +21,13 @@ from percdl.exceptions import FederationError
 from percdl.federated.identities import read_private, refuse_existing, write_private
 from percdl.signals.files import replace_file
 
-# Seconds to wait for a server.
-_PATIENCE = 10.0
 # Validity of a certificate, and the difference that clocks may have.
 _VALID, _SKEW = datetime.timedelta(days=825), datetime.timedelta(hours=1)
 
 
 def make_authority(folder: Path) -> None:
     """Write ``ca.key`` and ``ca.crt``, a certificate authority that can certify servers."""
+    refuse_existing(folder / "ca.key", folder / "ca.crt")
     constraints = x509.BasicConstraints(ca=True, path_length=0)
     usage = _usage(key_cert_sign=True, crl_sign=True)
     _certify(folder, "ca", "PerCDL federation", constraints, usage)
@@ -39,50 +36,41 @@ def make_authority(folder: Path) -> None:
 def make_server_certificate(hosts: Sequence[str], folder: Path) -> None:
     """Write ``server.key`` and ``server.crt`` for some hosts, signed by ``ca.key`` there.
 
-    ``localhost`` is always included: the coordinator and a reverse proxy use it.
+    ``localhost`` is always included: health checks and a reverse proxy use it.
     """
+    refuse_existing(folder / "server.key", folder / "server.crt")
+    names = [_host(name) for name in dict.fromkeys([*hosts, "localhost", "127.0.0.1"])]
+    _certify_server(folder, x509.SubjectAlternativeName(names))
+
+
+def renew_server_certificate(folder: Path) -> None:
+    """Write a new ``server.crt`` for the same key and hosts, signed by ``ca.key`` there."""
+    old = x509.load_pem_x509_certificate((folder / "server.crt").read_bytes())
+    hosts = old.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    key = read_private(folder / "server.key", ec.EllipticCurvePrivateKey)
+    _certify_server(folder, hosts, key)
+
+
+def read_end(certificate: Path) -> datetime.datetime:
+    """Return until when a certificate is valid."""
+    try:
+        return x509.load_pem_x509_certificate(certificate.read_bytes()).not_valid_after_utc
+    except ValueError as error:
+        raise FederationError(f"{certificate} is not a certificate in PEM ({error}).") from error
+
+
+def _certify_server(folder: Path, hosts: x509.SubjectAlternativeName, key: Any = None) -> None:
     authority = read_private(folder / "ca.key", ec.EllipticCurvePrivateKey)
     issuer = x509.load_pem_x509_certificate((folder / "ca.crt").read_bytes()).subject
-    names = [*dict.fromkeys([*hosts, "localhost", "127.0.0.1"])]
     extensions = (
         x509.BasicConstraints(ca=False, path_length=None),
         _usage(digital_signature=True),
-        x509.SubjectAlternativeName([_host(name) for name in names]),
+        hosts,
         x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]),
         x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key()),
     )
-    _certify(folder, "server", names[0], *extensions, issuer=issuer, signer=authority)
-
-
-def look_at_server(address: str, authority: str) -> bool:
-    """Return whether a server with a valid certificate listens at ``host:port``.
-
-    ``authority`` is the certificate of its authority (PEM text).
-
-    Raises `FederationError` if the authority has not signed its certificate.
-    """
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal():
-        raise FederationError(f"The server {address!r} must be a host and a port: host:8000.")
-    try:
-        context = ssl.create_default_context(cadata=authority)
-    except ssl.SSLError as error:
-        raise FederationError("The authority is not a certificate in PEM.") from error
-    try:
-        with socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE) as plain:
-            with context.wrap_socket(plain, server_hostname=host.strip("[]")):
-                return True
-    except ssl.SSLError as error:
-        raise FederationError(
-            f"The server at {address} does not prove its identity ({error}). Ask for the right "
-            "certificate authority, or for a certificate with this name; do not go on without."
-        ) from error
-    except OSError:
-        return False
-
-
-def _new_key() -> ec.EllipticCurvePrivateKey:
-    return ec.generate_private_key(ec.SECP384R1())
+    issued = {"issuer": issuer, "signer": authority, "key": key}
+    _certify(folder, "server", str(hosts[0].value), *extensions, **issued)
 
 
 def _host(name: str) -> Any:
@@ -101,12 +89,19 @@ def _usage(**allowed: bool) -> Any:
 
 
 def _certify(
-    folder: Path, name: str, owner: str, *extensions: Any, issuer: Any = None, signer: Any = None
+    folder: Path,
+    name: str,
+    owner: str,
+    *extensions: Any,
+    issuer: Any = None,
+    signer: Any = None,
+    key: Any = None,
 ) -> None:
-    """Write a new key and its certificate, which by default it signs itself."""
-    private, public = folder / f"{name}.key", folder / f"{name}.crt"
-    refuse_existing(private, public)
-    now, key = datetime.datetime.now(datetime.UTC), _new_key()
+    """Write a certificate, which by default its key signs itself, and the key if it is new."""
+    if key is None:
+        key = ec.generate_private_key(ec.SECP384R1())
+        write_private(folder / f"{name}.key", key)
+    now = datetime.datetime.now(datetime.UTC)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, owner)])
     builder = (
         x509.CertificateBuilder()
@@ -120,6 +115,5 @@ def _certify(
     critical = x509.BasicConstraints, x509.KeyUsage
     for extension in (x509.SubjectKeyIdentifier.from_public_key(key.public_key()), *extensions):
         builder = builder.add_extension(extension, critical=isinstance(extension, critical))
-    write_private(private, key)
     certificate = builder.sign(signer or key, SHA256())
-    replace_file(public, certificate.public_bytes(Encoding.PEM))
+    replace_file(folder / f"{name}.crt", certificate.public_bytes(Encoding.PEM))

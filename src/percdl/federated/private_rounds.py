@@ -237,7 +237,7 @@ class PrivateRounds(Rounds):
         if shapes != {ROWS}:
             raise InvalidParameterError(
                 f"With chunks of {sorted(shapes)} rows, the numbers of a subject could depend on "
-                f"other subjects. Use `InProcess(..., chunk_rows={ROWS})`."
+                f"other subjects. Use `InProcess(..., chunk_rows={ROWS}, is_exact=True)`."
             )
 
     def run_round(self, kind: str, broadcast: Broadcast) -> Sums:
@@ -315,7 +315,7 @@ def suggest_clip(model: BaseCDL, X: Any, quantile: float = 0.75) -> float:
             f"{model.init!r}."
         )
     broadcast = Broadcast(normalize(check_atoms(first, settings)))
-    runtime = InProcess(cohort, settings, chunk_rows=ROWS)
+    runtime = InProcess(cohort, settings, ROWS, is_exact=True)
     norms = []
     for kind in ("population", "personal"):
         runtime.run_round(kind, broadcast)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ssl
 import threading
 import time
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,8 +28,11 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-# Seconds that a request for posts waits at the server, and between two tries after a failure.
-_HOLD, _RETRY = 20.0, 2.0
+# Seconds that a request for posts waits at the server, between two looks of it at the board, and
+# between two tries after a failure.
+_HOLD, _LOOK, _RETRY = 20.0, 0.05, 2.0
+# Bytes by which a post may exceed another one of its slot: headers differ, numbers do not.
+_MOST_MORE = 2**20
 # Seconds that the server stays after the end of a run, so that all sites read the last posts.
 LINGER = 15.0
 
@@ -82,7 +86,7 @@ def make_app(board: Board, hold: float = _HOLD) -> Starlette:
         if not _is_member(board.manifest, request):
             return plain("no member of this run", 403)
         slot = request.path_params["slot"]
-        posts = await threadpool.run_in_threadpool(board.read, slot, hold)
+        posts = await _wait(board, slot, hold)
         if posts is None:
             return plain(", ".join(board.missing(slot)) or "the server", 202)
         return responses.Response(pack(posts), media_type="application/octet-stream")
@@ -97,6 +101,14 @@ def make_app(board: Board, hold: float = _HOLD) -> Starlette:
             routing.Route("/health", health),
         ]
     )
+
+
+async def _wait(board: Board, slot: int, hold: float) -> dict[str, bytes] | None:
+    """Wait for a slot without a thread: however many wait, posts find one."""
+    sleep, end = _package("anyio").sleep, time.monotonic() + hold
+    while (posts := board.read(slot, 0)) is None and time.monotonic() < end:
+        await sleep(_LOOK)
+    return posts
 
 
 def _is_member(manifest: Manifest, request: Request) -> bool:
@@ -146,10 +158,58 @@ def make_server(app: Any, at: Listening) -> Any:
         ssl_certfile=str(at.certificate),
         ssl_keyfile=str(at.key),
         ws="none",
-        log_level="warning",
+        log_config=None,
+        log_level="info",
         server_header=False,
     )
     return uvicorn.Server(config)
+
+
+def _connect(server: str, authority: str, timeout: float) -> httpx.Client:
+    """Return a client of a server whose certificate is signed by an authority (PEM text)."""
+    try:
+        context = ssl.create_default_context(cadata=authority)
+    except ssl.SSLError as error:
+        raise FederationError("The authority is not a certificate in PEM.") from error
+    # A body that is not compressed is not larger than what was received.
+    headers = {"accept-encoding": "identity"}
+    address = f"https://{server}"
+    return _package("httpx").Client(
+        base_url=address, verify=context, timeout=timeout, headers=headers
+    )
+
+
+def look_at_server(server: str, authority: str, timeout: float = 10.0) -> float | None:
+    """Return by how many seconds the clock of a relay is ahead; None if no server answers.
+
+    Raises `FederationError` if it does not prove its identity, or is no relay.
+    """
+    try:
+        with _connect(server, authority, timeout) as client:
+            answer = client.get("/health")
+        date = parsedate_to_datetime(answer.headers["date"])
+        answer.json()["slot"]
+    except _package("httpx").InvalidURL as error:
+        raise FederationError(f"The server {server!r} must be a host and a port.") from error
+    except _package("httpx").TransportError as error:
+        if "CERTIFICATE_VERIFY_FAILED" not in str(error):
+            return None
+        raise FederationError(
+            f"The server at {server} does not prove its identity ({error}). Ask for the right "
+            "certificate authority, or for a certificate with this name; do not go on without."
+        ) from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise FederationError(f"What answers at {server} is not a relay of percdl.") from error
+    return date.timestamp() - time.time()
+
+
+class _Answer(NamedTuple):
+    status: int
+    content: bytes
+
+    @property
+    def text(self) -> str:
+        return self.content[:500].decode(errors="replace")
 
 
 class Relayed:
@@ -167,16 +227,8 @@ class Relayed:
         manifest: Manifest,
         patience: float = 3600.0,
     ):
-        httpx = _package("httpx")
-        try:
-            context = ssl.create_default_context(cadata=authority)
-        except ssl.SSLError as error:
-            raise FederationError("The authority is not a certificate in PEM.") from error
         self._identity, self._manifest, self._patience = identity, manifest, patience
-        self._errors = httpx.TransportError
-        self._client: httpx.Client = httpx.Client(
-            base_url=f"https://{server}", verify=context, timeout=_HOLD + 40
-        )
+        self._client, self._most = _connect(server, authority, _HOLD + 40), MOST_BYTES
 
     def __enter__(self) -> Relayed:
         return self
@@ -187,37 +239,52 @@ class Relayed:
     def post(self, content: bytes) -> None:
         """Post a message."""
         slot = read_post(content, self._manifest.verify).head.slot
+        self._most = (len(self._manifest.members) + 1) * (len(content) + _MOST_MORE)
         answer = self._ask("POST", slot, time.monotonic() + self._patience, content)
-        if answer.status_code != 200:
-            raise FederationError(f"The server refuses a post: {answer.text[:500]}")
+        if answer.status != 200:
+            raise FederationError(f"The server refuses a post: {answer.text}")
 
     def read(self, slot: int) -> dict[str, bytes]:
         """Wait for the messages of all members in a slot; return them by site."""
         end = time.monotonic() + self._patience
         while True:
             answer = self._ask("GET", slot, end)
-            if answer.status_code == 200:
+            if answer.status == 200:
                 return unpack(answer.content, self._manifest)
-            if answer.status_code != 202:
-                raise FederationError(f"The server refuses to answer: {answer.text[:500]}")
+            if answer.status != 202:
+                raise FederationError(f"The server refuses to answer: {answer.text}")
             if time.monotonic() > end:
                 raise WaitedError(
-                    f"After {self._patience:g} s, {answer.text[:500]} has not posted in slot "
+                    f"After {self._patience:g} s, {answer.text} has not posted in slot "
                     f"{slot} of run {self._manifest.run}. Join again to continue the run."
                 )
 
-    def _ask(self, method: str, slot: int, end: float, content: bytes = b"") -> httpx.Response:
+    def _ask(self, method: str, slot: int, end: float, content: bytes = b"") -> _Answer:
         """Send a request, again after a failure of the network."""
         text = signed_request(self._manifest.run, method, slot)
-        signature = f"{self._identity.site} {self._identity.sign(text).hex()}"
+        headers = {"authorization": f"{self._identity.site} {self._identity.sign(text).hex()}"}
+        request = {"content": content, "headers": headers}
         while True:
             try:
-                return self._client.request(
-                    method, f"/posts/{slot}", content=content, headers={"authorization": signature}
-                )
-            except self._errors as error:
+                with self._client.stream(method, f"/posts/{slot}", **request) as answer:
+                    return _Answer(answer.status_code, self._read(answer, end))
+            except _package("httpx").TransportError as error:
                 if time.monotonic() > end:
                     raise WaitedError(
                         f"The server cannot be reached ({error}). Join again to continue the run."
                     ) from error
                 time.sleep(_RETRY)
+
+    def _read(self, answer: httpx.Response, end: float) -> bytes:
+        """Return the body of an answer, unless it is too long or takes too long."""
+        content = bytearray()
+        for part in answer.iter_raw():
+            content += part
+            if len(content) > self._most:
+                raise FederationError(
+                    f"The server sends more than {self._most} bytes, which no posts of this run "
+                    "can have. Ask who runs it."
+                )
+            if time.monotonic() > end + _HOLD:
+                raise WaitedError("The server is too slow. Join again to continue the run.")
+        return bytes(content)

@@ -45,7 +45,7 @@ class OwnRounds:
             self.runtime = InProcess(cohort, settings, settings.chunk_rows, terms.n_masks)
         else:
             # A unit found from the recordings would let one subject's numbers depend on others.
-            self.runtime = InProcess(cohort, settings, ROWS, terms.n_masks, unit=1.0)
+            self.runtime = InProcess(cohort, settings, ROWS, terms.n_masks, 1.0, is_exact=True)
             self._private = PrivateRounds(self.runtime, privacy)
 
     def run_round(self, kind: str, broadcast: Broadcast) -> Sums:

@@ -26,7 +26,8 @@ class InProcess(Rounds):
 
     A chunk holds at most ``chunk_rows`` recordings, by default as many as suit the device; memory
     depends on it, results do not. ``n_masks`` is that of the cohort, where these recordings are
-    some of it (`Measured.n_masks`), and ``unit`` is that of `Site`.
+    some of it (`Measured.n_masks`), and ``unit`` is that of `Site`. With ``is_exact``, all chunks
+    have ``chunk_rows`` rows, so that no subject's numbers depend on which others there are.
     """
 
     def __init__(
@@ -36,11 +37,13 @@ class InProcess(Rounds):
         chunk_rows: int | None = None,
         n_masks: int | None = None,
         unit: float | None = None,
+        is_exact: bool = False,
     ):
         on_cpu = jax.default_backend() == "cpu"
         shape = CPU_SHAPE if on_cpu else accelerator_shape(jax.device_count())
         if chunk_rows is not None:
-            shape = replace(shape, rows=chunk_rows, block_rows=chunk_rows)
+            rows = {"rows": chunk_rows, "block_rows": chunk_rows}
+            shape = replace(shape, **rows, is_exact=is_exact)
         self._settings = settings
         with self._precision():
             resident = not on_cpu and _fits(cohort, settings)
