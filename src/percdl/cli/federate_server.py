@@ -170,6 +170,11 @@ def simulate(
     min_subjects: Annotated[
         int, typer.Option(help="Smallest number of people of a site behind every number.", min=1)
     ] = 1,
+    epsilon: Annotated[
+        float | None, optional("Differential privacy: epsilon of the run. Needs --init FILE.")
+    ] = None,
+    delta: Annotated[float, typer.Option(help="Differential privacy: delta.")] = 1e-5,
+    clip: Annotated[float, typer.Option(help="Largest contribution of a person.")] = 1.5,
     out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("federation"),
 ) -> None:
     """Run a federation in this process: its result, and what each site would send.
@@ -182,6 +187,7 @@ def simulate(
     """
     require_packages(("cryptography",), "federated", "the sites need keys")
     from percdl.federated.estimator import FederatedPerCDL
+    from percdl.federated.privacy import Privacy
 
     with output.showing_warnings():
         sites = _read_folders(source) if by is None else _read_groups(source, by)
@@ -190,10 +196,14 @@ def simulate(
         prepare_folder(out, "--out")
         if any(out.iterdir()):
             fail(f"{out} is not empty. Choose another folder with --out.")
+        privacy = None
+        if epsilon is not None:
+            privacy = Privacy(epsilon=epsilon, delta=delta, clip=clip)
         federation = FederatedPerCDL(
             options.build(),
             secure="auto" if secure is None else secure,
             min_subjects=min_subjects,
+            privacy=privacy,
         )
         output.event("start", command="federate simulate", sites=list(sites))
         federation.fit(sites, folder=out / "sites")
