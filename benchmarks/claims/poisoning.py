@@ -19,6 +19,7 @@ from percdl import Algorithm, FederatedPerCDL, PerCDL, PopCDL, TimeWarp, make_sy
 from percdl.algorithm.exchange import Sums
 from percdl.datasets import SyntheticCohort, atom_distance
 from percdl.exceptions import FederationError
+from percdl.federated.alarm import explain_away
 from percdl.federated.rounds import OwnRounds
 
 # Largest distance by which an unnamed site may move the atoms, of norm one.
@@ -93,22 +94,24 @@ LIES: dict[str, Lie] = {
 def claims() -> Iterator[Claim]:
     """Run every lie on every cohort with both models."""
     for model in ("PopCDL", "PerCDL"):
-        missed, worst = [], 0.0
-        for name, lie in LIES.items():
-            moves = [_move(model, lie, seed) for seed in SEEDS[: 1 if is_quick() else None]]
-            say(f"{model}, {name}: {moves}")
-            bad = [move for move in moves if move > MOST_MOVED]
-            missed += [name] * len(bad)
-            worst = max([worst, *moves])
-        detail = ", ".join(dict.fromkeys(missed))
-        yield at_most(
-            f"{model}: atoms moved by a site that is not named", worst, MOST_MOVED, detail
-        )
-        n_cases = len(LIES) * len(SEEDS)
-        yield beside(f"{model}: cases beyond the limit", f"{len(missed)} of {n_cases}")
+        for consistent in (False, True):
+            moves = {
+                (name, seed): _move(model, lie, seed, consistent)
+                for name, lie in LIES.items()
+                for seed in SEEDS[: 1 if is_quick() else None]
+            }
+            worst = max(moves, key=lambda case: moves[case])
+            n_beyond = sum(move > MOST_MOVED for move in moves.values())
+            detail = f"{worst[0]}; beyond the limit {n_beyond} of {len(moves)}"
+            if consistent:  # not covered: such a site may as well have other recordings
+                figure = f"{moves[worst]:.2g} ({detail})"
+                yield beside(f"{model}: atoms moved by sums that fit together", figure)
+            else:
+                name = f"{model}: atoms moved by a site that is not named"
+                yield at_most(name, moves[worst], MOST_MOVED, detail)
 
 
-def _move(model: str, lie: Lie, seed: int) -> float:
+def _move(model: str, lie: Lie, seed: int, consistent: bool) -> float:
     """Return how far a lie moves the atoms; 0 if the site is named, infinity if another one is."""
     truth = make_synthetic(N_SITES * N_PEOPLE, n_times=300, atom_length=LENGTH, random_state=seed)
     honest = _fit(model, truth)
@@ -118,15 +121,22 @@ def _move(model: str, lie: Lie, seed: int) -> float:
         sums = run_round(self, kind, broadcast)
         if kind == "express" or self._cohort.subjects[0] != truth.cohort.subjects[2 * N_PEOPLE]:
             return sums
-        return lie(sums, rng)
+        wrong = lie(sums, rng)
+        if consistent:
+            explained = explain_away(wrong, broadcast, self._terms.settings)
+            wrong = replace(wrong, objective=wrong.energy - explained)
+        return wrong
 
     try:
         with patch.object(OwnRounds, "run_round", run):
             found = _fit(model, truth)
     except FederationError as error:
         named = re.search(r"Site (\S+) is furthest|A sum of site (\S+) exceeds", str(error))
-        return 0.0 if named is not None and LIAR in named.groups() else np.inf
-    return atom_distance(found, honest)
+        move = 0.0 if named is not None and LIAR in named.groups() else np.inf
+    else:
+        move = atom_distance(found, honest)
+    say(f"{model}, seed {seed}, consistent {consistent}: {move:.3g}")
+    return move
 
 
 def _fit(model: str, truth: SyntheticCohort) -> np.ndarray:

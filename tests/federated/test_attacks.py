@@ -14,6 +14,7 @@ from federation import cohort_of, double, make_cohort, run_scripted, split
 from percdl import Algorithm, Free, L1Coder, PerCDL
 from percdl.exceptions import FederationError, InvalidParameterError
 from percdl.federated import start
+from percdl.federated.alarm import explain_away
 from percdl.federated.consent import Consent
 from percdl.federated.estimator import FederatedPerCDL, make_sites
 from percdl.federated.manifest import MOST, Manifest
@@ -218,10 +219,14 @@ def test_a_site_that_declares_too_much_is_named(field, tmp_path, monkeypatch):
         FederatedPerCDL(double("PopCDL")).fit(split(make_cohort()))
 
 
-@pytest.mark.parametrize("poison", [0.5, 100.0])
+@pytest.mark.parametrize("consistent", [False, True])
 @pytest.mark.parametrize("name", ["PopCDL", "PerCDL"])
-def test_a_site_that_poisons_is_named(name, poison, monkeypatch):
-    """Attack 9: a quarter of the people, with another pattern of large weight."""
+def test_a_site_that_poisons_is_named(name, consistent, monkeypatch):
+    """Attack 9: a quarter of the people, with another pattern.
+
+    Sums that contradict each other are noticed in the same round. Large ones that do not promise
+    an objective, which the next round does not reach.
+    """
     run_round = OwnRounds.run_round
     wrong = np.random.default_rng(0).standard_normal((2, 16, 1))
 
@@ -229,16 +234,39 @@ def test_a_site_that_poisons_is_named(name, poison, monkeypatch):
         sums = run_round(self, kind, broadcast)
         if len(self._cohort) != 3 or kind == "express":
             return sums
+        size = 100.0 if consistent else 0.5
         if sums.moment.size:
             margin = (sums.moment.shape[1] - 16) // 2
             bad = np.pad(wrong, ((0, 0), (margin, margin), (0, 0)))
-            sums = replace(sums, moment=poison * bad * sums.weight.mean())
+            sums = replace(sums, moment=size * bad * sums.weight.mean())
         if sums.gram.size:
-            sums = replace(sums, transported=poison * wrong * sums.gram.max())
+            sums = replace(sums, transported=size * wrong * sums.gram.max())
+        if consistent:
+            explained = explain_away(sums, broadcast, self._terms.settings)
+            sums = replace(sums, objective=sums.energy - explained)
         return sums
 
     monkeypatch.setattr(OwnRounds, "run_round", lie)
-    with pytest.raises(
-        FederationError, match=r"objective is above .* Site ouest is furthest above"
-    ):
+    why = "above what the sums before promised" if consistent else "not what its other sums say"
+    with pytest.raises(FederationError, match=rf"{why}.* Site ouest is furthest from its own"):
         FederatedPerCDL(double(name)).fit(split(make_cohort()))
+
+
+@pytest.mark.parametrize("least", [1, 3])
+@pytest.mark.parametrize("name", ["PopCDL", "PerCDL"])
+def test_honest_sums_do_not_contradict_each_other(name, least, monkeypatch):
+    """The identity holds for every site and round, also where people do not count."""
+    seen = []
+    run_round = OwnRounds.run_round
+
+    def listen(self, kind, broadcast):
+        sums = run_round(self, kind, broadcast)
+        off = sums.objective - sums.energy + explain_away(sums, broadcast, self._terms.settings)
+        seen.append((abs(off) / sums.signal, sums.objective - sums.objective_fitted))
+        return sums
+
+    monkeypatch.setattr(OwnRounds, "run_round", listen)
+    cohorts = dict.fromkeys("abc", with_a_rare_atom())
+    FederatedPerCDL(double(name, **SHORT), min_subjects=least).fit(cohorts)
+    assert max(off for off, _ in seen) < 1e-12
+    assert any(hidden > 1e-3 for _, hidden in seen) == (least == 3)

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from percdl.algorithm.exchange import Broadcast, Sums
+from percdl.federated.alarm import explain_away
 from percdl.runtimes.in_process import InProcess
 
 
@@ -47,13 +48,16 @@ class Groups:
     def limit(self, runtime: InProcess, sums: Sums, kind: str, broadcast: Broadcast) -> Sums:
         """Return the sums of the last round of a runtime over those who count.
 
-        Numbers over all recordings, objectives and energies, still contain everyone.
+        Numbers over all recordings still contain everyone, except the objective: what others
+        explain is not in it.
         """
-        counts = runtime.results().counts
+        counts, settings = runtime.results().counts, runtime.site.settings
         counted = self.admit(counts)
         if (counted == (counts > 0)).all():
             return self._limit_pairs(sums, counted)
-        return self._limit_pairs(runtime.add_some(sums, kind, broadcast, counted), counted)
+        some = runtime.add_some(sums, kind, broadcast, counted)
+        less = explain_away(sums, broadcast, settings) - explain_away(some, broadcast, settings)
+        return self._limit_pairs(replace(some, objective=sums.objective + less), counted)
 
     def _limit_pairs(self, sums: Sums, counted: np.ndarray) -> Sums:
         """Return sums without pairs of overlapping atoms that too few people have."""

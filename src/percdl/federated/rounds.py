@@ -16,7 +16,16 @@ from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.state import History
 from percdl.exceptions import FederationError
 from percdl.federated import start
-from percdl.federated.alarm import Share, is_broken, promise, raise_alarm, reached
+from percdl.federated.alarm import (
+    ABOVE,
+    OTHER,
+    Share,
+    contradicts,
+    explain_away,
+    is_broken,
+    promise,
+    raise_alarm,
+)
 from percdl.federated.groups import Groups
 from percdl.federated.identities import RunKeys
 from percdl.federated.layout import Layout, layout_of
@@ -93,8 +102,8 @@ def add_posts(terms: Terms, kind: str, layout: Layout, posts: Mapping[str, Post]
 class FederatedRounds(Rounds):
     """Runtime over the recordings of all members, at one of them.
 
-    ``publics`` are the keys of all members for this run, by site. An objective above
-    what the last sums promised, as ``history`` has it, ends the run.
+    ``publics`` are the keys of all members for this run, by site. Sums that contradict each other,
+    or what the last ones promised, as ``history`` has it, end the run.
     """
 
     transcript: Transcript
@@ -120,14 +129,19 @@ class FederatedRounds(Rounds):
         return sums, self._post(kind, layout, lambda: layout.pack(sums)), layout
 
     def _watch(self, kind: str, own: Sums, total: Sums, broadcast: Broadcast) -> None:
-        """End the run if the objective is above what the last sums promised."""
+        """End the run if sums contradict each other, or what the last ones promised."""
+        settings = self.terms.settings
         last, self._last = self._last, (own, total)
+        if contradicts(total, broadcast, settings):
+            promised = own.energy - explain_away(own, broadcast, settings)
+            share = Share(promised=promised, reached=own.objective)
+            raise_alarm(self.transcript, kind, share, OTHER)
         if is_broken(self.history, kind, broadcast, total):
             share = Share(promised=0.0, reached=0.0)
             if last is not None:  # else this site was restarted since
-                promised = promise(*last, broadcast.dictionary, self.terms.settings)
-                share = Share(promised=promised, reached=reached(kind, own))
-            raise_alarm(self.transcript, kind, share)
+                promised = promise(*last, broadcast.dictionary, settings)
+                share = Share(promised=promised, reached=own.objective_fitted)
+            raise_alarm(self.transcript, kind, share, ABOVE)
 
     def try_dictionaries(self, candidates: np.ndarray) -> list[Sums]:
         """Return the sums over all sites with each of some first dictionaries."""

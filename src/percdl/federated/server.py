@@ -21,7 +21,7 @@ from percdl.algorithm.settings import Settings
 from percdl.algorithm.state import History, StopReason
 from percdl.exceptions import FederationError, PerCDLError
 from percdl.federated import start
-from percdl.federated.alarm import is_broken
+from percdl.federated.alarm import contradicts, is_broken
 from percdl.federated.board import SERVER, Board, TakingTurns
 from percdl.federated.layout import check_broadcast, layout_of
 from percdl.federated.manifest import Manifest, Terms, combine
@@ -73,11 +73,14 @@ class ServerRounds(Rounds):
         self.ask(kind, broadcast.to_arrays())
         total = layout.unpack(add_posts(self.terms, kind, layout, self._collect(kind)))
         exact = self.manifest.privacy is None  # else there are no objectives
-        if exact and is_broken(self.history, kind, broadcast, total):
+        if exact and (
+            contradicts(total, broadcast, self.terms.settings)
+            or is_broken(self.history, kind, broadcast, total)
+        ):
             raise FederationError(
-                f"The objective is above what the sums of slot {self.slot - 1} of run "
-                f"{self.manifest.run} promised ({kind}): some sums were wrong. A server that adds "
-                "cannot tell whose. Have the sites checked, or let the sites add."
+                f"The objective of slot {self.slot} of run {self.manifest.run} is not what the "
+                f"sums promised ({kind}): some sums were wrong. A server that adds cannot tell "
+                "whose. Have the sites checked, or let the sites add."
             )
         return total
 
