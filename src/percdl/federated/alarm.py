@@ -26,6 +26,9 @@ from percdl.federated.transcript import Transcript
 # Distance above the promise that rounding explains in the first phase, and a new gauge in the
 # second, over the energy of the signals.
 MOST_ABOVE = {"population": 1e-3, "personal": 0.05}
+# The same after windows have moved, when recordings that end with a pattern may lose it: only a
+# promise of less than nothing is broken then.
+MOST_MOVED = 1.0
 # Error of the identity that single precision explains, over the energy: a hundred times the usual.
 MOST_OFF = 1e-5
 
@@ -47,8 +50,8 @@ def is_broken(history: History, kind: str, broadcast: Broadcast, total: Sums) ->
         return False
     # This objective is over everyone; the other one is over those who count (`Groups`).
     moved = broadcast.move is not None and bool(np.any(broadcast.move))
-    most = MOST_ABOVE.get(kind, np.inf) * total.signal
-    return not moved and total.objective_fitted > record.objective + most
+    most = MOST_MOVED if moved else MOST_ABOVE.get(kind, np.inf)
+    return total.objective_fitted > record.objective + most * total.signal
 
 
 def contradicts(total: Sums, broadcast: Broadcast, settings: Settings) -> bool:
