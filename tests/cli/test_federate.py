@@ -2,6 +2,7 @@
 
 import os
 import socket
+import ssl
 import stat
 import subprocess
 import sys

@@ -179,7 +179,7 @@ def _connect(server: str, authority: str, timeout: float) -> httpx.Client:
     )
 
 
-def look_at_server(server: str, authority: str, timeout: float = 10.0) -> float | None:
+def look_at_server(server: str, authority: str, timeout: float = 30.0) -> float | None:
     """Return by how many seconds the clock of a relay is ahead; None if no server answers.
 
     Raises `FederationError` if it does not prove its identity, or is no relay.
