@@ -26,14 +26,19 @@ def disjoint_sets(n_positions, span, most=None):
                 yield onsets
 
 
-def best_activations(gain, spans, most=None):
-    """Return the largest total gain (D, V) of disjoint activations, each of one of the spans."""
+def best_activations(gain, spans, most=None, covered=()):
+    """Return the largest total gain (D, V) of disjoint activations, each of one of the spans.
+
+    Samples that must be ``covered`` lie in an activation; minus infinity where that cannot be.
+    """
 
     def best_from(t, left):
         if t >= gain.shape[1] or left == 0:
-            return 0.0
+            return -np.inf if np.any(covered[t:]) else 0.0
         ways = [gain[d, t] + best_from(t + span, left - 1) for d, span in enumerate(spans)]
-        return max([best_from(t + 1, left), *ways])
+        if not np.any(covered[t : t + 1]):
+            ways.append(best_from(t + 1, left))
+        return max(ways)
 
     return best_from(0, -1 if most is None else most)
 

@@ -1,6 +1,7 @@
 """A small synthetic cohort, and one call that runs the algorithm on it."""
 
 import numpy as np
+import pandas as pd
 
 from percdl.algorithm.loop import Outcome, run_percdl
 from percdl.algorithm.settings import Settings
@@ -71,11 +72,17 @@ def settings(transform=WARP, n_channels=1, n_atoms=2, **options):
     return Settings(transform, LENGTH, n_atoms, n_channels, **(defaults | options))
 
 
-def fit(arrays, chosen, dictionary, chunk_rows=None) -> tuple[Outcome, History]:
-    """Run both phases in this process."""
-    runtime = InProcess(Cohort.from_arrays(arrays), chosen, chunk_rows)
+def fit(arrays, chosen, dictionary, chunk_rows=None, rows=()) -> tuple[Outcome, History]:
+    """Run both phases in this process; ``rows`` are corrections."""
+    cohort = Cohort.from_arrays(arrays).correct(corrections(*rows))
+    runtime = InProcess(cohort, chosen, chunk_rows)
     history = History()
     return run_percdl(runtime, chosen, dictionary, history, ignore), history
+
+
+def corrections(*rows):
+    """Return a table of corrections: subject, onset in seconds, action, tolerance."""
+    return pd.DataFrame(rows, columns=["subject", "onset", "action", "tolerance"])
 
 
 def ignore(*_):

@@ -86,6 +86,24 @@ def test_plain_algorithm_only_descends(case):
         assert history.records[-2].objective <= history.records[-3].objective * (1 + 1e-6)
 
 
+@pytest.mark.parametrize("case", ["shared warp", "several lengths, gaps", "baselines, gaps"])
+def test_corrected_codes_only_descend(case):
+    """Whatever is kept, in the recordings or where there is nothing, and whatever is removed."""
+    options, gaps = CASES[case]
+    chosen = toy.settings(**options, **PLAIN)
+    rows = [("0", 30, "keep", 0), ("0", 60, "keep", None), ("2", 40, "remove", None)]
+    rows += [("3", t, "only", None) for t in (5, 60, 100)]
+    arrays = toy.recordings(0, LENGTHS)
+    arrays[3][:30] *= -1  # an activation must be there, and explains nothing
+    arrays = with_gaps(arrays) if gaps else arrays
+    _, history = toy.fit(arrays, chosen, toy.first_guess(0), rows=rows)
+    assert_never_rises(history)
+    assert history.records[-1].objective < history.records[0].objective
+    assert history.records[-2].objective <= history.records[-3].objective * (1 + 1e-6)
+    _, free = toy.fit(arrays, chosen, toy.first_guess(0))
+    assert free.records[0].objective < history.records[0].objective
+
+
 @pytest.mark.parametrize("options", [PLAIN, {}], ids=["as printed", "default"])
 def test_recorded_objective_is_that_of_the_residual(options):
     """Form the residual from the codes and the personal atoms the site holds at the end."""

@@ -227,20 +227,32 @@ GAINS = st.sampled_from([-np.inf, -1.5, 0.0, 0.25, 1.0, 2.75])
     gain=hnp.arrays(np.float32, (2, 2, 9), elements=GAINS),
     spans=st.sampled_from([(1, 1), (2, 2), (2, 3), (1, 4), (3, 5)]),
     most=st.sampled_from([None, 1, 3]),
+    forced=st.one_of(
+        st.none(), hnp.arrays(bool, (2, 9), elements=st.sampled_from([True] + 5 * [False]))
+    ),
 )
-def test_disjoint_activations_of_largest_gain(gain, spans, most):
-    """Of two lengths, which may be equal: then the larger gain counts."""
+def test_disjoint_activations_of_largest_gain(gain, spans, most, forced):
+    """Of two lengths, which may be equal: then the larger gain counts. Some samples are forced."""
     # All end by where one of the first length ends that begins last.
     gain[:, 1, gain.shape[2] - (spans[1] - spans[0]) :] = -np.inf
-    onsets, which, total = (np.asarray(part) for part in fast_select(gain, spans, most))
+    covered = None if forced is None else np.pad(forced, ((0, 0), (0, spans[0] - 1)))
+    onsets, which, total = (np.asarray(part) for part in fast_select(gain, spans, most, covered))
     for row in range(2):
+        must = () if covered is None else covered[row]
+        best = naive.best_activations(gain[row], spans, most, must)
+        if best == -np.inf:
+            continue  # nothing can be chosen
         taken = onsets[row] >= 0
         first, length = onsets[row][taken], which[row][taken]
         assert (np.diff(first) >= np.array(spans)[length[:-1]]).all()
         assert (onsets[row] >= -1).all(), "an empty slot is marked by -1"
         assert most is None or len(first) <= most
         assert total[row] == gain[row, length, first].sum()
-        assert total[row] == naive.best_activations(gain[row], spans, most)
+        assert total[row] == best
+        within = [
+            (t >= first) & (t < first + np.array(spans)[length]) for t in np.flatnonzero(must)
+        ]
+        assert all(map(np.any, within))
 
 
 @pytest.mark.parametrize("rules", [L0Coder(stretch=1.7), L0Coder(True, min_gap=1, stretch=1.7)])

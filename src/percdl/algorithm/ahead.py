@@ -17,7 +17,7 @@ from percdl.algorithm.settings import Settings
 from percdl.algorithm.shapes import broadcast_shapes, prior_shape
 from percdl.steps.compilation import Program
 from percdl.steps.csc import count_slots
-from percdl.steps.types import Events, Signals, Statistics
+from percdl.steps.types import Events, Pins, Signals, Statistics
 
 
 class Call(NamedTuple):
@@ -60,7 +60,7 @@ class Forecast:
         self._keeps_spectrum = keeps_spectrum
         self._is_double = settings.dtype == "float64"
 
-    def of_chunk(self, rows: int, n_times: int) -> Iterator[Call]:
+    def of_chunk(self, rows: int, n_times: int, is_pinned: bool = False) -> Iterator[Call]:
         """Yield the calls that code a chunk; none where activations may overlap."""
         settings = self._settings
         if settings.overlaps:
@@ -77,6 +77,8 @@ class Forecast:
             signals = signals._replace(spectrum=jax.ShapeDtypeStruct(size, kind))
         delta = None if settings.delta is None else self._real()
         yield Call(coding.measure_energy, (signals,), self._is_double)
+        if is_pinned:
+            signals = signals._replace(pins=self._pins(rows, n_times))
         for atoms in (common, personal) if settings.schedule[1] else (common,):
             rest = (self._real(), delta, None, settings.coder, settings.margin)
             args = (signals, self._real(rows), atoms, *rest)
@@ -163,6 +165,12 @@ class Forecast:
 
     def _real(self, *shape: int) -> Any:
         return jax.ShapeDtypeStruct(shape, self._settings.dtype)
+
+    def _pins(self, rows: int, n_times: int) -> Any:
+        coder, shape = self._settings.disjoint_coder, self._atoms[:2]
+        n_positions = n_times - coder.lengths(shape[1])[0] + 1
+        sizes = (rows, len(coder.pairs(*shape)), n_positions), (rows, n_times)
+        return Pins(*(jax.ShapeDtypeStruct(size, bool) for size in sizes))  # pyright: ignore[reportArgumentType]
 
     def _coded(self, rows: int, n_times: int) -> Coded:
         length, coder = self._settings.atom_length, self._settings.disjoint_coder

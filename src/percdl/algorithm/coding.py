@@ -69,6 +69,7 @@ def code(
     if isinstance(rules, L1Coder):
         return _code_overlapping(signals, energy, atoms, penalty, start, rules)
     n_atoms, length = atoms.shape[1:3]
+    is_pinned = signals.pins is not None
     if delta is not None:
         events, signals, energy, loss = encode_robustly(signals, atoms, penalty, delta, rules)
     else:
@@ -78,6 +79,8 @@ def code(
         signals = remove_baselines(signals, events, atoms, rules, margin)
     statistics = segment_statistics(signals, events, n_atoms, length, margin, lengths, atoms)
     price = penalty * statistics.count.sum(1)
+    if is_pinned:  # what must be there has its price, even if it explains nothing
+        price = penalty * jnp.sum(events.onset < signals.values.shape[1], axis=1)
     objective = energy - gain if delta is None else loss + price
     unexplained = energy + price
     if rules.n_terms:

@@ -28,6 +28,7 @@ from percdl.algorithm.chunks import (
 from percdl.algorithm.coding import Coded
 from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.magnitude import choose_unit, find_spreads, in_signal_units
+from percdl.algorithm.pins import Pinned
 from percdl.algorithm.programs import Orders, Prepared, Tally
 from percdl.algorithm.results import Results, collect_results
 from percdl.algorithm.settings import Settings
@@ -97,6 +98,10 @@ class Site:
             self._on_device = [mask_missing(chunk, self.n_masks) for chunk in self._on_device]
         if self._on_device is not None and not self.settings.overlaps:
             self._on_device = [coding.keep_spectrum(chunk) for chunk in self._on_device]
+        self._pinned = Pinned(cohort, self.chunks, self.settings)
+        if self._on_device is not None:
+            pinned = map(self._pinned.add, range(len(self.chunks)), self._on_device)
+            self._on_device = [*map(jax.device_put, pinned)]
         self._energy: list[jax.Array | None] = [None] * len(self.chunks)
         self.coded: Shelf | dict[int, Coded] = {} if resident else Shelf(self.chunks)
         forecast = Forecast(self.settings, self.n_masks, resident)
@@ -129,8 +134,10 @@ class Site:
         """Begin to compile what the rounds will need."""
         for rows in dict.fromkeys(block.rows for block in self.blocks):
             prepare_programs(forecast.of_block(rows, min(self._n_together, rows)))
-        for rows, n_times in dict.fromkeys((c.rows, c.n_times) for c in self.chunks):
-            prepare_programs(forecast.of_chunk(rows, n_times))
+        pinned = self._pinned.chunks
+        shapes = [(c.rows, c.n_times, i in pinned) for i, c in enumerate(self.chunks)]
+        for shape in dict.fromkeys(shapes):
+            prepare_programs(forecast.of_chunk(*shape))
 
     def population_round(self, broadcast: Broadcast) -> Sums:
         """Code every recording with the common atoms (Alg. 1, line 3) and add up."""
@@ -373,7 +380,7 @@ class Site:
         signals = self._signals(index)
         energy = self._energy[index]
         if energy is None:
-            energy = self._energy[index] = coding.measure_energy(signals)
+            energy = self._energy[index] = coding.measure_energy(signals._replace(pins=None))
         return coding.code(
             signals,
             energy,
@@ -395,7 +402,8 @@ class Site:
         if self._on_device is not None:
             return self._on_device[index]
         chunk, dtype = self.chunks[index], self.settings.dtype
-        return fill(self.cohort, chunk, self.n_masks, dtype, self.divisors)
+        signals = fill(self.cohort, chunk, self.n_masks, dtype, self.divisors)
+        return self._pinned.add(index, signals)
 
     def _rest(self, values: Values) -> Values:
         """Return values as they are kept between rounds: on the device, or copied to the host."""

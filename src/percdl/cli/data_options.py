@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -77,6 +77,9 @@ class DataOptions:
         Text, _opt("Column of subject ids in --metadata. (default: subject)")
     ] = None
     group: Annotated[Text, _opt("Column of groups, in --metadata or in the files.")] = None
+    corrections: Annotated[
+        Path | None, _opt("Table of events that must be found, or must not (docs/corrections.md).")
+    ] = None
     input_format: Annotated[
         Text, _opt(f"{', '.join(_READERS)}. (default: from the file names)")
     ] = None
@@ -122,9 +125,14 @@ class DataOptions:
         return replace(self, **{k: v for k, v in fitted.items() if getattr(self, k) is None})
 
 
-def read_cohort(options: DataOptions, settings: Mapping[str, Any] | None = None) -> Cohort:
-    """Read and process recordings; settings of a model replace options that are not given."""
-    from percdl.signals import Cohort
+def read_cohort(
+    options: DataOptions, settings: Mapping[str, Any] | None = None, names: Sequence[str] = ()
+) -> Cohort:
+    """Read and process recordings; settings of a model replace options that are not given.
+
+    ``names`` are those of the atoms, which corrections may use.
+    """
+    from percdl.signals import Cohort, read_corrections
 
     format, files, metadata = _find(options)
     if format == _SHARDS:
@@ -148,23 +156,28 @@ def read_cohort(options: DataOptions, settings: Mapping[str, Any] | None = None)
         cohort = cohort.bandpass(low or None, None if is_open else high)
     if options.zscore or options.zscore_jointly:
         cohort = cohort.zscore("channel" if options.zscore else "recording")
+    if options.corrections is not None:
+        cohort = cohort.correct(read_corrections(options.corrections), names)
     return cohort
 
 
 def read_any_cohort(options: DataOptions) -> AnyCohort:
     """Open a folder of shards, which stays on disk, or read recordings as `read_cohort` does."""
-    from percdl.signals import ShardedCohort
+    from percdl.signals import ShardedCohort, read_corrections
 
     folder = _shards(options)
     if folder is None:
         return read_cohort(options)
     for name, value in vars(options).items():
-        if name not in ("data", "config") and value is not None:
+        if name not in ("data", "config", "corrections") and value is not None:
             fail(
                 f"{_flag(name)} does not apply to {folder}, a folder of shards. Choose channels, "
                 "groups and processing before `write_shards`."
             )
-    return ShardedCohort.open(folder)
+    cohort = ShardedCohort.open(folder)
+    if options.corrections is None:
+        return cohort
+    return cohort.correct(read_corrections(options.corrections))
 
 
 def _shards(options: DataOptions) -> Path | None:
@@ -188,7 +201,8 @@ def read_metadata(options: DataOptions, cohort: Cohort) -> pd.DataFrame | None:
 def protect_recordings(options: DataOptions, results: Mapping[str, Path | None]) -> None:
     """Refuse a result, given by its option, that would overwrite a file that is read."""
     _, files, table = _find(options)
-    read = [file for file in (*files, table) if file is not None and file.exists()]
+    used = (*files, table, options.corrections)
+    read = [file for file in used if file is not None and file.exists()]
     for option, path in results.items():
         if path is not None and path.exists() and any(path.samefile(file) for file in read):
             fail(f"{option} {path} is one of the files that are read. Name another file.")

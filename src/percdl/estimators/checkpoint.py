@@ -202,10 +202,12 @@ def fit_with_checkpoints(
 
 
 def identify(cohort: AnyCohort) -> str:
-    """Return a checksum of all samples, subjects, channels and the sampling rate."""
+    """Return a checksum of all samples, subjects, channels, corrections and the sampling rate."""
     if isinstance(cohort, ShardedCohort):
         return cohort.fingerprint
     digest = hashlib.sha256(repr((cohort.subjects, cohort.channels, cohort.sfreq)).encode())
+    if cohort.corrections:
+        digest.update(repr(cohort.corrections).encode())
     for recording in cohort:
         digest.update(np.ascontiguousarray(recording.values).tobytes())
     return digest.hexdigest()
@@ -232,8 +234,8 @@ def _check_same(resume: Checkpoint, model: BaseCDL, identity: str) -> None:
             )
     if resume.content["cohort"] != identity:
         raise InvalidParameterError(
-            "The checkpoint is of a fit to other recordings: some samples, subjects, channels or "
-            "the sampling rate differ. Resume with the same ones, or start again."
+            "The checkpoint is of a fit to other recordings: some samples, subjects, channels, "
+            "corrections or the sampling rate differ. Resume with the same ones, or start again."
         )
 
 

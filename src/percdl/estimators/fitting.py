@@ -32,12 +32,19 @@ from percdl.estimators.start import (
     revive_atoms,
 )
 from percdl.estimators.suspects import warn_suspects
-from percdl.estimators.validation import check_samples, overflow, warn_inactive, warn_offset
+from percdl.estimators.validation import (
+    check_samples,
+    overflow,
+    warn_inactive,
+    warn_offset,
+    warn_unmet,
+)
 from percdl.exceptions import InvalidParameterError, NoActivationWarning, NumericalError
 from percdl.runtimes.partitioned import host_fit
 from percdl.runtimes.protocol import HostedFit, Place
 from percdl.seeds import as_random_state
 from percdl.signals import AnyCohort, Cohort
+from percdl.signals.recording import Correction
 from percdl.steps.dictionary import normalize
 
 if TYPE_CHECKING:
@@ -201,8 +208,9 @@ def learn(
         # The rounds only see sums, so the offending recording is found here.
         raise overflow(np.nan, cohort, settings.dtype, name) from error
     path = None
-    # A list of lengths says how many atoms there are.
-    if model.n_atoms == "auto" and isinstance(model.init, str) and not chosen.atom_lengths:
+    # A list of lengths says how many atoms there are, and so do corrections that name them.
+    is_open = isinstance(model.init, str) and not chosen.atom_lengths
+    if model.n_atoms == "auto" and is_open and not _name_atoms(cohort.corrections):
 
         def rerun(atoms: np.ndarray) -> End:
             again: Any = clone(model)
@@ -215,6 +223,7 @@ def learn(
         settings = make_settings(model, cohort, chosen)
     adopt(model, end, chosen, cohort, settings)
     model.kinds_path_ = path
+    warn_unmet(cohort, settings, end.results)
     if model.n_activations_.any():
         warn_inactive(model.n_activations_, cohort)
         if path is None and settings.transform.shares_structure:
@@ -225,6 +234,10 @@ def learn(
         warnings.warn(model.stop_reason_, NoActivationWarning, stacklevel=3)
     model.suspects_ = warn_suspects(cohort, settings, end.results, fitted=True)
     return model
+
+
+def _name_atoms(corrections: dict[str, tuple[Correction, ...]]) -> bool:
+    return any(each.atom is not None for own in corrections.values() for each in own)
 
 
 def find_given(model: BaseCDL, cohort: AnyCohort, runtime: Place | None = None) -> None:
@@ -245,6 +258,7 @@ def find_given(model: BaseCDL, cohort: AnyCohort, runtime: Place | None = None) 
     adopt(model, end, chosen, cohort, settings)
     model.stop_reason_ = "The atoms were given; nothing was learned."
     warn_inactive(model.n_activations_, cohort)
+    warn_unmet(cohort, settings, results)
     model.suspects_ = warn_suspects(cohort, settings, results, fitted=False)
 
 
@@ -274,6 +288,7 @@ def express(model: BaseCDL, cohort: AnyCohort, runtime: Place | None = None) -> 
     _, results = run_on_frozen(model, cohort, settings, runtime)
     found = collect(model.dictionary_, cohort, settings, results)
     warn_inactive(found.n_activations, cohort)
+    warn_unmet(cohort, settings, results)
     return replace(found, suspects=warn_suspects(cohort, settings, results, fitted=False))
 
 

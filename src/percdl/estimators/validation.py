@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from percdl.algorithm.magnitude import choose_unit
-from percdl.algorithm.settings import Huber
+from percdl.algorithm.pins import Pinned
+from percdl.algorithm.results import Results
+from percdl.algorithm.settings import Huber, Settings
 from percdl.exceptions import (
     InvalidParameterError,
     InvalidRecordingError,
@@ -154,6 +156,20 @@ def warn_inactive(n_activations: np.ndarray, cohort: AnyCohort) -> None:
         )
     for text in texts:
         warnings.warn(text, NoActivationWarning, stacklevel=3)
+
+
+def warn_unmet(cohort: AnyCohort, settings: Settings, results: Results) -> None:
+    """Warn of events that corrections keep, but at which no atom explains anything."""
+    unmet = Pinned(cohort, (), settings).unmet(results)
+    places = [f"{cohort.subjects[s]} at {t:g} s" for s, own in unmet.items() for t in own]
+    if places:
+        warnings.warn(
+            f"{len(places)} kept event(s) explain nothing and are not among the events: "
+            f"{abbreviate(places, MOST_NAMED)}. No atom has a positive amplitude there. Look at "
+            "them, allow a tolerance, or leave out these corrections.",
+            NoActivationWarning,
+            stacklevel=4,
+        )
 
 
 def warn_processing(model: str, fitted: tuple[str, ...] | None, cohort: AnyCohort) -> None:

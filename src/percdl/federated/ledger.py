@@ -93,10 +93,11 @@ class Ledger:
 
 
 def digests(cohort: Cohort) -> Iterator[str]:
-    """Yield a checksum of the samples of each recording; they stay at the site."""
+    """Yield a checksum of the samples and corrections of each recording; they stay at the site."""
     for recording in cohort:
         values = np.ascontiguousarray(recording.values)
-        yield hashlib.sha256(str(values.shape).encode() + values.tobytes()).hexdigest()
+        about = f"{values.shape}{recording.corrections or ''}"
+        yield hashlib.sha256(about.encode() + values.tobytes()).hexdigest()
 
 
 def _check_pair(site: str, known: Entry, entry: Entry, least: int) -> None:

@@ -21,6 +21,7 @@ from percdl.signals.measured import Measured
 from percdl.signals.preprocessing import Preprocessing, lasting_steps
 from percdl.signals.recording import (
     Arrays,
+    Correction,
     Label,
     Recording,
     abbreviate,
@@ -146,6 +147,11 @@ class Cohort(FromFiles, Interop, Preprocessing, Measured, Sequence[Recording]):
     def visits(self) -> tuple[str | None, ...]:
         """Visit of each recording, in order."""
         return tuple(recording.visit for recording in self)
+
+    @property
+    def corrections(self) -> dict[str, tuple[Correction, ...]]:
+        """Corrections of each subject that has some."""
+        return {str(r.subject): r.corrections for r in self._recordings if r.corrections}
 
     @cached_property
     def lengths(self) -> Int[np.ndarray, " S"]:
@@ -335,7 +341,7 @@ class Cohort(FromFiles, Interop, Preprocessing, Measured, Sequence[Recording]):
             parts.append(f"{len(people)} people")
         if self.processing:
             parts.append(f"processed: {'; '.join(self.processing)}")
-        if n_corrections := sum(len(recording.corrections) for recording in self):
+        if n_corrections := sum(map(len, self.corrections.values())):
             parts.append(f"{n_corrections} corrections")
         return f"Cohort({', '.join(parts)})"
 

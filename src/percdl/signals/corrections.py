@@ -1,7 +1,7 @@
 """Corrections: what a person knows about the events of a recording, as a table and as a file.
 
 A kept event must be found again, a removed one must not. Coding obeys them exactly, see
-`percdl.steps.pins`.
+`percdl.algorithm.pins`.
 """
 
 import re

@@ -26,7 +26,7 @@ from percdl.signals.corrections import corrections_of
 from percdl.signals.files import replace_file, replacing, sweep_parts
 from percdl.signals.formats import load_arrays
 from percdl.signals.measured import measure
-from percdl.signals.recording import Recording, describe
+from percdl.signals.recording import Correction, Recording, describe
 from percdl.signals.tables import reading
 
 if TYPE_CHECKING:
@@ -207,6 +207,12 @@ class ShardedCohort(Sequence):
         """Raise where a shard is missing or damaged; checksums are compared on reading."""
         for shard in self.shards:
             shard.check()
+
+    @property
+    def corrections(self) -> dict[str, tuple[Correction, ...]]:
+        """Corrections of each subject that has some."""
+        labels = (own for shard in self.shards for own in shard.labels)
+        return {own["subject"]: tuple(own["corrections"]) for own in labels if own["corrections"]}
 
     @property
     def n_channels(self) -> int:

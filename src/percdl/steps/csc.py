@@ -8,7 +8,7 @@ from functools import partial, reduce
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Complex, Float, Int
+from jaxtyping import Array, Bool, Complex, Float, Int
 
 from percdl.signals.reconstruction import make_basis
 from percdl.steps.baseline import level_atoms, solve_baselines
@@ -31,7 +31,9 @@ def encode(
     ``min over Z of |x - sum_k z_k * phi_k|^2 + penalty |Z|_0``
 
     over codes with disjoint supports (Eqs. 1 and 3 with the atoms fixed). The
-    objective of the result is ``|x|^2 - gain``. Missing samples are left out of the norm.
+    objective of the result is ``|x|^2 - gain``. Missing samples are left out of the norm. Where
+    the signals have pins, the code is the best one that agrees with them; an activation that must
+    be there, but explains nothing, has amplitude 0 and its price.
 
     Cost O(K N (P log N)) for the correlations and O(N) for the dynamic program, of which
     N / L steps are sequential; reading the onsets off it takes O((N / L)^2).
@@ -79,13 +81,15 @@ def _choose_events(
 ) -> tuple[Events, Float[Array, " S"]]:
     """Return the disjoint activations with the largest total gain, and the gain."""
     lengths, pairs = rules.lengths(atom_length), rules.pairs(n_atoms, atom_length)
-    choices = by_length(pairs, len(lengths))
-    gain, best = choose_atoms(amplitude, norm, penalty, choices)
+    choices, pins = by_length(pairs, len(lengths)), signals.pins
+    allowed = None if pins is None else pins.allowed
+    gain, best = choose_atoms(amplitude, norm, penalty, choices, allowed)
     positions = jnp.arange(gain.shape[-1])
     inside = positions <= (signals.lengths[:, None] - jnp.asarray(lengths))[..., None]
     gain = jnp.where(inside, gain, -jnp.inf)
     spans = tuple(length + rules.gap for length in lengths)
-    onset, which, total = select_disjoint(gain, spans, rules.max_activations)
+    covered = None if pins is None else pins.covered
+    onset, which, total = select_disjoint(gain, spans, rules.max_activations, covered)
     rows = jnp.arange(len(onset))[:, None]
     where = jnp.maximum(onset, 0)
     choice = jnp.asarray(choices)[which, best[rows, which, where]]
@@ -100,9 +104,12 @@ def choose_atoms(
     norm: Float[Array, "S C V"],
     penalty: Float[Array, ""],
     choices: Int[np.ndarray, "D n"],
+    allowed: Bool[Array, "S C V"] | None = None,
 ) -> tuple[Float[Array, "S D V"], Int[Array, "S D V"]]:
     """Return the gain of the best activation of each length, and its position in the choices."""
     gain = amplitude * amplitude * norm - penalty
+    if allowed is not None:
+        gain = jnp.where(allowed, gain, -jnp.inf)
     by_length = gain[:, None] if len(choices) == 1 else gain[:, choices]
     return jnp.max(by_length, axis=2), jnp.argmax(by_length, axis=2)
 
@@ -207,7 +214,10 @@ def _cross_correlation(
 
 
 def select_disjoint(
-    gain: Float[Array, "S D V"], spans: tuple[int, ...], max_events: int | None = None
+    gain: Float[Array, "S D V"],
+    spans: tuple[int, ...],
+    max_events: int | None = None,
+    covered: Bool[Array, "S N"] | None = None,
 ) -> tuple[Int[Array, "S E"], Int[Array, "S E"], Float[Array, " S"]]:
     """Choose disjoint activations with the largest total gain (decision 8).
 
@@ -217,6 +227,9 @@ def select_disjoint(
     earlier totals lie in blocks before, so a block is a few additions and one running maximum.
     With ``max_events`` a further axis counts the events used. Recordings lie along the last axis,
     for the vector units of a CPU.
+
+    A sample that must be ``covered`` is never left free: there, B[v] does not continue B[v-1].
+    Totals may fall at such samples, but not between them.
 
     Returns the onsets in increasing order, -1 in empty slots, their lengths, and the totals.
     """
@@ -233,21 +246,61 @@ def select_disjoint(
         :, :, :, None
     ]
 
-    def advance(before, gains):
+    ranks = resets = None
+    start = jnp.zeros((longest, n_levels, n_rows), gain.dtype)
+    if covered is not None:
+        start, ranks, resets = _begin_covered(covered, start, n_blocks, span)
+
+    def advance(before, inputs):
+        gains, resets = inputs
         totals = [
             _predecessors(before[longest - each : longest - delay], max_events) + own
             for each, delay, own in zip(spans, delays, gains, strict=True)
         ]
         candidate = reduce(jnp.maximum, totals)
-        after = jnp.maximum(running_maximum(candidate), before[-1:])
+        if resets is None:
+            after = jnp.maximum(running_maximum(candidate), before[-1:])
+        else:
+            after = _maximum_since(candidate, resets, before[-1:])
         which = None
         if len(spans) > 1:
             which = jnp.argmax(jnp.stack(totals), axis=0)
         return jnp.concatenate([before[span:], after]), (after, which)
 
-    start = jnp.zeros((longest, n_levels, n_rows), gain.dtype)
-    best, (totals, which) = jax.lax.scan(advance, start, blocks)
-    return *_trace_back(totals, which, spans, max_events), best[-1, -1]
+    best, (totals, which) = jax.lax.scan(advance, start, (blocks, resets))
+    return *_trace_back(totals, which, spans, max_events, ranks), best[-1, -1]
+
+
+def _begin_covered(covered: Bool[Array, "S N"], start: Array, n_blocks: int, span: int):
+    """Return the totals before the first block, and where totals begin anew.
+
+    Position v of a total stands for the time v + span from which on all is free. ``ranks``
+    (blocks, span, S) counts the samples to cover before it; ``resets`` (blocks, span, 1, S) says
+    whether the sample just before it is one.
+    """
+    size = n_blocks * span
+    times = jnp.pad(covered, ((0, 0), (0, max(size + span - covered.shape[1], 0))))
+    count = jnp.cumsum(times, axis=1)
+    by_block = (len(times), n_blocks, span)
+    ranks, resets = (
+        jnp.moveaxis(x[:, span - 1 : span - 1 + size].reshape(by_block), 0, 2)
+        for x in (count, times)
+    )
+    before = jnp.arange(span - len(start), span) - 1
+    is_late = (before >= 0)[:, None] & (count.T[jnp.maximum(before, 0)] > 0)
+    return jnp.where(is_late[:, None], -jnp.inf, start), ranks, resets[:, :, None]
+
+
+def _maximum_since(x: Array, resets: Array, before: Array) -> Array:
+    """Return the maximum of all entries since the last reset, or of ``before`` and all of them."""
+
+    def join(first, second):
+        return first[0] | second[0], jnp.where(
+            second[0], second[1], jnp.maximum(first[1], second[1])
+        )
+
+    is_reset, most = jax.lax.associative_scan(join, (resets, x))
+    return jnp.where(is_reset, most, jnp.maximum(most, before))
 
 
 def _delay(x: Float[Array, "S V"], delay: int, size: int) -> Float[Array, "S size"]:
@@ -291,11 +344,12 @@ def _predecessors(before, max_events):
     return jnp.concatenate([nothing, before[:, :-1]], axis=1)
 
 
-def _trace_back(totals, which, spans, max_events):
+def _trace_back(totals, which, spans, max_events, ranks=None):
     """Return the chosen onsets of the dynamic program and their lengths, last first.
 
     ``totals`` (blocks, span, levels, S) never decreases along time and increases at each event,
-    so the last event up to a position is where its total first occurs.
+    so the last event up to a position is where its total first occurs. With ``ranks``
+    (blocks, span, S), this holds among equal ranks, and a rank above 0 means that there is one.
     """
     n_blocks, span, n_levels, n_rows = totals.shape
     rows = jnp.arange(n_rows)
@@ -305,11 +359,20 @@ def _trace_back(totals, which, spans, max_events):
     def jump(state, _):
         position, level = state
         value = totals[position // span, position % span, level, rows]
-        block = jnp.sum(totals[:, -1, level, rows] < value, axis=0)
-        offset = jnp.sum(totals[block, :, level, rows] < value[:, None], axis=1)
+        last, is_none = totals[:, -1, level, rows], value <= 0
+        if ranks is None:
+            block = jnp.sum(last < value, axis=0)
+            offset = jnp.sum(totals[block, :, level, rows] < value[:, None], axis=1)
+        else:
+            rank, ends = ranks[position // span, position % span, rows], ranks[:, -1, rows]
+            is_none &= rank == 0
+            block = jnp.sum((ends < rank) | ((ends == rank) & (last < value)), axis=0)
+            same = ranks[block, :, rows] == rank[:, None]
+            smaller = totals[block, :, level, rows] < value[:, None]
+            offset = jnp.sum((ranks[block, :, rows] < rank[:, None]) | (same & smaller), axis=1)
         length = 0 if which is None else which[block, offset, level, rows]
         end = block * span + offset + span
-        onset = jnp.where((position < 0) | (value <= 0), -1, end - jnp.asarray(spans)[length])
+        onset = jnp.where((position < 0) | is_none, -1, end - jnp.asarray(spans)[length])
         # After an empty slot the position stays negative, and the value read there is unused.
         return (onset - span, level - step_down), (onset, jnp.broadcast_to(length, onset.shape))
 

@@ -84,4 +84,4 @@ def _seen(signals: Signals) -> Float[Array, "S N Q"]:
 
 
 def _weigh(signals: Signals, weights: Float[Array, "S N P"]) -> Signals:
-    return Signals(signals.values * weights, signals.lengths, weights)
+    return Signals(signals.values * weights, signals.lengths, weights, pins=signals.pins)

@@ -4,7 +4,22 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from jaxtyping import Array, Complex, Float, Int
+from jaxtyping import Array, Bool, Complex, Float, Int
+
+
+class Pins(NamedTuple):
+    """Constraints on the codes of recordings, see `percdl.algorithm.pins`.
+
+    Attributes
+    ----------
+    allowed : array (S, C, V)
+        Where an activation of each choice of atom and length may begin.
+    covered : array (S, N)
+        Samples that an activation has to cover.
+    """
+
+    allowed: Bool[Array, "S C V"]
+    covered: Bool[Array, "S N"]
 
 
 class Signals(NamedTuple):
@@ -21,12 +36,15 @@ class Signals(NamedTuple):
         None when nothing is missing.
     spectrum : array (S, P, N // 2 + 1), optional
         Fourier transforms of the values, where there is room to keep them between rounds.
+    pins : Pins, optional
+        Constraints on the codes, where there are corrections.
     """
 
     values: Float[Array, "S N P"]
     lengths: Int[Array, " S"]
     observed: Float[Array, "S N Q"] | None
     spectrum: Complex[Array, "S P F"] | None = None
+    pins: Pins | None = None
 
 
 class Events(NamedTuple):
