@@ -164,3 +164,20 @@ def test_a_format_that_fails_leaves_nothing(model_file, new_walks, tmp_path):
 
 def test_formats_are_few(model_file, tmp_path):
     assert "--format" in refused("events", model_file, "--format", "xml", "--out", tmp_path / "e")
+
+
+def test_corrections_are_obeyed(model_file, new_walks, expected, tmp_path):
+    """As in Python; a file that is read is not overwritten."""
+    events, corrections = expected.events, tmp_path / "corrections.tsv"
+    table = percdl.find_corrections(events, events.drop(1), duration=16 / 50)
+    percdl.write_corrections(table, corrections)
+    where = tmp_path / "events.csv"
+    options = ("--corrections", corrections, "--out", tmp_path / "params.csv")
+    result = run("personalize", model_file, new_walks, *options, "--events", where)
+    assert result.exit_code == 0, result.output
+    cohort = percdl.Cohort.from_csv(new_walks, channels="x", sfreq=50).correct(table)
+    found = percdl.load(model_file).personalize(cohort).events
+    assert pd.read_csv(where)["onset_sample"].tolist() == found["onset_sample"].tolist()
+    assert not set(found["onset_sample"][:2]) >= set(events["onset_sample"][:2])
+    message = refused("personalize", model_file, new_walks, *options[:2], "--out", corrections)
+    assert "one of the files that are read" in message

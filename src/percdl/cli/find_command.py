@@ -102,7 +102,7 @@ def read_pattern(path: Path, source: DataOptions, cohort: Cohort) -> np.ndarray:
     if path.suffix in (".npy", ".percdl") or (path.is_file() and is_container(path)):
         return read_dictionary(str(path))
     plain = {"resample": None, "bandpass": None, "zscore": None, "zscore_jointly": None}
-    about = {"metadata": None, "metadata_subject": None, "group": None, "subject": None}
+    about = dict.fromkeys(("metadata", "metadata_subject", "group", "subject", "corrections"))
     own = read_cohort(replace(source, data=[str(path)], **plain, **about))
     pattern = own[0]
     if len(own) != 1 or pattern.channels != cohort.channels or own.sfreq != cohort.sfreq:
