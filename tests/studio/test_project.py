@@ -119,6 +119,17 @@ def test_a_command_that_fails_says_why(client):
     assert "'nothing'" in next(m["message"] for m in messages if m["event"] == "error")
 
 
+def test_results_are_not_taken_for_recordings(client, folder):
+    before = client.ask("files").json()["recordings"]
+    (folder / "percdl-results").mkdir(exist_ok=True)
+    for name in ("percdl-results/events.csv", "other.corrections.tsv"):
+        (folder / name).write_text("subject,onset\n")
+    found = client.ask("files").json()
+    (folder / "other.corrections.tsv").unlink()
+    assert found["recordings"] == before
+    assert not found["all_listed"]
+
+
 @pytest.mark.parametrize("name", ["Ada.csv", "nobody.percdl"])
 def test_what_is_not_a_model_is_said_to_be_none(client, name):
     answer = client.get("/model", params={"file": name})

@@ -20,7 +20,7 @@ from percdl.report.packing import envelope, pack
 from percdl.report.people import Groups, People, gather_people
 from percdl.signals.reconstruction import rebuild
 from percdl.studio.corrections import Corrections
-from percdl.studio.project import Project, RefusedError
+from percdl.studio.project import CORRECTIONS, RESULTS, Project, RefusedError
 
 # Most points of a curve that a page asks for at once.
 N_POINTS = 6000
@@ -74,12 +74,13 @@ class Opened:
         self.stage, groups = "Comparing groups", Groups(people)
         content, no_band = collect(people, groups)
         own = self._settings(("corrections",)).get("corrections")
-        path = self.path.with_suffix(".corrections.tsv")
+        path = self.path.with_suffix(CORRECTIONS)
         path = path if own is None else self.project.inside(own)
         self.corrections = Corrections(path, people.cohort.sfreq, self.model.atom_length_)
         content |= {
             "file": self.project.named(self.path),
             "corrections": self.project.named(path),
+            "results": f"{RESULTS}/{self.path.stem}",
             "n_corrections": len(self.corrections),
             "reading": self.reading_options(),
             "fit": self.fit_options(),

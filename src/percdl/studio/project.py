@@ -20,7 +20,9 @@ from percdl.signals.from_files import FORMAT_OF
 
 # Commands that were run, one per line: a shell script that does the same.
 SCRIPT = "percdl-studio.sh"
-MODEL, CHECKPOINT = ".percdl", ".percdl.checkpoint"
+MODEL, CHECKPOINT, CORRECTIONS = ".percdl", ".percdl.checkpoint", ".corrections.tsv"
+# Folder of exported tables, which are no recordings.
+RESULTS = "percdl-results"
 # Files that are listed; a larger folder is given as a whole.
 MOST_FILES = 5000
 # Commands that the studio runs, the option that names the result, and options that name files.
@@ -128,13 +130,15 @@ class Project:
 
     def list_files(self) -> dict[str, Any]:
         """Return recordings with their sizes, models by age, and the number of the running job."""
-        recordings, models, more = [], [], False
+        recordings, models, more, all_listed = [], [], False, True
         for path in sorted(self.folder.rglob("*")):
             name = self.named(path)
             if any(part.startswith(".") for part in Path(name).parts) or not path.is_file():
                 continue
             if name.endswith((MODEL, CHECKPOINT)):
                 models.append({"name": name, "changed": path.stat().st_mtime})
+            elif name.endswith(CORRECTIONS) or name.startswith(f"{RESULTS}/"):
+                all_listed = False
             elif path.suffix.lower() in FORMAT_OF:
                 more = len(recordings) >= MOST_FILES
                 if not more:
@@ -142,7 +146,8 @@ class Project:
         models.sort(key=lambda one: -one["changed"])
         runs = bool(self.jobs) and self.jobs[-1].code is None
         job = len(self.jobs) - 1 if runs else None
-        return {"recordings": recordings, "models": models, "more": more, "job": job}
+        found = {"recordings": recordings, "models": models, "job": job}
+        return found | {"more": more, "all_listed": all_listed}
 
     def read_columns(self, name: str, delimiter: str | None = None) -> list[str]:
         """Return the columns of a table or the channels of another recording."""

@@ -72,7 +72,7 @@ const EXPORTS = {
 };
 
 async function exportAs(command) {
-  const files = EXPORTS[command](report.file.replace(/\.percdl$/, ""));
+  const files = EXPORTS[command](report.results);
   const done = await runCommand(command, { model: report.file, ...report.reading, ...files });
   if (!done) return;
   for (const name of Object.values(files)) {

@@ -29,7 +29,7 @@ function recordings() {
 function chosenData() {
   const all = recordings();
   const chosen = all.filter(({ name }) => setup.chosen.has(name)).map(({ name }) => name);
-  return chosen.length === all.length && !element("metadata").value ? ["."] : chosen;
+  return setup.allListed && chosen.length === all.length && !element("metadata").value ? ["."] : chosen;
 }
 
 function build(tag, properties = {}, ...children) {
@@ -39,8 +39,8 @@ function build(tag, properties = {}, ...children) {
 }
 
 async function listFiles() {
-  const { recordings: files, models, more, job } = await ask("files");
-  setup.job = job;
+  const { recordings: files, models, more, job, all_listed: allListed } = await ask("files");
+  Object.assign(setup, { job, allListed });
   setup.files = files;
   setup.chosen = new Set(files.map(({ name }) => name));
   if (more) say("problem", "This folder holds more files than are listed: start the studio in a smaller one.");
