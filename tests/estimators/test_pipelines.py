@@ -79,7 +79,7 @@ def test_frames_come_out_with_names(walkers):
     pipeline = steps().set_output(transform="pandas").fit(walkers, walkers.groups)
     frame = pipeline[:-1].transform(walkers)
     assert isinstance(frame, pd.DataFrame)
-    assert list(frame.columns) == [f"atom{k}_param{m}" for k in range(2) for m in range(3)]
+    assert list(frame.columns) == [f"atom{k}_layer1_sine{m}" for k in range(2) for m in (1, 2, 3)]
     assert list(pipeline[:-1].get_feature_names_out()) == list(frame.columns)
     assert list(pipeline["classify"].feature_names_in_) == list(frame.columns)
     plain = steps().fit(walkers, walkers.groups)
