@@ -12,8 +12,8 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 EXTRAS = PROJECT["project"]["optional-dependencies"]
-# Libraries that only lend their containers: nothing is developed with them.
-NOT_LOCKED = {"bench", "interop"}
+# Libraries that only lend their containers or sources: nothing is developed with them.
+NOT_LOCKED = {"bench", "interop", "lsl"}
 CORE = PROJECT["project"]["dependencies"]
 GROUPS = PROJECT["dependency-groups"]
 LOCKS = {

@@ -19,11 +19,12 @@ from percdl.cli.model_commands import events, info, personalize, reliability, re
 from percdl.cli.options import add_command
 from percdl.cli.studies import datasets, demo, reproduce
 from percdl.cli.studio_command import studio
+from percdl.cli.watch import watch
 
 app = typer.Typer(name="percdl", no_args_is_help=True, pretty_exceptions_enable=False)
 for command in (
-    fit, studio, find, report, personalize, events, mark, landmarks, score, reliability, suggest,
-    info, datasets, demo, reproduce,
+    fit, studio, find, report, personalize, events, watch, mark, landmarks, score, reliability,
+    suggest, info, datasets, demo, reproduce,
 ):  # fmt: skip
     add_command(app, command)
 

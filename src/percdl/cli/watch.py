@@ -1,0 +1,192 @@
+"""``percdl watch``: events of a recording while it is being made."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
+
+import typer
+
+from percdl.cli.data_options import DataOptions
+from percdl.cli.model_commands import Model
+from percdl.cli.options import optional
+from percdl.cli.output import NOTHING_FOUND, Output, fail, prepare_file
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from percdl.estimators.stream import Stream
+
+# A source whose name begins so is a stream of the lab streaming layer.
+LSL = "lsl:"
+_TABLES = (".csv", ".tsv", ".tab", ".txt")
+_UNUSED = ("metadata", "metadata_subject", "group", "subject")
+COLUMNS = ("onset", "duration", "trial_type", "quality", "sample", "amplitude", "lag", "exact")
+
+
+def watch(
+    model: Model,
+    source: DataOptions,
+    output: Output,
+    out: Annotated[Path, typer.Option(help="TSV file of events; rows are added as they come.")],
+    person: Annotated[
+        str, typer.Option(help="The person; parameters of one of the fit are used again.")
+    ] = "live",
+    learn: Annotated[
+        str | None, optional("First stretch, which parameters are learned from: 30s.")
+    ] = None,
+    max_lag: Annotated[str | None, optional("Force decisions after this time: 10s.")] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow/--once", help="Wait for more, or stop at the end.")
+    ] = True,
+    idle: Annotated[
+        float | None, optional("Stop if nothing was added for so many seconds.", min=0)
+    ] = None,
+    poll: Annotated[float, typer.Option(help="Seconds between two looks.", min=0.001)] = 0.1,
+) -> None:
+    """Find the patterns of a model in a file that grows, about a cycle after they end.
+
+    percdl watch gait.percdl walk.csv --out events.tsv
+
+    DATA is one CSV file that something appends to, or lsl:NAME, a stream of the lab streaming
+    layer. Columns are read as in the fit, unless options say otherwise. Ctrl-C ends the
+    recording; all its events are then in the file. Exit code 3: there are none.
+    """
+    from percdl.estimators.modelfile import load
+    from percdl.estimators.stream import Stream
+
+    prepare_file(out, "--out")
+    name = _only_source(source)
+    if out.exists() and Path(name).exists() and out.samefile(name):
+        fail(f"--out {out} is the file that is read. Name another file.")
+    with output.showing_warnings():
+        fitted = load(model)
+        options = _check(source.as_fitted(fitted.settings_), fitted)
+        samples = _open(name, options, fitted)
+        stream = Stream(fitted, person, learn=_samples(learn), max_lag=_samples(max_lag))
+        output.event("start", command="watch", model=model, source=name)
+        with open(out, "w", encoding="utf-8", newline="") as file:
+            file.write("\t".join(COLUMNS) + "\n")
+            log = _Log(stream, file, output)
+            try:
+                _follow(samples, log, follow, idle, poll)
+            except KeyboardInterrupt:
+                output.say("")
+            log.push(samples.finish())
+            log.add(stream.finish())
+    output.event("done", out=out, events=log.n_events, seconds=stream.n_times / fitted.sfreq_)
+    output.say(f"{log.n_events} events in {stream.n_times / fitted.sfreq_:.1f} s.\nEvents: {out}")
+    if not log.n_events:
+        raise typer.Exit(NOTHING_FOUND)
+
+
+def _follow(samples: Any, log: _Log, follow: bool, idle: float | None, poll: float) -> None:
+    """Push new samples as they come, until nothing more is wanted."""
+    last = time.monotonic()
+    while True:
+        chunk = samples.read()
+        if len(chunk):
+            log.push(chunk)
+            last = time.monotonic()
+        elif not follow or (idle is not None and time.monotonic() - last > idle):
+            return
+        else:
+            time.sleep(poll)
+
+
+class _Log:
+    """The file of events, and a line about them on a terminal."""
+
+    def __init__(self, stream: Stream, file: TextIO, output: Output):
+        from percdl.estimators.people import check_names
+
+        self.stream, self.file, self.output, self.n_events = stream, file, output, 0
+        self.names = check_names(stream.model.atom_names_, stream.model.n_atoms_)
+        self.shows = sys.stderr.isatty() and not (output.quiet or output.json)
+
+    def push(self, chunk: Any) -> None:
+        """Take new samples."""
+        self.add(self.stream.push(chunk))
+        if self.shows:
+            at = self.stream.n_times / self.stream.model.sfreq_
+            what = "learning the person" if self.stream.is_learning else f"{self.n_events} events"
+            typer.echo(f"\r{at:8.1f} s  {what}   ", nl=False, err=True)
+
+    def add(self, events: pd.DataFrame) -> None:
+        """Write events, and make sure that others see them."""
+        second = self.stream.model.sfreq_
+        usual = self.stream.model.atom_length_ / second
+        rows: Any = events.itertuples()
+        for row in rows:
+            values: dict[str, Any] = {
+                "onset": round(row.onset_seconds, 6),
+                "duration": round(getattr(row, "duration_seconds", usual), 6),
+                "trial_type": self.names[int(row.atom)],
+                "quality": None if row.quality != row.quality else float(f"{row.quality:.4g}"),
+                "sample": int(row.onset_sample),
+                "amplitude": float(f"{row.amplitude:.9g}"),
+                "lag": round(row.lag_seconds, 6),
+                "exact": bool(row.exact),
+            }
+            self.output.event("found", **values)
+            cells = ("n/a" if values[name] is None else str(values[name]) for name in COLUMNS)
+            self.file.write("\t".join(cells) + "\n")
+        self.n_events += len(events)
+        self.file.flush()
+
+
+def _only_source(source: DataOptions) -> str:
+    """Return the file or stream to follow."""
+    for option in _UNUSED:
+        if getattr(source, option) is not None:
+            fail(f"--{option.replace('_', '-')} does not apply to one recording. Leave it out.")
+    names = source.data or []
+    if len(names) != 1:
+        fail(f"percdl watch follows one file or stream, but {len(names)} were given.")
+    path = Path(names[0])
+    if not names[0].startswith(LSL) and (path.is_dir() or path.suffix.lower() not in _TABLES):
+        fail(f"{path} is not a text table ({', '.join(_TABLES)}), the only kind that can grow.")
+    return names[0]
+
+
+def _check(options: DataOptions, fitted: Any) -> DataOptions:
+    """Refuse options that a growing recording cannot have, given or of the fit."""
+    if options.bandpass is not None:
+        fail(
+            "the model was fitted on recordings that were band-passed in both directions of time, "
+            "which needs their end. Filter what is written to the file, and fit without "
+            "--bandpass; or fit with --baseline line, which needs no filter."
+        )
+    for rate in (options.resample, options.sfreq):
+        if rate not in (None, fitted.sfreq_):
+            fail(
+                f"the model has {fitted.sfreq_:g} samples per second, the file {rate:g}. Write "
+                "the file at the rate of the model."
+            )
+    return options
+
+
+def _open(name: str, options: DataOptions, fitted: Any) -> Any:
+    """Return the source of samples."""
+    from percdl.signals.formats import TextLayout
+    from percdl.signals.growing import GrowingTable, LSLInlet
+
+    given = [part.strip() for text in options.channels or () for part in text.split(",")]
+    channels = tuple(given or fitted.channels_)
+    if len(channels) != fitted.n_channels_:
+        fail(f"the model has {fitted.n_channels_} channel(s), but --channels {len(channels)}.")
+    if name.startswith(LSL):
+        return LSLInlet(name.removeprefix(LSL), channels, fitted.sfreq_)
+    text = {
+        key: value
+        for key in ("delimiter", "decimal", "encoding", "skip_lines", "header")
+        if (value := getattr(options, key)) is not None
+    }
+    path = Path(name).expanduser()
+    return GrowingTable(path, channels, fitted.sfreq_, options.time, TextLayout(**text))
+
+
+def _samples(text: str | None) -> int | str | None:
+    return int(text) if text is not None and text.isdigit() else text

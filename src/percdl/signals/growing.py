@@ -1,0 +1,213 @@
+"""Recordings that are still growing: new rows of a text table, new samples of an LSL stream."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+
+from percdl.exceptions import UnreadableFileError
+from percdl.signals.extras import require
+from percdl.signals.formats import STANDARD, TextLayout
+from percdl.signals.tables import Table, missing_column
+
+# Bytes that are read at a time, and the longest gap of a clock, in seconds.
+MOST_BYTES, LONGEST_GAP = 2**22, 3600.0
+
+
+class GrowingTable:
+    """The new rows of a text table that something appends to.
+
+    A last line without its end is left for later. With a column of times (in seconds), samples
+    that the clock skips are NaN; times that repeat or go back are errors, which name the line.
+    A file that is replaced by another one goes on where the clock says, and is an error without
+    one.
+
+    Parameters
+    ----------
+    path : Path
+        The file; it need not exist yet.
+    channels : sequence of str
+        The columns to read.
+    sfreq : float
+        Samples per second.
+    time : str, optional
+        The column of times.
+    layout : TextLayout
+        How the table is written.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        channels: tuple[str, ...],
+        sfreq: float,
+        time: str | None = None,
+        layout: TextLayout = STANDARD,
+    ):
+        self.path, self.channels, self.sfreq, self.time = path, tuple(channels), sfreq, time
+        self.layout = layout.of_file(path)
+        self._last: float | None = None
+        self._restart()
+
+    def _restart(self) -> None:
+        """Be ready for the first byte of a file."""
+        self._names: list[str] | None = None
+        self._file_id, self._n_bytes, self._n_lines, self._text = None, 0, 0, ""
+        self._decoder = codecs.getincrementaldecoder(self.layout.encoding)()
+
+    def read(self) -> Float[np.ndarray, "n P"]:
+        """Return the samples that were appended since the last call, as many as fit in 4 MB."""
+        try:
+            with open(self.path, "rb") as file:
+                self._check_same(os.fstat(file.fileno()))
+                file.seek(self._n_bytes)
+                new = file.read(MOST_BYTES)
+        except FileNotFoundError:
+            return np.empty((0, len(self.channels)))
+        self._n_bytes += len(new)
+        text = self._text + self._decode(new)
+        *lines, self._text = text.replace("\r\n", "\n").split("\n")
+        return self._parse(lines)
+
+    def finish(self) -> Float[np.ndarray, "n P"]:
+        """Return the sample of a last line without its end, if it is complete."""
+        line, self._text = self._text.strip(), ""
+        is_whole = line.count(str(self.layout.delimiter)) + 1 == len(self._names or ())
+        return self._parse([line] if line and is_whole else [])
+
+    def _check_same(self, status: os.stat_result) -> None:
+        """Start again with a file that took the place of the one before."""
+        found = (status.st_dev, status.st_ino)
+        if self._file_id not in (None, found) or status.st_size < self._n_bytes:
+            if self.time is None:
+                raise UnreadableFileError(
+                    f"{self.path} was replaced or became shorter after line {self._n_lines}. How "
+                    "much is missing is unknown without a column of times (--time). Watch the new "
+                    "file on its own."
+                )
+            self._restart()
+        self._file_id = found
+
+    def _decode(self, new: bytes) -> str:
+        try:
+            return self._decoder.decode(new)
+        except UnicodeDecodeError as error:
+            raise UnreadableFileError(
+                f"{self.path}, after line {self._n_lines}: not {self.layout.encoding} text. Name "
+                "the encoding of the file (--encoding)."
+            ) from error
+
+    def _parse(self, lines: list[str]) -> np.ndarray:
+        """Return the samples of complete lines."""
+        first = self._n_lines
+        self._n_lines += len(lines)
+        rows = [
+            (first + i + 1, x) for i, x in enumerate(lines) if first + i >= self.layout.skip_lines
+        ]
+        if self._names is None and rows:
+            self._names = self._read_names(rows[0][1])
+            rows = rows[1:] if self.layout.header else rows
+        rows = [(n, x) for n, x in rows if x.strip()]
+        if not rows:
+            return np.empty((0, len(self.channels)))
+        assert self._names is not None
+        cells = [*csv.reader((x for _, x in rows), delimiter=str(self.layout.delimiter))]
+        for (n, _), row in zip(rows, cells, strict=True):
+            if len(row) != len(self._names):
+                raise UnreadableFileError(
+                    f"{self.path}, line {n}: {len(row)} cell(s) instead of {len(self._names)}. "
+                    "Correct the line, or what writes it."
+                )
+        frame = pd.DataFrame(cells, columns=pd.Index(self._names), dtype="str")
+        table = Table(str(self.path), frame, "line", [n for n, _ in rows], self.layout.decimal)
+        values = np.column_stack([table.numbers(name) for name in self.channels])
+        return values if self.time is None else self._place(table, values)
+
+    def _read_names(self, line: str) -> list[str]:
+        row = next(csv.reader([line], delimiter=str(self.layout.delimiter)))
+        names = (
+            [x.strip() for x in row] if self.layout.header else [str(i) for i in range(len(row))]
+        )
+        for name in (*self.channels, *([self.time] if self.time else [])):
+            if name not in names:
+                raise UnreadableFileError(missing_column(str(self.path), name, names))
+        return names
+
+    def _place(self, table: Table, values: np.ndarray) -> np.ndarray:
+        """Put samples where the clock says, with NaN between them."""
+        seconds = table.numbers(str(self.time))
+        before = np.append(np.nan if self._last is None else self._last, seconds[:-1])
+        steps = (seconds - before) * self.sfreq
+        if self._last is None:
+            steps[0] = 1
+        wrong = ~((steps > 0.5) & (steps <= LONGEST_GAP * self.sfreq))
+        for row in np.flatnonzero(wrong)[:1]:
+            raise table.fail(
+                int(row),
+                f"the clock goes from {before[row]:g} to {seconds[row]:g} s, but samples are "
+                f"{1 / self.sfreq:g} s apart. Times must be in seconds and increase, by at most "
+                f"{LONGEST_GAP:g} s; watch what follows as a new recording.",
+            )
+        self._last = float(seconds[-1])
+        at = np.cumsum(np.rint(steps).astype(int)) - 1
+        placed = np.full((at[-1] + 1, values.shape[1]), np.nan)
+        placed[at] = values
+        return placed
+
+
+class LSLInlet:
+    """The new samples of a stream of the lab streaming layer. Needs ``mne-lsl``.
+
+    Parameters
+    ----------
+    name : str
+        Name of the stream on the network.
+    channels : sequence of str
+        The channels to read.
+    sfreq : float
+        Samples per second that the stream must have.
+    wait : float
+        Seconds to look for the stream.
+    """
+
+    def __init__(self, name: str, channels: tuple[str, ...], sfreq: float, wait: float = 10.0):
+        lsl: Any = require("mne_lsl.lsl", "Reading an LSL stream", "lsl")
+        found = lsl.resolve_streams(timeout=wait, name=name)
+        if not found:
+            raise UnreadableFileError(
+                f"There is no LSL stream {name!r} on the network after {wait:g} s. Start it, or "
+                "check its name."
+            )
+        self._inlet = lsl.StreamInlet(found[0])
+        self._inlet.open_stream(timeout=wait)
+        info = self._inlet.get_sinfo()
+        if info.sfreq != sfreq:
+            raise UnreadableFileError(
+                f"The LSL stream {name!r} has {info.sfreq:g} samples per second, but {sfreq:g} "
+                "are needed. Resample it, or fit a model at its rate."
+            )
+        names = list(info.get_channel_names() or map(str, range(info.n_channels)))
+        for channel in channels:
+            if channel not in names:
+                raise UnreadableFileError(
+                    missing_column(f"LSL stream {name!r}", channel, names, "channel")
+                )
+        self._columns = [names.index(channel) for channel in channels]
+
+    def read(self) -> Float[np.ndarray, "n P"]:
+        """Return the samples that arrived since the last call."""
+        values, _ = self._inlet.pull_chunk(timeout=0.0)
+        return np.asarray(values, float).reshape(-1, self._inlet.n_channels)[:, self._columns]
+
+    def finish(self) -> Float[np.ndarray, "n P"]:
+        """Close the stream."""
+        rest = self.read()
+        self._inlet.close_stream()
+        return rest
