@@ -18,6 +18,7 @@ PAGES = {
     "interop.md": ["mne", "tslearn"],
     "deviation.md": [],
     "kinds.md": [],
+    "live.md": [],
     "reliability.md": ["matplotlib"],
     "report.md": ["plotly", "matplotlib"],
     "scale.md": [],

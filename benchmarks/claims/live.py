@@ -84,8 +84,8 @@ def follow(model: PerCDL, record: Recording) -> Run:
         stream = Stream(model, "unseen", params, scaling=None)
         atoms = stream.atoms_
         batch: Any = PopCDL(
-            len(atoms), atoms.shape[1], model.penalty_, init=atoms, coder=model.coder, dtype="float64",
-            progress=False,
+            len(atoms), atoms.shape[1], model.penalty_, init=atoms, coder=model.coder,
+            dtype="float64", progress=False,
         )  # fmt: skip
         known = batch.find(Cohort([record])).events_
     step = round(CHUNK * record.sfreq)

@@ -1,0 +1,50 @@
+"""Make the picture of ``live.md``: ``python -m docs.make_live_image``.
+
+The share of events that are settled, by the lag beyond one cycle, as the claim `live` measures it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from benchmarks.claims.live import BEYOND_CYCLE, beats, follow, gait, qrs
+from percdl.plotting.style import COLORS
+
+IMAGE = Path(__file__).resolve().parent / "images" / "live_lag.png"
+LATEST = 4.0
+
+
+def main() -> None:
+    """Stream recordings of four kinds, and draw the lags of each."""
+    kinds = {
+        "swings (gait, atom 0.7 s)": gait("0.7s"),
+        "beats (LUDB, 0.68 s)": beats(),
+        "QRS (MIT-BIH, 0.28 s)": qrs(),
+        "whole strides (gait, 1.05 s)": gait("auto"),
+    }
+    _, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
+    for (name, (model, records)), look in zip(kinds.items(), ("-", "--", "-.", ":"), strict=True):
+        runs = [follow(model, one) for one in records[:8]]
+        beyond = np.sort(np.concatenate([run.lag - run.cycle for run in runs]))
+        share = np.arange(1, len(beyond) + 1) / len(beyond)
+        color = COLORS[[*kinds].index(name)]
+        ax.step(beyond, share, where="post", label=name, color=color, ls=look, lw=2)
+    ax.axvline(BEYOND_CYCLE, color="0.4", lw=1)
+    ax.annotate(
+        "one cycle and half a second", (BEYOND_CYCLE, 0.04), (4, 0), textcoords="offset points"
+    )
+    ax.set(
+        xlim=(-1.2, LATEST),
+        ylim=(0, 1.02),
+        xlabel="lag after the end of the event, beyond one cycle (s)",
+        ylabel="share of events settled",
+    )
+    ax.legend(loc="lower right", bbox_to_anchor=(1, 0.12))
+    plt.savefig(IMAGE, dpi=110)
+
+
+if __name__ == "__main__":
+    main()
