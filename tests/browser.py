@@ -54,7 +54,7 @@ class Visit:
 
     def column(self, label: str) -> list[str]:
         """Return the cells of a column of the table of people, from the top."""
-        heads = self.page.locator("#people thead th").all_inner_texts()
+        heads = self.page.locator("#people thead th > button:first-child").all_inner_texts()
         at = [head.strip() for head in heads].index(label) + 1
         return self.page.locator(f"#people tbody tr :nth-child({at})").all_inner_texts()
 

@@ -139,6 +139,7 @@ _HOME = {
 
 # The models are in a lower layer than what describes them.
 register("save", lambda: import_module("percdl.estimators.modelfile").save)
+register("write_person", lambda: import_module("percdl.report.person").write_person)
 register("write_report", lambda: import_module("percdl.report.cohort").write_report)
 
 

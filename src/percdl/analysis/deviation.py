@@ -151,8 +151,8 @@ def measure_deviation(
         index=index[shown],
         atom_index=atom_index[shown],
         percentile=_rank(index, who, members)[shown],
-        profile=_profile(atoms, who, members)[shown],
-        timing_profile=_profile(np.log(np.maximum(speeds, SLOWEST)), who, members)[shown],
+        profile=score_curves(atoms, who, members)[shown],
+        timing_profile=score_curves(np.log(np.maximum(speeds, SLOWEST)), who, members)[shown],
     )
 
 
@@ -209,8 +209,11 @@ def _judge(values, kinds, who, members, shrinkage) -> tuple[np.ndarray, np.ndarr
     return index, atom_index
 
 
-def _profile(curves, who, members) -> np.ndarray:
-    """Return z-scores of the curves (S, K, ...) of each atom; NaN where they are unknown."""
+def score_curves(curves, who, members) -> np.ndarray:
+    """Return z-scores of the curves (S, K, ...) of each atom; NaN where they are unknown.
+
+    ``members`` are the norm, without the person (``who``) that is scored.
+    """
     scores = np.full(curves.shape, np.nan)
     for k in range(curves.shape[1]):
         values = curves[:, k].reshape(len(curves), -1)

@@ -15,7 +15,15 @@ from percdl.cli.federate_site import join, keys, renew
 from percdl.cli.find_command import find
 from percdl.cli.fit import fit, suggest
 from percdl.cli.landmark_commands import landmarks, mark
-from percdl.cli.model_commands import events, info, personalize, reliability, report, score
+from percdl.cli.model_commands import (
+    events,
+    info,
+    person,
+    personalize,
+    reliability,
+    report,
+    score,
+)
 from percdl.cli.options import add_command
 from percdl.cli.studies import datasets, demo, reproduce
 from percdl.cli.studio_command import studio
@@ -23,8 +31,8 @@ from percdl.cli.watch import watch
 
 app = typer.Typer(name="percdl", no_args_is_help=True, pretty_exceptions_enable=False)
 for command in (
-    fit, studio, find, report, personalize, events, watch, mark, landmarks, score, reliability,
-    suggest, info, datasets, demo, reproduce,
+    fit, studio, find, report, person, personalize, events, watch, mark, landmarks, score,
+    reliability, suggest, info, datasets, demo, reproduce,
 ):  # fmt: skip
     add_command(app, command)
 

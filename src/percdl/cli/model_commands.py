@@ -218,6 +218,46 @@ def report(
         typer.launch(out.resolve().as_uri())
 
 
+def person(
+    model: Model,
+    source: DataOptions,
+    output: Output,
+    subject: Annotated[str, typer.Option(help="Whom the page is about.")],
+    out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("person.html"),
+    reference: Annotated[
+        str | None,
+        optional("Group to compare with. (default: healthy, control, normal, ...)"),
+    ] = None,
+    person: Annotated[
+        str | None,
+        optional("Column of --metadata that identifies people with several recordings."),
+    ] = None,
+    open_page: OpenPage = False,
+) -> None:
+    """Write one page about one person: sentences, pictures, numbers; print it from a browser.
+
+    percdl person gait.percdl walks/ --metadata subjects.csv --group diagnosis --subject P07
+
+    DATA are the recordings of the person and of those to compare with. The page names nobody else
+    and holds no recording of others.
+    """
+    require_packages(("jinja2", "matplotlib"), "plot", "the page draws pictures")
+    from percdl.report.person import write_person
+
+    prepare_file(out, "--out")
+    protect_recordings(source, {"--out": out})
+    with output.showing_warnings():
+        fitted, cohort = start("person", model, source, output)
+        options = {"reference": reference, "person": person}
+        metadata = read_metadata(source, cohort)
+        with writing(out, "--out"):
+            write_person(fitted, out, subject, cohort, metadata=metadata, **options)
+    output.event("done", out=out, bytes=out.stat().st_size)
+    output.say(f"Page: {out}")
+    if open_page:
+        typer.launch(out.resolve().as_uri())
+
+
 def info(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A model or a checkpoint.")],
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,

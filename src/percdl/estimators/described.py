@@ -99,6 +99,25 @@ class Described(HyperParameters):
         check_is_fitted(self)
         return look_up("write_report")(self, path, X, **options)
 
+    def person_page(
+        self, path: str | os.PathLike[str], subject: str, X: Any = None, **options: Any
+    ) -> Path:
+        """Write one page about one person, to read or to print.
+
+        Sentences come first, then pictures, numbers with the range of the reference, methods.
+
+        Parameters
+        ----------
+        path, subject : path, str
+            Where to write, and whom it is about.
+        X : Cohort or arrays, optional
+            The recordings of the person and of the reference, as in `report`.
+        **options
+            ``reference``, ``metadata`` and ``person``, see `percdl.report.person.write_person`.
+        """
+        check_is_fitted(self)
+        return look_up("write_person")(self, path, subject, X, **options)
+
     def cycles(
         self,
         X: Any = None,

@@ -1,10 +1,15 @@
 """Self-contained HTML pages: pictures are included, and the network is not used."""
 
+import platform
 from base64 import b64encode
+from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
 
 from percdl import __version__
+
+# Packages that influence the numbers; pages show their versions.
+PACKAGES = ("jax", "numpy", "scipy", "scikit-learn")
 
 
 def render(template: str, *folders: str, **values: Any) -> str:
@@ -39,3 +44,9 @@ def as_script(*parts: str) -> str:
     """Return scripts as one that shares no name with other scripts of the page."""
     own = "\n".join(parts)
     return f'"use strict";\n(() => {{\n{own}\n}})();'
+
+
+def name_versions() -> str:
+    """Return the versions of what the numbers depend on."""
+    versions = [f"{name} {version(name)}" for name in PACKAGES]
+    return ", ".join([f"Python {platform.python_version()}", *versions])

@@ -6,11 +6,9 @@ import base64
 import hashlib
 import json
 import os
-import platform
 import warnings
 from dataclasses import asdict
 from datetime import datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +19,19 @@ from sklearn.utils.validation import check_is_fitted
 
 from percdl.analysis import Deviation, estimate_uncertainty
 from percdl.estimators.landmarks import personal_times
+from percdl.estimators.summary import (
+    ERROR,
+    RATE,
+    Fact,
+    count,
+    describe_choices,
+    describe_cohort,
+    describe_model,
+    say_duration,
+)
 from percdl.estimators.suspects import KINDS, describe_suspects
 from percdl.exceptions import InvalidParameterError
-from percdl.report import as_script, read_asset, render
+from percdl.report import as_script, name_versions, read_asset, render
 from percdl.report.packing import Packed, draw_recordings, pack
 from percdl.report.people import (
     MOST_COLUMNS,
@@ -36,6 +44,7 @@ from percdl.report.people import (
     tabulate_people,
     write_median,
 )
+from percdl.report.words import Words
 from percdl.signals import as_cohort
 from percdl.signals.extras import require
 from percdl.signals.files import replace_file
@@ -47,11 +56,8 @@ if TYPE_CHECKING:
     from percdl.estimators.base import BaseCDL
 
 SCRIPTS = (
-    "packed", "data", "charts", "overview", "table", "signal", "subject", "groups", "main",
+    "packed", "data", "charts", "help", "overview", "table", "signal", "subject", "groups", "main",
 )  # fmt: skip
-# Packages that influence the numbers; the page shows their versions.
-PACKAGES = ("jax", "numpy", "scipy", "scikit-learn")
-UNITS = ((86400, "days"), (3600, "hours"), (60, "minutes"))
 # Names listed in a warning.
 N_NAMED = 6
 # A phase is fast or slow beyond this ratio to the speed of the population. Set by hand.
@@ -66,6 +72,8 @@ MOST_OPERATIONS = 1e11
 FARTHEST = 15.0
 # Quantiles of the band of personal atoms.
 CROWD = (0.025, 0.975)
+# Where the warps of fewer people pass, the common atom is drawn lighter. Set by hand.
+WELL_VISITED = 0.8
 
 
 def write_report(
@@ -120,8 +128,8 @@ def write_report(
 
 
 def _render(people: People, title: str, plotly: str) -> str:
-    groups = Groups(people)
-    content, no_band = collect(people, groups)
+    groups, words = Groups(people), Words(people)
+    content, no_band = collect(people, groups, words)
     drawn = draw_recordings([record.values for record in people.cohort])
     content["run"] = drawn.run
     content["people"] = [
@@ -132,7 +140,7 @@ def _render(people: People, title: str, plotly: str) -> str:
     hashes = [hashlib.sha256(script.encode("utf-8")).digest() for script in scripts]
     return render(
         "cohort.html.j2",
-        **fill_page(people, groups, content, no_band, title),
+        **fill_page(people, groups, words, content, no_band, title),
         scripts=[Markup(script) for script in scripts],
         sources=Markup(" ".join(f"'sha256-{base64.b64encode(x).decode()}'" for x in hashes)),
     )
@@ -145,12 +153,16 @@ def join_scripts(*more: str) -> str:
 
 
 def fill_page(
-    people: People, groups: Groups, content: dict[str, Any], no_band: str, title: str
+    people: People,
+    groups: Groups,
+    words: Words,
+    content: dict[str, Any],
+    no_band: str,
+    title: str,
 ) -> dict[str, Any]:
     """Return the values of the template of the page, all but its scripts."""
     columns, rows = tabulate_groups(groups)
     untested = groups.clusters if isinstance(groups.clusters, str) else ""
-    versions = [f"{name} {version(name)}" for name in PACKAGES]
     return {
         "title": title,
         "people": people,
@@ -164,11 +176,15 @@ def fill_page(
         "untested": untested,
         "clusters": [] if untested else groups.clusters,
         "group_columns": columns,
+        "column_titles": {column["label"]: column["title"] for column in content["columns"]},
         "group_rows": rows,
-        "facts": _describe_data(people),
+        "introduction": words.introduce(),
+        "facts": [*describe_cohort(people.cohort), Fact("Reference", people.reference or "everyone")],
+        "sentence": describe_model(people.model),
+        "chosen": describe_choices(people.model),
         "settings": _describe_settings(people.model),
         "made": datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z").strip(),
-        "versions": ", ".join([f"Python {platform.python_version()}", *versions]),
+        "versions": name_versions(),
         "style": Markup(read_asset("report", "report.css")),
         "data": as_script_data(content),
     }
@@ -180,43 +196,32 @@ def as_script_data(content: Any) -> Markup:
     return Markup(data.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
-def _tiles(people: People) -> list[tuple[str, str, str]]:
-    """Return the first numbers of the page: name, value, unit."""
+def _tiles(people: People) -> list[tuple[Fact, str]]:
+    """Return the first numbers of the page, each with its unit."""
     found, cohort = people.found, people.cohort
     n_groups = f"in {len(people.groups)} groups" if people.groups else ""
-    seconds = cohort.lengths.sum() / cohort.sfreq
-    size, unit = next((pair for pair in UNITS if seconds >= 2 * pair[0]), (1, "s"))
+    recorded, unit = say_duration(float(cohort.lengths.sum() / cohort.sfreq))
+    seconds = people.model.atom_length_ / cohort.sfreq
+    about = {
+        "Recordings": "Files or arrays that were read; a person can have several.",
+        "Cycles found": "Occurrences of the atoms in all recordings.",
+        "Length of the atom": "How long the learned pattern lasts; cycles may be longer.",
+        "Recorded": "Duration of all recordings together.",
+    }
     tiles = [
-        ("Recordings", str(len(cohort)), n_groups),
-        ("Cycles found", f"{len(found.events):,}", f"of {len(found.dictionary)} atom(s)"),
-        ("Length of the atom", f"{people.model.atom_length_ / cohort.sfreq:.3g}", "s"),
-        ("Recorded", f"{seconds / size:.3g}", unit),
-        ("Error", write_median(people.errors, ".3f"), "median"),
+        (Fact("Recordings", str(len(cohort)), about["Recordings"]), n_groups),
+        (
+            Fact("Cycles found", f"{len(found.events):,}", about["Cycles found"]),
+            f"of {count(len(found.dictionary), 'atom')}",
+        ),
+        (Fact("Length of the atom", f"{seconds:.3g}", about["Length of the atom"]), "s"),
+        (Fact("Recorded", recorded, about["Recorded"]), unit),
+        (Fact("Error", write_median(people.errors, ".3f"), ERROR), "median"),
     ]
     if len(found.dictionary) == 1:
         cadence = write_median(people.regularity["cadence"], ".3g")
-        tiles.insert(2, ("Cadence", cadence, "per minute, median"))
+        tiles.insert(2, (Fact("Cadence", cadence, RATE), "per minute, median"))
     return tiles
-
-
-def _describe_data(people: People) -> list[tuple[str, str]]:
-    cohort = people.cohort
-    lengths = cohort.lengths / cohort.sfreq
-    missing = sum(int(np.isnan(record.values).sum()) for record in cohort)
-    total = sum(record.values.size for record in cohort)
-    pairs = zip(cohort.channels, cohort.units, strict=True)
-    channels = [f"{name} ({unit})" if unit else name for name, unit in pairs]
-    groups = ", ".join(f"{name}: {size}" for name, size in people.group_sizes.items())
-    return [
-        ("Recordings", str(len(cohort))),
-        ("Groups", groups or "none given"),
-        ("Reference", people.reference or "everyone"),
-        ("Channels", abbreviate(channels, 16)),
-        ("Sampling rate", f"{cohort.sfreq:g} Hz"),
-        ("Lengths", f"{lengths.min():.3g} to {lengths.max():.3g} s"),
-        ("Missing samples", f"{missing / total:.2%}" if missing else "none"),
-        ("Processing", "; ".join(cohort.processing) or "none recorded"),
-    ]
 
 
 def _describe_settings(model: Any) -> list[tuple[str, str]]:
@@ -260,7 +265,7 @@ def _warnings(people: People) -> list[str]:
     return found
 
 
-def collect(people: People, groups: Groups) -> tuple[dict[str, Any], str]:
+def collect(people: People, groups: Groups, words: Words) -> tuple[dict[str, Any], str]:
     """Return the content of the page but people's curves, and why there is no confidence band."""
     found, cohort, history = people.found, people.cohort, people.model.history_
     band, no_band = _confidence_band(people)
@@ -281,7 +286,10 @@ def collect(people: People, groups: Groups) -> tuple[dict[str, Any], str]:
         "common": pack(_by_channel(found.dictionary)),
         "crowd": [pack(_by_channel(end)) for end in crowd],
         "band": band,
+        "visits": _visits(people),
+        "well_visited": WELL_VISITED,
         "columns": tabulate_people(people),
+        "words": [words.describe(s) for s in range(len(cohort))],
         "suspects": _mark_suspects(people),
         "groups": {
             "names": people.groups,
@@ -318,6 +326,26 @@ def describe_person(people: People, s: int) -> dict[str, Any]:
         "departure": departure,
         "events": _events(people, s),
     }
+
+
+def _visits(people: People) -> list[list[float]] | None:
+    """Return the share of people whose warps pass each sample of each atom, by atom.
+
+    The common atom is the mean of the people who pass; where few do, it can have kinks. None if
+    nothing warps time.
+    """
+    warps = people.found.warps
+    if not warps.shape[2]:
+        return None
+    n_atoms, length = warps.shape[1], warps.shape[3]
+    shares = np.ones((n_atoms, length))
+    for k in range(n_atoms):
+        known = warps[np.isfinite(warps[:, k]).all((1, 2)), k].reshape(-1, length)
+        passed = np.zeros((len(known), length))
+        for side in (np.floor, np.ceil):
+            np.put_along_axis(passed, side(known).astype(int), 1, axis=1)
+        shares[k] = passed.mean(0) if len(known) else 1
+    return [[float(f"{x:.3g}") for x in own] for own in shares]
 
 
 def _by_channel(atoms: Float[np.ndarray, "*batch L P"]) -> np.ndarray:

@@ -25,6 +25,7 @@ from percdl.analysis.effects import exact_speed
 from percdl.analysis.groups import summarize_groups
 from percdl.estimators.cycles import FALSE_ALARMS, find_cycles
 from percdl.estimators.start import make_settings
+from percdl.estimators.summary import ERROR
 from percdl.estimators.suspects import find_suspects
 from percdl.exceptions import InvalidParameterError, MissingPackageError
 from percdl.plotting.people import embed
@@ -239,17 +240,23 @@ def write_median(values: Any, style: str) -> str:
 def tabulate_people(people: People) -> list[dict[str, Any]]:
     """Return the columns of the table of people: name, label, title, kind, digits, values."""
     cohort, deviation, table = people.cohort, people.deviation, people.regularity
-    columns = [_column("subject", "Subject", "Who was recorded", cohort.subjects)]
+    columns = [_column("subject", "Subject", "", cohort.subjects)]
     if people.groups:
-        columns.append(_column("group", "Group", "Group of the recording", cohort.groups))
+        columns.append(_column("group", "Group", "", cohort.groups))
+    if isinstance(deviation, Deviation):
+        columns.append(_column("deviation", "Deviation", f"Distance of the cycle from the mean of "
+                               f"{people.norm}: 1 is as far as a typical member, 2 twice as far",
+                               deviation.index, 2))  # fmt: skip
+        columns.append(_column("percentile", "Pct", f"Percentile: percentage of {people.norm} "
+                               "with a smaller deviation", deviation.percentile, 0))  # fmt: skip
     n_atoms = len(people.found.dictionary)
     if n_atoms == 1:
         columns += [
-            _column("cycles", "Cycles", "Cycles found", table["n_activations"], 0),
-            _column("cadence", "Per min", "Cycles per minute, from the median interval",
-                    table["cadence"], 1),
-            _column("variability", "CV (%)", "Coefficient of variation of the intervals, "
-                    "pauses left out", 100 * table["interval_cv"], 1),
+            _column("cadence", "Per min", "Cycles per minute: 60 over the median interval in "
+                    "seconds between the starts of two cycles", table["cadence"], 1),
+            _column("variability", "CV (%)", "Coefficient of variation of the intervals, pauses "
+                    "left out: 0 is perfectly regular", 100 * table["interval_cv"], 1),
+            _column("cycles", "Cycles", "Number of cycles found", table["n_activations"], 0),
         ]  # fmt: skip
     for k in range(n_atoms) if n_atoms > 1 else ():
         counts = table.loc[table["atom"] == k, "n_activations"]
@@ -260,19 +267,13 @@ def tabulate_people(people: People) -> list[dict[str, Any]]:
     columns.append(_column("flagged", "Flagged (%)", "Share of the cycles that fit worse than "
                            f"usual; by chance about {FALSE_ALARMS:.0%}",
                            flagged.reindex(range(len(cohort))), 1))  # fmt: skip
-    columns.append(_column("error", "Error", "Share of the energy left unexplained",
-                           people.errors, 3))  # fmt: skip
-    if isinstance(deviation, Deviation):
-        columns.append(_column("deviation", "Deviation", f"Distance from {people.norm}; 1 is "
-                               "typical of them", deviation.index, 2))  # fmt: skip
-        columns.append(_column("percentile", "Percentile", f"Percentage of {people.norm} with a "
-                               "smaller deviation index", deviation.percentile, 0))  # fmt: skip
+    columns.append(_column("error", "Error", ERROR, people.errors, 3))
     shown = [] if people.metadata is None else list(people.metadata.items())[:MOST_COLUMNS]
     for index, (name, values) in enumerate(shown):
         digits = None
         if pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values):
             digits = 0 if (values.dropna() % 1 == 0).all() else 2
-        columns.append(_column(f"meta{index}", str(name), f"{name}, from the metadata", values,
+        columns.append(_column(f"meta{index}", str(name), "", values,
                                digits))  # fmt: skip
     return columns
 
@@ -381,14 +382,13 @@ def describe_groups(groups: Groups) -> dict[str, Any] | None:
 def tabulate_groups(groups: Groups) -> tuple[list[str], list[list[str]]]:
     """Return the header and rows of the table of groups: medians over people."""
     people, deviation = groups.people, groups.people.deviation
-    columns = {
-        "Cycles": (people.found.n_activations.sum(1), ".0f"),
-        "Error": (people.errors, ".3f"),
-    }
-    if len(people.found.dictionary) == 1:
-        columns["Per minute"] = (people.regularity["cadence"].to_numpy(float), ".1f")
+    columns = {}
     if isinstance(deviation, Deviation):
         columns["Deviation"] = (deviation.index, ".2f")
+    if len(people.found.dictionary) == 1:
+        columns["Per min"] = (people.regularity["cadence"].to_numpy(float), ".1f")
+    columns["Cycles"] = (people.found.n_activations.sum(1), ".0f")
+    columns["Error"] = (people.errors, ".3f")
     labels = np.array([str(name) for name in people.cohort.groups])
     rows = []
     for name in people.groups:

@@ -71,8 +71,8 @@ class Opened:
             ("Comparing people", "deviation"),
         ):
             getattr(people, name)
-        self.stage, groups = "Comparing groups", Groups(people)
-        content, no_band = collect(people, groups)
+        self.stage, groups, words = "Comparing groups", Groups(people), Words(people)
+        content, no_band = collect(people, groups, words)
         own = self._settings(("corrections",)).get("corrections")
         path = self.path.with_suffix(CORRECTIONS)
         path = path if own is None else self.project.inside(own)
@@ -86,7 +86,7 @@ class Opened:
             "fit": self.fit_options(),
         }
         self.people = people
-        self.page = fill_page(people, groups, content, no_band, content["file"])
+        self.page = fill_page(people, groups, words, content, no_band, content["file"])
 
     def reading_options(self) -> dict[str, Any]:
         """Return the options about recordings that the model was fitted with."""

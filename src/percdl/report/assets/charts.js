@@ -10,16 +10,17 @@ const FLAGGED = "#B2182B"; // no colour of an atom
 
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 const paper = window.matchMedia("print");
-const touch = window.matchMedia("(pointer: coarse)");
+const touch = window.matchMedia("(any-pointer: coarse)");
 
 function pick(list, index) {
   return list[((index % list.length) + list.length) % list.length];
 }
 
+// The recording and its reconstruction differ in lightness, so that everyone can tell them apart.
 function theme() {
   return dark.matches && !paper.matches
-    ? { text: "#e8e8e8", soft: "#9aa0a6", line: "#3a3f45", shared: "#ffffff", model: "#F0E442", ground: "#1d2024" }
-    : { text: "#1c1c1c", soft: "#8a8a8a", line: "#e3e3e3", shared: "#000000", model: "#000000", ground: "#ffffff" };
+    ? { text: "#e8e8e8", soft: "#9aa0a6", line: "#3a3f45", shared: "#ffffff", seen: "#767c84", model: "#F0E442", ground: "#1d2024" }
+    : { text: "#1c1c1c", soft: "#8a8a8a", line: "#e3e3e3", shared: "#000000", seen: "#8a8a8a", model: "#000000", ground: "#ffffff" };
 }
 
 function faded(color, share) {
@@ -49,7 +50,9 @@ function draw(id, traces, layout = {}, config = {}) {
   const { text, ground } = theme();
   const place = document.getElementById(id);
   const base = {
-    margin: { l: 58, r: 14, t: 12, b: 42 },
+    // The tool bar stands in the margin on the right, beside the curves and the legend.
+    margin: { l: 58, r: touch.matches ? 14 : 34, t: 12, b: 42 },
+    modebar: { orientation: "v", bgcolor: "rgba(0,0,0,0)" },
     paper_bgcolor: "rgba(0,0,0,0)",
     plot_bgcolor: "rgba(0,0,0,0)",
     font: { family: "system-ui, sans-serif", size: 12, color: text },

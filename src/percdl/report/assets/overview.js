@@ -31,7 +31,11 @@ function drawOverview() {
     traces.push(...band(times, low, high, "95% confidence band", color, 0.35));
   }
   const common = scaled(inView(shared.common), size);
-  traces.push(line(times, common, "common atom", color, { width: 3 }));
+  const visits = report.visits?.[view.atom] ?? Array.from(times, () => 1);
+  const well = common.map((value, i) => (visits[i] < report.well_visited ? NaN : value));
+  const hover = { text: visits.map((share) => `${Math.round(100 * share)}% of the people pass here`), hovertemplate: "%{y:.3g}, %{text}" };
+  traces.push(line(times, common, "common atom, few people pass", faded(color, 0.45), { showlegend: well.some(Number.isNaN), ...hover }));
+  traces.push(line(times, well, "common atom", color, { width: 3, hoverinfo: "skip" }));
   traces.push(...landmarks(common, ({ time }) => time));
   draw("overview-atom", traces, {
     xaxis: axis("time (s)"),

@@ -109,7 +109,7 @@ function drawSignal() {
     const once = { yaxis: name, showlegend: i === 0 };
     const seen = visible(signal.seen, p);
     const made = visible(signal.made, p);
-    traces.push(line(seen.x, seen.y, "recording", theme().soft, { width: 2, ...once, hoverinfo: "x+y" }));
+    traces.push(line(seen.x, seen.y, "recording", theme().seen, { width: 3, ...once, hoverinfo: "x+y" }));
     traces.push(line(made.x, made.y, "reconstruction", theme().model, { width: 1.5, ...once, hoverinfo: "skip" }));
   });
   traces.push(...onsetMarks(inside, channels), ...addTraces(channels));

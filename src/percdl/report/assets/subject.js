@@ -35,14 +35,19 @@ function writeNumbers() {
   const note = document.getElementById("suspect");
   note.textContent = report.suspects[s];
   note.hidden = !report.suspects[s];
+  const words = document.getElementById("words");
+  words.replaceChildren(...(report.words?.[s] ?? []).map((text) => {
+    const item = document.createElement("li");
+    item.textContent = text;
+    return item;
+  }));
   const known = report.columns.slice(1).map((column) => ({ ...column, text: cellText(column, column.values[s]) }));
   document.getElementById("numbers").replaceChildren(
     ...[...known, ...addNumbers()].map(({ label, title, text }) => {
       const pair = document.createElement("div");
       const name = document.createElement("dt");
       const value = document.createElement("dd");
-      name.textContent = label;
-      name.title = title;
+      name.append(label, why(label, title));
       value.textContent = text;
       pair.append(name, value);
       return pair;

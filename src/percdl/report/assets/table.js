@@ -25,9 +25,8 @@ function buildTable() {
     const button = document.createElement("button");
     button.type = "button";
     button.textContent = column.label;
-    button.title = column.title;
     button.addEventListener("click", () => sortBy(index));
-    cell.append(button);
+    cell.append(button, why(column.label, column.title));
     head.append(cell);
   });
   for (let s = 0; s < report.n_subjects; s++) rows.push(buildRow(s));

@@ -11,7 +11,7 @@ const compareSides = guarded(async () => {
   const turn = (compareSides.turn = Symbol("turn"));
   const found = await ask("compare", { file: report.file, ...asked });
   if (turn !== compareSides.turn) return;
-  element("words").replaceChildren(...found.words.map((text) => Object.assign(document.createElement("li"), { textContent: text })));
+  element("compare-words").replaceChildren(...found.words.map((text) => Object.assign(document.createElement("li"), { textContent: text })));
   drawSides("compare-atoms", found.curves, "atoms", { yaxis: axis(signalLabel(view.channel)) });
   if (report.n_warps) {
     const layout = { yaxis: axis("local speed (population = 1)", { type: "log", tickvals: [0.25, 0.5, 1, 2, 4] }) };

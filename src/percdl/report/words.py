@@ -1,0 +1,256 @@
+"""People in words: the sentences that a reader needs before the pictures.
+
+Phases are compared on the clock of the population, so those of different people are the same part
+of the movement. A person is called slower or faster in a phase only if the z-score of the local
+speed there exceeds what 95 % of the reference reach anywhere in the cycle; each member is left out
+of the norm in turn. Without a time warp, the height of the personal atom takes the place of speed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from percdl.analysis import Deviation, measure_reliability
+from percdl.analysis.deviation import score_curves
+from percdl.analysis.effects import SLOWEST, invert_warps
+from percdl.estimators.landmarks import personal_times
+from percdl.exceptions import InvalidParameterError
+from percdl.report.people import People
+
+# Share of the reference that is not called different anywhere in the cycle.
+LEVEL = 0.95
+# A phase extends while the z-score exceeds this.
+EDGE = 2.0
+# Fewest people of a reference whose range is described.
+FEWEST = 5
+MOST_PHASES = 2
+
+
+class Phase(NamedTuple):
+    """A part of the cycle in which a person differs: samples of the common clock, and how."""
+
+    atom: int
+    row: int  # the warp, or the channel of the personal atom
+    start: int
+    stop: int  # the last sample
+    above: bool
+    peak: float  # the largest absolute z-score
+
+
+def rank(value: float, others: Any, more: str = "higher", less: str = "lower") -> str:
+    """Return where a value lies among others, in words.
+
+    >>> rank(9.0, [1, 2, 3, 4, 5])
+    'higher than all 5'
+    >>> rank(1.5, range(100), "longer", "shorter")
+    'shorter than 98 %'
+    >>> rank(50.0, range(100))
+    'as usual'
+    """
+    known = np.asarray(list(others), float)
+    known = known[np.isfinite(known)]
+    below, above, n = int(np.sum(known < value)), int(np.sum(known > value)), len(known)
+    if not n or max(below, above) < LEVEL * n:
+        return "as usual"
+    word, beyond = (more, below) if below >= above else (less, above)
+    return f"{word} than all {n}" if beyond == n else f"{word} than {int(100 * beyond / n)} %"
+
+
+@dataclass(frozen=True, eq=False)
+class Words:
+    """All people of a report in words."""
+
+    people: People
+
+    @cached_property
+    def members(self) -> Bool[np.ndarray, " S"]:
+        """Who belongs to the reference."""
+        groups, reference = self.people.cohort.groups, self.people.reference
+        return np.array([reference is None or group == reference for group in groups])
+
+    @cached_property
+    def who(self) -> np.ndarray:
+        """The person of each recording."""
+        return np.array(self.people.persons, str)
+
+    def others(self, s: int) -> np.ndarray:
+        """Return the recordings of the reference that are not of the same person."""
+        return np.flatnonzero(self.members & (self.who != self.who[s]))
+
+    @cached_property
+    def own_times(self) -> Float[np.ndarray, "S K C L"]:
+        """When each person reaches each sample of the common atom, in samples."""
+        return invert_warps(self.people.found.warps)
+
+    @cached_property
+    def scores(self) -> Float[np.ndarray, "S K R L"]:
+        """z-scores along the cycle: above 0 where slower; without warps, where higher."""
+        found = self.people.found
+        if found.warps.shape[2]:
+            curves = np.log(np.maximum(np.gradient(self.own_times, axis=-1), SLOWEST))
+        else:
+            curves = np.moveaxis(found.personal_dictionary, -1, -2)
+        return score_curves(curves, self.who, self.members)
+
+    @cached_property
+    def limit(self) -> float:
+        """The largest z-score that `LEVEL` of the reference reach somewhere in the cycle."""
+        most = np.nanmax(np.abs(np.nan_to_num(self.scores)), axis=(1, 2, 3))[self.members]
+        return max(float(np.quantile(most, LEVEL)), EDGE)
+
+    def phases(self, s: int) -> list[Phase]:
+        """Return the parts of the cycle in which a person differs, the clearest first."""
+        if self.members.sum() < FEWEST:
+            return []
+        found = []
+        for k, r in np.ndindex(self.scores.shape[1:3]):
+            z = np.nan_to_num(self.scores[s, k, r])
+            side = np.sign(z) * (np.abs(z) > EDGE)
+            cuts = np.flatnonzero(np.diff(side, prepend=0, append=0))
+            for start, stop in pairwise(cuts):
+                peak = np.abs(z[start:stop]).max()
+                if side[start] and peak > self.limit:
+                    found.append(Phase(k, r, start, stop - 1, side[start] > 0, float(peak)))
+        return sorted(found, key=lambda phase: -phase.peak)[:MOST_PHASES]
+
+    def describe(self, s: int) -> list[str]:
+        """Return the sentences about a person: rate, distance, phases, intervals, certainty."""
+        if not (self.people.found.n_activations[s] > 0).any():
+            return ["No cycle was found in this recording."]
+        said = [self._say_rate(s), self._say_distance(s)]
+        phases = self.phases(s)
+        said += [self._say_phase(s, phase) for phase in phases]
+        if not phases and self.members.sum() >= FEWEST:
+            said.append(f"No part of the cycle stands out from {self.people.norm}.")
+        said += [text for _, text, unusual in self.intervals(s) if unusual]
+        return [text for text in [*said, self._say_certainty(s)] if text]
+
+    def _say_rate(self, s: int) -> str:
+        if len(self.people.found.dictionary) > 1:
+            return ""
+        cadence = self.people.regularity["cadence"].to_numpy(float)
+        if not np.isfinite(cadence[s]):
+            return ""
+        among = rank(cadence[s], cadence[self.others(s)], "faster", "slower")
+        return f"{cadence[s]:.0f} cycles per minute, {self._among(among)}."
+
+    def _among(self, place: str) -> str:
+        """Return a place among others, with the name of the reference."""
+        if place == "as usual":
+            return f"within the usual range of {self.people.norm}"
+        return f"{place} of {self.people.norm}"
+
+    def _say_distance(self, s: int) -> str:
+        deviation = self.people.deviation
+        if not isinstance(deviation, Deviation) or not np.isfinite(deviation.index[s]):
+            return ""
+        among = rank(deviation.index[s], deviation.index[self.others(s)], "farther", "nearer")
+        return (
+            f"Distance of the cycle from {self.people.norm}: {deviation.index[s]:.1f} (1 is "
+            f"typical of them), {self._among(among)}."
+        )
+
+    def _say_phase(self, s: int, phase: Phase) -> str:
+        sfreq, length = self.people.cohort.sfreq, self.people.found.dictionary.shape[1]
+        ends = [100 * u / (length - 1) for u in (phase.start, phase.stop)]
+        several = len(self.people.found.dictionary) > 1
+        where = f"From {ends[0]:.0f} to {ends[1]:.0f} % of the cycle"
+        where += f" (atom {phase.atom})" if several else ""
+        channels = self.people.cohort.channels
+        named = f" in channel {channels[phase.row]}" if self.scores.shape[2] > 1 else ""
+        if not self.people.found.warps.shape[2]:
+            side = "higher" if phase.above else "lower"
+            return f"{where}, the atom is {side} than in {self.people.norm}{named}."
+        times = self.own_times[:, phase.atom, phase.row] / sfreq
+        taken = times[:, phase.stop] - times[:, phase.start]
+        usual = np.nanmedian(taken[self.others(s)])
+        change = 100 * (taken[s] / usual - 1)
+        among = rank(taken[s], taken[self.others(s)], "longer", "shorter")
+        return (
+            f"{where}{named}, this person is {'slower' if phase.above else 'faster'}: "
+            f"{taken[s]:.2f} s, {abs(change):.0f} % {'longer' if change > 0 else 'shorter'} than "
+            f"the median, {self._among(among)}."
+        )
+
+    @cached_property
+    def mark_times(self) -> Float[np.ndarray, "n S"]:
+        """When each person reaches each landmark, in seconds from the start of the atom."""
+        cohort, marks = self.people.cohort, self.people.model.marks_
+        return personal_times(marks, self.people.found, cohort.sfreq, cohort.channels)
+
+    def intervals(self, s: int) -> list[tuple[str, str, bool]]:
+        """Return the time between landmarks: name, sentence, and whether it is unusual."""
+        marks = self.people.model.marks_
+        if not marks or not self.people.found.transform.shares_structure:
+            return []
+        times = self.mark_times
+        order = sorted(range(len(marks)), key=lambda i: (marks[i].atom, marks[i].time))
+        said = []
+        for first, last in pairwise(order):
+            if marks[first].atom != marks[last].atom or not np.isfinite(times[last, s]):
+                continue
+            taken = times[last] - times[first]
+            among = rank(taken[s], taken[self.others(s)], "longer", "shorter")
+            change = 100 * (taken[s] / np.nanmedian(taken[self.others(s)]) - 1)
+            name = f"{marks[first].name} to {marks[last].name}"
+            text = (
+                f"{name}: {1e3 * taken[s]:.0f} ms, {abs(change):.0f} % "
+                f"{'longer' if change > 0 else 'shorter'} than the median, {self._among(among)}."
+            )
+            said.append((name, text, among != "as usual"))
+        return said
+
+    @cached_property
+    def retest(self) -> str:
+        """How much the numbers of an unchanged person differ between two recordings."""
+        measured: dict[str, Any] = {}
+        if len(self.people.found.dictionary) == 1:
+            measured["cycles per minute"] = self.people.regularity["cadence"].to_numpy(float)
+        if isinstance(self.people.deviation, Deviation):
+            measured["times the typical distance"] = self.people.deviation.index
+        said = []
+        for unit, values in measured.items():
+            try:
+                found = measure_reliability(values, self.people.persons)
+            except InvalidParameterError:
+                continue
+            said.append(f"{found['sdc'].iloc[0]:.2g} {unit}")
+        return " and ".join(said)
+
+    def _say_certainty(self, s: int) -> str:
+        own: Any = self.people.cycles["flagged"][self.people.subject_of_events == s]
+        n_norm = len({*self.who[self.others(s)]})
+        said = f"How sure: {len(own)} cycles ({int(own.sum())} flagged), {n_norm} people compared"
+        if self.members.sum() >= FEWEST:
+            said += "; 1 in 20 of them would be called different somewhere in the cycle"
+        if self.retest:
+            return f"{said}. Recorded again, an unchanged person differs by up to {self.retest}."
+        return f"{said}. How well the numbers repeat is unknown: nobody was recorded twice."
+
+    def introduce(self) -> tuple[str, list[tuple[str, str]]]:
+        """Return the first sentence of the page, and the people who deviate most."""
+        people, deviation = self.people, self.people.deviation
+        n_cycles, n = len(people.found.events), len(people.cohort)
+        said = f"{n_cycles:,} cycles were found in {n} recording{'s' * (n != 1)}"
+        if len(people.found.dictionary) == 1:
+            cadence = np.nanmedian(people.regularity["cadence"]) if n_cycles else np.nan
+            said += f", {cadence:.0f} per minute (median)" if np.isfinite(cadence) else ""
+        if not isinstance(deviation, Deviation):
+            return f"{said}.", []
+        judged = np.flatnonzero(~self.members if people.reference else self.members)
+        judged = judged[np.isfinite(deviation.index[judged])]
+        if len(judged) and people.reference:
+            n_far = int(np.sum(deviation.percentile[judged] >= 100 * LEVEL))
+            said += (
+                f". Of {len(judged)} outside {people.reference}, {n_far} are farther from it than "
+                f"{100 * LEVEL:.0f} % of its own members"
+            )
+        order = judged[np.argsort(-deviation.index[judged], kind="stable")][:3]
+        named = [(people.cohort.subjects[s], f"{deviation.index[s]:.1f}") for s in order]
+        return f"{said}. Most unlike {people.norm}", named
