@@ -10,16 +10,17 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pandas as pd
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
-from percdl import Algorithm, PerCDL, PopCDL, TimeWarp, load_gait
+from percdl import Algorithm, Cohort, PerCDL, PopCDL, TimeWarp, load_gait
 from percdl.datasets import load_ptbxl_balanced
 
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES, BUILD = ROOT / "docs" / "images" / "report", ROOT / "build"
 COLUMNS = ["Age", "Gender", "WalkingSpeed", "Sensor"]
-PERSON, RECORD = "10-5", 3
+PERSON = "195-2"
 
 
 def main() -> None:
@@ -31,11 +32,14 @@ def main() -> None:
         path = shutil.which("chromium") or shutil.which("google-chrome")
         browser = running.chromium.launch(executable_path=path, args=["--no-sandbox"])
         # The table of people takes the height of the window.
-        wide = browser.new_page(viewport={"width": 1400, "height": 1900})
+        wide = browser.new_page(viewport={"width": 1400, "height": 2100})
         show(wide, gait, f"#subject={PERSON}")
         keep(wide, "gait_overview", "#overview")
         keep(wide, "gait_people", "#subjects")
         keep(wide, "gait_groups", "#comparison")
+        page = browser.new_page(viewport={"width": 900, "height": 1200})
+        page.goto((BUILD / "person.html").as_uri())
+        keep(page, "person", "main")
         night = browser.new_page(viewport={"width": 1400, "height": 2800}, color_scheme="dark")
         show(night, ecg, "")
         night.check("#all-channels")
@@ -65,9 +69,14 @@ def report_gait() -> Path:
         algorithm=Algorithm(realign=False, solver_steps=10),
         random_state=0,
     ).fit(cohort)
-    return model.report(
-        BUILD / "gait.html", metadata=data.metadata[COLUMNS], title="Gait of 150 walkers"
-    )
+    return describe_gait(model, cohort, data.metadata[COLUMNS])
+
+
+def describe_gait(model: PerCDL, cohort: Cohort, metadata: pd.DataFrame) -> Path:
+    """Write the report, and the page of one walker."""
+    model.person_page(BUILD / "person.html", PERSON, cohort, metadata=metadata)
+    title = "Gait of 150 walkers"
+    return model.report(BUILD / "gait.html", cohort, metadata=metadata, title=title)
 
 
 def report_ecg() -> Path:

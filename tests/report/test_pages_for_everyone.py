@@ -1,0 +1,159 @@
+"""Pages that everyone can use: axe-core, keyboard, narrow screens, dark mode, paper."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("plotly")
+
+from test_report_in_browser import choose
+
+WINDOWS = {
+    "wide": {"viewport": {"width": 1280, "height": 1000}},
+    "dark": {"viewport": {"width": 1280, "height": 1000}, "color_scheme": "dark"},
+    "phone": {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True},
+    "phone in the dark": {"viewport": {"width": 390, "height": 844}, "color_scheme": "dark"},
+}
+every_window = pytest.mark.parametrize("window", WINDOWS)
+
+
+@pytest.fixture(scope="session")
+def person_page(model150, tmp_path_factory):
+    return model150.person_page(tmp_path_factory.mktemp("person") / "page.html", "S0002")
+
+
+def faults(page):
+    """Return the serious faults that axe-core finds, each with the first elements."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not there")
+    found = axe.Axe().run(page).response["violations"]
+    return [
+        (fault["id"], [node["html"][:120] for node in fault["nodes"][:3]])
+        for fault in found
+        if fault["impact"] in ("serious", "critical")
+    ]
+
+
+@every_window
+def test_axe_finds_no_serious_fault_in_the_report(visit, report150, window):
+    seen = visit(report150, **WINDOWS[window])
+    assert faults(seen.page) == []
+    seen.keep(f"report_{window.replace(' ', '_')}", full_page=True)
+
+
+@every_window
+def test_axe_finds_no_serious_fault_in_the_page_of_a_person(chromium, person_page, window):
+    context = chromium.new_context(**WINDOWS[window])
+    page = context.new_page()
+    page.goto(person_page.as_uri())
+    assert faults(page) == []
+    assert (
+        page.evaluate("document.documentElement.scrollWidth")
+        <= WINDOWS[window]["viewport"]["width"]
+    )
+    context.close()
+
+
+def test_the_page_of_a_person_is_about_one(person_page, model150):
+    text = person_page.read_text("utf-8")
+    assert "<script" not in text
+    assert text.count("not a diagnosis") == 1
+    assert not any(name in text for name in model150.subjects_ if name != "S0002")
+
+
+@every_window
+def test_the_deviation_is_in_view(visit, report150, window):
+    seen = visit(report150, **WINDOWS[window])
+    table = seen.page.locator(".people").bounding_box()
+    cell = seen.page.locator("#people thead th", has_text="Deviation").bounding_box()
+    assert cell["x"] + cell["width"] <= table["x"] + table["width"] + 1
+
+
+def luminance(color):
+    """Return the relative luminance of #rrggbb (WCAG)."""
+    parts = np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    return linear @ [0.2126, 0.7152, 0.0722]
+
+
+@pytest.mark.parametrize("window", ["wide", "dark"])
+def test_recording_and_reconstruction_differ_in_lightness(visit, report150, window):
+    seen = visit(report150, **WINDOWS[window])
+    colors = seen.ask(
+        """() => ['recording', 'reconstruction'].map((name) =>
+            document.getElementById('signal').data.find((t) => t.name === name).line.color)"""
+    )
+    dim, bright = sorted(luminance(color) for color in colors)
+    assert (bright + 0.05) / (dim + 0.05) >= 3
+
+
+def test_question_marks_answer_by_keyboard(visit, report150):
+    seen = visit(report150, **WINDOWS["wide"])
+    button = seen.page.locator("#people thead th", has_text="Deviation").locator(".why")
+    button.focus()
+    seen.page.keyboard.press("Enter")
+    bubble = seen.page.locator("#bubble")
+    assert "1 is as far as a typical member" in bubble.inner_text()
+    assert button.get_attribute("aria-describedby") == "bubble"
+    assert seen.column("Subject")[0] == "S0000"  # nothing was sorted
+    seen.page.keyboard.press("Escape")
+    assert not bubble.is_visible()
+    assert button.get_attribute("aria-expanded") == "false"
+
+
+def test_every_number_of_a_person_can_be_asked_about(visit, report150):
+    seen = visit(report150, **WINDOWS["phone"])
+    pairs = seen.page.locator("#numbers > div")
+    for i in range(pairs.count()):
+        name = pairs.nth(i).locator("dt").inner_text().split("\n")[0]
+        if not name.startswith("Group"):
+            pairs.nth(i).locator(".why").tap()
+            assert seen.page.locator("#bubble").is_visible()
+            box = seen.page.locator("#bubble").bounding_box()
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= 390
+
+
+def test_tool_bars_leave_legends_free(visit, report150):
+    seen = visit(report150, **WINDOWS["wide"])
+    boxes = seen.ask(
+        """() => [...document.querySelectorAll('.chart')].flatMap((chart) => {
+            const [bar, legend] = ['.modebar-group', '.legend'].map((x) => chart.querySelector(x));
+            const boxes = [bar, legend].map((x) => x && x.getBoundingClientRect().toJSON());
+            return boxes[0] && boxes[1] ? [boxes] : [];
+        })"""
+    )
+    assert len(boxes) > 5
+    for bar, legend in boxes:
+        apart = bar["left"] >= legend["right"] or bar["top"] >= legend["bottom"]
+        assert apart, (bar, legend)
+    touched = visit(report150, **WINDOWS["phone"])
+    assert touched.page.locator(".modebar-btn").count() == 0
+
+
+def test_a_person_is_introduced_in_words(visit, report150):
+    seen = visit(report150, **WINDOWS["wide"])
+    first = seen.page.inner_text("#words")
+    assert "How sure" in first
+    choose(seen, "S0149")
+    assert seen.page.inner_text("#words") != first
+    intro = seen.page.locator("#introduction a").first
+    name = intro.inner_text()
+    intro.click()
+    seen.page.wait_for_function(
+        "id => document.getElementById('who').textContent === id", arg=name
+    )
+
+
+def test_settings_begin_with_a_sentence(visit, report150):
+    seen = visit(report150, **WINDOWS["wide"])
+    assert seen.page.inner_text("#sentence").startswith(
+        "Two atoms of 0.5 s; each person's version"
+    )
+    assert not seen.page.locator("#about details .facts").is_visible()
+
+
+def test_on_paper_the_controls_are_gone(visit, report150):
+    seen = visit(report150, **WINDOWS["wide"])
+    seen.page.emulate_media(media="print")
+    for part in (".bar", "#search", ".why", ".modebar"):
+        assert not seen.page.locator(part).first.is_visible()
+    assert seen.page.locator("#words").is_visible()

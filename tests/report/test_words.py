@@ -1,0 +1,145 @@
+"""The words are right: people who are known to be slow somewhere are said to be slow there."""
+
+import re
+
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("plotly")
+
+from percdl import Cohort, PerCDL, TimeWarp
+from percdl.analysis import measure_reliability
+from percdl.estimators.landmarks import Mark
+from percdl.estimators.personalization import Personalization
+from percdl.report.people import People
+from percdl.report.person import tabulate_person
+from percdl.report.words import LEVEL, Words
+
+LENGTH, SFREQ, N_HEALTHY = 50, 100.0, 30
+WARP = TimeWarp(1, 3)
+PHASE = re.compile(r"From (\d+) to (\d+) % of the cycle, this person is (\w+): ([\d.]+) s, "
+                   r"(\d+) % (\w+) than the median, (\w+) than all 30 of healthy\.")  # fmt: skip
+
+
+def make_people(bends, groups, periods=None, persons=None, marks=()) -> Words:
+    """Return people whose warps are t + b sin(2 pi t) / (2 pi), with recordings made of them."""
+    params = np.zeros((len(bends), 1, 3))
+    params[:, 0, 1] = bends
+    time = np.linspace(0, 1, LENGTH)
+    atom = np.sin(2 * np.pi * time) * np.hanning(LENGTH)
+    atom = (atom / np.linalg.norm(atom))[None, :, None]
+    periods = np.full(len(bends), 60) if periods is None else periods
+    arrays, rows = [], []
+    for s, own in enumerate(
+        np.asarray(WARP.apply(jnp.asarray(params[:, 0]), jnp.asarray(atom[0])))
+    ):
+        onsets = 5 + periods[s] * np.arange(8)
+        x = 0.01 * np.random.default_rng(s).standard_normal((560, 1))
+        for onset in onsets:
+            x[onset : onset + LENGTH] += own
+            rows.append((f"P{s}", 0, onset, onset / SFREQ, 1.0))
+        arrays.append(x)
+    names = [f"P{s}" for s in range(len(bends))]
+    cohort = Cohort.from_arrays(arrays, sfreq=SFREQ, subjects=names, groups=groups)
+    columns = ["subject", "atom", "onset_sample", "onset_seconds", "amplitude"]
+    events = pd.DataFrame(rows, columns=columns)
+    counts = np.full((len(bends), 1), 8)
+    found = Personalization(params, events, counts, tuple(names), WARP, atom, "float32")
+    model = PerCDL(1, LENGTH, WARP)
+    model.marks_ = marks
+    return Words(People(model, cohort, found, "healthy", None, persons or names))
+
+
+def reach(bend, share):
+    """Return when a person reaches a share of the cycle of the population: psi^-1, in seconds."""
+    time = np.linspace(0, 1, 100_001)
+    psi = time + bend * np.sin(2 * np.pi * time) / (2 * np.pi)
+    return np.interp(share, psi, time) * (LENGTH - 1) / SFREQ
+
+
+@pytest.fixture(scope="module")
+def healthy():
+    return np.random.default_rng(0).normal(0, 0.05, N_HEALTHY)
+
+
+@pytest.fixture(scope="module")
+def words(healthy):
+    """Thirty healthy people, one who is slow in the middle, one who is fast, one like them."""
+    bends = [*healthy, 0.6, -0.6, 0.0]
+    periods = [60 + s % 5 for s in range(N_HEALTHY)] + [68, 60, 62]
+    marks = (Mark("heel", 0, 0.2), Mark("toe", 0, 0.3))
+    return make_people(bends, ["healthy"] * N_HEALTHY + ["patient"] * 3, periods, marks=marks)
+
+
+@pytest.mark.parametrize(("s", "pace"), [(30, "slower"), (31, "faster")])
+def test_a_slow_phase_is_said_where_it_is_and_how_long_it_takes(words, healthy, s, pace):
+    text = next(x for x in words.describe(s) if x.startswith("From") and f"is {pace}" in x)
+    start, stop, said, taken, change, side, place = PHASE.match(text).groups()
+    phase = next(x for x in words.phases(s) if x.above == (pace == "slower"))
+    ends = np.array([phase.start, phase.stop]) / (LENGTH - 1)
+    assert (int(start), int(stop)) == tuple(np.rint(100 * ends).astype(int))
+    assert start < "50" < stop  # psi' is least, or largest, in the middle
+    truth, *usual = (
+        np.ptp(reach(b, ends)) for b in (words.people.found.params[s, 0, 1], *healthy)
+    )
+    assert float(taken) == pytest.approx(truth, abs=0.006)
+    assert int(change) == pytest.approx(100 * abs(truth / np.median(usual) - 1), abs=2)
+    assert (said, side, place) == (pace, *["longer" if pace == "slower" else "shorter"] * 2)
+
+
+def test_who_is_like_the_others_does_not_stand_out(words):
+    said = words.describe(32)
+    assert not words.phases(32)
+    assert said[2] == "No part of the cycle stands out from healthy."
+    assert "within the usual range of healthy" in said[1]
+
+
+def test_few_of_the_reference_are_called_different(words):
+    called = [bool(words.phases(s)) for s in range(N_HEALTHY)]
+    assert sum(called) <= np.ceil((1 - LEVEL) * N_HEALTHY)
+
+
+def test_rates_are_those_of_the_onsets(words):
+    assert words.describe(30)[0] == "88 cycles per minute, slower than all 30 of healthy."
+    assert words.describe(31)[0].startswith("100 cycles per minute, within the usual range")
+
+
+def test_intervals_are_those_of_the_warps(words, healthy):
+    ((name, text, unusual),) = words.intervals(30)
+    shares = np.array([0.2, 0.3]) * SFREQ / (LENGTH - 1)
+    truth, *usual = (np.ptp(reach(b, shares)) for b in (0.6, *healthy))
+    assert name == "heel to toe"
+    assert unusual
+    said = re.match(r"heel to toe: (\d+) ms, (\d+) % longer than the median, longer than", text)
+    assert float(said[1]) == pytest.approx(1e3 * truth, abs=2)
+    assert float(said[2]) == pytest.approx(100 * (truth / np.median(usual) - 1), abs=2)
+    assert text in words.describe(30)
+    assert not words.intervals(32)[0][2]
+
+
+def test_certainty_is_the_retest_error_where_visits_exist(words):
+    assert "unknown: nobody was recorded twice" in words.describe(30)[-1]
+    bends = np.random.default_rng(1).normal(0, 0.1, 12).repeat(2)
+    persons = [f"p{s // 2}" for s in range(24)]
+    periods = [58 + s // 2 + s % 2 for s in range(24)]
+    again = make_people(bends, ["healthy"] * 24, periods, persons)
+    sdc = measure_reliability(60 * SFREQ / np.array(periods), persons)["sdc"].iloc[0]
+    assert f"differs by up to {sdc:.2g} cycles per minute" in again.describe(0)[-1]
+    assert "11 people compared" in again.describe(0)[-1]  # one's own other visit is left out
+
+
+def test_numbers_come_with_the_range_of_the_reference(words):
+    rows = {name: (value, usual, meaning) for name, value, usual, meaning in
+            tabulate_person(words.people, words, 30)}  # fmt: skip
+    others = [60 * SFREQ / (60 + s % 5) for s in range(N_HEALTHY)]
+    low, middle, high = np.quantile(others, [0.05, 0.5, 0.95])
+    assert rows["Per min"][:2] == ("88.2", f"{middle:.1f} ({low:.1f} to {high:.1f})")
+    assert all(meaning for name, (_, _, meaning) in rows.items() if name != "Group")
+
+
+def test_the_page_begins_with_who_differs_most(words):
+    text, named = words.introduce()
+    assert "Of 3 outside healthy, 2 are farther from it than 95 % of its own members" in text
+    assert {name for name, _ in named[:2]} == {"P30", "P31"}
