@@ -40,7 +40,6 @@ class Phase(NamedTuple):
     start: int
     stop: int  # the last sample
     above: bool
-    peak: float  # the largest absolute z-score
 
 
 def rank(value: float, others: Any, more: str = "higher", less: str = "lower") -> str:
@@ -105,7 +104,7 @@ class Words:
         return max(float(np.quantile(most, LEVEL)), EDGE)
 
     def phases(self, s: int) -> list[Phase]:
-        """Return the parts of the cycle in which a person differs, the clearest first."""
+        """Return the parts of the cycle in which a person differs, the largest change first."""
         if self.members.sum() < FEWEST:
             return []
         found = []
@@ -114,10 +113,22 @@ class Words:
             side = np.sign(z) * (np.abs(z) > EDGE)
             cuts = np.flatnonzero(np.diff(side, prepend=0, append=0))
             for start, stop in pairwise(cuts):
-                peak = np.abs(z[start:stop]).max()
-                if side[start] and peak > self.limit:
-                    found.append(Phase(k, r, start, stop - 1, side[start] > 0, float(peak)))
-        return sorted(found, key=lambda phase: -phase.peak)[:MOST_PHASES]
+                if side[start] and np.abs(z[start:stop]).max() > self.limit:
+                    found.append(Phase(k, r, int(start), int(stop) - 1, bool(side[start] > 0)))
+        return sorted(found, key=lambda phase: -self._size(s, phase))[:MOST_PHASES]
+
+    def durations(self, phase: Phase) -> Float[np.ndarray, " S"]:
+        """Return how long everyone takes for a phase, in seconds."""
+        times = self.own_times[:, phase.atom, phase.row] / self.people.cohort.sfreq
+        return times[:, phase.stop] - times[:, phase.start]
+
+    def _size(self, s: int, phase: Phase) -> float:
+        """Return how much a phase differs: in seconds, or without warps by its z-scores."""
+        if not self.people.found.warps.shape[2]:
+            own = self.scores[s, phase.atom, phase.row, phase.start : phase.stop + 1]
+            return float(np.abs(own).sum())
+        taken = self.durations(phase)
+        return float(abs(taken[s] - np.nanmedian(taken[self.others(s)])))
 
     def describe(self, s: int) -> list[str]:
         """Return the sentences about a person: rate, distance, phases, intervals, certainty."""
@@ -157,7 +168,7 @@ class Words:
         )
 
     def _say_phase(self, s: int, phase: Phase) -> str:
-        sfreq, length = self.people.cohort.sfreq, self.people.found.dictionary.shape[1]
+        length = self.people.found.dictionary.shape[1]
         ends = [100 * u / (length - 1) for u in (phase.start, phase.stop)]
         several = len(self.people.found.dictionary) > 1
         where = f"From {ends[0]:.0f} to {ends[1]:.0f} % of the cycle"
@@ -167,8 +178,7 @@ class Words:
         if not self.people.found.warps.shape[2]:
             side = "higher" if phase.above else "lower"
             return f"{where}, the atom is {side} than in {self.people.norm}{named}."
-        times = self.own_times[:, phase.atom, phase.row] / sfreq
-        taken = times[:, phase.stop] - times[:, phase.start]
+        taken = self.durations(phase)
         usual = np.nanmedian(taken[self.others(s)])
         change = 100 * (taken[s] / usual - 1)
         among = rank(taken[s], taken[self.others(s)], "longer", "shorter")
