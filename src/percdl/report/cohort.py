@@ -179,7 +179,10 @@ def fill_page(
         "column_titles": {column["label"]: column["title"] for column in content["columns"]},
         "group_rows": rows,
         "introduction": words.introduce(),
-        "facts": [*describe_cohort(people.cohort), Fact("Reference", people.reference or "everyone")],
+        "facts": [
+            *describe_cohort(people.cohort),
+            Fact("Reference", people.reference or "everyone"),
+        ],
         "sentence": describe_model(people.model),
         "chosen": describe_choices(people.model),
         "settings": _describe_settings(people.model),

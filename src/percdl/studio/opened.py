@@ -18,8 +18,8 @@ from percdl.exceptions import PerCDLError
 from percdl.report.cohort import collect, describe_marks, describe_person, fill_page
 from percdl.report.packing import envelope, pack
 from percdl.report.people import Groups, People, gather_people
-from percdl.signals.reconstruction import rebuild
 from percdl.report.words import Words
+from percdl.signals.reconstruction import rebuild
 from percdl.studio.corrections import Corrections
 from percdl.studio.project import CORRECTIONS, RESULTS, Project, RefusedError
 
