@@ -217,7 +217,7 @@ def test_filling_separates_values_from_gaps(missing):
     cohort = Cohort.from_arrays(arrays)
     n_masks = cohort.n_masks
     assert n_masks == {"nothing": 0, "all channels alike": 1, "one channel": 2}[missing]
-    values, lengths, observed, _ = fill(cohort, chunk, n_masks, "float32")
+    values, lengths, observed, *_ = fill(cohort, chunk, n_masks, "float32")
     assert values.dtype == np.float32
     assert values.shape == (3, 8, 2)
     assert_array_equal(lengths, [7, 5, 0])

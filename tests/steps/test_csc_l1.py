@@ -255,7 +255,7 @@ def test_padding_changes_nothing(case):
     drawn = draw(case, seed=9)
     _, alone = solve(drawn.signals, drawn.atoms, EACH)
     more = ((0, 0), (0, 13), (0, 0))
-    values, lengths, observed, _ = drawn.signals
+    values, lengths, observed, *_ = drawn.signals
     padded = Signals(
         np.pad(values, more), lengths, None if observed is None else np.pad(observed, more)
     )

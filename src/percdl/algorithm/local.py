@@ -73,12 +73,9 @@ class Site:
         unit: float | None = None,
     ):
         self.cohort = cohort
-        if settings.relative:
-            unit = 1.0
+        unit = 1.0 if settings.relative else unit
         self.unit = choose_unit(cohort) if unit is None else unit
-        self.divisors: float | np.ndarray = self.unit
-        if settings.relative:
-            self.divisors = find_spreads(cohort)
+        self.divisors = find_spreads(cohort) if settings.relative else self.unit
         self.settings = settings.in_unit(self.unit)
         if n_masks is None and not resident:
             n_masks = cohort.n_masks
@@ -88,9 +85,8 @@ class Site:
         )
         self._on_device: list[Signals] | None = None
         if resident:
-            dtype = settings.dtype
             self._on_device = [
-                fill_on_device(cohort, c, dtype, self.divisors) for c in self.chunks
+                fill_on_device(cohort, c, settings.dtype, self.divisors) for c in self.chunks
             ]
             self._measure()
         self.n_masks = cohort.n_masks if n_masks is None else n_masks
@@ -114,10 +110,8 @@ class Site:
     def _measure(self) -> None:
         """Let the device measure the recordings it holds, if it holds them as they are."""
         cohort, chunks = self.cohort, self._on_device
-        is_exact = (
-            np.ndim(self.divisors) == 0 and self.unit == 1 and cohort.dtype == self.settings.dtype
-        )
-        if chunks is None or not is_exact or cohort.is_measured:
+        is_exact = self.unit == 1 and cohort.dtype == self.settings.dtype
+        if chunks is None or np.ndim(self.divisors) or not is_exact or cohort.is_measured:
             return
         with jax.enable_x64(True):
             measured = jax.device_get([measure_chunk(chunk) for chunk in chunks])
@@ -134,8 +128,7 @@ class Site:
         """Begin to compile what the rounds will need."""
         for rows in dict.fromkeys(block.rows for block in self.blocks):
             prepare_programs(forecast.of_block(rows, min(self._n_together, rows)))
-        pinned = self._pinned.chunks
-        shapes = [(c.rows, c.n_times, i in pinned) for i, c in enumerate(self.chunks)]
+        shapes = [(c.rows, c.n_times, i in self._pinned.chunks) for i, c in enumerate(self.chunks)]
         for shape in dict.fromkeys(shapes):
             prepare_programs(forecast.of_chunk(*shape))
 

@@ -10,20 +10,13 @@ from typing import Annotated
 import typer
 
 from percdl import __version__
+from percdl.cli.agreement import reliability, score
 from percdl.cli.federate_server import invite, relay, simulate
 from percdl.cli.federate_site import join, keys, renew
 from percdl.cli.find_command import find
 from percdl.cli.fit import fit, suggest
 from percdl.cli.landmark_commands import landmarks, mark
-from percdl.cli.model_commands import (
-    events,
-    info,
-    person,
-    personalize,
-    reliability,
-    report,
-    score,
-)
+from percdl.cli.model_commands import events, info, person, personalize, report
 from percdl.cli.options import add_command
 from percdl.cli.studies import datasets, demo, reproduce
 from percdl.cli.studio_command import studio

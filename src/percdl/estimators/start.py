@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -70,7 +71,7 @@ def make_settings(model: BaseCDL, source: Source, chosen: Choices | None = None)
 
 
 def make_coder(
-    coder: L0Coder | L1Coder, sfreq: float, atom_lengths: tuple[int, ...]
+    coder: L0Coder | L1Coder, sfreq: float, atom_lengths: Sequence[int]
 ) -> L0Coder | L1Coder:
     """Return a coder that counts in samples, and knows the lengths of atoms if they differ."""
     if isinstance(coder, L1Coder):

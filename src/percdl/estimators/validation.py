@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from percdl.algorithm.magnitude import choose_unit
-from percdl.algorithm.pins import Pinned
-from percdl.algorithm.results import Results
 from percdl.algorithm.settings import Huber, Settings
 from percdl.exceptions import (
     InvalidParameterError,
@@ -27,6 +25,7 @@ from percdl.signals.recording import abbreviate
 from percdl.steps.coders import L1Coder
 
 if TYPE_CHECKING:
+    from percdl.algorithm.results import Results
     from percdl.estimators.base import BaseCDL
 
 # Of the standard deviation: squares then differ by a factor of 1e5, and of seven digits of single
@@ -160,6 +159,8 @@ def warn_inactive(n_activations: np.ndarray, cohort: AnyCohort) -> None:
 
 def warn_unmet(cohort: AnyCohort, settings: Settings, results: Results) -> None:
     """Warn of events that corrections keep, but at which no atom explains anything."""
+    from percdl.algorithm.pins import Pinned
+
     unmet = Pinned(cohort, (), settings).unmet(results)
     places = [f"{cohort.subjects[s]} at {t:g} s" for s, own in unmet.items() for t in own]
     if places:
