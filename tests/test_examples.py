@@ -21,8 +21,8 @@ def plt():
     pyplot.close("all")
 
 
-def test_there_are_six():
-    assert len(EXAMPLES) == 6
+def test_there_are_ten():
+    assert len(EXAMPLES) == 10
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
