@@ -40,8 +40,8 @@ model = PopCDL(2, 20, penalty="10%", random_state=0).fit(cohort)
 print(f"{sum(map(len, true))} spikes, {len(model.events_)} found")
 
 # %%
-# The action potentials, and who fired when in the first recording. The order of atoms is arbitrary:
-# here the first atom is the second unit.
+# The action potentials, and who fired when in the first recording. The order of atoms is
+# arbitrary: here the first atom is the second unit.
 figure, axes = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
 axes[0].plot(np.arange(20) / SFREQ * 1000, model.dictionary_[:, :, 0].T)
 axes[0].set(xlabel="time (ms)", ylabel="potential (unit norm)")

@@ -22,6 +22,7 @@ PAGES = {
     "reliability.md": ["matplotlib"],
     "report.md": ["plotly", "matplotlib"],
     "scale.md": [],
+    "side_by_side.md": ["tslearn"],
     "federated/variants.md": [],
     "tutorials/federated.md": ["cryptography"],
 }
