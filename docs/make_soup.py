@@ -13,7 +13,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 PAGE = HERE / "soup.md"
 # Extras that users install; the others are for development, comparison or exchange.
-EXTRAS = ("plot", "data", "stats", "distributed", "federated")
+EXTRAS = ("plot", "data", "stats", "distributed", "federated", "studio", "lsl")
 # Licence, use, and where an error of the package would be noticed.
 ABOUT = {
     "annotated-doc": ("MIT", "texts of parameters", "tests/estimators/test_declaration.py"),
@@ -48,6 +48,7 @@ ABOUT = {
     "edfio": ("Apache-2.0", "EDF files", "tests/signals/test_binary_files.py"),
     "pyarrow": ("Apache-2.0", "Parquet files", "tests/signals/test_binary_files.py"),
     "mne": ("BSD-3-Clause", "permutation tests along the cycle", "tests/analysis/test_groups.py"),
+    "mne-lsl": ("BSD-3-Clause", "streams of devices", "tests/signals/test_growing.py"),
     "dask": ("BSD-3-Clause", "clusters", "tests/runtimes/test_dask_runtime.py"),
     "distributed": ("BSD-3-Clause", "clusters", "tests/runtimes/test_dask_runtime.py"),
     "cryptography": (
@@ -56,8 +57,8 @@ ABOUT = {
         "tests/federated/test_secure.py",
     ),
     "httpx": ("BSD-3-Clause", "a site asks the relay", "tests/federated/test_relay.py"),
-    "starlette": ("BSD-3-Clause", "the relay", "tests/federated/test_relay.py"),
-    "uvicorn": ("BSD-3-Clause", "the relay", "tests/federated/test_relay.py"),
+    "starlette": ("BSD-3-Clause", "the relay, the studio", "tests/federated/test_relay.py"),
+    "uvicorn": ("BSD-3-Clause", "the relay, the studio", "tests/federated/test_relay.py"),
 }
 TEXT = """\
 # Dependency sheet
@@ -84,6 +85,7 @@ def render() -> str:
     needs = [("core", need) for need in project["dependencies"]]
     extras = project["optional-dependencies"]
     needs += [(extra, need) for extra in EXTRAS for need in extras[extra]]
+    needs = [(owner, need) for owner, need in needs if not need.startswith("percdl[")]
     rows = {}
     for owner, need in needs:
         name, _, least = need.partition(">=")
@@ -92,7 +94,7 @@ def render() -> str:
             continue
         locked = sorted({*re.findall(rf"^{re.escape(name)}==([^ ]+)", lock, re.MULTILINE)})
         licence, use, test = ABOUT[name]
-        cells = [name, f"`{owner}`", least, ", ".join(locked), licence, use, f"`{test}`"]
+        cells = [name, f"`{owner}`", least, ", ".join(locked) or "-", licence, use, f"`{test}`"]
         rows[name] = cells
     return TEXT.format(rows="\n".join(f"| {' | '.join(cells)} |" for cells in rows.values()))
 
