@@ -10,7 +10,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
-from benchmarks.claims.live import BEYOND_CYCLE, beats, follow, gait, qrs
+from benchmarks.claims.live import BEYOND_CYCLE, Run, beats, follow, gait, qrs
 from percdl.plotting.style import COLORS
 
 IMAGE = Path(__file__).resolve().parent / "images" / "live_lag.png"
@@ -25,13 +25,17 @@ def main() -> None:
         "QRS (MIT-BIH, 0.28 s)": qrs(),
         "whole strides (gait, 1.05 s)": gait("auto"),
     }
+    draw({name: [follow(model, one) for one in some] for name, (model, some) in kinds.items()})
+
+
+def draw(runs: dict[str, list[Run]]) -> None:
+    """Draw the distributions of the lags."""
     _, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
-    for (name, (model, records)), look in zip(kinds.items(), ("-", "--", "-.", ":"), strict=True):
-        runs = [follow(model, one) for one in records[:8]]
-        beyond = np.sort(np.concatenate([run.lag - run.cycle for run in runs]))
+    looks = zip(runs.items(), COLORS, ("-", "--", "-.", ":"), strict=False)
+    for (name, own), color, line in looks:
+        beyond = np.sort(np.concatenate([run.lag - run.cycle for run in own]))
         share = np.arange(1, len(beyond) + 1) / len(beyond)
-        color = COLORS[[*kinds].index(name)]
-        ax.step(beyond, share, where="post", label=name, color=color, ls=look, lw=2)
+        ax.step(beyond, share, where="post", label=name, color=color, ls=line, lw=2)
     ax.axvline(BEYOND_CYCLE, color="0.4", lw=1)
     ax.annotate(
         "one cycle and half a second", (BEYOND_CYCLE, 0.04), (4, 0), textcoords="offset points"

@@ -1,5 +1,6 @@
 """A file that grows is read as it would be read at its end, however it is written."""
 
+import time
 from itertools import pairwise
 
 import numpy as np
@@ -130,8 +131,6 @@ def test_lsl_samples_are_those_that_were_sent():
     for _ in range(100):
         if len(found := np.concatenate([found, inlet.read()])) == 10:
             break
-        import time
-
         time.sleep(0.1)
     np.testing.assert_array_equal(found, sent[:, 1:])
     with pytest.raises(UnreadableFileError, match="10 samples per second"):
