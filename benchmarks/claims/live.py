@@ -41,8 +41,9 @@ OPTIONS: Any = {"random_state": 0, "progress": False}
 
 
 class Run(NamedTuple):
-    """Events that are equal, of how many; lags and cycles (s), and which events are there in time;
-    seconds of signal and of work.
+    """What was measured on a recording: equal events, of how many; times are in seconds.
+
+    ``there`` says which events are there in time; ``taken`` is the work for the ``signal``.
     """
 
     n_equal: int
