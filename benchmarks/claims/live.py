@@ -109,8 +109,9 @@ def follow(model: PerCDL, record: Recording) -> Run:
     norm = np.sqrt((atoms**2).sum((1, 2)))[both["atom"]]
     equal = np.isclose(both["amplitude"], both["amplitude_live"] * norm, rtol=1e-9, atol=0)
     lag = found["lag_seconds"].to_numpy()[: len(found) - len(last)]
-    cycle = np.full(len(lag), float(np.median(np.diff(found["onset_seconds"]))))
-    end = found["onset_seconds"].to_numpy()[: len(lag)] + atoms.shape[1] / record.sfreq
+    length, onset = atoms.shape[1] / record.sfreq, found["onset_seconds"].to_numpy()
+    cycle = np.full(len(lag), np.median(np.diff(onset)) if len(onset) > 1 else length)
+    end = onset[: len(lag)] + length
     due = np.searchsorted([at for at, _ in shown], end + cycle + BEYOND_CYCLE)
     pairs = zip(found["onset_sample"], np.minimum(due, len(shown) - 1), strict=False)
     there = np.array([onset in shown[i][1] for onset, i in pairs])
