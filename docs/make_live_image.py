@@ -10,7 +10,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
-from benchmarks.claims.live import BEYOND_CYCLE, Run, beats, follow, gait, qrs
+from benchmarks.claims.live import BEYOND_CYCLE, Run, beats, follow, gait
 from percdl.plotting.style import COLORS
 
 IMAGE = Path(__file__).resolve().parent / "images" / "live_lag.png"
@@ -18,12 +18,10 @@ LATEST = 4.0
 
 
 def main() -> None:
-    """Stream recordings of four kinds, and draw the lags of each."""
+    """Stream recordings of two kinds, and draw the lags of each."""
     kinds = {
         "swings (gait, atom 0.7 s)": gait("0.7s"),
         "beats (LUDB, 0.68 s)": beats(),
-        "QRS (MIT-BIH, 0.28 s)": qrs(),
-        "whole strides (gait, 1.05 s)": gait("auto"),
     }
     draw({name: [follow(model, one) for one in some] for name, (model, some) in kinds.items()})
 
@@ -31,7 +29,7 @@ def main() -> None:
 def draw(runs: dict[str, list[Run]]) -> None:
     """Draw the distributions of the lags."""
     _, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
-    looks = zip(runs.items(), COLORS, ("-", "--", "-.", ":"), strict=False)
+    looks = zip(runs.items(), COLORS, ("-", "--"), strict=False)
     for (name, own), color, line in looks:
         beyond = np.sort(np.concatenate([run.lag - run.cycle for run in own]))
         share = np.arange(1, len(beyond) + 1) / len(beyond)
