@@ -65,12 +65,26 @@ def test_from_files_to_a_marked_and_exported_model_by_clicks(visit, folder):
     (mark,) = load(folder / "by hand.percdl").marks_
     assert mark.name == "middle"
 
+    page.click("[data-edit=next]")
+    page.click("[data-edit=remove]")
+    page.wait_for_selector("#refit:enabled")
+    page.fill("#refit-name", "again")
+    page.click("#refit")
+    page.wait_for_url("**/model?file=again.percdl", timeout=400_000)
+    page.wait_for_selector("#people tbody tr")
+    page.wait_for_selector("html[data-ready=yes]")
+    before, after = (load(folder / f"{name}.percdl").events_ for name in ("by hand", "again"))
+    (removed,) = read_corrections(folder / "by hand.corrections.tsv").to_dict("records")
+    own = [t[t["subject"] == removed["subject"]]["onset_seconds"] for t in (before, after)]
+    near = [np.abs(onsets - removed["onset"]) < removed["duration"] / 4 for onsets in own]
+    assert [found.sum() for found in near] == [1, 0]
+
     page.click("[data-export=personalize]")
     page.wait_for_selector("#written li", timeout=400_000)
     with page.expect_download() as waiting:
         page.click("#written a:has-text('events')")
     got = pd.read_csv(waiting.value.path())
-    assert len(got) == len(load(folder / "by hand.percdl").events_)
+    assert len(got) == len(load(folder / "again.percdl").events_)
     script = (folder / "percdl-studio.sh").read_text()
     assert "percdl fit --channels=x --time=t" in script
     assert "percdl mark --name=middle" in script

@@ -48,9 +48,18 @@ def find_side(people: People, asked: str) -> Side:
     return Side(name, rows)
 
 
+def set_apart(first: Side, second: Side) -> list[Side]:
+    """Return both sides, a single recording left out of the group that it is compared with."""
+    if first.is_one and not second.is_one:
+        second = Side(second.name, np.setdiff1d(second.rows, first.rows))
+    elif second.is_one and not first.is_one:
+        first = Side(first.name, np.setdiff1d(first.rows, second.rows))
+    return [first, second]
+
+
 def compare(people: People, first: str, second: str, atom: int, channel: int) -> dict[str, Any]:
     """Return the two sides of a comparison: sentences, a table of numbers, and curves."""
-    sides = [find_side(people, asked) for asked in (first, second)]
+    sides = set_apart(*(find_side(people, asked) for asked in (first, second)))
     table = measure_people(people, atom)
     errors = find_retest_errors(people, table)
     return {
