@@ -4,6 +4,7 @@ import jax
 import numpy as np
 import pytest
 import small_models as small
+import toy
 from compilations import COMPILED, count_events, count_programs
 
 from percdl import Cohort, Huber
@@ -24,6 +25,12 @@ def gaps():
     return arrays
 
 
+def corrected():
+    """Return recordings of which one has an event that is kept."""
+    rows = toy.corrections(("2", 40.0, "keep", None))
+    return Cohort.from_arrays(small.spaced_recordings(0)).correct(rows)
+
+
 @pytest.mark.parametrize(
     ("name", "options", "arrays"),
     [
@@ -32,9 +39,10 @@ def gaps():
         ("PerCDL", {"dtype": "float64"}, small.spaced_recordings(0)),
         ("PerCDL", {"loss": Huber()}, small.spaced_recordings(0)),
         ("PerCDL", {}, gaps()),
+        ("PerCDL", {}, corrected()),
         ("PopCDL", {}, small.spaced_recordings(0)),
     ],
-    ids=["plain", "search", "double", "huber", "gaps", "population"],
+    ids=["plain", "search", "double", "huber", "gaps", "corrected", "population"],
 )
 def test_a_fit_runs_the_programs_of_its_forecast(monkeypatch, name, options, arrays):
     """All of them, and no other; old codes are taken up again only where somebody's are better."""

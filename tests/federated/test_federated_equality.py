@@ -15,7 +15,16 @@ from federation import (
 )
 from small_models import spaced_recordings
 
-from percdl import Cohort, Compose, Huber, L0Coder, L1Coder, Rotation, TimeWarp
+from percdl import (
+    Cohort,
+    Compose,
+    Huber,
+    L0Coder,
+    L1Coder,
+    Rotation,
+    TimeWarp,
+    find_corrections,
+)
 from percdl.exceptions import FederationError
 from percdl.federated.estimator import FederatedPerCDL
 
@@ -35,6 +44,18 @@ def test_three_sites(cohort, central, secure):
     federation = FederatedPerCDL(double(), secure=secure).fit(split(cohort))
     assert federation.secure_ == secure
     assert_same_as_central(federation, central)
+
+
+@pytest.mark.filterwarnings("ignore::percdl.exceptions.SuspectRecordingWarning")
+def test_corrections_count_at_their_site(cohort, central):
+    """They stay there: nothing but the recordings knows of them."""
+    events = central.events_
+    second = (events["subject"] == cohort.subjects[1]) & (events["atom"] == 1)
+    table = find_corrections(events, events[~second], duration=toy.LENGTH / cohort.sfreq)
+    corrected = cohort.correct(table)
+    model = double().fit(corrected)
+    assert model.n_activations_[1, 1] < central.n_activations_[1, 1]
+    assert_same_as_central(FederatedPerCDL(double()).fit(split(corrected)), model)
 
 
 def test_a_dozen_sites_some_with_one_subject():
