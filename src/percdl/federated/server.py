@@ -111,8 +111,9 @@ def add_for_sites(manifest: Manifest, board: Board | TakingTurns) -> None:
             runtime, settings, first, rounds.history, lambda phase, index, value: None
         )
         rounds.ask("finish", {}, found.stop_reason.value)
-    except PerCDLError as error:
-        rounds.ask("refusal", {}, str(error))
+    except Exception as error:  # sites must hear of it, whatever it is
+        why = str(error) if isinstance(error, PerCDLError) else f"{type(error).__name__}: {error}"
+        rounds.ask("refusal", {}, why)
 
 
 def _search(candidates: np.ndarray) -> NoReturn:
