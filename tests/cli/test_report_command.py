@@ -73,11 +73,11 @@ def test_a_page_in_place_of_a_folder_is_refused(model_file, walks, tmp_path):
 
 def test_a_page_about_one_person(model_file, walks, table, tmp_path):
     out, metadata = tmp_path / "Cy.html", ["--metadata", table, "--group", "diagnosis"]
-    result = run("person", model_file, walks, *metadata, "--subject", "Cy", "--out", out)
+    result = run("person", model_file, walks, *metadata, "--about", "Cy", "--out", out)
     assert result.exit_code == 0, result.output
     page = out.read_text("utf-8")
     assert "<h1>Cy</h1>" in page
     assert "<td>61</td>" in page  # the age, from the table
     assert "Ada" not in page
-    message = refused("person", model_file, walks, "--subject", "Eve", "--out", out)
+    message = refused("person", model_file, walks, "--about", "Eve", "--out", out)
     assert "There is no recording of 'Eve', only of Ada, Bo, Cy, Di" in message

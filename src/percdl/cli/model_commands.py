@@ -220,7 +220,7 @@ def person(
     model: Model,
     source: DataOptions,
     output: Output,
-    subject: Annotated[str, typer.Option(help="Whom the page is about.")],
+    about: Annotated[str, typer.Option(help="Whom the page is about: a subject.")],
     out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("person.html"),
     reference: Annotated[
         str | None,
@@ -234,7 +234,7 @@ def person(
 ) -> None:
     """Write one page about one person: sentences, pictures, numbers; print it from a browser.
 
-    percdl person gait.percdl walks/ --metadata subjects.csv --group diagnosis --subject P07
+    percdl person gait.percdl walks/ --metadata subjects.csv --group diagnosis --about P07
 
     DATA are the recordings of the person and of those to compare with. The page names nobody else
     and holds no recording of others.
@@ -249,7 +249,7 @@ def person(
         options = {"reference": reference, "person": person}
         metadata = read_metadata(source, cohort)
         with writing(out, "--out"):
-            write_person(fitted, out, subject, cohort, metadata=metadata, **options)
+            write_person(fitted, out, about, cohort, metadata=metadata, **options)
     output.event("done", out=out, bytes=out.stat().st_size)
     output.say(f"Page: {out}")
     if open_page:
