@@ -96,17 +96,17 @@ def wait_for(client, job):
 
 
 def test_commands_are_run_and_written_down(client, folder):
-    options = {"model": "walks.percdl", "data": ["Ada.csv"], "out": "params.csv"}
+    options = {"model": "walks.percdl", "data": ["Ada.csv"], "out": "percdl-results/params.csv"}
     job = client.ask("run", command="personalize", options=options).json()["job"]
     busy = client.ask("run", command="personalize", options=options)
     assert "is running" in busy.json()["problem"]
     messages, code = wait_for(client, job)
     assert code == 0
     assert messages[-2]["event"] == "done"
-    line = "percdl personalize --out=params.csv -- walks.percdl Ada.csv"
+    line = "percdl personalize --out=percdl-results/params.csv -- walks.percdl Ada.csv"
     assert line in (folder / "percdl-studio.sh").read_text()
-    answer = client.get("/file", params={"name": "params.csv"})
-    assert answer.text == (folder / "params.csv").read_text()
+    answer = client.get("/file", params={"name": "percdl-results/params.csv"})
+    assert answer.text == (folder / "percdl-results" / "params.csv").read_text()
     assert answer.headers["content-disposition"].startswith("attachment")
 
 
