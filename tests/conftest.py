@@ -9,7 +9,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from browser import chromium
 from hypothesis import Phase, settings
+
+__all__ = ["chromium"]  # one browser for all files of tests
 
 # Derandomized: a failure on one machine is a failure on all of them. No deadline: the first
 # example of a test may pay for a compilation.

@@ -93,7 +93,7 @@ def test_ctrl_c_ends_the_recording_with_all_its_events(model, walk, tmp_path):
         assert process.poll() is None
         time.sleep(0.1)
     process.send_signal(signal.SIGINT)
-    said, _ = process.communicate(timeout=60)
+    said, _ = process.communicate(timeout=300)
     assert process.returncode == 0
     found = expected(fitted, walk[1])
     assert f"{len(found)} events" in said

@@ -4,11 +4,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from browser import Visit, chromium
+from browser import Visit
 
 from percdl import Algorithm, Cohort, PerCDL, TimeWarp, make_synthetic
 
-__all__ = ["chromium"]
 GROUPS = ("patient", "healthy", "patient", "patient", "healthy")
 
 

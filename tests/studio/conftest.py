@@ -5,7 +5,7 @@ import threading
 
 import httpx
 import pytest
-from browser import Visit, chromium
+from browser import Visit
 from commands import MODEL, READ, run, write_walks
 
 pytest.importorskip("plotly")
@@ -14,7 +14,6 @@ pytest.importorskip("starlette")
 from percdl.cli.studio_command import make_studio
 from percdl.studio.server import HOST, listen
 
-__all__ = ["chromium"]
 MARKUP = "<img src=x onerror=alert(1)>"
 
 

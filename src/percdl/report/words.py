@@ -113,7 +113,8 @@ class Words:
             side = np.sign(z) * (np.abs(z) > EDGE)
             cuts = np.flatnonzero(np.diff(side, prepend=0, append=0))
             for start, stop in pairwise(cuts):
-                if side[start] and np.abs(z[start:stop]).max() > self.limit:
+                # A phase of one sample has no duration.
+                if side[start] and stop > start + 1 and np.abs(z[start:stop]).max() > self.limit:
                     found.append(Phase(k, r, int(start), int(stop) - 1, bool(side[start] > 0)))
         return sorted(found, key=lambda phase: -self._size(s, phase))[:MOST_PHASES]
 
