@@ -129,11 +129,11 @@ def write_report(
 
 def _render(people: People, title: str, plotly: str) -> str:
     groups, words = Groups(people), Words(people)
-    content, no_band = collect(people, groups, words)
+    content, no_band = collect(people, groups)
     drawn = draw_recordings([record.values for record in people.cohort])
     content["run"] = drawn.run
     content["people"] = [
-        describe_person(people, s) | {"piece": {"start": 0, "run": drawn.run, "seen": seen}}
+        describe_person(words, s) | {"piece": {"start": 0, "run": drawn.run, "seen": seen}}
         for s, seen in enumerate(drawn.recordings)
     ]
     scripts = [plotly, join_scripts()]
@@ -268,7 +268,7 @@ def _warnings(people: People) -> list[str]:
     return found
 
 
-def collect(people: People, groups: Groups, words: Words) -> tuple[dict[str, Any], str]:
+def collect(people: People, groups: Groups) -> tuple[dict[str, Any], str]:
     """Return the content of the page but people's curves, and why there is no confidence band."""
     found, cohort, history = people.found, people.cohort, people.model.history_
     band, no_band = _confidence_band(people)
@@ -292,7 +292,6 @@ def collect(people: People, groups: Groups, words: Words) -> tuple[dict[str, Any
         "visits": _visits(people),
         "well_visited": WELL_VISITED,
         "columns": tabulate_people(people),
-        "words": [words.describe(s) for s in range(len(cohort))],
         "suspects": _mark_suspects(people),
         "groups": {
             "names": people.groups,
@@ -311,8 +310,9 @@ def collect(people: People, groups: Groups, words: Words) -> tuple[dict[str, Any
     return content, no_band
 
 
-def describe_person(people: People, s: int) -> dict[str, Any]:
-    """Return the curves and events of one person, as the page stores them."""
+def describe_person(words: Words, s: int) -> dict[str, Any]:
+    """Return the words, curves and events about one person, as the page stores them."""
+    people = words.people
     found, deviation = people.found, people.deviation
     # The logarithm of a speed is packed, because its ratio to others then has the same error.
     speeds = np.log(np.clip(people.speeds[s], 1 / FASTEST, FASTEST))
@@ -323,6 +323,7 @@ def describe_person(people: People, s: int) -> dict[str, Any]:
         scores = np.clip(np.concatenate(parts, axis=1), -FARTHEST, FARTHEST)
         departure = pack(scores, N_SCORE_LEVELS)
     return {
+        "words": words.describe(s),
         "personal": pack(_by_channel(found.personal_dictionary[s])),
         "warps": pack(found.warps[s], N_WARP_LEVELS),
         "speeds": pack(speeds),

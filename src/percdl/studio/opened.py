@@ -73,7 +73,7 @@ class Opened:
         ):
             getattr(people, name)
         self.stage, groups, words = "Comparing groups", Groups(people), Words(people)
-        content, no_band = collect(people, groups, words)
+        content, no_band = collect(people, groups)
         own = self._settings(("corrections",)).get("corrections")
         path = self.path.with_suffix(CORRECTIONS)
         path = path if own is None else self.project.inside(own)
@@ -86,7 +86,7 @@ class Opened:
             "reading": self.reading_options(),
             "fit": self.fit_options(),
         }
-        self.people = people
+        self.people, self.words = people, words
         self.page = fill_page(people, groups, words, content, no_band, content["file"])
 
     def reading_options(self) -> dict[str, Any]:
@@ -130,7 +130,7 @@ class Opened:
         """Return the curves and events of a person, and the whole recording at a glance."""
         people = self.ready()
         n_times = int(people.cohort.lengths[self.position(s)])
-        person = describe_person(people, s)
+        person = describe_person(self.words, s)
         person["events"] = self.corrections.apply(people.cohort.subjects[s], person["events"])
         return person | {"piece": self.read_piece(s, 0, n_times)}
 

@@ -48,8 +48,9 @@ let chosePerson = () => {};
 let listenToStudio = () => {};
 
 async function readPerson(s) {
-  const { personal, warps, speeds, departure, events, piece } = await findPerson(s);
+  const { words, personal, warps, speeds, departure, events, piece } = await findPerson(s);
   return {
+    words,
     personal: await unpack(personal),
     warps: await unpack(warps),
     speeds: (await unpack(speeds)).map((curve) => curve.map(Math.exp)),

@@ -36,7 +36,7 @@ function writeNumbers() {
   note.textContent = report.suspects[s];
   note.hidden = !report.suspects[s];
   const words = document.getElementById("words");
-  words.replaceChildren(...(report.words?.[s] ?? []).map((text) => {
+  words.replaceChildren(...person.words.map((text) => {
     const item = document.createElement("li");
     item.textContent = text;
     return item;

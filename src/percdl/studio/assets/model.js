@@ -88,7 +88,10 @@ async function exportAs(command) {
 
 const refit = guarded(async () => {
   const out = `${element("refit-name").value.trim().replace(/\.percdl$/, "")}.percdl`;
-  const done = await runCommand("fit", { ...report.fit, corrections: report.corrections, out });
+  // From the atoms of this model, so that corrections keep their meaning.
+  const { window, pre, label, ...options } = report.fit;
+  const start = { n_atoms: report.n_atoms, init: report.file, corrections: report.corrections };
+  const done = await runCommand("fit", { ...options, ...start, out });
   if (done) location.href = `/model?file=${encodeURIComponent(done.out)}`;
 });
 
