@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from percdl import load
 from percdl.report.packing import envelope
 from percdl.signals import find_corrections, read_corrections
 from percdl.studio.corrections import Corrections
@@ -95,7 +96,15 @@ def wait_for(client, job):
     return messages, code
 
 
+def wait_for_people(client):
+    end = time.monotonic() + 300
+    while not client.ask("open", file="walks.percdl").json()["ready"]:
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
 def test_commands_are_run_and_written_down(client, folder):
+    wait_for_people(client)
     options = {"model": "walks.percdl", "data": ["Ada.csv"], "out": "percdl-results/params.csv"}
     job = client.ask("run", command="personalize", options=options).json()["job"]
     busy = client.ask("run", command="personalize", options=options)
@@ -108,6 +117,17 @@ def test_commands_are_run_and_written_down(client, folder):
     answer = client.get("/file", params={"name": "percdl-results/params.csv"})
     assert answer.text == (folder / "percdl-results" / "params.csv").read_text()
     assert answer.headers["content-disposition"].startswith("attachment")
+    # The model that is looked at stays open.
+    assert client.ask("person", file="walks.percdl", s=0).status_code == 200
+
+
+def test_a_model_that_was_written_again_is_read_again(client, folder):
+    wait_for_people(client)
+    model = load(folder / "walks.percdl")
+    model.save(folder / "walks.percdl")
+    assert client.ask("person", file="walks.percdl", s=0).status_code == 400
+    wait_for_people(client)
+    assert client.ask("person", file="walks.percdl", s=0).status_code == 200
 
 
 def test_a_command_that_fails_says_why(client):

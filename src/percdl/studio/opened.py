@@ -39,6 +39,7 @@ class Opened:
 
     def __init__(self, project: Project, path: Path):
         self.project, self.path = project, path
+        self.written = path.stat().st_mtime_ns
         self.model = load(path)
         self.stage, self.failure = "Reading the recordings", ""
         self.people: People | None = None
@@ -66,12 +67,10 @@ class Opened:
                 "Python. Fit it here, or with the command line."
             )
         people = gather_people(self.model, self.project.read(options))
-        for self.stage, name in (
-            ("Measuring every cycle", "cycles"),
-            ("Measuring how well recordings are explained", "errors"),
-            ("Comparing people", "deviation"),
-        ):
-            getattr(people, name)
+        self.stage = "Measuring every cycle"
+        _ = people.cycles, people.errors
+        self.stage = "Comparing people"
+        _ = people.deviation
         self.stage, groups, words = "Comparing groups", Groups(people), Words(people)
         content, no_band = collect(people, groups)
         own = self._settings(("corrections",)).get("corrections")
@@ -173,6 +172,7 @@ class Opened:
             people = self.ready()
             self.model.mark(name, atom, round(float(time), 4), channel=channel)
             self.model.save(self.path)
+            self.written = self.path.stat().st_mtime_ns
             self.project.write_down([*arguments, "--", self.project.named(self.path)])
             marks = describe_marks(people)
             assert self.page is not None

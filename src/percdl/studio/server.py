@@ -103,12 +103,13 @@ class Studio:
         }
 
     def open(self, name: str) -> Opened:
-        """Return a model of the folder; it is opened on the first call and after it changed."""
+        """Return a model of the folder, read on the first call and after its file changed."""
         path = self.project.inside(name)
         if not path.is_file():
             raise RefusedError(f"There is no file {name} in {self.project.folder}.")
         name = self.project.named(path)
-        if name not in self._opened:
+        known = self._opened.get(name)
+        if known is None or known.written != path.stat().st_mtime_ns:
             self._opened[name] = Opened(self.project, path)
             while len(self._opened) > N_OPEN:
                 del self._opened[next(iter(self._opened))]
@@ -122,9 +123,6 @@ class Studio:
     def _tell_news(self, job: int, known: int) -> dict[str, Any]:
         asked = self._job(job)
         messages = asked.wait(int(known), PATIENCE)
-        # A model that was written again is read again.
-        if any(message["event"] == "done" for message in messages):
-            self._opened.clear()
         return {"line": asked.line, "messages": messages, "code": asked.code}
 
     def _tell_stage(self, file: str) -> dict[str, Any]:
@@ -143,6 +141,8 @@ class Studio:
             opened = await _in_thread(self.open, request.query_params.get("file", ""))
         except (PerCDLError, OSError) as error:
             return _page(render("problem.html.j2", "studio", problem=str(error)), 404)
+        if opened.failure:
+            del self._opened[self.project.named(opened.path)]  # the next visit tries again
         if opened.page is None:
             data = as_script_data(opened.describe_atoms())
             return _page(render("opening.html.j2", "studio", data=data, name=opened.path.name))

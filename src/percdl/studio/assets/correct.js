@@ -21,11 +21,10 @@ function select(event) {
 
 function showEvent() {
   const event = selectedEvent();
-  const { corrected } = report;
   const kind = event && nAtoms > 1 ? `atom ${event.atom}, ` : "";
   element("chosen-event").textContent = event
     ? `${kind}${(event.onset / report.sfreq).toFixed(3)} s, ${event.amplitude === null ? "yours" : describeCycle(event)}`
-    : `${signal.events.length} events${corrected?.[view.subject] ? `, ${corrected[view.subject]} corrected` : ""}`;
+    : `${signal.events.length} events`;
   for (const name of ["remove", "earlier", "later", "relabel"]) editButton(name).disabled = !event;
   editButton("undo").disabled = !editing.before.length;
 }
