@@ -86,6 +86,13 @@ def test_corrections_of_an_earlier_fit_are_kept(tmp_path):
     )
 
 
+def test_atoms_are_known_by_their_names(tmp_path):
+    path = tmp_path / "m.corrections.tsv"
+    path.write_text("subject\tonset\ttrial_type\taction\nAda\t1.0\tstep\tonly\n")
+    shown = Corrections(path, SFREQ, LENGTH, ("beat", "step")).apply("Ada", as_columns([]))
+    assert (shown["onset"], shown["atom"]) == ([50], [1])
+
+
 def wait_for(client, job):
     """Return all messages of a command when it has ended, and its exit code."""
     messages, code, end = [], None, time.monotonic() + 300

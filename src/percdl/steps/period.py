@@ -168,12 +168,12 @@ def _correlate(x: np.ndarray, y: np.ndarray, n_lags: int) -> np.ndarray:
 
 def _propose(correlation: np.ndarray) -> float:
     """Return the first high peak after lag zero, or NaN."""
-    peaks = _peaks(correlation)
+    peaks = find_lags(correlation)
     peaks = peaks[correlation[peaks] >= HIGH * correlation[peaks].max(initial=0)]
     return float(peaks[0]) if len(peaks) else np.nan
 
 
-def _peaks(correlation: np.ndarray, crossed: bool = True) -> np.ndarray:
+def find_lags(correlation: np.ndarray, crossed: bool = True) -> np.ndarray:
     """Return the positive peaks; by default only those after the first zero crossing."""
     peaks = find_peaks(correlation, height=0)[0]
     return peaks[np.logical_or.accumulate(correlation <= 0)[peaks]] if crossed else peaks
@@ -185,7 +185,7 @@ def _own_period(correlation: np.ndarray, proposal: float, vote: float) -> tuple[
     The highest peak within reach of the vote; or one as high at a half or a third of it; or the
     recording's own proposal, if that is much higher and no multiple of it.
     """
-    near = _peaks(correlation, crossed=False)
+    near = find_lags(correlation, crossed=False)
     near = near[(near >= vote / REACH) & (near <= vote * REACH)]
     best = int(near[correlation[near].argmax()]) if len(near) else 0
     height = correlation[best] if best else 0.0
@@ -193,7 +193,7 @@ def _own_period(correlation: np.ndarray, proposal: float, vote: float) -> tuple[
         multiples = best * np.arange(2, 4)
         if not (np.abs(multiples / proposal - 1) <= NEAR).any():
             return proposal, float(correlation[int(proposal)])
-    peaks = _peaks(correlation)
+    peaks = find_lags(correlation)
     for part in (3, 2):
         close = peaks[np.abs(peaks * part - best) <= NEAR * best]
         least = max(CLEAR, AS_HIGH * height)

@@ -10,24 +10,28 @@ import numpy as np
 import pandas as pd
 
 from percdl.signals import find_corrections, read_corrections, write_corrections
+from percdl.signals.corrections import CORRECTION_COLUMNS, corrections_of
 
 COLUMNS = ("atom", "onset", "amplitude", "length", "quality", "flagged")
 
 
 class Corrections:
-    """The corrections of a model file, at a sampling rate; ``length`` is that of an atom."""
+    """The corrections of a model file, at a sampling rate; ``length`` is that of an atom.
 
-    def __init__(self, path: Path, sfreq: float, length: int):
-        self.path, self._sfreq, self._length = path, sfreq, length
+    ``names`` are those of the atoms, if they have some.
+    """
+
+    def __init__(self, path: Path, sfreq: float, length: int, names: Sequence[str] = ()):
+        self.path, self._sfreq, self._length, self._names = path, sfreq, length, names
         self.table = read_corrections(path) if path.is_file() else None
 
     def __len__(self) -> int:
         return 0 if self.table is None else len(self.table)
 
-    def _rows(self, subject: str) -> list[Mapping[str, Any]]:
+    def _of(self, subject: str) -> pd.DataFrame:
         if self.table is None:
-            return []
-        return self.table[self.table["subject"] == subject].to_dict("records")  # pyright: ignore
+            return pd.DataFrame(columns=list(CORRECTION_COLUMNS))
+        return pd.DataFrame(self.table[self.table["subject"] == subject])
 
     def apply(self, subject: str, events: Mapping[str, Any]) -> dict[str, Any]:
         """Return the events of a person, one list per column, with the corrections made."""
@@ -36,15 +40,15 @@ class Corrections:
         rows: list[dict[str, Any]] = [
             dict(zip(COLUMNS, row, strict=True)) for row in zip(*columns, strict=True)
         ]
-        for correction in self._rows(subject):
-            onset = round(correction["onset"] * self._sfreq)
-            length = self._samples(correction["duration"])
+        found = corrections_of({subject: np.inf}, self._of(subject), self._names)
+        for correction in found.get(subject, ()):
+            onset = round(correction.onset * self._sfreq)
+            length = self._samples(correction.duration)
             kept = [one for one in rows if not _is_same(one, onset, length)]
-            if correction["action"] == "keep":
+            if correction.action != "remove":
                 kept = [one for one in rows if not _overlaps(one, onset, length)]
-                atom = int(str(correction["trial_type"]).removeprefix("atom") or 0)
-                kept.append({"atom": atom, "onset": onset, "amplitude": None, "length": length,
-                             "quality": None, "flagged": False})  # fmt: skip
+                added = {"atom": correction.atom or 0, "onset": onset, "length": length}
+                kept.append(added | {"amplitude": None, "quality": None, "flagged": False})
             rows = sorted(kept, key=lambda one: one["onset"])
         return {name: [one[name] for one in rows] for name in COLUMNS}
 
@@ -62,7 +66,9 @@ class Corrections:
         new = find_corrections(before, pd.DataFrame(columns), duration=self._length / self._sfreq)
         parts = [new]
         if self.table is not None:
-            earlier = [row for row in self._rows(subject) if self._holds(row, after)]
+            earlier = [
+                row for row in self._of(subject).to_dict("records") if self._holds(row, after)
+            ]
             known = {(row["onset"], row["action"]) for row in new.to_dict("records")}
             earlier = [row for row in earlier if (row["onset"], row["action"]) not in known]
             others = self.table[self.table["subject"] != subject]
@@ -78,8 +84,9 @@ class Corrections:
             return not any(_is_same(one, onset, length) for one in after)
         return any(one["onset"] == onset for one in after)
 
-    def _samples(self, duration: float) -> int:
-        return self._length if np.isnan(duration) else max(1, round(duration * self._sfreq))
+    def _samples(self, duration: float | None) -> int:
+        unknown = duration is None or np.isnan(duration)
+        return self._length if unknown else max(1, round(duration * self._sfreq))
 
 
 def _is_same(event: Mapping[str, Any], onset: int, length: int) -> bool:

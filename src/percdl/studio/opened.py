@@ -76,7 +76,8 @@ class Opened:
         own = self._settings(("corrections",)).get("corrections")
         path = self.path.with_suffix(CORRECTIONS)
         path = path if own is None else self.project.inside(own)
-        self.corrections = Corrections(path, people.cohort.sfreq, self.model.atom_length_)
+        about = people.cohort.sfreq, self.model.atom_length_, self.model.atom_names_
+        self.corrections = Corrections(path, *about)
         content |= {
             "file": self.project.named(self.path),
             "corrections": self.project.named(path),

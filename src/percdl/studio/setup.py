@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from scipy.signal import find_peaks
 
 from percdl.report.packing import envelope, pack
-from percdl.steps.period import autocorrelate
+from percdl.steps.period import autocorrelate, find_lags
 from percdl.studio.project import Project
 
 # Points of a preview, lags of an autocorrelation, and candidate lengths.
@@ -49,7 +48,7 @@ def _thin(similar: np.ndarray) -> dict[str, Any]:
 
 def _candidates(similar: np.ndarray, sfreq: float) -> list[dict[str, float]]:
     """Return the lags at which a recording resembles itself most, the shortest first."""
-    crossed = np.logical_or.accumulate(similar <= 0)
-    peaks = find_peaks(np.where(crossed, similar, -1.0), height=LEAST)[0]
+    peaks = find_lags(similar)
+    peaks = peaks[similar[peaks] >= LEAST]
     best = sorted(peaks[np.argsort(-similar[peaks])][:N_CANDIDATES])
     return [{"seconds": lag / sfreq, "similarity": float(similar[lag])} for lag in best]
