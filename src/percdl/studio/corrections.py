@@ -85,8 +85,9 @@ class Corrections:
         return any(one["onset"] == onset for one in after)
 
     def _samples(self, duration: float | None) -> int:
-        unknown = duration is None or np.isnan(duration)
-        return self._length if unknown else max(1, round(duration * self._sfreq))
+        if duration is None or np.isnan(duration):
+            return self._length
+        return max(1, round(duration * self._sfreq))
 
 
 def _is_same(event: Mapping[str, Any], onset: int, length: int) -> bool:
