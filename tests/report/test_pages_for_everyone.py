@@ -139,7 +139,7 @@ def test_a_person_is_introduced_in_words(visit, report150):
     assert "How sure" in first
     seen.page.fill("#search", "S0149")
     seen.page.locator("#people tbody tr").first.click()
-    seen.page.wait_for_function("document.getElementById('who').textContent === 'S0149'")
+    seen.page.wait_for_function("() => document.getElementById('who').textContent === 'S0149'")
     assert seen.page.inner_text("#words") != first
     intro = seen.page.locator("#introduction a").first
     name = intro.inner_text()
