@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from small_models import SFREQ, make, spaced_recordings
+from small_models import SFREQ, assert_same_table, make, spaced_recordings
 
 from percdl import Cohort
 from percdl.federated.board import Board, TakingTurns, WaitedError
@@ -49,12 +49,24 @@ def assert_same_as_central(federation, central, **rounding):
         model.history_["objective"], central.history_["objective"], **rounding
     )
     assert model.stop_reason_ == central.stop_reason_
+    if central.prior_ is not None:
+        np.testing.assert_allclose(model.prior_, central.prior_, **rounding)
     rows = {subject: i for i, subject in enumerate(central.subjects_)}
     for local in federation.local_models_.values():
         own = [rows[subject] for subject in local.subjects_]
         np.testing.assert_allclose(local.params_, central.params_[own], **rounding)
         np.testing.assert_array_equal(local.n_activations_, central.n_activations_[own])
         np.testing.assert_array_equal(local.dictionary_, model.dictionary_)
+        events = central.events_[central.events_["subject"].isin(local.subjects_)]
+        assert_same_table(local.events_, events, **rounding)
+
+
+def assert_same_bits(first, second):
+    """Compare what two runs gave a site."""
+    np.testing.assert_array_equal(first.dictionary_, second.dictionary_)
+    np.testing.assert_array_equal(first.params_, second.params_)
+    assert first.events_.equals(second.events_)
+    assert first.stop_reason_ == second.stop_reason_
 
 
 class Crash(BaseException):

@@ -6,14 +6,16 @@ import toy
 from federation import (
     LENGTHS,
     NAMES,
+    ROUNDING,
     SIZES,
     assert_same_as_central,
+    assert_same_bits,
     cohort_of,
     double,
     make_cohort,
     split,
 )
-from small_models import spaced_recordings
+from small_models import assert_same_table, spaced_recordings
 
 from percdl import (
     Cohort,
@@ -83,44 +85,41 @@ def test_a_site_where_an_atom_never_occurs():
     assert np.isnan(federation.local_models_[NAMES[0]].params_[0, 1]).all()
 
 
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("PopCDL", {}),
-        ("IndCDL", {}),
-        ("PerCDL", {"realign": True, "multistart": True}),
-        ("PerCDL", {"coder": L1Coder(n_steps=20)}),
-        pytest.param(
-            "PerCDL",
-            {"coder": L0Coder(stretch=1.2)},
-            marks=pytest.mark.filterwarnings("ignore:Activations are as short"),
-        ),
-        ("PerCDL", {"coder": L0Coder(baseline="line", polarity="person")}),
-        ("PerCDL", {"atom_length": [16, 12]}),
-        ("PerCDL", {"loss": "relative"}),
-        ("PerCDL", {"loss": Huber(0.5)}),
-        ("PerCDL", {"weighting": "subjects"}),
-        ("PerCDL", {"centering": "off"}),
-        ("PerCDL", {"update": "robust"}),
-    ],
-    ids=[
-        "PopCDL",
-        "IndCDL",
-        "searches",
-        "overlap",
-        "lengths",
-        "baselines",
-        "kinds",
-        "relative",
-        "huber",
-        "subjects",
-        "uncentred",
-        "robust",
-    ],
-)
-def test_models_and_options(name, options, cohort):
-    federation = FederatedPerCDL(double(name, **options)).fit(split(cohort))
-    assert_same_as_central(federation, double(name, **options).fit(cohort))
+CASES = {
+    "PopCDL": {"name": "PopCDL"},
+    "IndCDL": {"name": "IndCDL"},
+    "no prior": {"transformation": TimeWarp(1, 3, prior=None)},
+    "as printed": {"centering": "paper"},
+    "uncentred": {"centering": "off"},
+    "searches": {"realign": True, "multistart": True},
+    "one window for all": {"realign": True, "personal_windows": False},
+    "subjects": {"weighting": "subjects"},
+    "robust": {"update": "robust"},
+    "overlap": {"coder": L1Coder(n_steps=20)},
+    "durations": {"coder": L0Coder(stretch=2.0)},
+    "kinds": {"atom_length": [16, 12]},
+    "kinds and durations": {"atom_length": [16, 12], "coder": L0Coder(stretch=1.2)},
+    "baselines": {"coder": L0Coder(baseline="line", polarity="person")},
+    "sparse": {"coder": L0Coder(signed=True, min_gap="0.1s", max_activations=3)},
+    "relative": {"loss": "relative"},
+    "huber": {"loss": Huber(0.5)},
+}
+
+
+@pytest.mark.filterwarnings("ignore:Activations are as short")
+@pytest.mark.parametrize("options", CASES.values(), ids=CASES)
+def test_models_and_options(options, cohort):
+    """By sites, by a server and in one place; afterwards every cycle is described alike, too."""
+    central = double(**options).fit(cohort)
+    by_sites, by_server = (
+        FederatedPerCDL(double(**options), aggregate=who).fit(split(cohort))
+        for who in ("sites", "server")
+    )
+    assert_same_as_central(by_sites, central)
+    for site, model in by_sites.local_models_.items():
+        assert_same_bits(model, by_server.local_models_[site])
+    pair = by_sites.model_.cycles(cohort), central.cycles(cohort)
+    assert_same_table(*pair, **ROUNDING)
 
 
 @pytest.mark.parametrize("gap", [slice(None), slice(0, 1)], ids=["all channels", "one channel"])

@@ -45,6 +45,9 @@ N_ROUNDS_EM = 16
 FIRST_GAIN, FIRST_DELAY = 0.2, 0.02
 # Degrees of freedom of the t-distribution that weighs cycles in the price.
 FREEDOM = 8.0
+# Units of rounding by which a cost may rise. Near the minimum, rounding would decide on steps as
+# large as its square root, and people described by equal models would differ by that much.
+ROUNDING = 16
 # Least noise of a channel, as a share of the mean energy of a sample.
 LEAST_NOISE = 1e-8
 
@@ -174,9 +177,9 @@ def _fit(cut: Cut, table, price, own, n_steps: int) -> FittedCycles:
     """Minimize ``|rest|^2 / noise + own^T price own`` by damped Gauss-Newton.
 
     The noise of a step is that of the place it starts from, and a step is taken only if the cost
-    falls. Cost O(B L (P + q^2)) a step.
+    does not rise. Cost O(B L (P + q^2)) a step.
     """
-    size = own.shape[1]
+    size, eps = own.shape[1], jnp.finfo(own.dtype).eps
 
     def cost(at, noise):
         price_of = jnp.einsum("bi,ij,bj->b", at.own, price, at.own)
@@ -190,7 +193,7 @@ def _fit(cut: Cut, table, price, own, n_steps: int) -> FittedCycles:
         step = solve_positive(system + damping[:, None, None] * bend, pull[..., None])[..., 0]
         step = jnp.where(jnp.isfinite(step), step, 0)
         trial = _reach(cut, table, _keep_increasing(best.own + step, table.shape[1]))
-        better = cost(trial, noise) < cost(best, noise)
+        better = cost(trial, noise) <= cost(best, noise) * (1 + ROUNDING * eps)
         factor = jnp.where(better, DAMPING_DOWN, DAMPING_UP)
         return jax.tree.map(partial(pick, better), trial, best), jnp.clip(
             damping * factor, *DAMPING_RANGE
