@@ -1,5 +1,7 @@
 """Timing and amplitude: what is planted in one does not appear in the other."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -123,6 +125,20 @@ def test_missing_samples_are_left_to_the_other_cycles():
     missing = np.isnan(holed.amplitude[1, 0])
     assert not missing[:, 0].any()
     assert 1 <= missing[:, 1].sum() <= 8
+
+
+@pytest.mark.parametrize("n_missing", [0, 5])
+def test_cycles_that_last_longer_have_the_same_shape(n_missing):
+    """Every cycle of the second recording takes 1.5 times as long; one has a gap."""
+    (found, _), last = people([0.0], [plain]), round(1.5 * LENGTH)
+    events = found.events.assign(duration_samples=[LENGTH, last, last])
+    events["onset_sample"] = GAP + np.cumsum([0, LENGTH + GAP, last + GAP])
+    x = np.zeros((400, 2))
+    for onset, z, n in events[["onset_sample", "amplitude", "duration_samples"]].to_numpy():
+        x[int(onset) : int(onset + n)] = z * plain(np.linspace(0, 1, int(n)))
+    x[GAP + LENGTH + GAP + 20 :][:n_missing] = np.nan
+    effects = separate_effects(replace(found, events=events), Cohort.from_arrays([x], sfreq=SFREQ))
+    assert_allclose(effects.amplitude[0, 0], PATTERN, atol=0.01)
 
 
 def test_overlapping_events_are_separated():

@@ -230,7 +230,7 @@ def test_the_largest_of_many_deviations_has_its_distribution(correlation):
     """Independent samples multiply their probabilities, equal ones are a single sample."""
     n, dof = 12, 1e9
     covariance = 4 * (np.eye(n) * (1 - correlation) + correlation)
-    maxima = _draw_maxima(np.random.default_rng(0), dof, covariance, np.full(n, 2.0))
+    maxima = _draw_maxima(np.random.default_rng(0), dof, covariance)
     each = 0.9 if correlation else 0.9 ** (1 / n)
     assert np.quantile(maxima, 0.9) == pytest.approx(ndtri((1 + each) / 2), rel=0.05)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import numpy as np
+import pandas as pd
 from jaxtyping import Float
 from scipy.interpolate import PchipInterpolator
 
@@ -14,7 +15,8 @@ from percdl.algorithm.programs import read_cycles
 from percdl.analysis.checks import Fitted, as_personalization, check_fitted_on
 from percdl.estimators.personalization import Personalization, in_batches
 from percdl.signals import Cohort
-from percdl.signals.reconstruction import rebuild
+from percdl.signals.events import event_lengths
+from percdl.signals.reconstruction import read_dilated, rebuild
 from percdl.transforms import TimeWarp
 
 # Smallest local speed, for warps that stand still up to rounding.
@@ -135,19 +137,25 @@ def exact_speed(found: Personalization) -> Float[np.ndarray, "S K C L"]:
 def mean_cycles(found: Personalization, cohort: Cohort) -> Float[np.ndarray, "S K L P"]:
     """Return the mean cycle of every subject at its own pace, in signal units."""
     atoms = np.nan_to_num(found.personal_dictionary)
-    rebuilt = rebuild(cohort, found.events, atoms, found.n_terms)
-    position = {subject: s for s, subject in enumerate(cohort.subjects)}
-    cycles = np.full(atoms.shape, np.nan)
-    for key, rows in found.events.groupby(["subject", "atom"]).indices.items():
-        subject, k = key  # pyright: ignore[reportGeneralTypeIssues]
-        s, own = position[subject], found.events.iloc[rows]
-        z = own["amplitude"].to_numpy(float)[:, None, None]
-        window = own["onset_sample"].to_numpy()[:, None] + np.arange(atoms.shape[2])
+    length, events = atoms.shape[2], found.events
+    rebuilt = rebuild(cohort, events, atoms, found.n_terms)
+    left = [record.values - made for record, made in zip(cohort, rebuilt, strict=True)]
+    subject = pd.Index(cohort.subjects).get_indexer(events["subject"])
+    columns = (events[name].to_numpy() for name in ("atom", "onset_sample", "amplitude"))
+    rows = zip(subject, *columns, event_lengths(events, length), strict=True)
+    moment, weight, sizes = np.zeros(atoms.shape), np.zeros(atoms.shape), np.zeros(atoms.shape[:2])
+    for s, k, onset, z, duration in rows:
+        rest = left[s][onset : onset + duration]
+        seen = np.isfinite(rest)
+        rest = np.where(seen, rest, 0)
+        if duration != length:
+            read = read_dilated(int(duration), length)
+            rest, seen = read @ rest, read @ ~seen == 0
         # Each segment is its own atom plus the residual: other activations are subtracted.
-        segments = (cohort[s].values - rebuilt[s])[window] + z * atoms[s, k]
-        seen = np.isfinite(segments)
-        weight = np.sum(z**2 * seen, axis=0)
-        moment = np.sum(z * np.where(seen, segments, 0), axis=0)
-        unknown = np.full(weight.shape, np.nan)
-        cycles[s, k] = z.mean() * np.divide(moment, weight, out=unknown, where=weight > 0)
-    return cycles
+        moment[s, k] += seen * z * (rest + z * atoms[s, k])
+        weight[s, k] += seen * z**2
+        sizes[s, k] += z
+    size = sizes / np.where(found.n_activations > 0, found.n_activations, np.nan)
+    unknown = np.full(atoms.shape, np.nan)
+    mean = np.divide(moment, weight, out=unknown, where=weight > 0)
+    return size[..., None, None] * mean

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -48,21 +49,20 @@ class Uncertainty:
         Personal atoms and their standard errors; NaN for subjects without the atom.
     warps, warp_se : array (S, K, C, L)
         Warps and their standard errors, in samples; C = 0 if the transform does not warp.
-    maxima : tuple of arrays (K, n), (S, K, n), (S, K, n)
-        Draws of the largest deviation along a common atom, a personal atom and a warp, in
-        standard errors.
+    misfit : array (K, L P, L P)
+        Covariance of the shapes that the model does not explain.
+    linear : list of Linearization
+        The model around the fit, by atom: errors of persons are computed when they are asked for.
     """
 
     sigma: float
     dof: float
     dictionary: Float[np.ndarray, "K L P"]
     atom_covariance: Float[np.ndarray, "K LP LP"]
-    atom_se: Float[np.ndarray, "K L P"]
     personal_dictionary: Float[np.ndarray, "S K L P"]
-    personal_se: Float[np.ndarray, "S K L P"]
     warps: Float[np.ndarray, "S K C L"]
-    warp_se: Float[np.ndarray, "S K C L"]
-    maxima: tuple[np.ndarray, np.ndarray, np.ndarray]
+    misfit: Float[np.ndarray, "K LP LP"]
+    linear: list[Linearization]
 
     def __repr__(self) -> str:
         n_subjects, n_atoms = self.personal_se.shape[:2]
@@ -71,28 +71,70 @@ class Uncertainty:
             f"mean standard error {self.atom_se.mean():.2g} of the common atoms)"
         )
 
+    @property
+    def atom_se(self) -> Float[np.ndarray, "K L P"]:
+        """Standard errors of the common atoms."""
+        errors = [_standard_errors(covariance) for covariance in self.atom_covariance]
+        return np.reshape(errors, self.dictionary.shape)
+
+    @property
+    def personal_se(self) -> Float[np.ndarray, "S K L P"]:
+        """Standard errors of the personal atoms."""
+        return self._of_people[0]
+
+    @property
+    def warp_se(self) -> Float[np.ndarray, "S K C L"]:
+        """Standard errors of the warps."""
+        return self._of_people[1]
+
+    @cached_property
+    def _of_people(self) -> tuple[np.ndarray, np.ndarray]:
+        found = np.full(self.personal_dictionary.shape, np.nan), np.full(self.warps.shape, np.nan)
+        for i, at, covariance in self._personal():
+            found[i][at] = _standard_errors(covariance).reshape(found[i].shape[2:])
+        return found
+
+    @cached_property
+    def _maxima(self) -> tuple[np.ndarray, np.ndarray]:
+        shape = (*self.personal_dictionary.shape[:2], N_MAXIMA)
+        found, draw = (np.full(shape, np.nan), np.full(shape, np.nan)), self._draw()
+        for i, at, covariance in self._personal():
+            found[i][at] = draw(covariance)
+        return found
+
+    def _personal(self) -> Iterator[tuple[int, tuple[int, int], np.ndarray]]:
+        """Yield the covariances of personal atoms (0) and warps (1), with subject and atom."""
+        for k, atom in enumerate(self.linear):
+            for s, *pair in atom.personal(self.atom_covariance[k], self.misfit[k]):
+                yield from ((i, (s, k), covariance) for i, covariance in enumerate(pair))
+
+    def _draw(self) -> Callable[[np.ndarray], np.ndarray]:
+        return partial(_draw_maxima, np.random.default_rng(0), self.dof)
+
     def atom_band(self, level: float = 0.95, simultaneous: bool = False):
         """Return the lower and upper ends (K, L, P) of bands of common atoms.
 
         Each sample is covered with probability ``level``, or all samples of a curve at once if
         ``simultaneous``.
         """
-        return self._band(self.dictionary, self.atom_se, self.maxima[0], level, simultaneous)
+        maxima = [*map(self._draw(), self.atom_covariance)] if simultaneous else None
+        return self._band(self.dictionary, self.atom_se, level, maxima)
 
     def personal_band(self, level: float = 0.95, simultaneous: bool = False):
         """Return the two ends (S, K, L, P) of bands of personal atoms; see `atom_band`."""
-        curves = self.personal_dictionary, self.personal_se, self.maxima[1]
-        return self._band(*curves, level, simultaneous)
+        maxima = self._maxima[0] if simultaneous else None
+        return self._band(self.personal_dictionary, self.personal_se, level, maxima)
 
     def warp_band(self, level: float = 0.95, simultaneous: bool = False):
         """Return the two ends (S, K, C, L) of bands of warps, in samples; see `atom_band`."""
-        return self._band(self.warps, self.warp_se, self.maxima[2], level, simultaneous)
+        maxima = self._maxima[1] if simultaneous else None
+        return self._band(self.warps, self.warp_se, level, maxima)
 
-    def _band(self, estimate, error, maxima, level: float, simultaneous: bool):
+    def _band(self, estimate, error, level: float, maxima: Any):
         """Return ``estimate -+ q error``, q a quantile of Student's t or of the maximum."""
         check_level(level)
         half = stdtrit(self.dof, 0.5 + level / 2)
-        if simultaneous:
+        if maxima is not None:
             half = np.maximum(half, np.quantile(maxima, level, axis=-1)[..., None, None])
         return estimate - half * error, estimate + half * error
 
@@ -151,39 +193,28 @@ def estimate_uncertainty(
             f"No subject uses atom {unused[0]}, so it has no error. Fit fewer atoms, or lower the "
             "penalty."
         )
-    cohort, shape = check_fitted_on(model, X), model.personal_dictionary_.shape
-    atoms = [Linearization(model, cohort, k, conditional, sigma) for k in range(shape[1])]
-    dof = min(atom.degrees_of_freedom() for atom in atoms)
-    draw = partial(_draw_maxima, np.random.default_rng(0), dof)
-    errors = [np.full(x, np.nan) for x in (shape[1:], shape, model.warps_.shape)]
-    maxima = [np.full((*x, N_MAXIMA), np.nan) for x in (shape[1:2], shape[:2], shape[:2])]
-    covariances = []
-    for k, atom in enumerate(atoms):
-        common, misfit = atom.common()
-        covariances.append(common)
-        found: Any = [(0, k, common)]
-        for s, *pair in atom.personal(common, misfit):
-            found += [(i, (s, k), covariance) for i, covariance in enumerate(pair, 1)]
-        for i, at, covariance in found:
-            error = np.sqrt(np.maximum(np.diagonal(covariance), 0))
-            errors[i][at] = error.reshape(errors[i][at].shape)
-            maxima[i][at] = draw(covariance, error)
+    cohort, n_atoms = check_fitted_on(model, X), len(model.dictionary_)
+    linear = [Linearization(model, cohort, k, conditional, sigma) for k in range(n_atoms)]
+    covariances, misfits = zip(*(atom.common() for atom in linear), strict=True)
     return Uncertainty(
-        sigma=float(np.sqrt(np.mean([np.diagonal(atom.noise) for atom in atoms]))),
-        dof=dof,
+        sigma=float(np.sqrt(np.mean([np.diagonal(atom.noise) for atom in linear]))),
+        dof=min(atom.degrees_of_freedom() for atom in linear),
         dictionary=model.dictionary_,
         atom_covariance=np.stack(covariances),
-        atom_se=errors[0],
         personal_dictionary=model.personal_dictionary_,
-        personal_se=errors[1],
         warps=model.warps_,
-        warp_se=errors[2],
-        maxima=(maxima[0], maxima[1], maxima[2]),
+        misfit=np.stack(misfits),
+        linear=linear,
     )
 
 
-def _draw_maxima(rng: np.random.Generator, dof: float, covariance, error) -> np.ndarray:
+def _standard_errors(covariance: np.ndarray) -> np.ndarray:
+    return np.sqrt(np.maximum(np.diagonal(covariance), 0))
+
+
+def _draw_maxima(rng: np.random.Generator, dof: float, covariance) -> np.ndarray:
     """Draw the largest deviation along a curve, in standard errors, for Student's t."""
+    error = _standard_errors(covariance)
     positive = error > 1e-6 * error.max(initial=0)
     if not positive.any():
         return np.zeros(N_MAXIMA)

@@ -300,6 +300,8 @@ class Groups:
     @cached_property
     def names(self) -> list[str]:
         """The groups to compare: at least two people have all curves."""
+        if len(self.people.groups) < 2:
+            return []  # curves take a while
         atoms = range(len(self.people.found.dictionary))
         finite = [np.isfinite(self.curves(part, k)) for part in self.parts for k in atoms]
         known = np.all([curve.all((1, 2)) for curve in finite], axis=0)
@@ -332,7 +334,8 @@ class Groups:
     @property
     def n_tests(self) -> int:
         """Number of tests that share the level: of each part, atom and group but the first."""
-        return len(self.parts) * len(self.people.found.dictionary) * max(len(self.names) - 1, 0)
+        n_others = max(len(self.names) - 1, 0)
+        return n_others and n_others * len(self.parts) * len(self.people.found.dictionary)
 
     @cached_property
     def clusters(self) -> list[dict[str, Any]] | str:
