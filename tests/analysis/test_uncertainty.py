@@ -11,10 +11,11 @@ import scipy.linalg
 import small_models
 import toy
 from scipy.special import ndtri
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from percdl import Cohort, Compose, Huber, PerCDL, Rotation, TimeWarp
-from percdl.analysis import estimate_uncertainty
+from percdl import Cohort, Compose, Huber, L0Coder, PerCDL, Rotation, TimeWarp
+from percdl.analysis import bootstrap_atoms, estimate_uncertainty
 from percdl.analysis.linearization import Linearization
 from percdl.analysis.uncertainty import _draw_maxima
 from percdl.exceptions import InvalidParameterError
@@ -318,6 +319,14 @@ def test_models_without_a_likelihood_are_refused(cohort, population):
 def test_models_that_the_formula_does_not_know_are_refused(cohort, model):
     with pytest.raises(InvalidParameterError, match="Use `bootstrap_atoms`"):
         estimate_uncertainty(copy(model).set_params(loss=Huber()), cohort)
+
+
+@pytest.mark.parametrize("option", [{"stretch": 1.5}, {"baseline": "offset"}])
+def test_cycles_that_are_no_plain_windows_are_refused(cohort, model, option):
+    other = clone(model).set_params(coder=L0Coder(**option)).fit(cohort)
+    for estimate in (estimate_uncertainty, partial(bootstrap_atoms, keep_onsets=True)):
+        with pytest.raises(InvalidParameterError, match="lengths or baselines of their own"):
+            estimate(other, cohort)
 
 
 def test_composed_transforms_have_bands():

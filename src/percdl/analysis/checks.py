@@ -11,6 +11,7 @@ import pandas as pd
 from percdl.estimators.personalization import Personalization
 from percdl.exceptions import InvalidParameterError
 from percdl.signals import Cohort, as_cohort
+from percdl.signals.events import event_lengths
 
 PASS_THOSE = "Pass the recordings of the fit, or those that were personalized, in the same order."
 #: A fitted model (`BaseCDL`), or the result of its ``personalize``.
@@ -39,13 +40,13 @@ def check_fitted_on(fitted: Fitted, X: Any) -> Cohort:
             f"first subject {found.subjects[0]!r}; X has {len(cohort)} of {cohort.n_channels}, "
             f"first subject {cohort.subjects[0]!r}. {PASS_THOSE}"
         )
-    onsets: Any = found.events.groupby("subject")["onset_sample"].max()
-    for subject, last in onsets.items():
-        if last + length > (n_times := cohort[str(subject)].n_times):
-            raise InvalidParameterError(
-                f"Subject {subject!r} has an event up to sample {last + length}, but the "
-                f"recording has {n_times} samples. {PASS_THOSE}"
-            )
+    ends = found.events["onset_sample"].to_numpy() + event_lengths(found.events, length)
+    n_times = cohort.lengths[pd.Index(cohort.subjects).get_indexer(found.events["subject"])]
+    for row in np.flatnonzero(ends > n_times)[:1]:
+        raise InvalidParameterError(
+            f"Subject {found.events['subject'].iloc[row]!r} has an event up to sample "
+            f"{ends[row]}, but the recording has {n_times[row]} samples. {PASS_THOSE}"
+        )
     return cohort
 
 
@@ -70,3 +71,8 @@ def check_level(level: float, name: str = "level") -> None:
     """Raise unless a level is between 0 and 1."""
     if not 0 < level < 1:
         raise InvalidParameterError(f"`{name}={level!r}` must be between 0 and 1.")
+
+
+def has_own_windows(model: Fitted) -> bool:
+    """Return whether cycles have lengths or baselines of their own: they are no plain windows."""
+    return "duration_samples" in model.events_ or model.personalization_.n_terms > 0

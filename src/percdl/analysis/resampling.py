@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from percdl.analysis.checks import has_own_windows
 from percdl.exceptions import InvalidParameterError
 from percdl.steps.centering import recenter_params, smooth_warp
 from percdl.steps.compilation import program
@@ -39,10 +40,12 @@ def redraw(
     transform, algorithm = model.resolve("transformation"), model.resolve("algorithm")
     has_params = model.params_.shape[-1] > 0
     is_known = isinstance(transform, WarpTransform) or not has_params
+    is_known = is_known and not has_own_windows(model)
     if not is_known or model.loss != "squared" or algorithm.weighting != "amplitude":
         raise InvalidParameterError(
-            f"`keep_onsets` is for a single warp, the squared loss and weighting='amplitude', not "
-            f"for {transform!r}. Use `bootstrap_atoms(..., keep_onsets=False)`."
+            "`keep_onsets` is for a single warp, the squared loss, weighting='amplitude' and "
+            f"cycles without lengths or baselines of their own, not for {model!r}. Use "
+            "`bootstrap_atoms(..., keep_onsets=False)`."
         )
     counts = np.stack([np.bincount(row, minlength=len(cohort)) for row in drawn])
     counts = np.vstack([np.ones(len(cohort)), counts]).astype(float)

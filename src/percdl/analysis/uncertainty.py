@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from percdl.algorithm.settings import Huber
-from percdl.analysis.checks import check_fitted_on, check_level
+from percdl.analysis.checks import check_fitted_on, check_level, has_own_windows
 from percdl.analysis.linearization import Linearization
 from percdl.analysis.resampling import redraw
 from percdl.estimators.start import make_settings
@@ -233,6 +233,8 @@ def _reason_against(model: BaseCDL) -> str:
         return f"of {type(model).__name__}: its atoms share nothing"
     if model.loss != "squared" or isinstance(model.coder, L1Coder):
         return "without squared errors, or with activations that overlap"
+    if has_own_windows(model):
+        return "whose cycles have lengths or baselines of their own"
     if weighting != "amplitude":
         return f"of weighting={weighting!r}: it needs weighting='amplitude'"
     return ""
