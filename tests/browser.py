@@ -62,3 +62,14 @@ class Visit:
         """Keep a picture of the page."""
         ARTEFACTS.mkdir(parents=True, exist_ok=True)
         self.page.screenshot(path=ARTEFACTS / f"{name}.png", **options)
+
+
+def faults(page):
+    """Return the serious faults that axe-core finds, each with the first elements."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not there")
+    found = axe.Axe().run(page).response["violations"]
+    return [
+        (fault["id"], [node["html"][:120] for node in fault["nodes"][:3]])
+        for fault in found
+        if fault["impact"] in ("serious", "critical")
+    ]

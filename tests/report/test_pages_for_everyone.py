@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from browser import faults
 
 pytest.importorskip("plotly")
 
@@ -23,17 +24,6 @@ def report20(model150, cohort150, tmp_path_factory):
 @pytest.fixture(scope="session")
 def person_page(model150, tmp_path_factory):
     return model150.person_page(tmp_path_factory.mktemp("person") / "page.html", "S0002")
-
-
-def faults(page):
-    """Return the serious faults that axe-core finds, each with the first elements."""
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not there")
-    found = axe.Axe().run(page).response["violations"]
-    return [
-        (fault["id"], [node["html"][:120] for node in fault["nodes"][:3]])
-        for fault in found
-        if fault["impact"] in ("serious", "critical")
-    ]
 
 
 @every_window

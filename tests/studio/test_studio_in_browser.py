@@ -5,6 +5,7 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
+from browser import faults
 
 from percdl import load
 from percdl.signals import read_corrections
@@ -165,6 +166,37 @@ def test_two_sides_are_compared(visit):
     seen.keep("studio_compare", full_page=True)
 
 
+@pytest.mark.slow
+def test_a_recording_is_watched_while_it_is_made(visit, folder):
+    header, *rows = (folder / "Ada.csv").read_text().splitlines()
+    growing = folder / "now.csv"
+    growing.write_text(header + "\n" + "\n".join(rows[: len(rows) // 2]) + "\n")
+    seen = open_model(visit)
+    page = seen.page
+    page.fill("#live-source", "now.csv")
+    page.select_option("#live-person", "Ada")
+    page.click("#live-start")
+
+    def wait_for(n_samples):
+        page.wait_for_function(
+            "([n, rate]) => Math.round((document.getElementById('live-signal').data?.[0]?.x"
+            ".at(-1) ?? -1) * rate) === n - 1",
+            arg=[n_samples, load(folder / "walks.percdl").sfreq_],
+        )
+
+    wait_for(len(rows) // 2)
+    with growing.open("a") as file:
+        file.write("\n".join(rows[len(rows) // 2 :]) + "\n")
+    wait_for(len(rows))
+    seen.keep("studio_live", full_page=True)
+    page.click("#live-stop")
+    page.wait_for_selector("#written li")
+    events = pd.read_csv(folder / "percdl-results/walks_now_live.tsv", sep="\t")
+    of_fit = load(folder / "walks.percdl").events_
+    assert events["sample"].tolist() == of_fit.query("subject == 'Ada'")["onset_sample"].tolist()
+    assert f"{len(events)} events" in page.inner_text("#live-words")
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1280])
 def test_pages_fit_every_screen(visit, width, scheme):
@@ -172,6 +204,7 @@ def test_pages_fit_every_screen(visit, width, scheme):
     for name, seen in (("setup", visit(**window)), ("model", open_model(visit, **window))):
         seen.keep(f"studio_{name}_{width}_{scheme}", full_page=True)
         assert seen.ask("() => document.documentElement.scrollWidth") <= width
+        assert faults(seen.page) == []
 
 
 def test_the_first_page_works_by_keyboard(visit):

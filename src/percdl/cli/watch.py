@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 LSL = "lsl:"
 _TABLES = (".csv", ".tsv", ".tab", ".txt")
 _UNUSED = ("metadata", "metadata_subject", "group", "subject")
+# Most samples of a chunk that are printed.
+MOST_SAMPLES = 10_000
 COLUMNS = ("onset", "duration", "trial_type", "quality", "sample", "amplitude", "lag", "exact")
 
 
@@ -44,6 +46,9 @@ def watch(
     idle: Annotated[
         float | None, optional("Stop if nothing was added for so many seconds.", min=0)
     ] = None,
+    samples: Annotated[
+        bool, typer.Option("--samples", help="With --json, print the samples, too.")
+    ] = False,
     poll: Annotated[float, typer.Option(help="Seconds between two looks.", min=0.001)] = 0.1,
 ) -> None:
     """Find the patterns of a model in a file that grows, about a cycle after they end.
@@ -64,17 +69,17 @@ def watch(
     with output.showing_warnings():
         fitted = load(model)
         options = _check(source.as_fitted(fitted.settings_), fitted)
-        samples = _open(name, options, fitted)
+        growing = _open(name, options, fitted)
         stream = Stream(fitted, person, learn=_samples(learn), max_lag=_samples(max_lag))
         output.event("start", command="watch", model=model, source=name)
         with open(out, "w", encoding="utf-8", newline="") as file:
             file.write("\t".join(COLUMNS) + "\n")
-            log = _Log(stream, file, output)
+            log = _Log(stream, file, output, samples)
             try:
-                _follow(samples, log, follow, idle, poll)
+                _follow(growing, log, follow, idle, poll)
             except KeyboardInterrupt:
                 output.say("")
-            log.push(samples.finish())
+            log.push(growing.finish())
             log.add(stream.finish())
     output.event("done", out=out, events=log.n_events, seconds=stream.n_times / fitted.sfreq_)
     output.say(f"{log.n_events} events in {stream.n_times / fitted.sfreq_:.1f} s.\nEvents: {out}")
@@ -82,11 +87,11 @@ def watch(
         raise typer.Exit(NOTHING_FOUND)
 
 
-def _follow(samples: Any, log: _Log, follow: bool, idle: float | None, poll: float) -> None:
+def _follow(growing: Any, log: _Log, follow: bool, idle: float | None, poll: float) -> None:
     """Push new samples as they come, until nothing more is wanted."""
     last = time.monotonic()
     while True:
-        chunk = samples.read()
+        chunk = growing.read()
         if len(chunk):
             log.push(chunk)
             last = time.monotonic()
@@ -99,16 +104,21 @@ def _follow(samples: Any, log: _Log, follow: bool, idle: float | None, poll: flo
 class _Log:
     """The file of events, and a line about them on a terminal."""
 
-    def __init__(self, stream: Stream, file: TextIO, output: Output):
+    def __init__(self, stream: Stream, file: TextIO, output: Output, samples: bool):
         from percdl.estimators.people import check_names
 
         self.stream, self.file, self.output, self.n_events = stream, file, output, 0
+        self.samples = samples
         self.names = check_names(stream.model.atom_names_, stream.model.n_atoms_)
         self.shows = sys.stderr.isatty() and not (output.quiet or output.json)
 
     def push(self, chunk: Any) -> None:
         """Take new samples."""
         self.add(self.stream.push(chunk))
+        if self.samples and len(chunk):
+            last = chunk[-MOST_SAMPLES:]
+            values = [[None if x != x else float(f"{x:.5g}") for x in own] for own in last.T]
+            self.output.event("heard", first=self.stream.n_times - len(last), samples=values)
         if self.shows:
             at = self.stream.n_times / self.stream.model.sfreq_
             what = "learning the person" if self.stream.is_learning else f"{self.n_events} events"
@@ -116,6 +126,8 @@ class _Log:
 
     def add(self, events: pd.DataFrame) -> None:
         """Write events, and make sure that others see them."""
+        from percdl.estimators.cycles import FALSE_ALARMS
+
         second = self.stream.model.sfreq_
         usual = self.stream.model.atom_length_ / second
         rows: Any = events.itertuples()
@@ -130,7 +142,7 @@ class _Log:
                 "lag": round(row.lag_seconds, 6),
                 "exact": bool(row.exact),
             }
-            self.output.event("found", **values)
+            self.output.event("found", **values, flagged=bool(row.quality < FALSE_ALARMS))
             cells = ("n/a" if values[name] is None else str(values[name]) for name in COLUMNS)
             self.file.write("\t".join(cells) + "\n")
         self.n_events += len(events)

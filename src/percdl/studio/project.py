@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,10 +27,12 @@ RESULTS = "percdl-results"
 # Files that are listed; a larger folder is given as a whole.
 MOST_FILES = 5000
 # Commands that the studio runs, the option that names the result, and options that name files.
-COMMANDS = ("suggest", "fit", "personalize", "report", "landmarks", "events", "mark")
+COMMANDS = ("suggest", "fit", "personalize", "report", "landmarks", "events", "mark", "watch")
 PATHS = ("metadata", "out", "report", "events", "intervals", "corrections", "resume", "init")
 # Options of commands that are not about recordings or the model.
-OF_COMMANDS = ("model", "name", "at", "atom", "channel", *PATHS)
+OF_COMMANDS = ("model", "name", "at", "atom", "channel", "person", "samples", *PATHS)
+# Messages of a command that are kept for pages that ask late.
+N_MESSAGES = 2000
 
 
 class RefusedError(PerCDLError):
@@ -41,7 +44,9 @@ class Job:
 
     def __init__(self, arguments: Sequence[str], folder: Path):
         self.line = shlex.join(["percdl", *arguments])
-        self.messages: list[dict[str, Any]] = []
+        self.code: int | None = None  # exit code; None while it runs
+        self._messages: deque[dict[str, Any]] = deque(maxlen=N_MESSAGES)
+        self._n_messages, self._has_failed = 0, False
         self._changed = threading.Condition()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "percdl", arguments[0], "--json", *arguments[1:]],
@@ -57,21 +62,22 @@ class Job:
         self._listener.start()
         threading.Thread(target=self._listen, daemon=True).start()
 
-    @property
-    def code(self) -> int | None:
-        """Exit code of the command; None while it runs."""
-        return next((m["code"] for m in self.messages if m["event"] == "exit"), None)
-
     def stop(self) -> None:
         """Stop the command as Ctrl-C does: a fit ends after its round and keeps a checkpoint."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
 
-    def wait(self, n_known: int, seconds: float) -> list[dict[str, Any]]:
-        """Return the messages after the first ``n_known``; wait a while if there are none."""
+    def wait(self, n_known: int, seconds: float) -> dict[str, Any]:
+        """Return the messages after the first ``n_known``, or none after a while.
+
+        ``known`` is the number of all messages until now; those that are too old are gone.
+        """
         with self._changed:
-            self._changed.wait_for(lambda: len(self.messages) > n_known, seconds)
-            return self.messages[n_known:]
+            ended = self.code is not None
+            self._changed.wait_for(lambda: ended or self._n_messages > n_known, seconds)
+            n_new = min(max(self._n_messages - n_known, 0), len(self._messages))
+            news = [*self._messages][len(self._messages) - n_new :]
+            return {"messages": news, "known": self._n_messages, "code": self.code}
 
     def _drain(self) -> None:
         self._said = list(self._process.stderr)  # pyright: ignore[reportArgumentType]
@@ -83,13 +89,16 @@ class Job:
             self._listener.join()
         code = self._process.returncode
         said = "".join(self._said).strip()
-        if code and not any(m["event"] in ("error", "interrupted") for m in self.messages):
+        if code and not self._has_failed:
             self._add({"event": "error", "message": said[-2000:] or f"Exit code {code}."})
         self._add({"event": "exit", "code": code})
 
     def _add(self, message: dict[str, Any]) -> None:
         with self._changed:
-            self.messages.append(message)
+            self._messages.append(message)
+            self._n_messages += 1
+            self._has_failed |= message["event"] in ("error", "interrupted")
+            self.code = message["code"] if message["event"] == "exit" else None
             self._changed.notify_all()
 
 

@@ -35,7 +35,7 @@ COOKIE = "percdl-studio"
 # Longest question of a page, in bytes, and seconds that a question for news may wait.
 MOST_BYTES, PATIENCE = 4_000_000, 10.0
 # Scripts of the page about a model, beside those of the report.
-SCRIPTS = ("ask", "model", "correct", "compare")
+SCRIPTS = ("ask", "model", "correct", "compare", "live")
 # Models that are kept open.
 N_OPEN = 4
 POLICY = (
@@ -122,8 +122,7 @@ class Studio:
 
     def _tell_news(self, job: int, known: int) -> dict[str, Any]:
         asked = self._job(job)
-        messages = asked.wait(int(known), PATIENCE)
-        return {"line": asked.line, "messages": messages, "code": asked.code}
+        return {"line": asked.line, **asked.wait(int(known), PATIENCE)}
 
     def _tell_stage(self, file: str) -> dict[str, Any]:
         opened = self.open(file)

@@ -25,13 +25,13 @@ function say(id, text) {
 const running = { job: null };
 
 // Runs a command; returns the message "done" of the command, or null if it failed or was stopped.
-async function runCommand(command, options) {
+async function runCommand(command, options, hear) {
   const { job } = await ask("run", { command, options });
-  return follow(job);
+  return follow(job, hear);
 }
 
-// Shows a command that runs until it ends.
-async function follow(job) {
+// Shows a command that runs until it ends; `hear` takes its messages, several at a time.
+async function follow(job, hear = () => {}) {
   say("problem", "");
   say("said", "");
   say("stage", "Starting; programs of a new shape are compiled first");
@@ -43,9 +43,10 @@ async function follow(job) {
   let rounds = 0;
   let done = null;
   for (;;) {
-    const { line, messages, code } = await ask("news", { job, known });
-    known += messages.length;
+    const { line, messages, known: now, code } = await ask("news", { job, known });
+    known = now;
     element("line").textContent = line;
+    hear(messages);
     for (const message of messages) {
       if (message.event === "start" && message.rounds) rounds = message.rounds;
       if (message.event === "round") showRound(message, rounds);
@@ -76,12 +77,14 @@ function addWarning(text) {
   list.append(item);
 }
 
+function stop() {
+  element("stop").disabled = true;
+  say("stage", "Stopping");
+  return ask("stop", { job: running.job });
+}
+
 function listenToProgress() {
-  element("stop").addEventListener("click", () => {
-    element("stop").disabled = true;
-    say("stage", "Stopping after this round");
-    ask("stop", { job: running.job });
-  });
+  element("stop").addEventListener("click", guarded(stop));
 }
 
 // Reports a failure of a question where the reader looks.

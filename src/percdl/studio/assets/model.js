@@ -74,8 +74,11 @@ const EXPORTS = {
 async function exportAs(command) {
   const files = EXPORTS[command](report.results);
   const done = await runCommand(command, { model: report.file, ...report.reading, ...files });
-  if (!done) return;
-  for (const name of Object.values(files)) {
+  if (done) showWritten(Object.values(files));
+}
+
+function showWritten(names) {
+  for (const name of names) {
     const link = document.createElement("a");
     link.href = `/file?name=${encodeURIComponent(name)}`;
     link.textContent = name;
@@ -113,4 +116,5 @@ listenToStudio = () => {
   showCorrections(report.n_corrections);
   listenToCorrections();
   listenToComparison();
+  listenToLive();
 };
