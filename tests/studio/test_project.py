@@ -1,5 +1,6 @@
 """Recordings in pieces, corrections in a file, commands written down."""
 
+import threading
 import time
 
 import numpy as np
@@ -9,10 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from percdl import load
+from percdl.cli.studio_command import make_studio
 from percdl.report.packing import envelope
 from percdl.signals import find_corrections, read_corrections
 from percdl.studio.corrections import Corrections
 from percdl.studio.opened import RUN, Curves
+from percdl.studio.server import listen
 
 LENGTH, SFREQ = 10, 50.0
 
@@ -126,6 +129,22 @@ def test_commands_are_run_and_written_down(client, folder):
     assert answer.headers["content-disposition"].startswith("attachment")
     # The model that is looked at stays open.
     assert client.ask("person", file="walks.percdl", s=0).status_code == 200
+
+
+def test_the_end_of_the_studio_ends_its_command(folder):
+    studio = make_studio(folder)
+    server, _ = listen(studio, 0)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    options = {"model": "walks.percdl", "data": ["never.csv"], "out": "percdl-results/never.tsv"}
+    job = studio.project.jobs[studio.project.run("watch", options)]
+    assert job.wait(0, 300)["messages"][0]["event"] == "start"
+    server.stop()
+    thread.join()
+    end = time.monotonic() + 300
+    while job.code is None:
+        job.wait(job.wait(0, 0)["known"], 1)
+        assert time.monotonic() < end
 
 
 def test_a_model_that_was_written_again_is_read_again(client, folder):

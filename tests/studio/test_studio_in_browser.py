@@ -166,7 +166,6 @@ def test_two_sides_are_compared(visit):
     seen.keep("studio_compare", full_page=True)
 
 
-@pytest.mark.slow
 def test_a_recording_is_watched_while_it_is_made(visit, folder):
     header, *rows = (folder / "Ada.csv").read_text().splitlines()
     growing = folder / "now.csv"

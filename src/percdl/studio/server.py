@@ -260,14 +260,19 @@ class Guard:
 
 
 class Server(NamedTuple):
-    """A web server and the socket it listens on."""
+    """A web server, the socket it listens on, and the project."""
 
     server: Any
     listening: socket.socket
+    project: Project
 
     def run(self) -> None:
-        """Answer until `stop` is called, or Ctrl-C is pressed."""
-        self.server.run(sockets=[self.listening])
+        """Answer until `stop` is called, or Ctrl-C is pressed; then end the running command."""
+        try:
+            self.server.run(sockets=[self.listening])
+        finally:
+            for job in self.project.jobs:
+                job.stop()
 
     def stop(self) -> None:
         """End soon."""
@@ -282,4 +287,4 @@ def listen(studio: Studio, port: int) -> tuple[Server, str]:
     listening.bind((HOST, port))
     config = uvicorn.Config(studio.make_app(), log_level="warning", ws="none", server_header=False)
     address = f"http://{HOST}:{listening.getsockname()[1]}/?token={studio.token}"
-    return Server(uvicorn.Server(config), listening), address
+    return Server(uvicorn.Server(config), listening, studio.project), address
