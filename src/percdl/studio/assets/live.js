@@ -4,7 +4,7 @@ const SECONDS = 15; // of the signal in view
 const N_RHYTHM = 200; // events in the picture of the rhythm
 const REDRAW = 200; // ms between two pictures
 
-const live = { first: 0, samples: [], events: [], n: 0, drawn: 0, on: false };
+const live = { first: 0, samples: [], events: [], n: 0, timer: null, on: false };
 
 function hearLive(messages) {
   for (const message of messages) {
@@ -12,7 +12,9 @@ function hearLive(messages) {
     if (message.event === "found") live.events.push(message), live.n++;
   }
   live.events = live.events.slice(-N_RHYTHM);
-  if (messages.some(({ event }) => event === "heard") && performance.now() - live.drawn > REDRAW) drawLive();
+  if (!messages.some(({ event }) => event === "heard")) return;
+  say("stage", "Watching");
+  live.timer ??= setTimeout(drawLive, REDRAW);
 }
 
 // Samples are kept by channel; those that left the view are dropped.
@@ -27,16 +29,22 @@ function hearSamples({ first, samples }) {
 }
 
 function drawLive() {
-  live.drawn = performance.now();
+  clearTimeout(live.timer);
+  live.timer = null;
   const { sfreq, channels } = report;
   const times = Float64Array.from(live.samples[0] ?? [], (_, i) => (live.first + i) / sfreq);
   const now = times.at(-1) ?? 0;
   const shown = live.events.filter(({ onset, duration }) => onset + duration > now - SECONDS);
   const kinds = [...new Set(live.events.map(({ trial_type: kind }) => kind))].sort();
   const color = ({ flagged, trial_type: kind }) => (flagged ? FLAGGED : pick(COLORS, kinds.indexOf(kind) + 1));
+  const curves = live.samples.map((own, p) => line(times, own, channels[p], p ? pick(COLORS, p + 3) : theme().seen, { width: 1.5 }));
+  const legend = kinds.map((kind) => ({
+    x: [null], y: [null], name: plain(kind), mode: "markers",
+    marker: { symbol: "square", size: 12, color: faded(color({ trial_type: kind }), 0.4) },
+  }));
   draw(
     "live-signal",
-    live.samples.map((own, p) => line(times, own, channels[p], p ? pick(COLORS, p + 3) : theme().seen, { width: 1.5 })),
+    [...curves, ...legend],
     {
       xaxis: axis("time (s)", { range: [Math.max(0, now - SECONDS), now] }),
       yaxis: axis("signal"),
