@@ -8,20 +8,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy.stats import mannwhitneyu
 
 from percdl.analysis import measure_reliability
 from percdl.analysis.effects import invert_warps
 from percdl.estimators.landmarks import personal_times
 from percdl.exceptions import InvalidParameterError
 from percdl.report.people import People
+from percdl.report.words import FEWEST, LEVEL, rank
 from percdl.studio.project import RefusedError
 
 # Parts of the cycle whose durations are compared.
 N_PHASES = 5
-# A person outside of this share of a group is unusual.
-USUAL = 0.95
-# Fewer people are no group to be unusual in.
-LEAST = 8
 
 
 class Side(NamedTuple):
@@ -152,17 +150,12 @@ def _sentence(
         )
     if first.is_one or second.is_one:
         (one,), many, who, crowd = (a, b, first, second) if first.is_one else (b, a, second, first)
-        others = many[np.isfinite(many)]
-        if len(others) < LEAST or not np.isfinite(one):
+        place = rank(one, many)
+        if place == "as usual" or np.isfinite(many).sum() < FEWEST:
             return ""
-        below = float(np.mean(others < one))
-        share = max(below, float(np.mean(others > one)))
-        if share < USUAL:
-            return ""
-        how = "higher" if below > 0.5 else "lower"
         return (
-            f"{quantity.capitalize()}: {one:.3g} {unit} in {who.name}, {how} than in "
-            f"{share:.0%} of {crowd.name} (median {np.median(others):.3g})."
+            f"{quantity.capitalize()}: {one:.3g} {unit} in {who.name}, {place} of {crowd.name} "
+            f"(median {np.nanmedian(many):.3g})."
         )
     return _compare_groups(quantity, unit, a, b, first, second)
 
@@ -170,13 +163,11 @@ def _sentence(
 def _compare_groups(
     quantity: str, unit: str, a: np.ndarray, b: np.ndarray, first: Side, second: Side
 ) -> str:
-    from scipy.stats import mannwhitneyu
-
     a, b = a[np.isfinite(a)], b[np.isfinite(b)]
     if min(len(a), len(b)) < 2:
         return ""
     p = float(mannwhitneyu(a, b).pvalue)
-    if p >= 1 - USUAL:
+    if p >= 1 - LEVEL:
         return ""
     change = np.median(a) - np.median(b)
     return (
