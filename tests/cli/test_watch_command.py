@@ -86,14 +86,17 @@ def test_ctrl_c_ends_the_recording_with_all_its_events(model, walk, tmp_path):
     fitted, path = model
     out = tmp_path / "events.tsv"
     command = [sys.executable, "-m", "percdl", "watch", path, walk[0], "--person", "Ada"]
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [*map(str, command), "--out", str(out)], stdout=subprocess.PIPE, text=True
-    )
-    while not (out.exists() and len(out.read_text().splitlines()) > 5):
-        assert process.poll() is None
-        time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
-    said, _ = process.communicate(timeout=300)
+    ) as process:
+        try:
+            while not (out.exists() and len(out.read_text().splitlines()) > 5):
+                assert process.poll() is None
+                time.sleep(0.1)
+            process.send_signal(signal.SIGINT)
+            said, _ = process.communicate(timeout=300)
+        finally:
+            process.kill()
     assert process.returncode == 0
     found = expected(fitted, walk[1])
     assert f"{len(found)} events" in said

@@ -209,30 +209,37 @@ def require_packages(packages: tuple[str, ...], extra: str, why: str) -> None:
 def interruptible(output: Output, n_rounds: int, advise: Callable[[], str]) -> Iterator[Report]:
     """Yield a function to call after each round: it shows the round, and raises after Ctrl-C.
 
-    Raised within a round, an interrupt can be lost in a callback of compiled code. A second Ctrl-C
-    stops immediately. The exception holds the advice.
+    The exception holds the advice.
     """
-    pressed = threading.Event()
-
-    def check() -> None:
-        if pressed.is_set():
-            raise KeyboardInterrupt
-
-    def on_signal(number: int, frame: Any) -> None:
-        check()
-        pressed.set()
-        output.warn("stopping after this round. Press Ctrl-C again to stop immediately.")
-
-    with output.rounds(n_rounds) as show, _handled(signal.SIGINT, on_signal):
+    with output.rounds(n_rounds) as show, noticing_ctrl_c(output, "after this round") as pressed:
 
         def report(phase: str, index: int, objective: float) -> None:
             show(phase, index, objective)
-            check()
+            if pressed.is_set():
+                raise KeyboardInterrupt
 
         try:
             yield report
         except KeyboardInterrupt as stop:
             raise KeyboardInterrupt(advise()) from stop
+
+
+@contextmanager
+def noticing_ctrl_c(output: Output, when: str) -> Iterator[threading.Event]:
+    """Yield an event that Ctrl-C sets; a second Ctrl-C stops immediately.
+
+    An interrupt that is raised at once can be lost in a callback of compiled code.
+    """
+    pressed = threading.Event()
+
+    def on_signal(number: int, frame: Any) -> None:
+        if pressed.is_set():
+            raise KeyboardInterrupt
+        pressed.set()
+        output.warn(f"stopping {when}. Press Ctrl-C again to stop immediately.")
+
+    with _handled(signal.SIGINT, on_signal):
+        yield pressed
 
 
 @contextmanager

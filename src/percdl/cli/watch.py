@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
@@ -12,7 +13,7 @@ import typer
 from percdl.cli.data_options import DataOptions
 from percdl.cli.model_commands import Model
 from percdl.cli.options import optional
-from percdl.cli.output import NOTHING_FOUND, Output, fail, prepare_file
+from percdl.cli.output import NOTHING_FOUND, Output, fail, noticing_ctrl_c, prepare_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,10 +76,8 @@ def watch(
         with open(out, "w", encoding="utf-8", newline="") as file:
             file.write("\t".join(COLUMNS) + "\n")
             log = _Log(stream, file, output, samples)
-            try:
-                _follow(growing, log, follow, idle, poll)
-            except KeyboardInterrupt:
-                output.say("")
+            with noticing_ctrl_c(output, "with the last events") as pressed:
+                _follow(growing, log, pressed, follow, idle, poll)
             log.push(growing.finish())
             log.add(stream.finish())
     output.event("done", out=out, events=log.n_events, seconds=stream.n_times / fitted.sfreq_)
@@ -87,10 +86,12 @@ def watch(
         raise typer.Exit(NOTHING_FOUND)
 
 
-def _follow(growing: Any, log: _Log, follow: bool, idle: float | None, poll: float) -> None:
+def _follow(
+    growing: Any, log: _Log, pressed: Event, follow: bool, idle: float | None, poll: float
+) -> None:
     """Push new samples as they come, until nothing more is wanted."""
     last = time.monotonic()
-    while True:
+    while not pressed.is_set():
         chunk = growing.read()
         if len(chunk):
             log.push(chunk)
@@ -98,7 +99,7 @@ def _follow(growing: Any, log: _Log, follow: bool, idle: float | None, poll: flo
         elif not follow or (idle is not None and time.monotonic() - last > idle):
             return
         else:
-            time.sleep(poll)
+            pressed.wait(poll)
 
 
 class _Log:
