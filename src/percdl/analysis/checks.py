@@ -41,11 +41,12 @@ def check_fitted_on(fitted: Fitted, X: Any) -> Cohort:
             f"first subject {cohort.subjects[0]!r}. {PASS_THOSE}"
         )
     ends = found.events["onset_sample"].to_numpy() + event_lengths(found.events, length)
-    n_times = cohort.lengths[pd.Index(cohort.subjects).get_indexer(found.events["subject"])]
+    names = found.events["subject"].to_numpy(str)
+    n_times = cohort.lengths[pd.Index(cohort.subjects).get_indexer(names)]
     for row in np.flatnonzero(ends > n_times)[:1]:
         raise InvalidParameterError(
-            f"Subject {found.events['subject'].iloc[row]!r} has an event up to sample "
-            f"{ends[row]}, but the recording has {n_times[row]} samples. {PASS_THOSE}"
+            f"Subject {str(names[row])!r} has an event up to sample {ends[row]}, but "
+            f"the recording has {n_times[row]} samples. {PASS_THOSE}"
         )
     return cohort
 
