@@ -35,7 +35,7 @@ def test_a_person_is_unusual_outside_of_95_percent_of_the_others(own, seed):
     others = np.random.default_rng(seed).normal(0, 300, 19)
     (said,) = words([own, *others], set_apart(ONE, CROWD))
     beyond = max(np.mean(others < own), np.mean(others > own))
-    assert ("than in" in said) == (beyond >= 0.95)
+    assert ("r than " in said) == (beyond >= 0.95)
     if beyond >= 0.95:
         assert ("higher" in said) == (own > others.max())
 
