@@ -11,8 +11,8 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,10 +29,8 @@ from benchmarks.scale_model import (
     DaskCosts,
     FederationCosts,
     Measured,
-    Network,
     Round,
     Slot,
-    federate,
 )  # fmt: skip
 from benchmarks.timing import say, seconds
 from percdl import Algorithm, Cohort, PerCDL, write_shards
@@ -58,27 +56,73 @@ N_ROUNDS = 7
 # Two sizes of shards, and the sites of the federation, from which parameters are measured.
 N_SHARDS, SMALL, LARGE = 8, 64, 256
 N_SITES, RECORDS = 3, 128
-REPEATS, PATIENCE = 3, 1200
-KIND = "personal"
+PATIENCE = 1200
+KIND, MACHINE = "personal", -1
 
 
-def wait_until_idle(busy: float = 15.0, most: int = 60) -> None:
-    """Wait until others use little of this machine, but not for long."""
-    for _ in range(most):
-        if psutil.cpu_percent(2.0) < busy:
-            return
-    say("The machine is busy: what is measured now is too long.")
+class Clock:
+    """Processor seconds of some processes and of the machine, sampled while a block runs.
+
+    Unlike the time of day, they hardly depend on what others do with the machine.
+    """
+
+    def __init__(self, pids: Sequence[int]):
+        self.pids, self._stop = list(pids), threading.Event()
+        self._processes = [psutil.Process(pid) for pid in pids]
+        self._samples: dict[int, list[tuple[float, float]]] = {pid: [] for pid in (MACHINE, *pids)}
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> Clock:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def spent(self, pids: Sequence[int], first: float, last: float) -> float:
+        """Return the seconds that processes have used between two times of day."""
+        used = 0.0
+        for pid in pids:
+            times, seconds_ = np.array(self._samples[pid]).T
+            used += float(np.diff(np.interp([first, last], times, seconds_))[0])
+        return used
+
+    def share_of_others(self, first: float, last: float) -> float:
+        """Return the share of the machine that other processes have used."""
+        others = self.spent([MACHINE], first, last) - self.spent(self.pids, first, last)
+        return others / (last - first) / len(os.sched_getaffinity(0))
+
+    def _watch(self) -> None:
+        while not self._stop.wait(0.05):
+            now, all_ = time.time(), psutil.cpu_times()
+            self._samples[MACHINE].append((now, sum(all_) - all_.idle - all_.iowait))
+            for process in self._processes:
+                with suppress(psutil.Error):  # it has ended
+                    used = process.cpu_times()
+                    self._samples[process.pid].append((now, used.user + used.system))
 
 
 class DaskRun(NamedTuple):
-    """A fit over Dask: seconds, and (function, first second, last second) of its tasks."""
+    """A fit over Dask: its clock, when it began and ended, and when each stage did."""
 
-    seconds: float
-    tasks: list[tuple[str, float, float]]
+    clock: Clock
+    span: tuple[float, float]
+    stages: list[tuple[float, float]]
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of the fit."""
+        return self.span[1] - self.span[0]
+
+    @property
+    def processor(self) -> float:
+        """Processor seconds of the lead and all workers."""
+        return self.clock.spent(self.clock.pids, *self.span)
 
 
-def run_dask(n_workers: int, n_shards: int, per_shard: int, repeats: int = REPEATS) -> DaskRun:
-    """Return the fastest of some fits, after one that compiles."""
+def run_dask(n_workers: int, n_shards: int, per_shard: int) -> DaskRun:
+    """Run a fit, after one that compiles."""
     from percdl.runtimes.dask import DaskRuntime, local_cluster
 
     say(f"Dask, {n_workers} workers, {n_shards} shards of {per_shard} records")
@@ -87,80 +131,70 @@ def run_dask(n_workers: int, n_shards: int, per_shard: int, repeats: int = REPEA
         on_disk = write_shards(records, folder, recordings_per_shard=per_shard)
         place, model = DaskRuntime(client), dask_fit.make()
         model.fit(on_disk, runtime=place)
-        return min(
-            _run_once(client, lambda: model.fit(on_disk, runtime=place)) for _ in range(repeats)
-        )
+
+        def fit() -> object:
+            return model.fit(on_disk, runtime=place)
+
+        return _run_once(client, fit, n_shards)
 
 
-def _run_once(client: Any, fit: Callable[[], Any]) -> DaskRun:
+def _run_once(client: Any, fit: Callable[[], object], n_shards: int) -> DaskRun:
     from distributed import get_task_stream
 
-    wait_until_idle()
     stream: Any
-    with get_task_stream(client) as stream:
+    workers = client.run(os.getpid).values()
+    with Clock([os.getpid(), *workers]) as clock, get_task_stream(client) as stream:
+        time.sleep(0.1)
         began = time.time()
         fit()
         ended = time.time()
-    tasks = []
-    for task in stream.data:
-        name = task["key"].split("-")[1]
-        times = [(x["start"], x["stop"]) for x in task["startstops"]]
-        tasks.append((name, min(a for a, _ in times) - began, max(b for _, b in times) - began))
-    return DaskRun(ended - began, sorted(tasks, key=lambda task: task[1]))
+        time.sleep(0.1)
+    tasks = sorted(
+        (min(x["start"] for x in task["startstops"]), max(x["stop"] for x in task["startstops"]))
+        for task in stream.data
+        if "-total-" not in task["key"]
+    )
+    stages = [tasks[i : i + n_shards] for i in range(0, len(tasks), n_shards)]
+    ends = [(some[0][0], max(last for _, last in some)) for some in stages]
+    return DaskRun(clock, (began, ended), ends)
 
 
-def _stages(run: DaskRun, n_shards: int) -> list[tuple[float, float, float]]:
-    """Return first second, seconds a task and last second of each round and of the results."""
-    own = [task for task in run.tasks if task[0] != "total"]
-    stages = [own[i : i + n_shards] for i in range(0, len(own), n_shards)]
-    return [(some[0][1], (some[-1][2] - some[0][1]) / n_shards, some[-1][2]) for some in stages]
-
-
-def measure_dask(
-    n_shards: int = N_SHARDS, small: int = SMALL, large: int = LARGE
-) -> tuple[DaskCosts, float]:
+def measure_dask() -> tuple[DaskCosts, float]:
     """Return the costs of fits on one worker, and how many cores two workers have together."""
-    sizes = (small, large)
-    runs = [run_dask(1, n_shards, size) for size in sizes]
-    pair = run_dask(2, n_shards, small)
-    work = [sum(b - a for _, a, b in run.tasks) for run in (runs[0], pair)]
-    cores = 2 * work[0] / work[1]
-    submit, stages = _seconds_a_task(), [_stages(run, n_shards) for run in runs]
-    adds = [b - a for run in runs for name, a, b in run.tasks if name == "total"]
-    rounds = []
-    for number in range(len(stages[0])):
-        task, record = _line(sizes, [some[number][1] for some in stages])
-        gaps = [some[number + 1][0] - some[number][2] for some in stages if number + 1 < len(some)]
-        lead = max(0.0, min(gaps) - submit) if gaps else 0.0
-        rounds.append(Round(task, record, lead))
-    n_records = [n_shards * size for size in sizes]
-    opening = _line(n_records, [some[0][0] - submit for some in stages])
-    closing = _line(
-        n_records, [run.seconds - some[-1][2] for run, some in zip(runs, stages, strict=True)]
-    )
-    told, answer, record_bytes = _weigh()
-    costs = DaskCosts(
-        rounds, float(np.median(adds)), submit, opening, closing, told, answer, record_bytes
-    )
+    sizes = (SMALL, LARGE)
+    runs, pair = [run_dask(1, N_SHARDS, size) for size in sizes], run_dask(2, N_SHARDS, SMALL)
+    cores = 2 * runs[0].processor / pair.processor
+    tasks, leads = zip(*(_split(run) for run in runs), strict=True)
+    lines = [_line(sizes, values) for values in zip(*tasks, strict=True)]
+    between_ = np.min(leads, axis=0)
+    submit = min(run.clock.spent([os.getpid()], *stage) for run in runs for stage in run.stages)
+    rounds = [Round(*line, lead) for line, lead in zip(lines, between_[1:], strict=True)]
+    n_records = [N_SHARDS * size for size in sizes]
+    opening, closing = (_line(n_records, [lead[i] for lead in leads]) for i in (0, -1))
+    rounds[-1] = replace(rounds[-1], lead=0.0)
+    told, answer, record = _weigh()
+    costs = DaskCosts(rounds, 0.0, submit / N_SHARDS, opening, closing, told, answer, record)
     return costs, cores
+
+
+def _split(run: DaskRun) -> tuple[list[float], list[float]]:
+    """Return the seconds of a task by stage, and those of the lead before, between and after."""
+    lead, *workers = run.clock.pids
+    times = [run.span[0], *(time_ for stage in run.stages for time_ in stage), run.span[1]]
+    # Sums are added between the tasks of a stage and the next.
+    ends = [*(first for first, _ in run.stages[1:]), run.span[1]]
+    tasks = [
+        run.clock.spent(workers, first, end) / N_SHARDS
+        for (first, _), end in zip(run.stages, ends, strict=True)
+    ]
+    leads = [run.clock.spent([lead], *pair) for pair in zip(times[::2], times[1::2], strict=True)]
+    return tasks, leads
 
 
 def _line(sizes: Any, values: Any) -> tuple[float, float]:
     """Return the line through two points: its value at zero, and its slope; neither below zero."""
     slope = max(0.0, (values[1] - values[0]) / (sizes[1] - sizes[0]))
     return max(0.0, values[0] - slope * sizes[0]), slope
-
-
-def _seconds_a_task(n_tasks: int = 400) -> float:
-    """Return the seconds of the lead for a task, from tasks that do nothing."""
-    from percdl.runtimes.dask import local_cluster
-
-    with local_cluster(1) as client:
-        spent = []
-        for _ in range(REPEATS):
-            keys = [f"nothing-{time.time()}-{i}" for i in range(n_tasks)]
-            spent.append(seconds(lambda: client.gather([client.submit(int, key=k) for k in keys])))  # noqa: B023
-    return min(spent) / n_tasks
 
 
 def _weigh() -> tuple[float, float, float]:
@@ -174,28 +208,40 @@ def _weigh() -> tuple[float, float, float]:
 
 
 class FederationRun(NamedTuple):
-    """A federated fit: when each slot was complete, after the joining, and logs of the sites."""
+    """A federated fit: when each site made each post, the logs of the sites, and a clock.
 
-    ends: np.ndarray
+    The first process of the clock is the relay.
+    """
+
+    clock: Clock
+    posted: np.ndarray
     logs: list[list[dict[str, Any]]]
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """When the last site joined, and when the last one finished."""
+        first, *_, last = self.posted.max(axis=0)
+        return float(first), float(last)
 
     @property
     def seconds(self) -> float:
         """Seconds from the joining of the last site to the end."""
-        return float(self.ends[-1])
+        return self.span[1] - self.span[0]
+
+    @property
+    def processor(self) -> float:
+        """Processor seconds of relay and sites in that time."""
+        relay, *sites = self.clock.pids
+        joined, ended = self.span
+        own = zip(sites, self.posted, strict=True)
+        return self.clock.spent([relay], joined, ended) + sum(
+            self.clock.spent([site], joined, posts[-1]) for site, posts in own
+        )
 
 
-def run_federation(
-    n_sites: int, server_adds: bool, records: int = RECORDS, repeats: int = REPEATS
-) -> FederationRun:
-    """Return the fastest of some federations of processes; the first one compiles."""
-    runs = (_run_federation(n_sites, server_adds, records) for _ in range(repeats))
-    return min(runs, key=lambda run: run.seconds)
-
-
-def _run_federation(n_sites: int, server_adds: bool, records: int) -> FederationRun:
+def run_federation(n_sites: int, server_adds: bool, records: int) -> FederationRun:
+    """Run a federation of processes to its end."""
     say(f"{n_sites} sites, the {'server adds' if server_adds else 'sites add'}")
-    wait_until_idle()
     cohort = beats(n_sites * records).cohort
     cohorts = {
         f"site{i:03d}": Cohort(cohort[i * records : (i + 1) * records]) for i in range(n_sites)
@@ -214,16 +260,15 @@ def _run_federation(n_sites: int, server_adds: bool, records: int) -> Federation
         start = PerCDL(progress=False, algorithm=none, **options)
         start.fit(cohort[:16]).save(folder / "start.percdl")
         with Federation(folder, cohorts, model, terms, {"trust-server": server_adds}) as all_:
-            all_.start_relay()
+            relay = all_.start_relay()
             running = {site: all_.start_site(site) for site in all_.sites}
-            for site, process in running.items():
-                if process.wait(PATIENCE):
-                    raise RuntimeError(all_.said(site))
+            with Clock([relay.pid, *(process.pid for process in running.values())]) as clock:
+                for site, process in running.items():
+                    if process.wait(PATIENCE):
+                        raise RuntimeError(all_.said(site))
             posts = [sorted(all_.place(site).glob("*.post")) for site in all_.sites]
             times = np.array([[path.stat().st_mtime for path in own] for own in posts])
-            logs = [all_.audit(site) for site in all_.sites]
-    ends = times.max(axis=0)
-    return FederationRun(ends - ends[0], logs)
+            return FederationRun(clock, times, [all_.audit(site) for site in all_.sites])
 
 
 @contextmanager
@@ -289,7 +334,9 @@ def measure_relay(n_numbers: int, members: _Members, n_slots: int = 12) -> dict[
         for slot in range(n_slots):
             posts = members.posts(slot, n_numbers * (8 if slot % 2 else 1))
             content = pack(posts)
-            unpacking = seconds(lambda: unpack(content, manifest))  # noqa: B023
+            here = time.thread_time()
+            unpack(content, manifest)
+            unpacking = time.thread_time() - here
             for way, post in zip(ways, posts.values(), strict=True):
                 spent = seconds(lambda: way.post(post))  # noqa: B023
                 takes += [] if slot % 2 else [spent]
@@ -301,10 +348,10 @@ def measure_relay(n_numbers: int, members: _Members, n_slots: int = 12) -> dict[
                 reads[slot % 2].append((len(content), there, max(0.0, here - unpacking)))
         for way in ways:
             way.__exit__()
-    sizes, sends, receives = np.median(np.array(reads), axis=1).T
+    sizes, sends, receives = np.min(np.array(reads), axis=1).T
     send, receive = _line(sizes, sends), _line(sizes, receives)
     return {
-        "take": float(np.median(takes)),
+        "take": min(takes),
         "send": send[0], "send_byte": send[1], "receive": receive[0], "receive_byte": receive[1],
     }  # fmt: skip
 
@@ -328,41 +375,62 @@ def _served(manifest: Any, folder: Path) -> Iterator[tuple[str, str]]:
         thread.join()
 
 
-def measure_federation(cores: float) -> FederationCosts:
-    """Return the costs of federated fits of three sites that share some cores."""
-    adding, following = (run_federation(N_SITES, server_adds) for server_adds in (False, True))
-    sizes = [(max(log[slot]["sent"] for log in adding.logs)) for slot in range(N_ROUNDS + 1)]
-    answers = [following.logs[0][slot]["received"] for slot in range(N_ROUNDS + 1)]
+def measure_federation() -> FederationCosts:
+    """Return the costs of federated fits of three sites."""
+    run_federation(N_SITES, False, RECORDS)  # compiles
+    adding, following = (run_federation(N_SITES, way, RECORDS) for way in (False, True))
+    n_slots = N_ROUNDS + 1
+    sizes = [max(log[slot]["sent"] for log in adding.logs) for slot in range(n_slots)]
+    answers = [following.logs[0][slot]["received"] for slot in range(n_slots)]
     members = _Members(8)
     parts = measure_posts(max(sizes) // 8, members) | measure_relay(max(sizes) // 8, members)
-    bare = [Slot(0.0, 0.0, 0.0, *pair) for pair in zip(sizes, answers, strict=True)]
-    costs = FederationCosts(bare, RECORDS, look=_LOOK, **parts)
-    least = [min(log[slot]["seconds"] for log in following.logs) for slot in range(len(bare))]
-    exchange = _exchanges(costs, cores, True)
-    updates = [max(0.0, a - b) for a, b in zip(least, exchange, strict=True)]
-    costs = replace(
-        costs, slots=[replace(a, update=b) for a, b in zip(bare, updates, strict=True)]
+    here = FederationCosts([], RECORDS, look=_LOOK, **parts)
+    slots = []
+    for slot in range(n_slots):
+        own, own_adds = (
+            max(0.0, _site_seconds(run, slot) - _exchange_seconds(here, run, slot))
+            for run in (following, adding)
+        )
+        more = _relay_seconds(following, slot) - _relay_seconds(adding, slot)
+        update = max(0.0, more - here.check * N_SITES)
+        slots.append(Slot(own, own_adds, update, sizes[slot], answers[slot]))
+    return replace(here, slots=slots)
+
+
+def _site_seconds(run: FederationRun, slot: int) -> float:
+    """Return the processor seconds of a site for a post, from the one before it on."""
+    if slot == 0:
+        return 0.0
+    sites = zip(run.clock.pids[1:], run.posted, strict=True)
+    joined = run.span[0]
+    return float(
+        np.mean(
+            [
+                run.clock.spent([pid], joined if slot == 1 else own[slot - 1], own[slot])
+                for pid, own in sites
+            ]
+        )
     )
-    ways = []
-    for run, server_adds in ((following, True), (adding, False)):
-        beyond = np.diff(run.ends) - _exchanges(costs, cores, server_adds)
-        ways.append([0.0, *np.maximum(0.0, beyond[:-1] * cores / N_SITES)])
-    slots = [
-        replace(slot, site=a, site_adds=b) for slot, a, b in zip(costs.slots, *ways, strict=True)
-    ]
-    return replace(costs, slots=slots)
 
 
-def _exchanges(costs: FederationCosts, cores: float, server_adds: bool) -> np.ndarray:
-    """Return the simulated seconds of each slot."""
-    none = [0.0] * len(costs.slots)
-    return np.diff([0.0, *federate(costs, Network(cores), N_SITES, server_adds, none).rounds])
+def _relay_seconds(run: FederationRun, slot: int) -> float:
+    """Return the processor seconds of the relay between two complete slots."""
+    complete = run.posted.max(axis=0)
+    return run.clock.spent(run.clock.pids[:1], complete[slot], complete[slot + 1])
+
+
+def _exchange_seconds(costs: FederationCosts, run: FederationRun, slot: int) -> float:
+    """Return the seconds that the exchange takes a site, as `federate` has them."""
+    before = run.logs[0][max(0, slot - 1)]["received"]
+    n_read = N_SITES if before > 2 * run.logs[0][max(0, slot - 1)]["sent"] else 0
+    reading = costs.receive + costs.receive_byte * before + costs.check * n_read
+    return costs.mask * (N_SITES - 1) + reading
 
 
 def measure_all() -> Measured:
     """Measure all parameters."""
     dask, cores = measure_dask()
-    return Measured(cores, dask, measure_federation(cores))
+    return Measured(cores, dask, measure_federation())
 
 
 if __name__ == "__main__":

@@ -139,9 +139,13 @@ class Cluster:
 
 
 class Outcome(NamedTuple):
-    """Seconds of a fit, when each round ended, and the seconds that each part was busy."""
+    """Seconds of a fit, when each round ended, and the seconds that each part was busy.
+
+    ``processor`` are the seconds of all cores together.
+    """
 
     seconds: float
+    processor: float
     rounds: list[float]
     busy: dict[str, float]
 
@@ -186,7 +190,8 @@ def fit_on_dask(costs: DaskCosts, on: Cluster, shards: Sequence[int]) -> Outcome
         "disks": disk.work / disk.size,
         "lead": lead_core.work,
     }
-    return Outcome(times[last], [times[end] for end in ends], busy)
+    processor = sum(pool.work for pool in {cores, lead_core})
+    return Outcome(times[last], processor, [times[end] for end in ends], busy)
 
 
 @dataclass(frozen=True)
@@ -247,7 +252,8 @@ def federate(
         "server": core.work,
         "link of the server": max(up.work, down.work) / lanes,
     }
-    return Outcome(times[ends[-1]], [times[end] for end in ends], busy)
+    processor = sum(pool.work for pool in {sites, core})
+    return Outcome(times[ends[-1]], processor, [times[end] for end in ends], busy)
 
 
 def million(measured: Measured, n_machines: int = MACHINES, own_disks: bool = False) -> Outcome:
