@@ -281,23 +281,27 @@ def hospitals(measured: Measured, n_sites: int = HOSPITALS, server_adds: bool = 
 
 def render(measured: Measured) -> str:
     """Return the tables of docs/scale.md."""
+    costs = measured.dask
+    read = PEOPLE * costs.record_bytes * WITH_STATES / 1e9
+    n_shards = PEOPLE * costs.record_bytes / SHARD_BYTES
+    messages = n_shards * (costs.told_bytes + costs.answer_bytes) / 1e6
     lines = [
-        f"| a million people, {MACHINES} machines of {CORES} cores | seconds of a personal round "
-        "| seconds of the fit | machine-hours | busiest |",
-        "|---|---|---|---|---|",
+        f"| a million people, {MACHINES} machines of {CORES} cores | personal round | read and "
+        "written in it | messages | fit | machine-hours | busiest |",
+        "|---|---|---|---|---|---|---|",
     ]
     places = ("one file server, 10 Gbit/s", False), ("a disk of 0.5 GB/s in each machine", True)
     for name, own_disks in places:
         run = million(measured, own_disks=own_disks)
         lines.append(
-            f"| {name} | {run.seconds_of_round(PERSONAL):.1f} | {run.seconds:.0f} "
-            f"| {run.seconds * MACHINES / 3600:.2f} | {run.busiest} |"
+            f"| {name} | {run.seconds_of_round(PERSONAL):.1f} s | {read:.0f} GB "
+            f"| {messages:.0f} MB | {run.seconds:.0f} s | {run.seconds * MACHINES / 3600:.2f} "
+            f"| {run.busiest} |"
         )
     lines += [
         "",
-        f"| {HOSPITALS} hospitals of {PEOPLE_EACH} people | seconds of a personal round "
-        "| kB up, a site | kB down, a site | GB out of the server | seconds of the fit "
-        "| busiest |",
+        f"| {HOSPITALS} hospitals of {PEOPLE_EACH:,} people | personal round | up, a site "
+        "| down, a site | out of the server | fit | busiest |",
         "|---|---|---|---|---|---|---|",
     ]
     slot = measured.federation.slots[PERSONAL + 1]
@@ -305,9 +309,9 @@ def render(measured: Measured) -> str:
         run = hospitals(measured, server_adds=server_adds)
         down = slot.answer_bytes if server_adds else HOSPITALS * slot.post_bytes
         lines.append(
-            f"| {name} | {run.seconds_of_round(PERSONAL + 1):.1f} | {slot.post_bytes / 1e3:.1f} "
-            f"| {down / 1e3:,.1f} | {HOSPITALS * down / 1e9:.3f} | {run.seconds:.0f} "
-            f"| {run.busiest} |"
+            f"| {name} | {run.seconds_of_round(PERSONAL + 1):.1f} s "
+            f"| {slot.post_bytes / 1e3:.0f} kB | {down / 1e3:,.0f} kB "
+            f"| {HOSPITALS * down / 1e6:,.0f} MB | {run.seconds:.0f} s | {run.busiest} |"
         )
     return "\n".join(lines)
 

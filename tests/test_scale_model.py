@@ -1,7 +1,8 @@
-"""The simulation of large fits obeys the laws of queues."""
+"""The simulation of large fits obeys the laws of queues, and its page has its tables."""
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,13 +14,16 @@ from benchmarks.scale_model import (
     Cluster,
     DaskCosts,
     FederationCosts,
+    Measured,
     Network,
     Round,
     Slot,
     federate,
     fit_on_dask,
+    render,
 )
 
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "scale.md"
 WORK = st.floats(0.01, 10)
 DASK = DaskCosts(
     rounds=[Round(0.5, 0.01, 0.2), Round(0.3, 0.04, 0.1)],
@@ -155,3 +159,7 @@ def test_seconds_fall_with_the_rate_and_rise_with_the_sites(server_adds):
     # What leaves the server passes its link, whatever else happens.
     out = 12 * sum(s.answer_bytes if server_adds else 12 * s.post_bytes for s in FEDERATION.slots)
     assert took(12, 1e3).seconds >= out / 1e3
+
+
+def test_the_page_has_the_tables_of_the_measured_parameters():
+    assert render(Measured.read()) in PAGE.read_text(encoding="utf-8")
