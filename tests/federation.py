@@ -9,7 +9,7 @@ import numpy as np
 from small_models import SFREQ, assert_same_table, make, spaced_recordings
 
 from percdl import Cohort
-from percdl.federated.board import Board, TakingTurns, WaitedError
+from percdl.federated.board import Board, WaitedError
 from percdl.federated.messages import read_post
 from percdl.federated.server import add_for_sites
 
@@ -81,7 +81,6 @@ class Scripted:
     """
 
     board: Board
-    turns: TakingTurns
     site: str
     on_post: Callable
     on_read: Callable
@@ -89,10 +88,10 @@ class Scripted:
     def post(self, content):
         changed = self.on_post(self.site, content)
         if changed is not None:
-            self.turns.post(changed)
+            self.board.post(changed)
 
     def read(self, slot):
-        return self.on_read(self.site, slot, self.turns.read(slot))
+        return self.on_read(self.site, slot, self.board.read(slot))
 
 
 def run_scripted(sites, manifest, on_post=None, on_read=None, folder=None):
@@ -101,21 +100,21 @@ def run_scripted(sites, manifest, on_post=None, on_read=None, folder=None):
     Returns their models and their errors by site, and the board.
     """
     board = Board(manifest, folder)
-    turns, models, errors = TakingTurns(board), {}, {}
+    models, errors = {}, {}
 
     def take_part(site):
         script = on_post or (lambda who, post: post), on_read or (lambda who, slot, posts: posts)
         try:
-            with turns.working():
-                way = Scripted(board, turns, site.name, *script)
+            with board.turn:
+                way = Scripted(board, site.name, *script)
                 models[site.name] = site.take_part(manifest, way)
         except BaseException as error:
             errors[site.name] = error
             board.end(f"{site.name} has left")
 
     def add():
-        with contextlib.suppress(WaitedError), turns.working():
-            add_for_sites(manifest, turns)
+        with contextlib.suppress(WaitedError), board.turn:
+            add_for_sites(board)
 
     threads = [threading.Thread(target=take_part, args=[site]) for site in sites]
     if manifest.aggregate == "server":
@@ -130,7 +129,7 @@ def run_scripted(sites, manifest, on_post=None, on_read=None, folder=None):
 def posts_of(board, *kinds):
     """Yield site and post of all posts of some kinds."""
     for slot in range(board.latest + 1):
-        for site, content in (board.collect(slot, 0) or {}).items():
+        for site, content in (board.posts(slot) or {}).items():
             post = read_post(content, board.manifest.verify)
             if not kinds or post.head.kind in kinds:
                 yield site, post

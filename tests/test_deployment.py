@@ -10,10 +10,9 @@ from small_models import OPTIONS, SFREQ, spaced_recordings
 from benchmarks.federation import Federation
 from percdl import Algorithm, Cohort, PerCDL, TimeWarp, load, load_gait
 from percdl.cli.federate_config import read_invitation_file
-from percdl.federated.layout import layout_of
+from percdl.federated.manifest import agree
 from percdl.federated.messages import read_post
 from percdl.federated.rounds import add_posts
-from percdl.federated.server import agree, read_joined
 
 pytest.importorskip("uvicorn", reason="uvicorn is not installed: pip install 'percdl[federated]'")
 
@@ -122,9 +121,8 @@ def totals(federation):
         found = [read_post(path.read_bytes(), manifest.verify) for path in files]
         return {post.head.site: post for post in found}
 
-    terms = agree(manifest, read_joined(posts(0)))
-    layout = layout_of("population", terms.settings, terms.n_masks)
-    return layout.unpack(add_posts(terms, "population", layout, posts(1)))
+    terms = agree(manifest, posts(0))
+    return terms.layout("population").unpack(add_posts(terms, "population", posts(1)))
 
 
 @pytest.mark.parametrize("least", [1, 3])

@@ -13,11 +13,12 @@ from federation import cohort_of, double, make_cohort, run_scripted, split
 
 from percdl import Algorithm, Free, L1Coder, PerCDL
 from percdl.exceptions import FederationError, InvalidParameterError
-from percdl.federated import start
+from percdl.federated import rounds
 from percdl.federated.alarm import explain_away
-from percdl.federated.consent import Consent
+from percdl.federated.consent import Consent, describe
 from percdl.federated.estimator import FederatedPerCDL, make_sites
-from percdl.federated.manifest import MOST, Manifest
+from percdl.federated.manifest import MOST, Manifest, Terms
+from percdl.federated.messages import parse
 from percdl.federated.privacy import Privacy
 from percdl.federated.rounds import OwnRounds
 
@@ -87,16 +88,17 @@ def test_one_activation_in_the_federation_is_not_seen(tmp_path, monkeypatch):
             assert not any(sums.moment.any() for _, sums in sent)
 
 
-def test_first_dictionaries_are_tried_on_enough_people(monkeypatch):
+def test_first_dictionaries_are_tried_on_enough_people(tmp_path, monkeypatch):
     """Attack 8: as many as the site insists on, for each atom."""
-    cohort, settings = with_a_rare_atom(), toy.settings()
-    layout = start.trial_layout(1, settings, 0)
-    candidates = toy.patterns()[None]
+    cohort = with_a_rare_atom()
+    sites = make_sites(dict.fromkeys("abc", cohort), tmp_path)
+    manifest = FederatedPerCDL(double("PopCDL", init="auto")).propose("run", sites)
+    terms = Terms(manifest, {}, describe(cohort, manifest))
     sums = {}
     for picked, least in ((6, 1), (1, 6), (1, 1), (6, 3)):
-        monkeypatch.setattr(start, "MOST_RECORDINGS", picked)
-        vector = start.try_dictionaries(cohort, settings, 0, least, candidates)
-        sums[picked, least] = layout.unpack(vector)
+        monkeypatch.setattr(rounds, "MOST_RECORDINGS", picked)
+        own = rounds.OwnRounds(cohort, terms, least)
+        (sums[picked, least],) = own.try_dictionaries(toy.patterns()[None])
     assert sums[1, 6].signal == sums[6, 1].signal > sums[1, 1].signal
     assert sums[6, 1].counts[1] > 0
     assert sums[6, 3].counts[1] == 0
@@ -171,7 +173,12 @@ def test_noise_is_shared_by_members_only(tmp_path):
     privacy = Privacy(epsilon=1.0, shared_by=3)
     with pytest.raises(InvalidParameterError, match="masked sums over that number of members"):
         FederatedPerCDL(model, secure=False, privacy=privacy).propose("run", sites)
-    assert FederatedPerCDL(model, privacy=privacy).propose("run", sites).secure
+    manifest = FederatedPerCDL(model, privacy=privacy).propose("run", sites)
+    assert manifest.secure
+    facts = manifest.model_dump()
+    facts["privacy"]["shared_by"] = 4  # written by hand, and invited to
+    with pytest.raises(FederationError, match="masked sums over that number of members"):
+        parse(Manifest, facts, "An invitation")
 
 
 @pytest.mark.parametrize("name", sorted(MOST))
@@ -199,7 +206,7 @@ def test_a_site_refuses_such_terms_too(tmp_path):
     facts = manifest.model_dump()
     facts["parameters"]["n_restarts"] = 10**8
     with pytest.raises(InvalidParameterError, match="a site accepts at most"):
-        Manifest.read(facts, manifest.arrays).make_model()
+        parse(Manifest, facts, "").make_model()
 
 
 @pytest.mark.parametrize("field", ["energy", "samples"])

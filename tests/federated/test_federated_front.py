@@ -13,12 +13,12 @@ from federation import cohort_of, double, make_cohort, run_scripted, split
 from percdl import Algorithm, Custom, Huber, PerCDL, PopCDL, load, make_synthetic
 from percdl.estimators.hyperparameters import Motif
 from percdl.exceptions import FederationError, InvalidParameterError, NoActivationWarning
-from percdl.federated import start
-from percdl.federated.board import Board, TakingTurns
+from percdl.federated.board import Board
 from percdl.federated.consent import Consent
 from percdl.federated.estimator import FederatedPerCDL, make_sites
-from percdl.federated.invitation import Invitation, read_invitation
-from percdl.federated.manifest import Manifest
+from percdl.federated.manifest import Invitation, Manifest
+from percdl.federated.messages import parse
+from percdl.federated.rounds import FederatedRounds
 from percdl.steps.initialization import draw_shapes
 
 
@@ -160,20 +160,21 @@ def test_a_manifest_survives_an_invitation(cohort, tmp_path):
     manifest = FederatedPerCDL(double()).propose("run", sites)
     path = tmp_path / "invitation.toml"
     Invitation("host:8000", "PEM", manifest).write(path)
-    again = read_invitation(tomllib.loads(path.read_text()), path)
+    again = Invitation.read(tomllib.loads(path.read_text()), path)
     assert again.manifest.digest == manifest.digest
     assert manifest.fingerprint in path.read_text()
     assert again.manifest.make_model().get_params()["transformation__width"] == 3
-    arrays = {"parameter/init": manifest.arrays["parameter/init"] + 1e-12}
-    assert Manifest.read(manifest.model_dump(), arrays).digest != manifest.digest
+    arrays = {"parameter/init": (manifest.arrays["parameter/init"] + 1e-12).tolist()}
+    changed = parse(Manifest, {**manifest.model_dump(), "arrays": arrays}, "")
+    assert changed.digest != manifest.digest
     for field in ("run", "members", "min_subjects", "secure", "privacy", "parameters"):
         facts = manifest.model_dump()
         facts[field] = {"run": "x", "min_subjects": 2, "secure": False}.get(field, {})
         if field != "members":
-            assert Manifest.read(facts, manifest.arrays).digest != manifest.digest
+            assert parse(Manifest, facts, "").digest != manifest.digest
     for junk in ({}, {"server": 3}, {"server": "a", "authority": "b", "manifest": "{"}):
         with pytest.raises(FederationError, match="is not an invitation"):
-            read_invitation(junk, path)
+            Invitation.read(junk, path)
 
 
 @pytest.mark.parametrize(
@@ -192,10 +193,10 @@ def test_what_a_site_does_not_sign(change, why, cohort, tmp_path):
     manifest = FederatedPerCDL(double()).propose("run", make_sites(split(cohort), tmp_path))
     changed = manifest.model_copy(update=change)
     with pytest.raises(FederationError, match=why):
-        site.take_part(changed, TakingTurns(Board(changed)))
+        site.take_part(changed, Board(changed))
     pinned = replace(site, consent=replace(consent, manifest="0" * 64))
     with pytest.raises(FederationError, match="has consented to another manifest"):
-        pinned.take_part(manifest, TakingTurns(Board(manifest)))
+        pinned.take_part(manifest, Board(manifest))
 
 
 @pytest.mark.parametrize("run", ["../elsewhere", "/tmp/x", "a b", "", "."])
@@ -205,8 +206,8 @@ def test_a_run_with_a_path_for_a_name_is_refused(run, cohort, tmp_path):
     with pytest.raises(FederationError, match="not a valid name for a run"):
         federation.propose(run, sites)
     facts = {**federation.propose("run", sites).model_dump(), "run": run}
-    with pytest.raises(FederationError, match="not a manifest of percdl"):
-        Manifest.read(facts, {})
+    with pytest.raises(FederationError, match=r"Not a manifest \(run: "):
+        parse(Manifest, facts, "Not a manifest")
 
 
 def test_a_penalty_that_is_too_high(cohort):
@@ -219,8 +220,9 @@ def find_first(cohort, model, sizes=(1, 3, 6)):
     """Return the first dictionary that sites of some sizes find."""
     found = []
     with pytest.MonkeyPatch.context() as patch:
-        before = start.first_dictionary
-        patch.setattr(start, "first_dictionary", lambda *a: found.append(before(*a)) or found[-1])
+        before = FederatedRounds.first_dictionary
+        keep = lambda self: found.append(before(self)) or found[-1]  # noqa: E731
+        patch.setattr(FederatedRounds, "first_dictionary", keep)
         FederatedPerCDL(model).fit(split(cohort, sizes=sizes), run="run")
     assert all(np.array_equal(found[0], other) for other in found)
     return found[0]

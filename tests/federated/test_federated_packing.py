@@ -49,7 +49,7 @@ def test_a_layout_is_known_without_the_sums(case):
     for kind, sums in found.items():
         layout = layout_of(kind, chosen, n_masks)
         sent = {name for name, value in vars(sums).items() if np.size(value)}
-        assert {entry.name for entry in layout.entries} == sent
+        assert {name for name, _ in layout} == sent
         vector = layout.pack(sums)
         assert vector.shape == (layout.size,)
         again = layout.unpack(vector)
@@ -62,7 +62,7 @@ def test_a_layout_is_known_without_the_sums(case):
         assert (np.abs(vector) <= scales).all()
         assert (np.abs(vector).max() > 2.0**-30 * scales.max()).all()
         assert layout.locate(0) == "objective"
-        assert layout.locate(layout.size - 1) == layout.entries[-1].name
+        assert layout.locate(layout.size - 1) == layout[-1][0]
 
 
 def test_every_field_has_a_unit():

@@ -13,9 +13,8 @@ from percdl import L1Coder
 from percdl.algorithm.exchange import Broadcast
 from percdl.federated.consent import Consent
 from percdl.federated.estimator import FederatedPerCDL, make_sites
-from percdl.federated.groups import Groups
 from percdl.federated.manifest import settings_of
-from percdl.federated.rounds import OwnRounds
+from percdl.federated.rounds import Groups, OwnRounds
 from percdl.runtimes.in_process import InProcess
 
 CAREFUL = Consent(min_subjects=3, allow_plain=True)

@@ -46,7 +46,7 @@ def test_nothing_but_masked_sums_is_posted(cohort, tmp_path):
     for site in board.manifest.sites:
         sent = [post.numbers for who, post in posts_of(board) if who == site]
         assert byte_p_value(np.frombuffer(b"".join(sent), np.uint64)) > 1e-6
-    everything = b"".join(c for slot in range(9) for c in (board.read(slot, 0) or {}).values())
+    everything = b"".join(c for slot in range(9) for c in (board.look(slot) or {}).values())
     assert not any(subject.encode() in everything for subject in ("Patient", "subject"))
 
 

@@ -18,9 +18,8 @@ from percdl.exceptions import FederationError
 from percdl.federated.board import Board
 from percdl.federated.consent import describe
 from percdl.federated.identities import Identity, RunKeys
-from percdl.federated.invitation import read_invitation
-from percdl.federated.manifest import Manifest, combine, propose
-from percdl.federated.messages import SIGNED, Holdings, Joining, parse, read_post
+from percdl.federated.manifest import Invitation, Manifest, agree, propose
+from percdl.federated.messages import SIGNED, Holdings, Joining, read_post
 from percdl.federated.transcript import Transcript
 
 NAMES, LENGTH = ("lyon", "nice", "paris"), 8
@@ -85,9 +84,8 @@ class Posts:
         Board(self._manifest).post(posts[name])
         self._way.posts = posts
         here = self._transcript(NAMES[0])
-        found = {site: post.head for site, post in here.exchange("join", **self._facts).items()}
-        joined = {site: _read(head.facts) for site, head in found.items()}
-        common = combine(joined)
+        found = here.exchange("join", **self._facts)
+        common = agree(self._manifest, found).common
         if not isinstance(common, Holdings) or found.keys() != set(NAMES):
             raise WrongResultError(repr(found))
 
@@ -110,13 +108,6 @@ class Posts:
         return self._identities[name].sign(frame(POST, content)) + content
 
 
-def _read(facts: dict[str, Any]) -> Holdings:
-    try:
-        return parse(Joining, facts).holdings
-    except ValueError as error:
-        raise FederationError(str(error)) from error
-
-
 class Invitations:
     """Invitations that were changed."""
 
@@ -126,8 +117,7 @@ class Invitations:
     def __init__(self, folder: Path) -> None:
         keys = {name: Identity.generate(name).public for name in NAMES}
         manifest = propose(make_model(), "run", keys)
-        arrays = {name: array.tolist() for name, array in manifest.arrays.items()}
-        self._content = {"manifest": manifest.model_dump(), "arrays": arrays}
+        self._content = manifest.model_dump()
         self._path = folder / "invitation.toml"
 
     def case(self, draws: random.Random) -> None:
@@ -136,7 +126,7 @@ class Invitations:
         file: dict[str, Any] = {"server": "a:1", "authority": "PEM", "manifest": content}
         if happens(draws, 0.2):
             file = change_facts(file, draws)
-        found = read_invitation(file, self._path).manifest
+        found = Invitation.read(file, self._path).manifest
         if not isinstance(found, Manifest) or len(found.digest) != 64:
             raise WrongResultError(repr(found))
         read_post_of(found)

@@ -14,7 +14,7 @@ from percdl.cli.options import check_table, read_toml, types_of, validate
 from percdl.cli.output import fail
 
 if TYPE_CHECKING:
-    from percdl.federated.invitation import Invitation
+    from percdl.federated.manifest import Invitation
 
 
 def _beside(path: Path, info: Any) -> Path:
@@ -93,10 +93,10 @@ def read_site_file(path: Path) -> SitePlan:
 def read_invitation_file(path: Path) -> Invitation:
     """Read an invitation; exits with a message where it is not valid."""
     from percdl.exceptions import FederationError
-    from percdl.federated.invitation import read_invitation
+    from percdl.federated.manifest import Invitation
 
     try:
-        return read_invitation(read_toml(path), path)
+        return Invitation.read(read_toml(path), path)
     except FederationError as error:
         fail(str(error))
 

@@ -48,7 +48,7 @@ def invite(
     """
     require_packages(("cryptography",), "federated", "the members have keys")
     from percdl.cli.federate_config import read_federation_file
-    from percdl.federated.invitation import Invitation
+    from percdl.federated.manifest import Invitation
 
     plan = read_federation_file(config)
     for path in (plan.authority, *plan.members.values()):

@@ -25,7 +25,7 @@ from percdl.cli.output import (
 
 if TYPE_CHECKING:
     from percdl.cli.federate_config import SitePlan
-    from percdl.federated.invitation import Invitation
+    from percdl.federated.manifest import Invitation
     from percdl.federated.site import FederatedSite
 
 # Seconds by which clocks may differ, and bytes that a run may take on the disk of a site.

@@ -98,7 +98,8 @@ def _forms(
 def raise_alarm(transcript: Transcript, kind: str, own: Share, why: str) -> NoReturn:
     """Exchange the shares of all sites, and end the run with them."""
     posts = transcript.exchange("shares", **own.model_dump())
-    shares = {site: parse(Share, post.head.facts) for site, post in posts.items()}
+    told = {site: post.head.facts for site, post in posts.items()}
+    shares = {site: parse(Share, told[site], f"Site {site} tells no shares") for site in told}
     gaps = {site: share.reached - share.promised for site, share in shares.items()}
     suspect = max(gaps, key=lambda site: gaps[site] if why == ABOVE else abs(gaps[site]))
     lines = "; ".join(

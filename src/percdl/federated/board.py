@@ -7,10 +7,9 @@ server is to do that (`percdl.federated.server`), it answers the posts of each s
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from percdl.exceptions import FederationError
 from percdl.federated.manifest import Manifest
@@ -34,35 +33,36 @@ class Connection(Protocol):
         ...
 
     def read(self, slot: int) -> dict[str, bytes]:
-        """Wait until a slot is complete; return its messages by site, see `Board.read`."""
+        """Wait until a slot is complete; return its messages by site, see `Board.look`."""
         ...
 
 
 class Board:
     """Posts of the members of a run, by slot, in memory and, with a folder, on disk.
 
-    The first post of a member in a slot counts; another one is refused.
+    The first post of a member in a slot counts; another one is refused. Sites that are threads of
+    one process hold ``turn`` while they work, one at a time, and release it while they wait.
     """
 
     def __init__(self, manifest: Manifest, folder: Path | None = None):
         self.manifest, self._folder = manifest, folder
         self._posts: dict[int, dict[str, bytes]] = {}
-        self._kinds: dict[int, dict[str, str]] = {}
         self._answers: dict[int, bytes] = {}
-        self._changed = threading.Condition()
+        self._left: dict[str, str] = {}
+        self.turn = threading.Condition()
         self._over: str | None = None
         for path in [] if folder is None else sorted(folder.glob("*-*.post")):
             self._take(path.read_bytes())
 
     def post(self, content: bytes) -> None:
         """Take a post; raises if it is not signed by a member, or not the first one."""
-        with self._changed:
+        with self.turn:
             head = self._take(content)
             if self._folder is not None:
                 make_private_folder(self._folder)
                 path = self._folder / f"{head.slot:06d}-{head.site}.post"
                 replace_file(path, content, PRIVATE)
-            self._changed.notify_all()
+            self.turn.notify_all()
 
     def _take(self, content: bytes) -> Head:
         head = read_post(content, self.manifest.verify).head
@@ -74,39 +74,46 @@ class Board:
             raise FederationError(
                 f"Site {head.site} has posted another message in slot {head.slot} before."
             )
-        self._kinds.setdefault(head.slot, {})[head.site] = head.kind
+        if head.kind in ("finish", "refusal"):
+            self._left[head.site] = head.kind
         return head
 
-    def read(self, slot: int, patience: float | None = None) -> dict[str, bytes] | None:
-        """Return what members read of a slot; None if something is missing by then.
+    def look(self, slot: int) -> dict[str, bytes] | None:
+        """Return what members read of a slot; None while something is missing.
 
         That is the posts of all. If the server adds them, it is the server's answer instead, and
         the posts only in the first slot, in which sites join.
         """
         if self.manifest.aggregate == "sites":
-            return self.collect(slot, patience)
-        if not self._wait(lambda: slot in self._answers, patience):
-            return None
-        joined = dict(self._posts[slot]) if slot == 0 else {}
-        return {SERVER: self._answers[slot], **joined}
+            return self.posts(slot)
+        joined = self._posts.get(slot, {}) if slot == 0 else {}
+        return {SERVER: self._answers[slot], **joined} if slot in self._answers else None
 
-    def collect(self, slot: int, patience: float | None = None) -> dict[str, bytes] | None:
-        """Return the posts of all members in a slot; None if some are missing by then."""
-        complete = self._wait(lambda: not self.missing(slot), patience)
-        return dict(self._posts[slot]) if complete else None
+    def posts(self, slot: int) -> dict[str, bytes] | None:
+        """Return the posts of all members in a slot; None while some are missing."""
+        return None if self.missing(slot) else dict(self._posts[slot])
+
+    def read(self, slot: int) -> dict[str, bytes]:
+        """Wait until a slot is complete; return what members read of it."""
+        return self._wait(lambda: self.look(slot))
+
+    def collect(self, slot: int) -> dict[str, bytes]:
+        """Wait until all members have posted in a slot; return their posts, for the server."""
+        return self._wait(lambda: self.posts(slot))
 
     def answer(self, slot: int, content: bytes) -> None:
         """Take the server's answer to the posts of a slot."""
-        with self._changed:
+        with self.turn:
             self._answers[slot] = content
-            self._changed.notify_all()
+            self.turn.notify_all()
 
-    def _wait(self, complete: Callable[[], bool], patience: float | None) -> bool:
-        with self._changed:
-            self._changed.wait_for(lambda: complete() or self._over is not None, patience)
-            if self._over is not None:
+    def _wait(self, look: Callable[[], dict[str, bytes] | None]) -> dict[str, bytes]:
+        with self.turn:
+            self.turn.wait_for(lambda: self._over is not None or look() is not None)
+            found = look()
+            if self._over is not None or found is None:
                 raise WaitedError(self._over)
-            return complete()
+            return found
 
     def missing(self, slot: int) -> list[str]:
         """Return the members that have not posted in a slot."""
@@ -120,47 +127,10 @@ class Board:
     @property
     def is_over(self) -> bool:
         """Whether all members have finished, or one has left for good."""
-        kinds = list(self._kinds.get(self.latest, {}).values())
-        return "refusal" in kinds or kinds.count("finish") == len(self.manifest.members)
+        return "refusal" in self._left.values() or len(self._left) == len(self.manifest.members)
 
     def end(self, why: str) -> None:
         """Wake all who wait, with an error."""
-        with self._changed:
+        with self.turn:
             self._over = why
-            self._changed.notify_all()
-
-
-class TakingTurns:
-    """Connection of sites that are threads of this process: one of them works at a time."""
-
-    def __init__(self, board: Board):
-        self._board, self._turn = board, threading.Lock()
-
-    @contextmanager
-    def working(self) -> Iterator[None]:
-        """Hold the turn during a block, except while waiting for others."""
-        with self._turn:
-            yield
-
-    def post(self, content: bytes) -> None:
-        """Post a message."""
-        self._board.post(content)
-
-    def read(self, slot: int) -> dict[str, bytes]:
-        """Let the others work until a slot is complete; return what is read of it."""
-        return self._give_way(self._board.read, slot)
-
-    def collect(self, slot: int) -> dict[str, bytes]:
-        """Let the sites work until all have posted; return the posts, for the server."""
-        return self._give_way(self._board.collect, slot)
-
-    def answer(self, slot: int, content: bytes) -> None:
-        """Take the server's answer."""
-        self._board.answer(slot, content)
-
-    def _give_way(self, wait: Callable[[int], dict[str, bytes] | None], slot: int) -> Any:
-        self._turn.release()
-        try:
-            return wait(slot)
-        finally:
-            self._turn.acquire()
+            self.turn.notify_all()

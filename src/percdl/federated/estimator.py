@@ -20,7 +20,7 @@ from percdl.algorithm.state import StopReason
 from percdl.estimators.base import BaseCDL
 from percdl.estimators.modelfile import load
 from percdl.exceptions import InvalidParameterError, NoActivationWarning
-from percdl.federated.board import Board, TakingTurns, WaitedError
+from percdl.federated.board import Board, WaitedError
 from percdl.federated.consent import Consent
 from percdl.federated.identities import Identity
 from percdl.federated.manifest import Manifest, propose
@@ -147,19 +147,19 @@ class FederatedPerCDL(BaseEstimator):
 
 def run_together(sites: list[FederatedSite], board: Board) -> dict[str, BaseCDL]:
     """Let sites of this process take part in a run; return their models, by site."""
-    turns, models, errors = TakingTurns(board), {}, []
+    models, errors = {}, []
 
     def take_part(site: FederatedSite) -> None:
         try:
-            with turns.working():
-                models[site.name] = site.take_part(board.manifest, turns)
+            with board.turn:
+                models[site.name] = site.take_part(board.manifest, board)
         except BaseException as error:
             errors.append(error)
             board.end(f"Site {site.name} has left the run: {error}")
 
     def add() -> None:
-        with contextlib.suppress(WaitedError), turns.working():
-            add_for_sites(board.manifest, turns)
+        with contextlib.suppress(WaitedError), board.turn:
+            add_for_sites(board)
 
     threads = [threading.Thread(target=take_part, args=[site], daemon=True) for site in sites]
     if board.manifest.aggregate == "server":
@@ -169,8 +169,8 @@ def run_together(sites: list[FederatedSite], board: Board) -> dict[str, BaseCDL]
     try:
         for thread in threads:
             thread.join()
-    except BaseException:  # Ctrl-C
-        board.end("The run was interrupted.")
+    except BaseException:  # Ctrl-C; the site at work keeps its turn until it waits
+        threading.Thread(target=board.end, args=["The run was interrupted."], daemon=True).start()
         raise
     if errors:
         raise errors[0]

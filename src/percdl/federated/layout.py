@@ -11,8 +11,8 @@ paper's Algorithm 2 sends O(L) per atom and *subject*, parameters included.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import fields
+from functools import lru_cache
 
 import numpy as np
 
@@ -40,66 +40,44 @@ ROOM_ENERGY, ROOM_SUBJECT, ROOM_WEIGHTED = 8, 4, 12
 MOST_SPREAD = 24
 
 
-@dataclass(frozen=True)
-class Entry:
-    """One field of the sums: its name and its shape."""
+class Layout(tuple[tuple[str, tuple[int, ...]], ...]):
+    """Order of all numbers of a round: names and shapes of the fields, in the order of `Sums`.
 
-    name: str
-    shape: tuple[int, ...]
-
-    @property
-    def size(self) -> int:
-        """Number of values that are sent."""
-        size = math.prod(self.shape)
-        if self.name == SYMMETRIC:
-            return size // self.shape[-1] * (self.shape[-1] + 1) // 2
-        return size
-
-    def flatten(self, value: Any) -> np.ndarray:
-        """Return a field as a vector."""
-        array = np.asarray(value, float)
-        if self.name == SYMMETRIC:
-            return array[..., *np.triu_indices(self.shape[-1])].ravel()
-        return array.ravel()
-
-    def restore(self, numbers: np.ndarray) -> Any:
-        """Return a field from its vector."""
-        if not self.shape:
-            return float(numbers[0])
-        if self.name != SYMMETRIC:
-            return numbers.reshape(self.shape)
-        rows, columns = np.triu_indices(self.shape[-1])
-        array = np.empty(self.shape)
-        array[..., rows, columns] = numbers.reshape(*self.shape[:-2], -1)
-        array[..., columns, rows] = array[..., rows, columns]
-        return array
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Order of all numbers of a round: the fields that are not empty, in the order of `Sums`."""
-
-    entries: tuple[Entry, ...]
+    Of a symmetric field, the upper half is sent.
+    """
 
     @property
     def size(self) -> int:
         """n, how many numbers there are."""
-        return sum(entry.size for entry in self.entries)
+        return int(self._ends[-1])
+
+    def times(self, n_vectors: int) -> Layout:
+        """Return the layout of some vectors, one after the other."""
+        return Layout(tuple(self) * n_vectors)
 
     def pack(self, sums: Sums) -> np.ndarray:
         """Return sums as a vector (n,)."""
-        return np.concatenate([entry.flatten(getattr(sums, entry.name)) for entry in self.entries])
+        parts = [
+            np.asarray(getattr(sums, name), float).ravel()[_sent(name, shape)]
+            for name, shape in self
+        ]
+        return np.concatenate(parts)
 
     def unpack(self, vector: np.ndarray) -> Sums:
         """Return the sums of a vector (n,)."""
-        parts = np.split(np.asarray(vector, float), self._ends[:-1])
-        pairs = zip(self.entries, parts, strict=True)
-        return Sums(**{entry.name: entry.restore(part) for entry, part in pairs})
+        parts, found = np.split(np.asarray(vector, float), self._ends[:-1]), {}
+        for (name, shape), part in zip(self, parts, strict=True):
+            array = np.zeros(shape)
+            array.reshape(-1)[_sent(name, shape)] = part
+            if name == SYMMETRIC:
+                array += np.triu(array, 1).swapaxes(-1, -2)
+            found[name] = array if shape else float(array)
+        return Sums(**found)
 
     def scales(self, bounds: Bounds, settings: Settings) -> np.ndarray:
         """Return upper bounds of all numbers, array (n,) of powers of two."""
-        exponents = [_exponent(entry.name, bounds, settings) for entry in self.entries]
-        return np.repeat(2.0 ** np.array(exponents), [entry.size for entry in self.entries])
+        exponents = [_exponent(name, bounds, settings) for name, _ in self]
+        return np.repeat(2.0 ** np.array(exponents), np.diff(self._ends, prepend=0))
 
     def add(self, parts: dict[str, np.ndarray]) -> np.ndarray:
         """Return the total of the vectors of some sites; raises where it overflows."""
@@ -116,19 +94,25 @@ class Layout:
 
     def locate(self, position: int) -> str:
         """Return the name of the field that a number belongs to."""
-        return self.entries[int(np.searchsorted(self._ends, position, side="right"))].name
+        return self[int(np.searchsorted(self._ends, position, side="right"))][0]
 
     @property
     def _ends(self) -> np.ndarray:
-        return np.cumsum([entry.size for entry in self.entries])
+        return np.cumsum([len(_sent(name, shape)) for name, shape in self])
+
+
+@lru_cache(maxsize=256)
+def _sent(name: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Return the positions of the numbers of a field that are sent."""
+    every = np.ones(shape, bool)
+    return np.flatnonzero(np.triu(every) if name == SYMMETRIC else every)
 
 
 def layout_of(kind: str, settings: Settings, n_masks: int) -> Layout:
     """Return the layout of the answers to a kind of round."""
-    shapes_of = population_shapes if kind == "population" else personal_shapes
+    shapes_of = population_shapes if kind in ("first", "population") else personal_shapes
     shapes = shapes_of(settings, n_masks)
-    names = [field.name for field in fields(Sums) if field.name in shapes]
-    return Layout(tuple(Entry(name, shapes[name]) for name in names))
+    return Layout((f.name, shapes[f.name]) for f in fields(Sums) if f.name in shapes)
 
 
 def check_broadcast(arrays: dict[str, np.ndarray], settings: Settings) -> Broadcast:

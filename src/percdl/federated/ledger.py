@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import time
 from collections.abc import Iterator
@@ -62,7 +61,7 @@ class Ledger:
             mu=mu if math.isfinite(mu) else None,
         )
         with FileLock(self._path.with_name("ledger.lock"), mode=PRIVATE):
-            earlier = list(self._read())
+            earlier = self._read()
             for known in earlier:
                 if known.run == entry.run:
                     if (known.manifest, known.recordings) != (entry.manifest, entry.recordings):
@@ -79,17 +78,13 @@ class Ledger:
             _check_budget(site, [*related, entry], privacy, consent)
             append_private(self._path, (entry.model_dump_json() + "\n").encode())
 
-    def _read(self) -> Iterator[Entry]:
-        if not self._path.is_file():
-            return
-        for line in self._path.read_text().splitlines():
-            try:
-                yield parse(Entry, json.loads(line))
-            except ValueError as error:
-                raise FederationError(
-                    f"{self._path} is damaged, so this site does not know what it has taken part "
-                    "in. Nothing is sent. Restore the file."
-                ) from error
+    def _read(self) -> list[Entry]:
+        damaged = (
+            f"{self._path} is damaged, so this site does not know what it has taken part in. "
+            "Nothing is sent. Restore the file"
+        )
+        lines = self._path.read_bytes().splitlines() if self._path.is_file() else []
+        return [parse(Entry, line, damaged) for line in lines]
 
 
 def digests(cohort: Cohort) -> Iterator[str]:

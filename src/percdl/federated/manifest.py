@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
-from pydantic import ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, PlainSerializer, PlainValidator, ValidationError, model_validator
 
 from percdl import __version__
 from percdl.algorithm.settings import Huber, Settings
@@ -19,19 +22,23 @@ from percdl.estimators.start import Choices, lengths_in_samples, make_settings
 from percdl.estimators.validation import check_arguments
 from percdl.exceptions import FederationError, InvalidParameterError, ModelFileError
 from percdl.federated.identities import FEWEST_SITES, verify
-from percdl.federated.layout import cover
+from percdl.federated.layout import Layout, cover, layout_of
 from percdl.federated.messages import (
+    MOST_HEAD,
     MOST_SITES,
     Digest,
     Holdings,
+    Joining,
     Name,
+    Post,
     Signals,
     Strict,
-    checksum,
+    digest,
     explain,
     parse,
 )
 from percdl.federated.privacy import Privacy, check_private
+from percdl.signals.files import replace_file
 from percdl.steps.coders import L1Coder
 
 # Most work that terms may ask of a site, by argument: more would keep it busy for days.
@@ -45,6 +52,21 @@ MOST = {
     "n_steps": 10_000,
     "parameters per atom": 10_000,
 }
+# Name of a first dictionary among the arrays of a manifest.
+INIT = "parameter/init"
+# Terms are checked before the channels are known.
+ONE_CHANNEL = Signals(("",), ("",), 1.0, ())
+_HEAD = "# Invitation to a federation of percdl. Compare the fingerprint by telephone:\n# {}\n"
+
+
+def _finite(values: Any) -> np.ndarray:
+    array = np.array(values, float)
+    if not np.isfinite(array).all():
+        raise ValueError("numbers that are not finite")
+    return array
+
+
+Array = Annotated[np.ndarray, PlainValidator(_finite), PlainSerializer(np.ndarray.tolist)]
 
 
 class Manifest(Strict):
@@ -59,8 +81,6 @@ class Manifest(Strict):
     ``privacy`` are the arguments of `Privacy`.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
-
     run: Name
     members: Annotated[dict[Name, Digest], Field(min_length=2, max_length=MOST_SITES)]
     model: Annotated[str, Field(max_length=100)]
@@ -70,31 +90,42 @@ class Manifest(Strict):
     min_subjects: Annotated[int, Field(ge=1)]
     version: Annotated[str, Field(max_length=100)]
     privacy: dict[str, Annotated[float, Field(allow_inf_nan=True)] | int | None] | None
-    arrays: dict[str, np.ndarray] = Field(default={}, exclude=True, repr=False)
+    arrays: dict[str, Array] = Field(repr=False)
 
     @model_validator(mode="after")
-    def _has_distinct_keys(self) -> Manifest:
-        if len(set(self.members.values())) < len(self.members):
-            raise ValueError("two members have the same key, so one could sign for both")
-        if self.secure and len(self.members) < FEWEST_SITES:
-            raise ValueError(
+    def _is_possible(self) -> Manifest:
+        n_members, shared_by = len(self.members), (self.privacy or {}).get("shared_by") or 1
+        who = "Differential privacy" if self.privacy is not None else "A server that adds the sums"
+        for bad, why in (
+            (
+                len(set(self.members.values())) < n_members,
+                "two members have the same key, so one could sign for both",
+            ),
+            (
+                self.secure and n_members < FEWEST_SITES,
                 f"secure sums need {FEWEST_SITES} members or more: each of two sites could "
-                "compute the values of the other from the total"
-            )
+                "compute the values of the other from the total",
+            ),
+            (
+                (self.privacy is not None or self.aggregate == "server")
+                and INIT not in self.arrays,
+                f"{who} needs a public first dictionary: pass `init` as an array, learned from "
+                "recordings that need no protection",
+            ),
+            (
+                shared_by > (n_members if self.secure else 1),
+                f"`Privacy(shared_by={shared_by})` needs masked sums over that number of members "
+                "or more",
+            ),
+        ):
+            if bad:
+                raise ValueError(why)
         return self
-
-    @classmethod
-    def read(cls, facts: Any, arrays: dict[str, np.ndarray]) -> Manifest:
-        """Read a manifest from the content of a file; raises for anything else."""
-        try:
-            return parse(cls, facts).model_copy(update={"arrays": arrays})
-        except ValueError as error:
-            raise _unknown(f"This is not a manifest of percdl ({explain(error)})") from error
 
     @property
     def digest(self) -> str:
-        """Checksum of the whole manifest, arrays included."""
-        return checksum(self.model_dump(), self.arrays)
+        """Checksum of the whole manifest."""
+        return digest(json.dumps(self.model_dump(), sort_keys=True).encode())
 
     @property
     def fingerprint(self) -> str:
@@ -117,11 +148,11 @@ class Manifest(Strict):
         try:
             return None if self.privacy is None else Privacy(**self.privacy)  # pyright: ignore[reportArgumentType]
         except (TypeError, InvalidParameterError) as error:
-            raise _unknown(f"The manifest has unknown terms of privacy ({error})") from error
+            raise self._unknown("terms of privacy", error) from error
 
-    def make_settings(self, signals: Signals | None = None) -> Settings:
+    def make_settings(self, signals: Signals = ONE_CHANNEL) -> Settings:
         """Return the settings of the fit; without signals, for one channel."""
-        return settings_of(self.make_model(), signals or Signals(("",), ("",), 1.0, ()))
+        return settings_of(self.make_model(), signals)
 
     def make_model(self) -> BaseCDL:
         """Return the estimator, not fitted."""
@@ -130,22 +161,55 @@ class Manifest(Strict):
             if self.arrays.keys() != array_names(self.parameters):
                 raise ValueError("it comes with other arrays than it names")
         except (KeyError, TypeError, ValueError) as error:
-            raise _unknown(f"The model of the manifest is unknown ({error!r})") from error
+            raise self._unknown("model", error) from error
         check_agreeable(model)
         return model
 
+    def _unknown(self, what: str, error: Exception) -> FederationError:
+        return FederationError(
+            f"The manifest has an unknown {what} ({error!r}). This is percdl {__version__}: all "
+            "sites must run the same version."
+        )
 
-def _unknown(what: str) -> FederationError:
-    return FederationError(
-        f"{what}. This is percdl {__version__}: all sites must run the same version."
-    )
+
+class _File(Strict):
+    server: Annotated[str, Field(max_length=1000)]
+    authority: Annotated[str, Field(max_length=100_000)]
+    manifest: Annotated[str, Field(max_length=MOST_HEAD)]
+
+
+class Invitation(NamedTuple):
+    """Invitation to a run: one readable file for the server and for all sites.
+
+    Address of the server, certificate of its authority (PEM), and the manifest. Sites get it by
+    any way, and compare its fingerprint by telephone.
+    """
+
+    server: str
+    authority: str
+    manifest: Manifest
+
+    def write(self, path: Path) -> None:
+        """Write the invitation as TOML; the manifest is JSON, since TOML has no null."""
+        text = _HEAD.format(self.manifest.fingerprint) + f"server = {json.dumps(self.server)}\n"
+        content = {"authority": self.authority, "manifest": json.dumps(self.manifest.model_dump())}
+        text += "".join(f"{name} = '''\n{x.strip()}\n'''\n" for name, x in content.items())
+        replace_file(path, text.encode())
+
+    @classmethod
+    def read(cls, content: dict[str, Any], path: Path) -> Invitation:
+        """Return the invitation in the content of a TOML file; raises `FederationError`."""
+        what = f"{path} is not an invitation to a run of percdl {__version__}"
+        file = parse(_File, content, what)
+        return cls(file.server, file.authority, parse(Manifest, file.manifest.encode(), what))
 
 
 @dataclass(frozen=True)
 class Terms:
-    """Terms of a run after all members have joined: the manifest, and what they have in common."""
+    """Terms of a run after all members have joined: what they said, and have in common."""
 
     manifest: Manifest
+    joined: dict[str, Joining]
     common: Holdings
 
     @cached_property
@@ -154,25 +218,37 @@ class Terms:
         return self.manifest.make_settings(self.common.signals)
 
     @property
-    def n_masks(self) -> int:
-        """Number of masks of missing samples."""
-        return self.common.n_masks
+    def trial(self) -> Settings:
+        """Settings that code with candidates of a first dictionary: without overlap."""
+        return replace(self.settings, coder=self.settings.disjoint_coder)
+
+    def layout(self, kind: str) -> Layout:
+        """Return the layout of the posts of a kind of round; of "first" for one candidate."""
+        settings = self.trial if kind == "first" else self.settings
+        return layout_of(kind, settings, self.common.n_masks)
 
 
-def combine(joined: dict[str, Holdings]) -> Holdings:
-    """Return what the recordings of all members have in common; raises where they differ."""
+def agree(manifest: Manifest, posts: Mapping[str, Post]) -> Terms:
+    """Return the terms of a run from the first posts of all members; raises where they differ."""
+    what = "Site {} joined with a message that cannot be read"
+    joined = {
+        site: parse(Joining, post.head.facts, what.format(site)) for site, post in posts.items()
+    }
     first = min(joined)
-    signals = joined[first].signals
+    signals = joined[first].holdings.signals
     for site in sorted(joined):
-        for name, a, b in zip(Signals._fields, signals, joined[site].signals, strict=True):
+        own = joined[site].holdings.signals
+        for name, a, b in zip(Signals._fields, signals, own, strict=True):
             if a != b:
                 raise FederationError(
                     f"The sites must agree on {name}: site {first} has {a!r}, and site "
                     f"{site} has {b!r}. Process the recordings alike, or leave one of them out."
                 )
-    n_masks = max(own.n_masks for own in joined.values())
-    bounds = cover({site: own.bounds for site, own in joined.items()})
-    return Holdings(signals=signals, n_masks=n_masks, bounds=bounds)
+    if len({post.public for post in joined.values()}) < len(joined):
+        raise FederationError("Two sites have announced the same key for the run.")
+    n_masks = max(own.holdings.n_masks for own in joined.values())
+    bounds = cover({site: own.holdings.bounds for site, own in joined.items()})
+    return Terms(manifest, joined, Holdings(signals=signals, n_masks=n_masks, bounds=bounds))
 
 
 def propose(
@@ -207,23 +283,12 @@ def propose(
             min_subjects=min_subjects,
             version=__version__,
             privacy=None if privacy is None else asdict(privacy),
-            arrays={name: np.asarray(array, float) for name, array in arrays.items()},
+            arrays=arrays,
         )
     except ValidationError as error:
         raise InvalidParameterError(f"A federation is not possible: {explain(error)}.") from error
-    if not arrays and (privacy is not None or aggregate == "server"):
-        who = "Differential privacy" if privacy is not None else "A server that adds the sums"
-        raise InvalidParameterError(
-            f"{who} needs a public first dictionary: pass `init` as an array, learned from "
-            "recordings that need no protection."
-        )
     if privacy is not None:
         check_private(manifest.make_settings())
-        if privacy.shared_by > (len(members) if manifest.secure else 1):
-            raise InvalidParameterError(
-                f"`Privacy(shared_by={privacy.shared_by})` needs masked sums over that number of "
-                "members or more."
-            )
     return manifest
 
 
@@ -253,7 +318,7 @@ def check_agreeable(model: BaseCDL) -> None:
 
 def check_work(model: BaseCDL) -> None:
     """Raise if a model asks for more work than any site should do."""
-    settings = settings_of(model, Signals(("",), ("",), 1.0, ()))
+    settings = settings_of(model, ONE_CHANNEL)
     asked = {name: getattr(settings, name, None) for name in MOST}
     asked["n_restarts"] = model.n_restarts
     asked["n_steps"] = settings.coder.n_steps if isinstance(settings.coder, L1Coder) else None

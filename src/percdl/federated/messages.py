@@ -150,15 +150,11 @@ class Question(Strict):
     def read(cls, content: bytes) -> tuple[Question, dict[str, np.ndarray]]:
         """Read a question and its arrays; raises `FederationError` for anything else."""
         line, _, rest = content.partition(b"\n")
-        try:
-            known = parse(cls, read_json(line.decode()))
-            sizes = [math.prod(shape) for shape in known.shapes.values()]
-            if len(rest) != 8 * sum(sizes):
-                raise ValueError(f"{len(rest)} bytes of numbers, not {8 * sum(sizes)}")
-        except ValueError as error:
-            raise FederationError(
-                f"The server's answer cannot be read ({explain(error)})."
-            ) from error
+        what = "The server's answer cannot be read"
+        known = parse(cls, line, what)
+        sizes = [math.prod(shape) for shape in known.shapes.values()]
+        if len(rest) != 8 * sum(sizes):
+            raise FederationError(f"{what} ({len(rest)} bytes of numbers, not {8 * sum(sizes)}).")
         parts = np.split(np.frombuffer(rest, "<f8").astype(float), np.cumsum(sizes)[:-1])
         pairs = zip(known.shapes.items(), parts, strict=False)  # no part where no array is
         return known, {name: part.reshape(shape) for (name, shape), part in pairs}
@@ -177,22 +173,20 @@ def read_post(content: bytes, verify: Callable[[str, bytes, bytes], None]) -> Po
     """
     signature, signed = content[:SIGNED], content[SIGNED:]
     line, _, numbers = signed.partition(b"\n")
-    try:
-        if len(content) > MOST_BYTES or len(line) > MOST_HEAD:
-            raise ValueError("too long")
-        head = parse(Head, read_json(line.decode()))
-    except ValueError as error:
-        raise FederationError(f"A post cannot be read ({explain(error)}).") from error
+    if len(content) > MOST_BYTES or len(line) > MOST_HEAD:
+        raise FederationError("A post cannot be read (too long).")
+    head = parse(Head, line, "A post cannot be read")
     verify(head.site, signature, frame(POST, signed))
     return Post(head, numbers)
 
 
-def parse(model: type[Model], facts: Any) -> Model:
-    """Read JSON data as a model; raises `ValueError` for anything else."""
+def parse(model: type[Model], facts: Any, what: str) -> Model:
+    """Read JSON, as text or as data, as a model; raises `FederationError` for anything else."""
     try:
+        facts = read_json(facts.decode()) if isinstance(facts, bytes) else facts
         return model.model_validate_json(json.dumps(facts))
-    except (TypeError, RecursionError) as error:
-        raise ValueError(str(error)) from error
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise FederationError(f"{what} ({explain(error)}).") from error
 
 
 def explain(error: Exception) -> str:
@@ -223,12 +217,3 @@ def frame(*parts: bytes | str | int) -> bytes:
 def digest(content: bytes) -> str:
     """Return the SHA-256 checksum of some bytes."""
     return hashlib.sha256(content).hexdigest()
-
-
-def checksum(facts: Any, arrays: Mapping[str, np.ndarray]) -> str:
-    """Return the SHA-256 checksum of JSON data and named arrays, in any order of names."""
-    parts: list[bytes | str] = [json.dumps(facts, sort_keys=True)]
-    for name in sorted(arrays):
-        array = arrays[name]
-        parts += [name, array.dtype.str, str(array.shape), np.ascontiguousarray(array).tobytes()]
-    return digest(frame(*parts))

@@ -106,7 +106,7 @@ def make_app(board: Board, hold: float = _HOLD) -> Starlette:
 async def _wait(board: Board, slot: int, hold: float) -> dict[str, bytes] | None:
     """Wait for a slot without a thread: however many wait, posts find one."""
     sleep, end = _package("anyio").sleep, time.monotonic() + hold
-    while (posts := board.read(slot, 0)) is None and time.monotonic() < end:
+    while (posts := board.look(slot)) is None and time.monotonic() < end:
         await sleep(_LOOK)
     return posts
 
@@ -144,7 +144,7 @@ def serve(board: Board, at: Listening, linger: float = LINGER) -> None:
 
     threading.Thread(target=watch, daemon=True).start()
     if board.manifest.aggregate == "server":
-        threading.Thread(target=add_for_sites, args=[board.manifest, board], daemon=True).start()
+        threading.Thread(target=add_for_sites, args=[board], daemon=True).start()
     server.run()
 
 

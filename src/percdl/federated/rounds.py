@@ -2,33 +2,38 @@
 
 The server's half of Algorithm 2 is deterministic. Every site adds the posts of all members itself
 and computes the next dictionary itself, so nobody can choose a dictionary.
+
+Sites cannot look for recurring segments together, because segments are recordings. For a first
+dictionary, all draw the same smooth random shapes. Sites code some of their recordings with each
+candidate, and the sums of an ordinary population round, masked as all others, give a better atom.
+Many candidates take that step in one post, and the best go on. Atoms are added one by one.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from jaxtyping import Bool, Int
 
 from percdl.algorithm.exchange import Broadcast, Sums
+from percdl.algorithm.server import population_update
+from percdl.algorithm.settings import Settings
 from percdl.algorithm.state import History
-from percdl.exceptions import FederationError
-from percdl.federated import start
-from percdl.federated.alarm import (
-    ABOVE,
-    OTHER,
-    Share,
-    contradicts,
-    explain_away,
-    is_broken,
-    promise,
-    raise_alarm,
+from percdl.estimators.start import (
+    MOST_LENGTHS,
+    MOST_RECORDINGS,
+    by_power,
+    check_atoms,
+    given_atoms,
 )
-from percdl.federated.groups import Groups
+from percdl.exceptions import FederationError
+from percdl.federated import alarm
 from percdl.federated.identities import RunKeys
-from percdl.federated.layout import Layout, layout_of
+from percdl.federated.layout import Layout
 from percdl.federated.manifest import Terms
 from percdl.federated.messages import Post, frame
 from percdl.federated.private_rounds import ROWS, PrivateRounds
@@ -36,7 +41,62 @@ from percdl.federated.secure_sum import decode, encode, mask
 from percdl.federated.transcript import Transcript
 from percdl.runtimes.in_process import InProcess
 from percdl.runtimes.protocol import Rounds
-from percdl.signals import Cohort
+from percdl.signals import Cohort, Recording
+from percdl.steps.initialization import draw_shapes
+
+# Shapes drawn for each atom of a first dictionary, and how many go on after each step.
+N_DRAWN, N_KEPT = 24, (8, 3, 1)
+
+
+class Groups:
+    """At least k people behind every number, jointly over the rounds of a run.
+
+    The sums of two rounds differ by those who have an atom in one of them only. With one such
+    person, the difference would show that person. So for each atom people are put into groups of
+    ``least`` or more, which never change, and a group counts in a round only if all of its people
+    have the atom then. Whatever rounds are added or subtracted, people come and go by k or more.
+
+    ``of`` (S, K) is the group of each person for each atom, 0 for none yet.
+    """
+
+    def __init__(self, n_people: int, n_atoms: int, least: int):
+        self.least, self.of = least, np.zeros((n_people, n_atoms), int)
+
+    def admit(self, counts: Int[np.ndarray, "S K"]) -> Bool[np.ndarray, "S K"]:
+        """Return who counts for each atom in a round, from the numbers of activations.
+
+        People without a group form new ones as soon as there are enough. Those with
+        few activations are put together: they are the ones who may lose an atom.
+        """
+        has = counts > 0
+        admitted = np.zeros_like(has)
+        for k, of in enumerate(self.of.T):
+            new = np.flatnonzero(has[:, k] & (of == 0))
+            if len(new) >= self.least:
+                new = new[np.argsort(-counts[new, k], kind="stable")]
+                for members in np.array_split(new, len(new) // self.least):
+                    of[members] = of.max() + 1
+            present = np.bincount(of[has[:, k]], minlength=of.max() + 1)
+            admitted[:, k] = (of > 0) & (present == np.bincount(of))[of]
+        return admitted
+
+    def limit(self, runtime: InProcess, sums: Sums, kind: str, broadcast: Broadcast) -> Sums:
+        """Return the sums of the last round of a runtime over those who count.
+
+        Numbers over all recordings still contain everyone, except the objective: what others
+        explain is not in it. Pairs of overlapping atoms that too few people have are left out.
+        """
+        counts, settings = runtime.results().counts, runtime.site.settings
+        counted = self.admit(counts)
+        if not (counted == (counts > 0)).all():
+            some = runtime.add_some(sums, kind, broadcast, counted)
+            hidden = alarm.explain_away(sums, broadcast, settings)
+            hidden -= alarm.explain_away(some, broadcast, settings)
+            sums = replace(some, objective=sums.objective + hidden)
+        if not sums.ztz.size:
+            return sums
+        both = counted.T.astype(int) @ counted
+        return replace(sums, ztz=np.where((both < self.least)[..., None], 0, sums.ztz))
 
 
 class OwnRounds:
@@ -48,13 +108,13 @@ class OwnRounds:
     def __init__(self, cohort: Cohort, terms: Terms, least: int):
         self._cohort, self._terms, self._least = cohort, terms, least
         settings, privacy = terms.settings, terms.manifest.make_privacy()
-        self._private = None
+        n_masks, self._private = terms.common.n_masks, None
         self.groups = Groups(len(cohort), settings.n_atoms, least)
         if privacy is None:
-            self.runtime = InProcess(cohort, settings, settings.chunk_rows, terms.n_masks)
+            self.runtime = InProcess(cohort, settings, settings.chunk_rows, n_masks)
         else:
             # A unit found from the recordings would let one subject's numbers depend on others.
-            self.runtime = InProcess(cohort, settings, ROWS, terms.n_masks, 1.0, is_exact=True)
+            self.runtime = InProcess(cohort, settings, ROWS, n_masks, 1.0, is_exact=True)
             self._private = PrivateRounds(self.runtime, privacy)
 
     def run_round(self, kind: str, broadcast: Broadcast) -> Sums:
@@ -73,18 +133,39 @@ class OwnRounds:
         self.groups.of = np.array(arrays.pop("groups"))
         self.runtime.restore(arrays)
 
-    def try_dictionaries(self, candidates: np.ndarray) -> np.ndarray:
-        """Return the sums with each of some first dictionaries, as one vector."""
-        options = self._terms.settings, self._terms.n_masks, self._least
-        return start.try_dictionaries(self._cohort, *options, candidates)
+    def try_dictionaries(self, candidates: np.ndarray) -> list[Sums]:
+        """Return the sums of a population round with each of some dictionaries (C, K, L, P).
+
+        The sums are over the beginnings of some recordings, at least ``least`` of them for each
+        atom of each candidate. Candidates are not compared: one has nothing to do with the next.
+        """
+        settings, found = self._terms.trial, []
+        sample = _sample(self._cohort, settings, self._least)
+        for broadcast in map(Broadcast, candidates):
+            runtime = InProcess(sample, settings, None, self._terms.common.n_masks)
+            groups = Groups(len(sample), settings.n_atoms, self._least)
+            sums = runtime.population_round(broadcast)
+            found.append(groups.limit(runtime, sums, "population", broadcast))
+        return found
 
 
-def add_posts(terms: Terms, kind: str, layout: Layout, posts: Mapping[str, Post]) -> np.ndarray:
+def _sample(cohort: Cohort, settings: Settings, least: int) -> Cohort:
+    """Return the beginnings of some recordings, over the whole range of powers."""
+    n_picked = min(len(cohort), max(MOST_RECORDINGS, least))
+    ranks = np.linspace(0, len(cohort) - 1, n_picked).astype(int)
+    longest = MOST_LENGTHS * settings.atom_length
+    picked = (cohort[i] for i in np.sort(by_power(cohort)[ranks]))
+    return Cohort(Recording(r.values[:longest], subject=r.subject) for r in picked)
+
+
+def add_posts(
+    terms: Terms, kind: str, posts: Mapping[str, Post], n_vectors: int = 1
+) -> np.ndarray:
     """Return the total of the posts of all members, a vector (n,).
 
-    Every site calls it, or the server (`percdl.federated.server`).
+    Every site calls it, or the server (`percdl.federated.server`). A post holds ``n_vectors``.
     """
-    secure, parts = terms.manifest.secure, {}
+    layout, secure, parts = terms.layout(kind).times(n_vectors), terms.manifest.secure, {}
     for site in terms.manifest.sites:
         try:
             parts[site] = posts[site].vector(np.uint64 if secure else np.float64, layout.size)
@@ -102,83 +183,112 @@ def add_posts(terms: Terms, kind: str, layout: Layout, posts: Mapping[str, Post]
 class FederatedRounds(Rounds):
     """Runtime over the recordings of all members, at one of them.
 
-    ``publics`` are the keys of all members for this run, by site. Sums that contradict each other,
-    or what the last ones promised, as ``history`` has it, end the run.
+    ``keys`` is the key of this site for this run. Sums that contradict each other, or what the
+    last ones promised, as ``history`` has it, end the run.
     """
 
     transcript: Transcript
     terms: Terms
     own: OwnRounds
     keys: RunKeys
-    publics: Mapping[str, str]
     history: History
     _last: tuple[Sums, Sums] | None = None
 
     def run_round(self, kind: str, broadcast: Broadcast) -> Sums:
         """Run a round here, and let all others do so; return the sums over all."""
-        sums, posts, layout = self.post_round(kind, broadcast)
-        total = layout.unpack(add_posts(self.terms, kind, layout, posts))
+        sums, posts = self.post_round(kind, broadcast)
+        total = self.terms.layout(kind).unpack(add_posts(self.terms, kind, posts))
         if self.terms.manifest.privacy is None:  # else there are no objectives
             self._watch(kind, sums, total, broadcast)
         return total
 
-    def post_round(self, kind: str, broadcast: Broadcast) -> tuple[Sums, dict[str, Post], Layout]:
-        """Run a round here and post its sums; return them, and the posts of all in a layout."""
-        layout = layout_of(kind, self.terms.settings, self.terms.n_masks)
+    def post_round(self, kind: str, broadcast: Broadcast) -> tuple[Sums, dict[str, Post]]:
+        """Run a round here and post its sums; return them, and the posts of all."""
         sums = self.own.run_round(kind, broadcast)  # also if it was posted before a crash
-        return sums, self._post(kind, layout, lambda: layout.pack(sums)), layout
+        return sums, self._post(kind, lambda: [sums])
 
     def _watch(self, kind: str, own: Sums, total: Sums, broadcast: Broadcast) -> None:
         """End the run if sums contradict each other, or what the last ones promised."""
         settings = self.terms.settings
         last, self._last = self._last, (own, total)
-        if contradicts(total, broadcast, settings):
-            promised = own.energy - explain_away(own, broadcast, settings)
-            share = Share(promised=promised, reached=own.objective)
-            raise_alarm(self.transcript, kind, share, OTHER)
-        if is_broken(self.history, kind, broadcast, total):
-            share = Share(promised=0.0, reached=0.0)
+        if alarm.contradicts(total, broadcast, settings):
+            promised = own.energy - alarm.explain_away(own, broadcast, settings)
+            share = alarm.Share(promised=promised, reached=own.objective)
+            alarm.raise_alarm(self.transcript, kind, share, alarm.OTHER)
+        if alarm.is_broken(self.history, kind, broadcast, total):
+            share = alarm.Share(promised=0.0, reached=0.0)
             if last is not None:  # else this site was restarted since
-                promised = promise(*last, broadcast.dictionary, settings)
-                share = Share(promised=promised, reached=own.objective_fitted)
-            raise_alarm(self.transcript, kind, share, ABOVE)
+                promised = alarm.promise(*last, broadcast.dictionary, settings)
+                share = alarm.Share(promised=promised, reached=own.objective_fitted)
+            alarm.raise_alarm(self.transcript, kind, share, alarm.ABOVE)
 
-    def try_dictionaries(self, candidates: np.ndarray) -> list[Sums]:
-        """Return the sums over all sites with each of some first dictionaries."""
-        options = len(candidates), self.terms.settings, self.terms.n_masks
-        layout = start.trial_layout(*options)
-        posts = self._post("first", layout, lambda: self.own.try_dictionaries(candidates))
-        total = add_posts(self.terms, "first", layout, posts)
-        return start.split_trials(total, *options)
+    def first_dictionary(self) -> np.ndarray:
+        """Return the first dictionary (K, L, P) of a run, given or found by sums.
 
-    def _post(self, kind: str, layout: Layout, make: Callable[[], np.ndarray]) -> dict[str, Post]:
+        The search takes three posts per atom. It draws ``n_restarts`` times as many shapes.
+        """
+        settings, model = self.terms.settings, self.terms.manifest.make_model()
+        given = given_atoms(model.init)
+        if given is not None:
+            return check_atoms(np.asarray(given, float), settings)
+        seed = model.random_state
+        if seed is None:  # every site draws the same shapes
+            run = self.terms.manifest.run.encode()
+            seed = int.from_bytes(hashlib.sha256(run).digest()[:8], "big")
+        rng, n_drawn = np.random.default_rng(int(seed)), N_DRAWN * model.n_restarts
+        # Empty slots hold zero atoms, which are never activated.
+        found = np.zeros((settings.n_atoms, settings.atom_length, settings.n_channels))
+        for k in range(settings.n_atoms):
+            candidates = np.repeat(found[None], n_drawn, axis=0)
+            candidates[:, k] = draw_shapes(n_drawn, settings.atom_length, settings.n_channels, rng)
+            for n_kept in N_KEPT:
+                candidates = self._advance(candidates)[:n_kept]
+            found = candidates[0]
+        return found
+
+    def _advance(self, candidates: np.ndarray) -> np.ndarray:
+        """Let all candidates take the step of a population round; return them, the best first."""
+        n = len(candidates)
+        posts = self._post("first", lambda: self.own.try_dictionaries(candidates), n)
+        total = add_posts(self.terms, "first", posts, n)
+        sums = [self.terms.layout("first").unpack(part) for part in np.split(total, n)]
+        order = np.argsort([own.objective for own in sums], kind="stable")
+        steps = (
+            population_update(sums[c], Broadcast(candidates[c]), self.terms.trial)[0]
+            for c in order
+        )
+        return np.stack([step.dictionary for step in steps])
+
+    def _post(
+        self, kind: str, make: Callable[[], list[Sums]], n_vectors: int = 1
+    ) -> dict[str, Post]:
         """Post own sums, masked if the manifest says so; return the posts of all."""
-        scales = layout.scales(self.terms.common.bounds, self.terms.settings)
+        one, site = self.terms.layout(kind), self.transcript.identity.site
 
         def prepare() -> np.ndarray:
-            sums = self._checked(make(), layout)
-            return self._hide(sums, scales, layout, kind) if self.terms.manifest.secure else sums
+            vector = np.concatenate([one.pack(sums) for sums in make()])
+            layout = one.times(n_vectors)
+            bad = np.flatnonzero(~np.isfinite(vector))
+            if bad.size:
+                raise FederationError(
+                    f"The sum `{layout.locate(int(bad[0]))}` is not finite. Nothing is sent. "
+                    f"Check the recordings of site {site}."
+                )
+            return self._hide(vector, layout, kind) if self.terms.manifest.secure else vector
 
         return self.transcript.exchange(kind, prepare)
 
-    def _checked(self, vector: np.ndarray, layout: Layout) -> np.ndarray:
-        bad = np.flatnonzero(~np.isfinite(vector))
-        if bad.size:
-            raise FederationError(
-                f"The sum `{layout.locate(int(bad[0]))}` is not finite. Nothing is sent. Check "
-                f"the recordings of site {self.transcript.identity.site}."
-            )
-        return vector
-
-    def _hide(self, sums: np.ndarray, scales: np.ndarray, layout: Layout, kind: Any) -> np.ndarray:
+    def _hide(self, sums: np.ndarray, layout: Layout, kind: Any) -> np.ndarray:
         """Return own sums in fixed point, under masks."""
         site, at = self.transcript.identity.site, self.transcript
+        publics = {name: post.public for name, post in self.terms.joined.items()}
+        scales = layout.scales(self.terms.common.bounds, self.terms.settings)
         try:
-            encoded = encode(sums, scales, len(self.publics), layout.locate)
+            encoded = encode(sums, scales, len(publics), layout.locate)
         except FederationError as error:
             at.log(asked=kind, refused=str(error))  # it holds a sum of this site, so it stays here
             raise FederationError(
                 f"A sum of site {site} exceeds its agreed bound; its own log says which."
             ) from error
         occasion = frame(self.terms.manifest.run, at.slot, kind, at.chain)
-        return mask(encoded, site, self.keys, self.publics, occasion)
+        return mask(encoded, site, self.keys, publics, occasion)

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
+from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.loop import run_percdl
 from percdl.algorithm.results import Results
-from percdl.algorithm.state import FitState, History
+from percdl.algorithm.state import FitState, History, StopReason
 from percdl.estimators import container
 from percdl.estimators.base import BaseCDL
 from percdl.estimators.checkpoint import pack_state, unpack_state
@@ -19,16 +20,15 @@ from percdl.estimators.container import prefixed, under
 from percdl.estimators.fitting import End
 from percdl.estimators.modelfile import load
 from percdl.exceptions import FederationError, PerCDLError
-from percdl.federated import start
 from percdl.federated.board import Connection, WaitedError
 from percdl.federated.consent import Consent, check_manifest, describe
 from percdl.federated.identities import Identity, RunKeys
 from percdl.federated.ledger import Ledger, digests
-from percdl.federated.manifest import Manifest, Terms, fitted_model
+from percdl.federated.manifest import Manifest, Terms, agree, fitted_model
 from percdl.federated.messages import Joining
 from percdl.federated.private_rounds import denoised
 from percdl.federated.rounds import FederatedRounds, OwnRounds
-from percdl.federated.server import agree, follow, read_joined
+from percdl.federated.server import follow
 from percdl.federated.transcript import Transcript
 from percdl.signals import Cohort
 from percdl.signals.events import events_to_csv
@@ -110,67 +110,37 @@ class FederatedSite:
     def _run(self, transcript: Transcript, report: Report) -> BaseCDL:
         place, manifest = transcript.folder, transcript.manifest
         keys = RunKeys.at(place / KEY)
-        terms, publics = self._join(transcript, keys)
+        terms = self._join(transcript, keys)
         own = OwnRounds(self.cohort, terms, max(self.consent.min_subjects, manifest.min_subjects))
+        rounds = FederatedRounds(transcript, terms, own, keys, History())
         if manifest.aggregate == "server":
-            rounds = FederatedRounds(transcript, terms, own, keys, publics, History())
             asked, sums, reason = follow(rounds, report)
             transcript.say("finish")
-            reached = sums.objective, reason, rounds.history, own.runtime.results()
-            end = End(asked.dictionary, *reached, asked.precision)
         else:
-            end = self._add(transcript, terms, own, keys, publics, report)
+            asked, sums, reason = _add(rounds, report)
+            transcript.exchange("finish")  # all have the same history to the end
+        reached = sums.objective, reason, rounds.history, own.runtime.results()
+        end = End(asked.dictionary, *reached, asked.precision)
         model = self._keep(place, terms, end)
         for name in (KEY, STATE):
             (place / name).unlink(missing_ok=True)
         return model
 
-    def _add(
-        self,
-        transcript: Transcript,
-        terms: Terms,
-        own: OwnRounds,
-        keys: RunKeys,
-        publics: dict[str, str],
-        report: Report,
-    ) -> End:
-        """Add the posts of all members, and compute every dictionary here."""
-        first, history = _restore(transcript, own)
-        rounds = FederatedRounds(transcript, terms, own, keys, publics, history)
-        if first is None:
-            first = start.first_dictionary(terms.manifest, terms.settings, rounds.try_dictionaries)
-
-        def save(state: FitState) -> None:
-            content, arrays = pack_state(state, history)
-            content = {"slot": transcript.slot, "chain": transcript.chain, "state": content}
-            arrays |= prefixed("site/", own.snapshot())
-            arrays = {name: np.ascontiguousarray(x) for name, x in arrays.items()}
-            container.write(transcript.folder / STATE, container.FEDERATION, content, arrays)
-
-        runtime = denoised(rounds, terms.settings, terms.manifest)
-        found = run_percdl(runtime, terms.settings, first, history, report, save=save)
-        transcript.exchange("finish")  # all have the same history to the end
-        reached = found.sums.objective, found.stop_reason, history, own.runtime.results()
-        return End(found.dictionary, *reached, found.precision)
-
-    def _join(self, transcript: Transcript, keys: RunKeys) -> tuple[Terms, dict[str, str]]:
-        """Join a run; return its terms, and the keys of all members for the run."""
-        manifest = transcript.manifest
+    def _join(self, transcript: Transcript, keys: RunKeys) -> Terms:
+        """Join a run; return its terms."""
         own = Joining(
-            holdings=describe(self.cohort, manifest),
+            holdings=describe(self.cohort, transcript.manifest),
             public=keys.public,
             dataset=self.identity.commit("".join(sorted(digests(self.cohort)))),
         )
-        joined = read_joined(transcript.exchange("join", **own.model_dump(mode="json")))
-        if joined[self.name] != own:
+        posts = transcript.exchange("join", **own.model_dump(mode="json"))
+        terms = agree(transcript.manifest, posts)
+        if terms.joined[self.name] != own:
             raise FederationError(
                 f"Site {self.name} has other recordings or another key than when it joined run "
-                f"{manifest.run}. Restore them, or start a new run."
+                f"{transcript.manifest.run}. Restore them, or start a new run."
             )
-        publics = {site: post.public for site, post in joined.items()}
-        if len(set(publics.values())) < len(publics):
-            raise FederationError("Two sites have announced the same key for the run.")
-        return agree(manifest, joined), publics
+        return terms
 
     def _keep(self, place: Path, terms: Terms, end: End) -> BaseCDL:
         """Write the site's own model, the common one, events and report to its disk."""
@@ -190,16 +160,31 @@ class FederatedSite:
         return model
 
 
-def _restore(transcript: Transcript, own: OwnRounds) -> tuple[FitState | None, History]:
-    """Go back to the last state of a run that was interrupted, if there is one."""
-    path = transcript.folder / STATE
-    if not path.is_file():
-        return None, History()
-    content, arrays = container.read(path, container.FEDERATION)
-    state, history = unpack_state(content["state"], arrays)
-    own.restore(under("site/", arrays))
-    transcript.slot, transcript.chain = content["slot"], content["chain"]
-    return state, history
+def _add(rounds: FederatedRounds, report: Report) -> tuple[Broadcast, Sums, StopReason]:
+    """Add the posts of all members, and compute every dictionary here, from the last state on.
+
+    Returns the last dictionary, the sums over all then, and why the fit ended.
+    """
+    transcript, terms, path = rounds.transcript, rounds.terms, rounds.transcript.folder / STATE
+    if path.is_file():  # the run was interrupted
+        content, arrays = container.read(path, container.FEDERATION)
+        first, rounds.history = unpack_state(content["state"], arrays)
+        rounds.own.restore(under("site/", arrays))
+        transcript.slot, transcript.chain = content["slot"], content["chain"]
+    else:
+        first = rounds.first_dictionary()
+
+    def save(state: FitState) -> None:
+        content, arrays = pack_state(state, rounds.history)
+        content = {"slot": transcript.slot, "chain": transcript.chain, "state": content}
+        arrays |= prefixed("site/", rounds.own.snapshot())
+        arrays = {name: np.ascontiguousarray(x) for name, x in arrays.items()}
+        container.write(path, container.FEDERATION, content, arrays)
+
+    runtime = denoised(rounds, terms.settings, terms.manifest)
+    found = run_percdl(runtime, terms.settings, first, rounds.history, report, save=save)
+    last = Broadcast(found.dictionary, precision=found.precision)
+    return last, found.sums, found.stop_reason
 
 
 def _nobody(terms: Terms) -> Results:

@@ -10,9 +10,8 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -24,67 +23,59 @@ from percdl.federated.messages import Head, Post, digest, frame, read_post, writ
 from percdl.signals.files import PRIVATE, append_private, make_private_folder, replace_file
 
 
-class Place(NamedTuple):
-    """A place in a run: slot, checksum of all before it, kind of its posts, and who is there."""
+class Place:
+    """The place of a site or a server in a run: the slot, and the checksum of all read before."""
 
-    slot: int
-    chain: str
-    kind: str
-    who: str
+    def __init__(self, manifest: Manifest, who: str):
+        self.manifest, self.who = manifest, who
+        self.slot, self.chain = 0, manifest.digest
 
+    def advance(self, received: dict[str, bytes]) -> None:
+        """Go on to the next slot, after what was read of this one."""
+        parts = [part for site in sorted(received) for part in (site, received[site])]
+        self.chain = digest(frame(self.chain, self.slot, *parts))
+        self.slot += 1
 
-def link(chain: str, slot: int, received: dict[str, bytes]) -> str:
-    """Return the checksum of all that was read up to a slot."""
-    parts = [part for site in sorted(received) for part in (site, received[site])]
-    return digest(frame(chain, slot, *parts))
+    def check(self, kind: str, received: dict[str, bytes]) -> dict[str, Post]:
+        """Return the posts of all members if they are of this place; raises otherwise."""
+        if received.keys() != self.manifest.members.keys():
+            raise FederationError(
+                f"The board has posts of {', '.join(sorted(received)) or 'nobody'} in slot "
+                f"{self.slot}, and the members are {', '.join(self.manifest.sites)}."
+            )
+        return {site: self._check(kind, site, received[site]) for site in self.manifest.sites}
 
-
-def check_posts(manifest: Manifest, at: Place, received: dict[str, bytes]) -> dict[str, Post]:
-    """Return the posts of all members if they are of this place; raises otherwise."""
-    if received.keys() != manifest.members.keys():
-        raise FederationError(
-            f"The board has posts of {', '.join(sorted(received)) or 'nobody'} in slot "
-            f"{at.slot}, and the members are {', '.join(manifest.sites)}."
-        )
-    return {site: _check_post(manifest, at, site, received[site]) for site in manifest.sites}
-
-
-def _check_post(manifest: Manifest, at: Place, site: str, content: bytes) -> Post:
-    post = read_post(content, manifest.verify)
-    head = post.head
-    if head.kind == "refusal":
-        why = str(head.facts.get("why"))[:1000]
-        raise FederationError(f"Site {site} has left run {manifest.run}: {why}")
-    if (head.site, head.run, head.slot) != (site, manifest.run, at.slot):
-        raise FederationError(
-            f"The board handed out a post of site {head.site}, run {head.run}, slot "
-            f"{head.slot} as that of site {site} in slot {at.slot}. Ask who runs it."
-        )
-    if head.chain != at.chain or head.kind != at.kind:
-        raise FederationError(
-            f"Site {site} has another history of run {manifest.run} than {at.who} in slot "
-            f"{at.slot} ({head.kind!r}, not {at.kind!r}): they were told different stories, or do "
-            "not run the same manifest. Nothing was revealed. Start a new run, and ask who runs "
-            "the board."
-        )
-    return post
+    def _check(self, kind: str, site: str, content: bytes) -> Post:
+        post = read_post(content, self.manifest.verify)
+        head, run = post.head, self.manifest.run
+        if head.kind == "refusal":
+            why = str(head.facts.get("why"))[:1000]
+            raise FederationError(f"Site {site} has left run {run}: {why}")
+        if (head.site, head.run, head.slot) != (site, run, self.slot):
+            raise FederationError(
+                f"The board handed out a post of site {head.site}, run {head.run}, slot "
+                f"{head.slot} as that of site {site} in slot {self.slot}. Ask who runs it."
+            )
+        if (head.chain, head.kind) != (self.chain, kind):
+            raise FederationError(
+                f"Site {site} has another history of run {run} than {self.who} in slot "
+                f"{self.slot} ({head.kind!r}, not {kind!r}): they were told different stories, or "
+                "do not run the same manifest. Nothing was revealed. Start a new run, and ask who "
+                "runs the board."
+            )
+        return post
 
 
-@dataclass
-class Transcript:
-    """The position of a site in a run; ``folder`` holds its posts and its log."""
+class Transcript(Place):
+    """The place of a site in a run; ``folder`` holds its posts and its log."""
 
-    identity: Identity
-    manifest: Manifest
-    connection: Connection
-    folder: Path
-    slot: int = 0
-    chain: str = ""
-    answer: bytes = b""
-
-    def __post_init__(self) -> None:
-        self.chain = self.chain or self.manifest.digest
-        make_private_folder(self.folder)
+    def __init__(
+        self, identity: Identity, manifest: Manifest, connection: Connection, folder: Path
+    ):
+        super().__init__(manifest, f"site {identity.site}")
+        self.identity, self.connection, self.folder = identity, connection, folder
+        self.answer = b""
+        make_private_folder(folder)
 
     def exchange(
         self, kind: Any, make: Callable[[], np.ndarray] | None = None, **facts: Any
@@ -99,9 +90,8 @@ class Transcript:
         received = self.connection.read(self.slot)
         posts: dict[str, Post] = {}
         if self.manifest.aggregate == "sites" or self.slot == 0:
-            at = Place(self.slot, self.chain, kind, f"site {self.identity.site}")
             others = {site: post for site, post in received.items() if site != SERVER}
-            posts = check_posts(self.manifest, at, others)
+            posts = self.check(kind, others)
             if others[self.identity.site] != content:
                 raise FederationError(f"The post of site {self.identity.site} was exchanged.")
         self.answer = received.get(SERVER, b"")
@@ -111,8 +101,7 @@ class Transcript:
             received=sum(map(len, received.values())),
             seconds=round(time.perf_counter() - began, 3),
         )
-        self.chain = link(self.chain, self.slot, received)
-        self.slot += 1
+        self.advance(received)
         return posts
 
     def say(self, kind: Any, **facts: Any) -> None:
