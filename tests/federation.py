@@ -1,6 +1,5 @@
 """A small cohort over sites, and a board on which things go wrong as a test says."""
 
-import contextlib
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +8,7 @@ import numpy as np
 from small_models import SFREQ, assert_same_table, make, spaced_recordings
 
 from percdl import Cohort
-from percdl.federated.board import Board, WaitedError
+from percdl.federated.board import Board
 from percdl.federated.messages import read_post
 from percdl.federated.server import add_for_sites
 
@@ -113,7 +112,7 @@ def run_scripted(sites, manifest, on_post=None, on_read=None, folder=None):
             board.end(f"{site.name} has left")
 
     def add():
-        with contextlib.suppress(WaitedError), board.turn:
+        with board.turn:
             add_for_sites(board)
 
     threads = [threading.Thread(target=take_part, args=[site]) for site in sites]

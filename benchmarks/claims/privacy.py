@@ -25,7 +25,7 @@ from percdl.algorithm.settings import Settings
 from percdl.algorithm.state import History
 from percdl.datasets import SyntheticCohort, atom_distance, onset_accuracy
 from percdl.federated.privacy import Privacy
-from percdl.federated.private_rounds import ROWS, Denoised, PrivateRounds
+from percdl.federated.private_rounds import Denoised, PrivateRounds
 from percdl.runtimes.in_process import InProcess
 from percdl.steps.dictionary import normalize
 
@@ -150,11 +150,11 @@ def fit_privately(
 ) -> tuple[np.ndarray, InProcess]:
     """Run both phases with a draw of the noise; return the dictionary and the site."""
     privacy = Privacy(noise_multiplier=0.0) if epsilon == math.inf else Privacy(epsilon)
-    site = InProcess(cohort, settings, ROWS, is_exact=True)
-    noisy = PrivateRounds(site, privacy, random_bytes=np.random.default_rng(7 + draw).bytes)
+    random_bytes = np.random.default_rng(7 + draw).bytes
+    noisy = PrivateRounds(cohort, settings, privacy, random_bytes)
     runtime = Denoised(noisy, settings, privacy)
     outcome = run_percdl(runtime, settings, start, History(), lambda phase, index, value: None)
-    return outcome.dictionary, site
+    return outcome.dictionary, noisy.inside
 
 
 def measure_real() -> Iterator[Share]:

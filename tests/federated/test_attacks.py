@@ -110,7 +110,7 @@ def sign(folder, members, cohort, consent, run="run", privacy=None):
     options = {"weighting": "subjects", "centering": "off"} if privacy else {}
     sites = make_sites(dict.fromkeys(members, cohort), folder, consent)
     manifest = FederatedPerCDL(double(**options), privacy=privacy).propose(run, sites)
-    from percdl.federated.ledger import Ledger
+    from percdl.federated.consent import Ledger
 
     Ledger(sites[0].folder).sign(sites[0].name, manifest, cohort, consent)
 

@@ -119,6 +119,7 @@ def test_secure_from_three_sites_on(cohort):
     [
         (PopCDL(n_atoms="auto", atom_length=50, penalty=0.01), "n_atoms='auto'"),
         (PopCDL(n_atoms=1, atom_length="auto", penalty=0.01), "atom_length='auto'"),
+        (PopCDL(2, ["100s", "60s"], penalty=0.01), r"atom_length=\['100s', '60s'\]"),
         (PopCDL(1, 50, penalty="auto"), "percdl suggest"),
         (PopCDL(1, 50, penalty="10%"), "penalty='10%'"),
         (PopCDL(1, 50, penalty=0.01, loss=Huber()), "Agree on `Huber"),

@@ -10,12 +10,10 @@ from percdl.exceptions import InvalidParameterError
 from percdl.federated.privacy import (
     Privacy,
     add_on_grid,
-    calibrate,
     clip_rows,
     count_releases,
     draw_noise,
     epsilon_of,
-    spent,
     step_of,
 )
 
@@ -50,16 +48,18 @@ def test_epsilon_holds_for_normal_distributions_at_this_distance(mu):
 
 
 def test_epsilon_falls_with_noise_and_grows_with_releases():
-    assert list(np.argsort([epsilon_of(spent(s, 7), 1e-5) for s in (1, 2, 4, 8)])) == [3, 2, 1, 0]
-    assert list(np.argsort([epsilon_of(spent(3, n), 1e-5) for n in (1, 2, 4, 8)])) == [0, 1, 2, 3]
-    assert epsilon_of(spent(0, 1), 1e-5) == math.inf
+    noises = [Privacy(noise_multiplier=s) for s in (1.0, 2.0, 4.0, 8.0)]
+    assert list(np.argsort([noise.epsilon_spent(7) for noise in noises])) == [3, 2, 1, 0]
+    assert list(np.argsort([noises[1].epsilon_spent(n) for n in (1, 2, 4, 8)])) == [0, 1, 2, 3]
+    assert Privacy(noise_multiplier=0.0).epsilon_spent(1) == math.inf
     assert epsilon_of(0.0, 1e-5) == 0
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 4.0, 32.0])
 def test_calibration_spends_what_is_given(epsilon):
-    noise = calibrate(epsilon, 1e-6, 9)
-    assert epsilon_of(spent(noise, 9), 1e-6) == pytest.approx(epsilon, rel=1e-6)
+    found = Privacy(epsilon, 1e-6).calibrated(9)
+    assert found.epsilon is None
+    assert found.epsilon_spent(9) == pytest.approx(epsilon, rel=1e-6)
     assert Privacy(epsilon, 1e-6).epsilon_spent(9) <= epsilon * (1 + 1e-6)
 
 

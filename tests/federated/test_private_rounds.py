@@ -44,7 +44,7 @@ def make_settings(**options):
 
 
 def make_private(cohort, settings, privacy, **options):
-    return PrivateRounds(InProcess(cohort, settings, chunk_rows=ROWS), privacy, **options)
+    return PrivateRounds(cohort, settings, privacy, **options)
 
 
 def run_rounds(cohort, settings):
@@ -56,11 +56,8 @@ def run_rounds(cohort, settings):
     ]
     for kind in ("population", "personal"):
         getattr(runtime, f"{kind}_round")(broadcast)
-        parts = list(contributions(site, START, kind))
-        yield {
-            name: dict(zip(order, np.concatenate([p[name] for p in parts]), strict=True))
-            for name in parts[0]
-        }
+        rows = contributions(site, START, kind)
+        yield {name: dict(zip(order, rows[name], strict=True)) for name in rows}
 
 
 def test_a_contribution_is_the_same_bit_for_bit_whoever_else_is_there():
@@ -194,8 +191,3 @@ def test_a_fit_that_drowns_in_noise_keeps_the_first_dictionary(options):
     )
     assert np.isfinite(found.dictionary).all()
     assert np.abs(found.dictionary - START).max() < 0.2
-
-
-def test_chunks_whose_shape_depends_on_the_cohort_are_refused():
-    with pytest.raises(InvalidParameterError, match="other subjects"):
-        PrivateRounds(InProcess(make_cohort(), make_settings()), NOISY)

@@ -27,14 +27,13 @@ from percdl.federated.certificates import (
     renew_server_certificate,
 )
 from percdl.federated.estimator import FederatedPerCDL, make_sites
-from percdl.federated.messages import Head, Post, write_post
+from percdl.federated.messages import Head, Post, frame, write_post
 from percdl.federated.relay import (
     Listening,
     Relayed,
     look_at_server,
     make_app,
     make_server,
-    pack,
     unpack,
 )
 
@@ -100,7 +99,7 @@ def test_posts_arrive_as_they_were_sent(served, connect, sites, manifest):
         connect(served[1], site).post(posts[site.name])
     for site in sites:
         assert connect(served[1], site).read(0) == posts
-    assert unpack(pack(posts), manifest) == posts
+    assert unpack(frame(*(posts[site] for site in sorted(posts))), manifest) == posts
 
 
 def test_a_missing_site_is_named(served, connect, sites, manifest):
@@ -275,5 +274,5 @@ def test_a_board_on_disk_survives_a_restart(tmp_path, sites, manifest):
     board = Board(manifest, tmp_path)
     for post in posts.values():
         board.post(post)
-    assert Board(manifest, tmp_path).read(0, 0) == posts
+    assert Board(manifest, tmp_path).look(0) == posts
     assert np.size(list(tmp_path.iterdir())) == 3

@@ -1,10 +1,16 @@
-"""The conditions of a site, which it checks before it signs the manifest of a run."""
+"""The conditions of a site, and the ledger of its runs: both are checked before it signs one."""
 
 from __future__ import annotations
 
+import hashlib
+import math
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+from filelock import FileLock
 
 from percdl import __version__
 from percdl.estimators.start import choose
@@ -12,10 +18,14 @@ from percdl.estimators.validation import check_samples
 from percdl.exceptions import FederationError
 from percdl.federated.layout import exponent
 from percdl.federated.manifest import Manifest
-from percdl.federated.messages import Bounds, Holdings, Signals
-from percdl.federated.privacy import public_bounds
+from percdl.federated.messages import Bounds, Digest, Holdings, Name, Signals, Strict, parse
+from percdl.federated.privacy import count_releases, epsilon_of
 from percdl.signals import Cohort
+from percdl.signals.files import PRIVATE, append_private, make_private_folder
 from percdl.signals.preprocessing import lasting_steps
+
+# Power of two of the subjects of a site, if their number must not be told.
+MOST_SUBJECTS = 24
 
 
 @dataclass(frozen=True)
@@ -60,70 +70,163 @@ class Consent:
 def describe(cohort: Cohort, manifest: Manifest) -> Holdings:
     """Return the description of recordings that a site posts when it joins.
 
-    Under differential privacy it holds public constants only.
+    Under differential privacy it holds public constants only: room for 2^24 subjects, and for
+    noise of the same size.
     """
     about = cohort.channels, cohort.units, cohort.sfreq, lasting_steps(cohort.processing)
     if manifest.privacy is not None:
-        bounds = public_bounds(manifest.make_settings().atom_length)
+        bounds = Bounds(0, MOST_SUBJECTS + exponent(manifest.make_settings().atom_length))
     else:
-        bounds = measure(cohort)
+        energy = float(np.nansum(cohort.power * cohort.lengths * cohort.n_channels))
+        bounds = Bounds(exponent(energy), exponent(float(cohort.lengths.sum())))
     return Holdings(signals=Signals(*about), n_masks=int(cohort.n_masks), bounds=bounds)
-
-
-def measure(cohort: Cohort) -> Bounds:
-    """Return the powers of two above the energy and the number of samples of recordings."""
-    energy = float(np.nansum(cohort.power * cohort.lengths * cohort.n_channels))
-    return Bounds(exponent(energy), exponent(float(cohort.lengths.sum())))
 
 
 def check_manifest(site: str, key: str, cohort: Cohort, consent: Consent, m: Manifest) -> None:
     """Raise if a site with a public key, recordings and conditions does not sign a manifest."""
-    least = max(consent.min_subjects, m.min_subjects)
-    for bad, why in (
-        (
-            m.version != __version__,
-            f"runs percdl {__version__}, and the manifest is for {m.version}. Use one version.",
-        ),
-        (
-            consent.manifest not in (None, m.digest),
-            f"has consented to another manifest than the one with the checksum {m.digest}.",
-        ),
-        (
-            m.members.get(site) != key,
-            "is not a member by its key. Send your public key to the person who makes the "
-            "manifest, and compare the fingerprints.",
-        ),
-        (
-            len(m.members) < consent.min_sites,
-            f"takes part in sums over {consent.min_sites} sites or more, not {len(m.members)}.",
-        ),
-        (
-            not m.secure and not consent.allow_plain,
-            "answers with masked sums only, and the manifest has plain ones. Find a third member, "
-            "or let all sites allow plain sums (`allow_plain`).",
-        ),
-        (
-            m.aggregate == "server" and not consent.trust_server,
-            "computes every dictionary itself, and the manifest lets the server do that. Agree on "
-            '`aggregate="sites"`, or trust the server (`trust_server`).',
-        ),
-        (
-            len(cohort) < least,
-            f"has fewer than {least} recordings, the least for a sum (`min_subjects`). Continue "
-            "without it, or agree on fewer.",
-        ),
-        (
-            m.privacy is None and consent.max_epsilon is not None,
-            "answers with noisy sums only, and the manifest has exact ones. Agree on "
-            f"`Privacy(epsilon={consent.max_epsilon})` at most.",
-        ),
-        (
-            m.privacy is not None and cohort.n_masks,
-            "has recordings that have missing samples, which differential privacy does not "
-            "allow. Fill the gaps, or leave these recordings out.",
-        ),
-    ):
-        if bad:
-            raise FederationError(f"Site {site} {why}")
+    for why in _object(site, key, cohort, consent, m):
+        raise FederationError(f"Site {site} {why}")
     choose(m.make_model(), cohort)  # raises where the recordings are too short
     check_samples(cohort)
+
+
+def _object(site: str, key: str, cohort: Cohort, consent: Consent, m: Manifest) -> Iterator[str]:
+    """Yield what a site has against a manifest."""
+    least = max(consent.min_subjects, m.min_subjects)
+    if m.version != __version__:
+        yield f"runs percdl {__version__}, and the manifest is for {m.version}. Use one version."
+    if consent.manifest not in (None, m.digest):
+        yield f"has consented to another manifest than the one with the checksum {m.digest}."
+    if m.members.get(site) != key:
+        yield (
+            "is not a member by its key. Send your public key to the person who makes the "
+            "manifest, and compare the fingerprints."
+        )
+    if len(m.members) < consent.min_sites:
+        yield f"takes part in sums over {consent.min_sites} sites or more, not {len(m.members)}."
+    if not m.secure and not consent.allow_plain:
+        yield (
+            "answers with masked sums only, and the manifest has plain ones. Find a third member, "
+            "or let all sites allow plain sums (`allow_plain`)."
+        )
+    if m.aggregate == "server" and not consent.trust_server:
+        yield (
+            "computes every dictionary itself, and the manifest lets the server do that. Agree on "
+            '`aggregate="sites"`, or trust the server (`trust_server`).'
+        )
+    if len(cohort) < least:
+        yield (
+            f"has fewer than {least} recordings, the least for a sum (`min_subjects`). Continue "
+            "without it, or agree on fewer."
+        )
+    if m.privacy is None and consent.max_epsilon is not None:
+        yield (
+            "answers with noisy sums only, and the manifest has exact ones. Agree on "
+            f"`Privacy(epsilon={consent.max_epsilon})` at most."
+        )
+    if m.privacy is not None and cohort.n_masks:
+        yield (
+            "has recordings that have missing samples, which differential privacy does not "
+            "allow. Fill the gaps, or leave these recordings out."
+        )
+
+
+class Entry(Strict):
+    """One run: its manifest, its members, the recordings, and the privacy spent.
+
+    ``mu`` is that of `Privacy.spent`; None for exact sums.
+    """
+
+    time: str
+    run: Name
+    manifest: Digest
+    members: tuple[Name, ...]
+    recordings: tuple[Digest, ...]
+    mu: float | None
+
+
+class Ledger:
+    """Runs that a site has signed, in ``ledger.jsonl``; entries are only ever added.
+
+    Two runs on the same recordings reveal more than one: the difference of two totals is the sums
+    of the sites, or of the people, that only one of them had. Privacy spent adds up.
+    """
+
+    def __init__(self, folder: Path):
+        self._path = folder / "ledger.jsonl"
+
+    def sign(self, site: str, manifest: Manifest, cohort: Cohort, consent: Consent) -> None:
+        """Record a run before anything is sent; raise if it reveals too much with earlier ones."""
+        make_private_folder(self._path.parent)
+        privacy, mu = manifest.make_privacy(), math.inf
+        if privacy is not None:
+            mu = privacy.spent(count_releases(manifest.make_settings()))
+        entry = Entry(
+            time=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            run=manifest.run,
+            manifest=manifest.digest,
+            members=tuple(manifest.sites),
+            recordings=tuple(sorted(digests(cohort))),
+            mu=mu if math.isfinite(mu) else None,
+        )
+        least = max(consent.min_subjects, manifest.min_subjects)
+        delta = 0.0 if privacy is None else privacy.delta
+        with FileLock(self._path.with_name("ledger.lock"), mode=PRIVATE):
+            earlier = self._read()
+            known = [e for e in earlier if e.run == entry.run]
+            if known and known[0].model_copy(update={"time": entry.time}) == entry:
+                return  # after a crash
+            related = [e for e in earlier if {*e.recordings} & {*entry.recordings}] + known
+            for why in _reveal(entry, related, consent, least, delta):
+                raise FederationError(f"Site {site} {why}")
+            append_private(self._path, (entry.model_dump_json() + "\n").encode())
+
+    def _read(self) -> list[Entry]:
+        damaged = (
+            f"{self._path} is damaged, so this site does not know what it has taken part in. "
+            "Nothing is sent. Restore the file"
+        )
+        lines = self._path.read_bytes().splitlines() if self._path.is_file() else []
+        return [parse(Entry, line, damaged) for line in lines]
+
+
+def digests(cohort: Cohort) -> Iterator[str]:
+    """Yield a checksum of the samples and corrections of each recording; they stay at the site."""
+    for recording in cohort:
+        values = np.ascontiguousarray(recording.values)
+        about = f"{values.shape}{recording.corrections or ''}"
+        yield hashlib.sha256(about.encode() + values.tobytes()).hexdigest()
+
+
+def _reveal(
+    entry: Entry, related: list[Entry], consent: Consent, least: int, delta: float
+) -> Iterator[str]:
+    """Yield what a run would reveal together with earlier ones on some of its recordings."""
+    for known in related:
+        if known.run == entry.run:
+            yield (
+                f"has signed another manifest of run {entry.run}, or had other recordings then. "
+                "Give the new run another name."
+            )
+        before, now = set(known.recordings), set(entry.recordings)
+        few = [len(x) for x in (before - now, now - before) if 0 < len(x) < least]
+        if few and None in (known.mu, entry.mu):
+            yield (
+                f"has recordings that differ by {few[0]} from those of run {known.run}: the "
+                "difference of the totals would be over fewer people than `min_subjects` "
+                f"({least}). Use the same recordings, or wait for more."
+            )
+        others = sorted(set(known.members) ^ set(entry.members))
+        if others and not consent.other_members:
+            yield (
+                f"has taken part in run {known.run} with the same recordings and other members: "
+                f"the difference of the totals would show the sums of {', '.join(others)}. If all "
+                "of them agree, set `other_members`."
+            )
+    squares = [math.inf if e.mu is None else e.mu**2 for e in (*related, entry)]
+    spent = epsilon_of(math.sqrt(sum(squares)), delta)
+    if consent.max_epsilon is not None and not spent <= consent.max_epsilon * (1 + 1e-6):
+        yield (
+            f"allows an epsilon of {consent.max_epsilon:g} for all runs on the same recordings, "
+            f"and with this one {len(squares)} run(s) would spend {spent:.4g}."
+        )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import tempfile
 import threading
@@ -20,7 +19,7 @@ from percdl.algorithm.state import StopReason
 from percdl.estimators.base import BaseCDL
 from percdl.estimators.modelfile import load
 from percdl.exceptions import InvalidParameterError, NoActivationWarning
-from percdl.federated.board import Board, WaitedError
+from percdl.federated.board import Board
 from percdl.federated.consent import Consent
 from percdl.federated.identities import Identity
 from percdl.federated.manifest import Manifest, propose
@@ -112,17 +111,18 @@ class FederatedPerCDL(BaseEstimator):
         -------
         self
         """
-        _check_sites(X)
+        if not isinstance(X, Mapping) or len(X) < 2:
+            raise InvalidParameterError(
+                "`FederatedPerCDL.fit` takes the recordings of two or more sites, "
+                f"{{name: cohort, ...}}, not a {type(X).__name__}."
+            )
         with tempfile.TemporaryDirectory() as temporary:
             place = Path(temporary if folder is None else folder)
             sites = make_sites(X, place)
             manifest = self.propose(run or uuid4().hex, sites)
             board = Board(manifest, place / f"{manifest.run}.board")
-            self.run_, self.sites_, self.secure_ = (
-                manifest.run,
-                (*manifest.sites,),
-                manifest.secure,
-            )
+            self.run_, self.secure_ = manifest.run, manifest.secure
+            self.sites_ = tuple(manifest.sites)
             try:
                 self.local_models_ = run_together(sites, board)
             finally:
@@ -158,7 +158,7 @@ def run_together(sites: list[FederatedSite], board: Board) -> dict[str, BaseCDL]
             board.end(f"Site {site.name} has left the run: {error}")
 
     def add() -> None:
-        with contextlib.suppress(WaitedError), board.turn:
+        with board.turn:
             add_for_sites(board)
 
     threads = [threading.Thread(target=take_part, args=[site], daemon=True) for site in sites]
@@ -192,14 +192,6 @@ def make_sites(
             Identity.generate(name).write(place)
         sites.append(FederatedSite(Identity.read(path), as_cohort(cohorts[name]), place, consent))
     return sites
-
-
-def _check_sites(cohorts: Any) -> None:
-    if not isinstance(cohorts, Mapping) or len(cohorts) < 2:
-        raise InvalidParameterError(
-            "`FederatedPerCDL.fit` takes the recordings of two or more sites, "
-            f"{{name: cohort, ...}}, not a {type(cohorts).__name__}."
-        )
 
 
 def _read_log(site: FederatedSite, run: str) -> pd.DataFrame:

@@ -95,31 +95,24 @@ class Manifest(Strict):
     @model_validator(mode="after")
     def _is_possible(self) -> Manifest:
         n_members, shared_by = len(self.members), (self.privacy or {}).get("shared_by") or 1
-        who = "Differential privacy" if self.privacy is not None else "A server that adds the sums"
-        for bad, why in (
-            (
-                len(set(self.members.values())) < n_members,
-                "two members have the same key, so one could sign for both",
-            ),
-            (
-                self.secure and n_members < FEWEST_SITES,
+        if len(set(self.members.values())) < n_members:
+            raise ValueError("two members have the same key, so one could sign for both")
+        if self.secure and n_members < FEWEST_SITES:
+            raise ValueError(
                 f"secure sums need {FEWEST_SITES} members or more: each of two sites could "
-                "compute the values of the other from the total",
-            ),
-            (
-                (self.privacy is not None or self.aggregate == "server")
-                and INIT not in self.arrays,
+                "compute the values of the other from the total"
+            )
+        if INIT not in self.arrays and (self.privacy is not None or self.aggregate == "server"):
+            who = "differential privacy" if self.privacy is not None else "a server that adds sums"
+            raise ValueError(
                 f"{who} needs a public first dictionary: pass `init` as an array, learned from "
-                "recordings that need no protection",
-            ),
-            (
-                shared_by > (n_members if self.secure else 1),
+                "recordings that need no protection"
+            )
+        if shared_by > (n_members if self.secure else 1):
+            raise ValueError(
                 f"`Privacy(shared_by={shared_by})` needs masked sums over that number of members "
-                "or more",
-            ),
-        ):
-            if bad:
-                raise ValueError(why)
+                "or more"
+            )
         return self
 
     @property
@@ -295,11 +288,14 @@ def propose(
 def check_agreeable(model: BaseCDL) -> None:
     """Raise if a model cannot be fitted without seeing all recordings."""
     check_arguments(model)
-    motifs = model.init if isinstance(model.init, (list, tuple)) else [model.init]
+    motifs, lengths = (
+        given if isinstance(given, (list, tuple)) else [given]
+        for given in (model.init, model.atom_length)
+    )
     hint = "Agree on a number; `percdl suggest` helps each site to propose one."
     for argument, depends, advice in (
         ("n_atoms", isinstance(model.n_atoms, str), hint),
-        ("atom_length", isinstance(model.atom_length, str), hint),
+        ("atom_length", any(isinstance(length, str) for length in lengths), hint),
         ("penalty", isinstance(model.penalty, str), hint),
         ("loss", model.loss == Huber(), "Agree on `Huber(delta)`, in signal units."),
         (

@@ -9,6 +9,7 @@ are added as integers. Noise is a normal number rounded to the grid, as if the s
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -19,11 +20,7 @@ from scipy.special import log_ndtr, ndtr, ndtri
 
 from percdl.algorithm.settings import Settings
 from percdl.exceptions import InvalidParameterError
-from percdl.federated.layout import exponent
-from percdl.federated.messages import Bounds
 
-# Room for 2^24 subjects, and for noise of the same size.
-MOST_SUBJECTS = 24
 # Steps per standard deviation, as a power of two: fine compared to the noise, and coarse enough
 # that rounding of the normal numbers themselves does not show.
 FINENESS = 20
@@ -81,16 +78,27 @@ class Privacy:
         """Return the same with the noise multiplier that its epsilon needs."""
         if self.epsilon is None:
             return self
-        noise = calibrate(self.epsilon, self.delta, n_releases)
-        return replace(self, epsilon=None, noise_multiplier=noise)
+        most = 1.0
+        while self._excess(most) < 0:
+            most *= 2
+        mu = root_scalar(self._excess, bracket=(0.0, most)).root
+        return replace(self, epsilon=None, noise_multiplier=math.sqrt(n_releases) / mu)
+
+    def _excess(self, mu: float) -> float:
+        return epsilon_of(mu, self.delta) - (self.epsilon or 0.0)
 
     def epsilon_spent(self, n_releases: int) -> float:
         """Return the epsilon of a number of releases, at the delta given."""
         return epsilon_of(self.spent(n_releases), self.delta)
 
     def spent(self, n_releases: int) -> float:
-        """Return mu of a number of releases; the squares of mu add up over runs."""
-        return spent(self.calibrated(n_releases).noise_multiplier or 0.0, n_releases)
+        """Return mu of a number of noisy sums: the distance of the two normal distributions.
+
+        Composition is exact, also if later questions depend on earlier answers: the squares of mu
+        add up, over runs too (Dong, Roth and Su 2022, corollary 3.3).
+        """
+        noise = self.calibrated(n_releases).noise_multiplier
+        return math.sqrt(n_releases) / noise if noise else math.inf
 
     def bound(self, n_atoms: int) -> float:
         """Return C, the largest norm of a subject's contribution."""
@@ -106,19 +114,16 @@ class Privacy:
         return noise * self.bound(n_atoms) if noise else 0.0  # the bound may be infinite
 
 
-def count_releases(settings: Settings) -> int:
-    """Return how many noisy sums a fit releases: its rounds, the closing one included."""
+def count_rounds(settings: Settings) -> Counter[str]:
+    """Return how many rounds of each kind a fit has at most, the closing ones included."""
     n_init, n_perso = settings.schedule
-    return max(n_init, 1) + n_perso + 1
+    population = max(n_init, 1) + (n_perso == 0)
+    return Counter(population=population, personal=n_perso + (n_perso > 0), express=1)
 
 
-def spent(noise_multiplier: float, n_releases: int) -> float:
-    """Return mu of a number of noisy sums: the distance of the two normal distributions.
-
-    Composition is exact, also if later questions depend on earlier answers: the squares of mu add
-    up (Dong, Roth and Su 2022, corollary 3.3).
-    """
-    return math.sqrt(n_releases) / noise_multiplier if noise_multiplier else math.inf
+def count_releases(settings: Settings) -> int:
+    """Return how many noisy sums a fit releases; the express round releases none."""
+    return count_rounds(settings).total() - 1
 
 
 def epsilon_of(mu: float, delta: float) -> float:
@@ -134,20 +139,6 @@ def epsilon_of(mu: float, delta: float) -> float:
         return 0.0
     most = mu * (mu / 2 - ndtri(delta))  # there the first term alone is delta
     return root_scalar(excess, bracket=(0.0, most), xtol=1e-12).root
-
-
-def calibrate(epsilon: float, delta: float, n_releases: int) -> float:
-    """Return the noise multiplier with which a number of noisy sums spend an epsilon."""
-    most = 1.0
-    while epsilon_of(most, delta) < epsilon:
-        most *= 2
-    found = root_scalar(lambda mu: epsilon_of(mu, delta) - epsilon, bracket=(0.0, most))
-    return math.sqrt(n_releases) / found.root
-
-
-def public_bounds(atom_length: int) -> Bounds:
-    """Return constants that replace the bounds measured on the signals of a site."""
-    return Bounds(0, MOST_SUBJECTS + exponent(atom_length))
 
 
 def check_private(settings: Settings) -> None:

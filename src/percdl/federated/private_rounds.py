@@ -38,7 +38,7 @@ from percdl.federated import privacy as dp
 from percdl.federated.manifest import Manifest, settings_of
 from percdl.runtimes.in_process import InProcess
 from percdl.runtimes.protocol import Rounds
-from percdl.signals import as_cohort
+from percdl.signals import Cohort, as_cohort
 from percdl.steps.centering import MIN_SPEED, SMOOTH_WIDTH, sum_warps
 from percdl.steps.compilation import program
 from percdl.steps.dictionary import normalize
@@ -83,14 +83,14 @@ class Scales(NamedTuple):
 
 
 @lru_cache(maxsize=16)
-def scales_of(settings: Settings, n_masks: int) -> Scales:
+def scales_of(settings: Settings) -> Scales:
     """Return the scales of a fit; they depend on the agreement, not on data."""
     length = settings.atom_length
-    shapes = personal_shapes(settings, n_masks)
+    shapes = personal_shapes(settings, 0)  # sites with missing samples cannot join
     n_gram, side, _ = shapes.get("gram", (0, 1, length, length))[1:]
     n_warps = shapes.get("warp", (0, 1, length))[1]
     return Scales(
-        weight=((length + 2 * settings.margin) * max(1, n_masks)) ** -0.5,
+        weight=(length + 2 * settings.margin) ** -0.5,
         gram=(n_gram * side) ** -0.5,
         count=COUNT_SCALE,
         sine=1 / (ORDINARY_WARP * length**1.5 * n_warps**0.5),
@@ -110,10 +110,10 @@ def reach_of(settings: Settings) -> int:
     return settings.atom_length * settings.n_channels - 1
 
 
-def contributions(site: Site, dictionary: np.ndarray, kind: str) -> list[Rows]:
-    """Return the contributions of each block to the round just run, scaled, a row per subject."""
+def contributions(site: Site, dictionary: np.ndarray, kind: str) -> Rows:
+    """Return what each subject adds to the round just run, scaled, in the order of the blocks."""
     settings, parts = site.settings, []
-    scales = scales_of(settings, site.n_masks)
+    scales = scales_of(settings)
     atoms = np.asarray(dictionary, settings.dtype)
     with jax.enable_x64(settings.dtype == "float64"):
         for block in site.blocks:
@@ -127,12 +127,12 @@ def contributions(site: Site, dictionary: np.ndarray, kind: str) -> list[Rows]:
                 rows = {"moment": moment, "weight": scales.weight * np.asarray(weight, float)}
             n_subjects = sum(block.counts)
             parts.append({name: np.asarray(x, float)[:n_subjects] for name, x in rows.items()})
-    return parts
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-def to_sums(totals: dict[str, np.ndarray], like: Sums, settings: Settings, n_masks: int) -> Sums:
+def to_sums(totals: dict[str, np.ndarray], like: Sums, settings: Settings) -> Sums:
     """Return totals of contributions as sums, zero elsewhere; the map is linear."""
-    scales = scales_of(settings, n_masks)
+    scales = scales_of(settings)
     sums = nothing_like(like)
     if "moment" in totals:
         return replace(sums, moment=totals["moment"], weight=totals["weight"] / scales.weight)
@@ -217,47 +217,41 @@ def neutral_mixing(settings: Settings) -> np.ndarray:
 class PrivateRounds(Rounds):
     """Rounds of a site with noise added to all sums.
 
-    ``inside`` are the rounds without noise, with chunks of `ROWS` rows; its state and results stay
-    at the site. The noise is made from ``random_bytes``, by default those of the operating system.
-    At most the number of rounds of a fit is answered.
+    ``inside`` are the rounds without noise; its state and results stay at the site. The noise is
+    made from ``random_bytes``, by default those of the operating system. At most the number of
+    rounds of a fit is answered.
     """
 
     def __init__(
         self,
-        inside: InProcess,
+        cohort: Cohort,
+        settings: Settings,
         privacy: dp.Privacy,
         random_bytes: dp.RandomBytes = os.urandom,
     ):
-        self.inside, self._settings = inside, inside.site.settings
-        dp.check_private(self._settings)
-        self._left = dp.count_releases(self._settings)
+        dp.check_private(settings)
+        # A unit found from the recordings would let one subject's numbers depend on others.
+        self.inside = InProcess(cohort, settings, ROWS, unit=1.0, is_exact=True)
+        self._settings, self._random_bytes = settings, random_bytes
+        self._left = dp.count_releases(settings)
         self._privacy = privacy.calibrated(self._left)
-        self._random_bytes = random_bytes
-        shapes = {chunk.rows for chunk in inside.site.chunks}
-        if shapes != {ROWS}:
-            raise InvalidParameterError(
-                f"With chunks of {sorted(shapes)} rows, the numbers of a subject could depend on "
-                f"other subjects. Use `InProcess(..., chunk_rows={ROWS}, is_exact=True)`."
-            )
 
     def run_round(self, kind: str, broadcast: Broadcast) -> Sums:
         """Run a round; return clipped and noisy sums, or zeros where they are not used."""
-        exact, site = self.inside.run_round(kind, broadcast), self.inside.site
+        exact = self.inside.run_round(kind, broadcast)
         if kind == "express":
             return nothing_like(exact)
-        parts = contributions(site, broadcast.dictionary, kind)
-        shapes = {name: rows.shape[1:] for name, rows in parts[0].items()}
         if self._left == 0:
             raise FederationError(
                 "All agreed releases are spent: one more would break the guarantee of "
                 "differential privacy. Nothing is sent."
             )
         self._left -= 1
-        total = self._add(np.concatenate([_flat(part) for part in parts]))
-        ends = np.cumsum([int(np.prod(shape)) for shape in shapes.values()])
-        pieces = zip(shapes.items(), np.split(total, ends[:-1]), strict=True)
-        totals = {name: x.reshape(shape) for (name, shape), x in pieces}
-        return to_sums(totals, exact, self._settings, site.n_masks)
+        rows = contributions(self.inside.site, broadcast.dictionary, kind)
+        ends = np.cumsum([x[0].size for x in rows.values()])
+        pieces = zip(rows.items(), np.split(self._add(_flat(rows)), ends[:-1]), strict=True)
+        totals = {name: total.reshape(x.shape[1:]) for (name, x), total in pieces}
+        return to_sums(totals, exact, self._settings)
 
     def _add(self, rows: np.ndarray) -> np.ndarray:
         """Clip and add rows, and add noise."""
@@ -270,9 +264,9 @@ class PrivateRounds(Rounds):
         return step * (total + dp.draw_noise(total.size, deviation, step, self._random_bytes))
 
 
-def _flat(part: Rows) -> np.ndarray:
-    """Return the contributions of a block as an array (S, n)."""
-    return np.hstack([x.reshape(len(x), -1) for x in part.values()])
+def _flat(rows: Rows) -> np.ndarray:
+    """Return contributions as an array (S, n)."""
+    return np.hstack([x.reshape(len(x), -1) for x in rows.values()])
 
 
 def suggest_clip(model: BaseCDL, X: Any, quantile: float = 0.75) -> float:
@@ -319,8 +313,8 @@ def suggest_clip(model: BaseCDL, X: Any, quantile: float = 0.75) -> float:
     norms = []
     for kind in ("population", "personal"):
         runtime.run_round(kind, broadcast)
-        parts = contributions(runtime.site, broadcast.dictionary, kind)
-        norms += [np.linalg.norm(_flat(rows), axis=1) for rows in parts]
+        rows = contributions(runtime.site, broadcast.dictionary, kind)
+        norms.append(np.linalg.norm(_flat(rows), axis=1))
     return float(np.quantile(np.concatenate(norms) / np.sqrt(settings.n_atoms), quantile))
 
 
@@ -335,64 +329,92 @@ def denoised(rounds: Rounds, settings: Settings, manifest: Manifest) -> Rounds:
 class Denoised(Rounds):
     """Runtime of the server over ``n_sites`` sites with noisy sums: it denoises every total."""
 
-    def __init__(
-        self,
-        runtime: Rounds,
-        settings: Settings,
-        privacy: dp.Privacy,
-        n_masks: int = 0,
-        n_sites: int = 1,
-    ):
+    def __init__(self, runtime: Rounds, settings: Settings, privacy: dp.Privacy, n_sites: int = 1):
         noise = privacy.calibrated(dp.count_releases(settings)).deviation(settings.n_atoms)
-        self._runtime = runtime
-        self._options = settings, n_masks, noise * n_sites**0.5
+        self._runtime, self._settings, self._scales = runtime, settings, scales_of(settings)
+        self._deviation = noise * n_sites**0.5  # of the noise in the total
 
     def run_round(self, kind: str, broadcast: Broadcast) -> Sums:
         """Run a round everywhere; return sums without noise, as far as possible."""
         sums = self._runtime.run_round(kind, broadcast)
-        return sums if kind == "express" else denoise(sums, broadcast, *self._options)
+        if kind == "express":
+            return sums
+        # Counts are not released; zeros would mean that no subject uses an atom.
+        sums = replace(sums, counts=np.ones(self._settings.n_atoms))
+        if sums.gram.size:
+            return self._clear_gauge(self._clear_personal(sums, broadcast.dictionary), sums)
+        return self._clear_population(sums, broadcast.dictionary)
 
+    def _clear_population(self, sums: Sums, dictionary: np.ndarray) -> Sums:
+        """Return moments and weights of the atoms above the noise, shrunk towards the old atoms.
 
-def denoise(
-    sums: Sums, broadcast: Broadcast, settings: Settings, n_masks: int, deviation: float
-) -> Sums:
-    """Return sums that the server's half of a round can work with.
+        An atom moves to another window if its gain in energy exceeds the noise; samples outside
+        the window are set to zero.
+        """
+        settings, deviation = self._settings, self._deviation
+        moment, weight = np.zeros_like(sums.moment), np.zeros_like(sums.weight)
+        flat = deviation / self._scales.weight
+        for k, atom in enumerate(dictionary):
+            mean = sums.weight[k].mean()
+            if mean <= SEEN * deviation:
+                continue
+            clean = mean + _shrink(sums.weight[k] - mean, flat**2 * sums.weight[k].size)
+            clean = np.maximum(clean, min(LEAST_WEIGHT * mean, flat))
+            move = _find_window(sums.moment[k], mean, settings.margin, deviation)
+            here = slice(settings.margin + move, settings.margin + move + settings.atom_length)
+            old = clean[here] * move_windows(dictionary[k : k + 1], np.array([move]))[0]
+            noise = deviation**2 * (atom.size + (atom**2).sum())
+            weight[k, here] = clean[here]
+            moment[k, here] = old + _shrink(sums.moment[k, here] - old, noise)
+        return replace(sums, moment=moment, weight=weight)
 
-    ``broadcast`` is the one that the noisy sums answer, ``deviation`` the standard deviation of
-    the noise in the total.
-    """
-    scales = scales_of(settings, n_masks)
-    # Counts are not released; zeros would mean that no subject uses an atom.
-    sums = replace(sums, counts=np.ones(settings.n_atoms))
-    if sums.gram.size:
-        clear = _clear_personal(sums, broadcast.dictionary, settings, scales, deviation)
-        return _clear_gauge(clear, sums, settings, scales, deviation)
-    return _clear_population(sums, broadcast.dictionary, settings, scales, deviation)
+    def _clear_personal(self, sums: Sums, dictionary: np.ndarray) -> Sums:
+        """Return the systems of the atoms above the noise, positive, shrunk towards the old."""
+        deviation = self._deviation
+        gram, right = np.zeros_like(sums.gram), np.zeros_like(sums.transported)
+        n_warps, (n_gram, side) = np.zeros_like(sums.n_warps), gram.shape[1:3]
+        near = min(2 * reach_of(self._settings) + 1, side)
+        entry = deviation / self._scales.gram
+        # About the largest eigenvalue of the noise.
+        ridge = entry * near**0.5
+        for k, atom in enumerate(dictionary):
+            level = np.trace(sums.gram[k], axis1=1, axis2=2).mean() / side
+            if level <= SEEN * deviation * n_gram**0.5:
+                continue
+            old = multiply(sums.gram[k], atom)
+            noise = deviation**2 * atom.size + entry**2 * near * (atom**2).sum()
+            gram[k] = sums.gram[k] + ridge * np.eye(side)
+            right[k] = old + _shrink(sums.transported[k] - old, noise) + ridge * atom
+            # Such an atom has subjects, though their noisy number may be negative.
+            n_warps[k] = sums.n_warps[k] if deviation == 0 else max(sums.n_warps[k], level)
+        return replace(sums, gram=gram, transported=right, n_warps=n_warps)
 
-
-def _clear_population(
-    sums: Sums, dictionary: np.ndarray, settings: Settings, scales: Scales, deviation: float
-) -> Sums:
-    """Return moments and weights of the atoms above the noise, shrunk towards the old atoms.
-
-    An atom moves to another window if its gain in energy exceeds the noise; samples outside the
-    window are set to zero.
-    """
-    moment, weight = np.zeros_like(sums.moment), np.zeros_like(sums.weight)
-    flat = deviation / scales.weight
-    for k, atom in enumerate(dictionary):
-        mean = sums.weight[k].mean()
-        if mean <= SEEN * deviation:
-            continue
-        clean = mean + _shrink(sums.weight[k] - mean, flat**2 * sums.weight[k].size)
-        clean = np.maximum(clean, min(LEAST_WEIGHT * mean, flat))
-        move = _find_window(sums.moment[k], mean, settings.margin, deviation)
-        here = slice(settings.margin + move, settings.margin + move + settings.atom_length)
-        old = clean[here] * move_windows(dictionary[k : k + 1], np.array([move]))[0]
-        noise = deviation**2 * (atom.size + (atom**2).sum())
-        weight[k, here] = clean[here]
-        moment[k, here] = old + _shrink(sums.moment[k, here] - old, noise)
-    return replace(sums, moment=moment, weight=weight)
+    def _clear_gauge(self, clear: Sums, noisy: Sums) -> Sums:
+        """Return sums of warps and mixtures for the number of subjects now assumed."""
+        settings, scales, deviation = self._settings, self._scales, self._deviation
+        n_warps, samples = clear.n_warps[:, None, None], np.arange(settings.atom_length)
+        if settings.warps and settings.centering != "off":
+            moved = noisy.warp - noisy.n_warps[:, None, None] * samples
+            noise = (deviation / scales.sine) ** 2 * N_SINES
+            moved = np.stack([[_shrink(row, noise, N_SINES) for row in rows] for rows in moved])
+            moved = moved / np.maximum(n_warps, 1)
+            # Displacements are scaled so that time runs forward.
+            slowing = -np.diff(moved).min(-1, keepdims=True)
+            slowest = 1 - MIN_SPEED
+            mean = samples + moved * np.minimum(1, slowest / np.maximum(slowing, slowest))
+            clear = replace(clear, warp=n_warps * mean)
+            if noisy.inverse_warp.size:  # as if all warps were equal to their mean
+                with jax.enable_x64(True):
+                    sums = jax.vmap(sum_warps)(mean[:, None], jnp.asarray(clear.n_warps)[:, None])
+                known = {name: np.asarray(x) for name, x in sums._asdict().items()}
+                clear = replace(clear, **known)
+        if noisy.mixing.size:
+            neutral = neutral_mixing(settings)
+            mixed = noisy.mixing - noisy.n_warps[:, None] * neutral
+            noise = (deviation / scales.mixing) ** 2 * neutral.size
+            mixed = np.stack([_shrink(row, noise) for row in mixed])
+            clear = replace(clear, mixing=clear.n_warps[:, None] * neutral + mixed)
+        return clear
 
 
 def _find_window(moment: np.ndarray, weight: float, margin: int, rough: float) -> int:
@@ -408,57 +430,6 @@ def _find_window(moment: np.ndarray, weight: float, margin: int, rough: float) -
     gain = energy - energy[margin] - WORTH_A_MOVE * spread
     best = int(gain.argmax())
     return best - margin if gain[best] > 1e-6 * energy[margin] else 0
-
-
-def _clear_personal(
-    sums: Sums, dictionary: np.ndarray, settings: Settings, scales: Scales, deviation: float
-) -> Sums:
-    """Return the systems of the atoms above the noise, positive, shrunk towards the old atoms."""
-    gram, right, n_warps = (np.zeros_like(x) for x in (sums.gram, sums.transported, sums.n_warps))
-    n_gram, side = gram.shape[1], gram.shape[-1]
-    near = min(2 * reach_of(settings) + 1, side)
-    entry = deviation / scales.gram
-    # About the largest eigenvalue of the noise.
-    ridge = entry * near**0.5
-    for k, atom in enumerate(dictionary):
-        level = np.trace(sums.gram[k], axis1=1, axis2=2).mean() / side
-        if level <= SEEN * deviation * n_gram**0.5:
-            continue
-        old = multiply(sums.gram[k], atom)
-        noise = deviation**2 * atom.size + entry**2 * near * (atom**2).sum()
-        gram[k] = sums.gram[k] + ridge * np.eye(side)
-        right[k] = old + _shrink(sums.transported[k] - old, noise) + ridge * atom
-        # Such an atom has subjects, though their noisy number may be negative.
-        n_warps[k] = sums.n_warps[k] if deviation == 0 else max(sums.n_warps[k], level)
-    return replace(sums, gram=gram, transported=right, n_warps=n_warps)
-
-
-def _clear_gauge(
-    clear: Sums, noisy: Sums, settings: Settings, scales: Scales, deviation: float
-) -> Sums:
-    """Return sums of warps and mixtures for the number of subjects now assumed."""
-    n_warps, samples = clear.n_warps[:, None, None], np.arange(settings.atom_length)
-    if settings.warps and settings.centering != "off":
-        moved = noisy.warp - noisy.n_warps[:, None, None] * samples
-        noise = (deviation / scales.sine) ** 2 * N_SINES
-        moved = np.stack([[_shrink(row, noise, N_SINES) for row in rows] for rows in moved])
-        moved = moved / np.maximum(n_warps, 1)
-        # Displacements are scaled so that time runs forward.
-        slowing = -np.diff(moved).min(-1, keepdims=True)
-        slowest = 1 - MIN_SPEED
-        mean = samples + moved * np.minimum(1, slowest / np.maximum(slowing, slowest))
-        clear = replace(clear, warp=n_warps * mean)
-        if noisy.inverse_warp.size:  # as if all warps were equal to their mean
-            with jax.enable_x64(True):
-                sums = jax.vmap(sum_warps)(mean[:, None], jnp.asarray(clear.n_warps)[:, None])
-            clear = replace(clear, **{name: np.asarray(x) for name, x in sums._asdict().items()})
-    if noisy.mixing.size:
-        neutral = neutral_mixing(settings)
-        mixed = noisy.mixing - noisy.n_warps[:, None] * neutral
-        noise = (deviation / scales.mixing) ** 2 * neutral.size
-        mixed = np.stack([_shrink(row, noise) for row in mixed])
-        clear = replace(clear, mixing=clear.n_warps[:, None] * neutral + mixed)
-    return clear
 
 
 def _shrink(difference: np.ndarray, noise: float, freedom: int | None = None) -> np.ndarray:

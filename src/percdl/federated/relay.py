@@ -46,11 +46,6 @@ def signed_request(run: str, method: str, slot: int) -> bytes:
     return frame("percdl request, version 2", run, method, slot)
 
 
-def pack(posts: dict[str, bytes]) -> bytes:
-    """Return posts as one message, each with its length in front; the server's comes first."""
-    return frame(*(posts[site] for site in sorted(posts)))
-
-
 def unpack(content: bytes, manifest: Manifest) -> dict[str, bytes]:
     """Return the posts of a message by site; raises `FederationError` for anything else."""
     parts = []
@@ -68,9 +63,12 @@ def make_app(board: Board, hold: float = _HOLD) -> Starlette:
     routing, threadpool = _package("starlette.routing"), _package("starlette.concurrency")
     plain = responses.PlainTextResponse
 
-    async def post(request: Request) -> Response:
+    async def answer(request: Request) -> Response:
         if not _is_member(board.manifest, request):
             return plain("no member of this run", 403)
+        return await (post if request.method == "POST" else read)(request)
+
+    async def post(request: Request) -> Response:
         content = bytearray()
         async for part in request.stream():
             content += part
@@ -83,21 +81,20 @@ def make_app(board: Board, hold: float = _HOLD) -> Starlette:
         return plain("")
 
     async def read(request: Request) -> Response:
-        if not _is_member(board.manifest, request):
-            return plain("no member of this run", 403)
         slot = request.path_params["slot"]
         posts = await _wait(board, slot, hold)
         if posts is None:
             return plain(", ".join(board.missing(slot)) or "the server", 202)
-        return responses.Response(pack(posts), media_type="application/octet-stream")
+        # Each with its length in front; the server's comes first.
+        content = frame(*(posts[site] for site in sorted(posts)))
+        return responses.Response(content, media_type="application/octet-stream")
 
     async def health(request: Request) -> Response:
         return responses.JSONResponse({"slot": board.latest, "over": board.is_over})
 
     return applications.Starlette(
         routes=[
-            routing.Route("/posts/{slot:int}", post, methods=["POST"]),
-            routing.Route("/posts/{slot:int}", read, methods=["GET"]),
+            routing.Route("/posts/{slot:int}", answer, methods=["GET", "POST"]),
             routing.Route("/health", health),
         ]
     )
@@ -203,15 +200,6 @@ def look_at_server(server: str, authority: str, timeout: float = 30.0) -> float 
     return date.timestamp() - time.time()
 
 
-class _Answer(NamedTuple):
-    status: int
-    content: bytes
-
-    @property
-    def text(self) -> str:
-        return self.content[:500].decode(errors="replace")
-
-
 class Relayed:
     """Connection of a site to a board over HTTPS; a context manager.
 
@@ -240,34 +228,34 @@ class Relayed:
         """Post a message."""
         slot = read_post(content, self._manifest.verify).head.slot
         self._most = (len(self._manifest.members) + 1) * (len(content) + _MOST_MORE)
-        answer = self._ask("POST", slot, time.monotonic() + self._patience, content)
-        if answer.status != 200:
-            raise FederationError(f"The server refuses a post: {answer.text}")
+        status, text = self._ask("POST", slot, time.monotonic() + self._patience, content)
+        if status != 200:
+            raise FederationError(f"The server refuses a post: {_shown(text)}")
 
     def read(self, slot: int) -> dict[str, bytes]:
         """Wait for the messages of all members in a slot; return them by site."""
         end = time.monotonic() + self._patience
         while True:
-            answer = self._ask("GET", slot, end)
-            if answer.status == 200:
-                return unpack(answer.content, self._manifest)
-            if answer.status != 202:
-                raise FederationError(f"The server refuses to answer: {answer.text}")
+            status, content = self._ask("GET", slot, end)
+            if status == 200:
+                return unpack(content, self._manifest)
+            if status != 202:
+                raise FederationError(f"The server refuses to answer: {_shown(content)}")
             if time.monotonic() > end:
                 raise WaitedError(
-                    f"After {self._patience:g} s, {answer.text} has not posted in slot "
+                    f"After {self._patience:g} s, {_shown(content)} has not posted in slot "
                     f"{slot} of run {self._manifest.run}. Join again to continue the run."
                 )
 
-    def _ask(self, method: str, slot: int, end: float, content: bytes = b"") -> _Answer:
-        """Send a request, again after a failure of the network."""
+    def _ask(self, method: str, slot: int, end: float, content: bytes = b"") -> tuple[int, bytes]:
+        """Send a request, again after a failure of the network; return status and body."""
         text = signed_request(self._manifest.run, method, slot)
         headers = {"authorization": f"{self._identity.site} {self._identity.sign(text).hex()}"}
         request = {"content": content, "headers": headers}
         while True:
             try:
                 with self._client.stream(method, f"/posts/{slot}", **request) as answer:
-                    return _Answer(answer.status_code, self._read(answer, end))
+                    return answer.status_code, self._read(answer, end)
             except _package("httpx").TransportError as error:
                 if time.monotonic() > end:
                     raise WaitedError(
@@ -288,3 +276,7 @@ class Relayed:
             if time.monotonic() > end + _HOLD:
                 raise WaitedError("The server is too slow. Join again to continue the run.")
         return bytes(content)
+
+
+def _shown(content: bytes) -> str:
+    return content[:500].decode(errors="replace")

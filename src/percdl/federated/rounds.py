@@ -36,7 +36,7 @@ from percdl.federated.identities import RunKeys
 from percdl.federated.layout import Layout
 from percdl.federated.manifest import Terms
 from percdl.federated.messages import Post, frame
-from percdl.federated.private_rounds import ROWS, PrivateRounds
+from percdl.federated.private_rounds import PrivateRounds
 from percdl.federated.secure_sum import decode, encode, mask
 from percdl.federated.transcript import Transcript
 from percdl.runtimes.in_process import InProcess
@@ -113,9 +113,8 @@ class OwnRounds:
         if privacy is None:
             self.runtime = InProcess(cohort, settings, settings.chunk_rows, n_masks)
         else:
-            # A unit found from the recordings would let one subject's numbers depend on others.
-            self.runtime = InProcess(cohort, settings, ROWS, n_masks, 1.0, is_exact=True)
-            self._private = PrivateRounds(self.runtime, privacy)
+            self._private = PrivateRounds(cohort, settings, privacy)
+            self.runtime = self._private.inside
 
     def run_round(self, kind: str, broadcast: Broadcast) -> Sums:
         """Run a round; return the sums that may leave the site."""

@@ -15,7 +15,6 @@ import numpy as np
 
 from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.loop import run_percdl
-from percdl.algorithm.settings import Settings
 from percdl.algorithm.state import History, StopReason
 from percdl.estimators.start import check_atoms
 from percdl.exceptions import FederationError, PerCDLError
@@ -24,6 +23,7 @@ from percdl.federated.board import SERVER, Board
 from percdl.federated.layout import check_broadcast
 from percdl.federated.manifest import INIT, Terms, agree
 from percdl.federated.messages import Question
+from percdl.federated.privacy import count_rounds
 from percdl.federated.private_rounds import denoised
 from percdl.federated.rounds import FederatedRounds, add_posts
 from percdl.federated.transcript import Place
@@ -117,10 +117,3 @@ def follow(
         rounds.history.record(question.kind, asked[question.kind], "CSC", sums.objective)
         report(question.kind, asked[question.kind], sums.objective)
         asked[question.kind] += 1
-
-
-def count_rounds(settings: Settings) -> Counter[str]:
-    """Return how many rounds of each kind a fit has at most, the closing ones included."""
-    n_init, n_perso = settings.schedule
-    population = max(n_init, 1) + (n_perso == 0)
-    return Counter(population=population, personal=n_perso + (n_perso > 0), express=1)

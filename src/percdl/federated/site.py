@@ -21,9 +21,8 @@ from percdl.estimators.fitting import End
 from percdl.estimators.modelfile import load
 from percdl.exceptions import FederationError, PerCDLError
 from percdl.federated.board import Connection, WaitedError
-from percdl.federated.consent import Consent, check_manifest, describe
+from percdl.federated.consent import Consent, Ledger, check_manifest, describe, digests
 from percdl.federated.identities import Identity, RunKeys
-from percdl.federated.ledger import Ledger, digests
 from percdl.federated.manifest import Manifest, Terms, agree, fitted_model
 from percdl.federated.messages import Joining
 from percdl.federated.private_rounds import denoised
