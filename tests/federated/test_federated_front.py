@@ -170,7 +170,8 @@ def test_a_manifest_survives_an_invitation(cohort, tmp_path):
     assert changed.digest != manifest.digest
     for field in ("run", "members", "min_subjects", "secure", "privacy", "parameters"):
         facts = manifest.model_dump()
-        facts[field] = {"run": "x", "min_subjects": 2, "secure": False}.get(field, {})
+        changes = {"run": "x", "min_subjects": 2, "secure": False, "privacy": {"epsilon": 1.0}}
+        facts[field] = changes.get(field, {})
         if field != "members":
             assert parse(Manifest, facts, "").digest != manifest.digest
     for junk in ({}, {"server": 3}, {"server": "a", "authority": "b", "manifest": "{"}):

@@ -1,17 +1,16 @@
 """Sums cross as a vector whose shape and scale both ends know beforehand."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import toy
-from federation import LENGTHS, cohort_of
+from federation import LENGTHS, cohort_of, double
 
 from percdl import IndCDL, L1Coder, Rotation, TimeWarp
 from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.estimators.start import Choices, choose
 from percdl.federated.consent import describe
 from percdl.federated.layout import UNITS, cover, layout_of
+from percdl.federated.manifest import propose
 from percdl.federated.messages import Bounds
 from percdl.runtimes.in_process import InProcess
 from percdl.transforms import Free, Identity
@@ -41,8 +40,8 @@ def run(options, n_channels, n_masks):
     if chosen.n_params:
         sums["personal"] = runtime.personal_round(broadcast)
         sums["express"] = runtime.express(broadcast)
-    exact = SimpleNamespace(privacy=None)
-    return chosen, describe(cohort, exact).bounds, sums
+    manifest = propose(double("PopCDL"), "run", {"a": "0" * 64, "b": "1" * 64})
+    return chosen, describe(cohort, manifest).bounds, sums
 
 
 @pytest.mark.parametrize("case", CASES)

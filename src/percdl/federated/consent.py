@@ -158,7 +158,7 @@ class Ledger:
     def sign(self, site: str, manifest: Manifest, cohort: Cohort, consent: Consent) -> None:
         """Record a run before anything is sent; raise if it reveals too much with earlier ones."""
         make_private_folder(self._path.parent)
-        privacy, mu = manifest.make_privacy(), math.inf
+        privacy, mu = manifest.privacy, math.inf
         if privacy is not None:
             mu = privacy.spent(count_releases(manifest.make_settings()))
         entry = Entry(

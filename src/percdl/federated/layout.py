@@ -27,8 +27,9 @@ _SUMS = {
     "energy": "objective objective_fitted energy signal ztx ztz",
     "activations": "counts",
     "weighting": "moment weight gram transported misfit",
-    "subjects": "copies warp squared_displacement inverse_warp warp_sines squared_sines "
-    "warp_moment mixing n_warps",
+    "subjects": "copies warp_sines mixing n_warps",
+    "times": "warp inverse_warp",
+    "squared times": "squared_displacement squared_sines warp_moment",
 }
 UNITS = {name: unit for unit, names in _SUMS.items() for name in names.split()}
 SYMMETRIC = "gram"
@@ -160,17 +161,15 @@ def cover(parts: dict[str, Bounds]) -> Bounds:
 
 def _exponent(name: str, bounds: Bounds, settings: Settings) -> int:
     """Return the exponent of the power of two that bounds a field."""
-    unit, by_subject = UNITS[name], settings.weighting == "subjects"
-    if unit == "energy" or (unit == "weighting" and not by_subject):
-        return bounds.energy + ROOM_ENERGY
-    if unit == "activations":
-        return bounds.samples + exponent(settings.n_atoms)
+    energy = bounds.energy + ROOM_ENERGY
     # No recording is shorter than an atom.
     n_subjects = bounds.samples - int(math.log2(settings.atom_length))
-    if unit == "weighting":
-        return n_subjects + ROOM_WEIGHTED
-    if name in ("warp", "inverse_warp"):
-        return n_subjects + exponent(settings.atom_length)
-    if name in ("squared_displacement", "squared_sines", "warp_moment"):
-        return n_subjects + 2 * exponent(settings.atom_length)
-    return n_subjects + ROOM_SUBJECT
+    length = exponent(settings.atom_length)
+    return {
+        "energy": energy,
+        "activations": bounds.samples + exponent(settings.n_atoms),
+        "weighting": n_subjects + ROOM_WEIGHTED if settings.by_subject else energy,
+        "subjects": n_subjects + ROOM_SUBJECT,
+        "times": n_subjects + length,
+        "squared times": n_subjects + 2 * length,
+    }[UNITS[name]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -78,7 +78,6 @@ class Manifest(Strict):
     are the constructor arguments of the estimator named ``model``, as in a model file; ``arrays``
     holds those that are arrays, such as a first dictionary. With ``secure``, sums are masked.
     ``aggregate`` says who adds them and computes the next dictionary: every site, or the server.
-    ``privacy`` are the arguments of `Privacy`.
     """
 
     run: Name
@@ -89,12 +88,12 @@ class Manifest(Strict):
     aggregate: Literal["sites", "server"]
     min_subjects: Annotated[int, Field(ge=1)]
     version: Annotated[str, Field(max_length=100)]
-    privacy: dict[str, Annotated[float, Field(allow_inf_nan=True)] | int | None] | None
+    privacy: Privacy | None
     arrays: dict[str, Array] = Field(repr=False)
 
     @model_validator(mode="after")
     def _is_possible(self) -> Manifest:
-        n_members, shared_by = len(self.members), (self.privacy or {}).get("shared_by") or 1
+        n_members = len(self.members)
         if len(set(self.members.values())) < n_members:
             raise ValueError("two members have the same key, so one could sign for both")
         if self.secure and n_members < FEWEST_SITES:
@@ -108,10 +107,10 @@ class Manifest(Strict):
                 f"{who} needs a public first dictionary: pass `init` as an array, learned from "
                 "recordings that need no protection"
             )
-        if shared_by > (n_members if self.secure else 1):
+        if self.privacy and self.privacy.shared_by > (n_members if self.secure else 1):
             raise ValueError(
-                f"`Privacy(shared_by={shared_by})` needs masked sums over that number of members "
-                "or more"
+                f"`Privacy(shared_by={self.privacy.shared_by})` needs masked sums over that "
+                "number of members or more"
             )
         return self
 
@@ -136,13 +135,6 @@ class Manifest(Strict):
             raise FederationError(f"{site!r} is not a member of run {self.run}.")
         verify(self.members[site], signature, text, f"site {site} in run {self.run}")
 
-    def make_privacy(self) -> Privacy | None:
-        """Return the terms of differential privacy; None if sums are exact."""
-        try:
-            return None if self.privacy is None else Privacy(**self.privacy)  # pyright: ignore[reportArgumentType]
-        except (TypeError, InvalidParameterError) as error:
-            raise self._unknown("terms of privacy", error) from error
-
     def make_settings(self, signals: Signals = ONE_CHANNEL) -> Settings:
         """Return the settings of the fit; without signals, for one channel."""
         return settings_of(self.make_model(), signals)
@@ -154,15 +146,12 @@ class Manifest(Strict):
             if self.arrays.keys() != array_names(self.parameters):
                 raise ValueError("it comes with other arrays than it names")
         except (KeyError, TypeError, ValueError) as error:
-            raise self._unknown("model", error) from error
+            raise FederationError(
+                f"The model of the manifest is unknown ({error!r}). This is percdl {__version__}: "
+                "all sites must run the same version."
+            ) from error
         check_agreeable(model)
         return model
-
-    def _unknown(self, what: str, error: Exception) -> FederationError:
-        return FederationError(
-            f"The manifest has an unknown {what} ({error!r}). This is percdl {__version__}: all "
-            "sites must run the same version."
-        )
 
 
 class _File(Strict):
@@ -275,7 +264,7 @@ def propose(
             aggregate=aggregate,  # pyright: ignore[reportArgumentType]
             min_subjects=min_subjects,
             version=__version__,
-            privacy=None if privacy is None else asdict(privacy),
+            privacy=privacy,
             arrays=arrays,
         )
     except ValidationError as error:

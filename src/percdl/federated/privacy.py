@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float, Int64
+from pydantic import ConfigDict
 from scipy.optimize import root_scalar
 from scipy.special import log_ndtr, ndtr, ndtri
 
@@ -52,6 +53,9 @@ class Privacy:
     >>> round(privacy.noise_multiplier, 2), round(privacy.epsilon_spent(7), 2)
     (1.6, 8.0)
     """
+
+    # Part of manifests: no conversions, no other arguments.
+    __pydantic_config__ = ConfigDict(strict=True, extra="forbid", allow_inf_nan=True)
 
     epsilon: float | None = None
     delta: float = 1e-5

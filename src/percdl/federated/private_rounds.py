@@ -19,7 +19,7 @@ import math
 import os
 from dataclasses import replace
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -67,35 +67,26 @@ LEAST_WEIGHT = 0.2
 Rows = dict[str, Float64[np.ndarray, "S ..."]]
 
 
-class Scales(NamedTuple):
-    """Factors that give the fields of an ordinary subject a norm of about one.
-
-    ``weight`` is for weights of moments, ``gram`` for each entry of a Gram matrix, ``count`` for
-    the number of subjects, ``sine`` for the sines of a displacement in samples, ``mixing`` for
-    parameters that mix channels. Moments and transported segments have norm one as they are.
-    """
-
-    weight: float
-    gram: float
-    count: float
-    sine: float
-    mixing: float
-
-
 @lru_cache(maxsize=16)
-def scales_of(settings: Settings) -> Scales:
-    """Return the scales of a fit; they depend on the agreement, not on data."""
+def scales_of(settings: Settings) -> dict[str, float]:
+    """Return factors that give the fields of an ordinary subject a norm of about one.
+
+    They depend on the agreement, not on data. "weight" is for weights of moments, "gram" for each
+    entry of a Gram matrix, "n_warps" for the number of subjects, "sines" for those of a
+    displacement in samples, "mixing" for parameters that mix channels. Moments and transported
+    segments have norm one as they are.
+    """
     length = settings.atom_length
     shapes = personal_shapes(settings, 0)  # sites with missing samples cannot join
     n_gram, side, _ = shapes.get("gram", (0, 1, length, length))[1:]
     n_warps = shapes.get("warp", (0, 1, length))[1]
-    return Scales(
-        weight=(length + 2 * settings.margin) ** -0.5,
-        gram=(n_gram * side) ** -0.5,
-        count=COUNT_SCALE,
-        sine=1 / (ORDINARY_WARP * length**1.5 * n_warps**0.5),
-        mixing=max(1, settings.n_params) ** -0.5,
-    )
+    return {
+        "weight": (length + 2 * settings.margin) ** -0.5,
+        "gram": (n_gram * side) ** -0.5,
+        "n_warps": COUNT_SCALE,
+        "sines": 1 / (ORDINARY_WARP * length**1.5 * n_warps**0.5),
+        "mixing": max(1, settings.n_params) ** -0.5,
+    }
 
 
 def reach_of(settings: Settings) -> int:
@@ -113,7 +104,6 @@ def reach_of(settings: Settings) -> int:
 def contributions(site: Site, dictionary: np.ndarray, kind: str) -> Rows:
     """Return what each subject adds to the round just run, scaled, in the order of the blocks."""
     settings, parts = site.settings, []
-    scales = scales_of(settings)
     atoms = np.asarray(dictionary, settings.dtype)
     with jax.enable_x64(settings.dtype == "float64"):
         for block in site.blocks:
@@ -121,10 +111,11 @@ def contributions(site: Site, dictionary: np.ndarray, kind: str) -> Rows:
             if kind != "population" and settings.transform.shares_structure:
                 inputs = settings.transform, atoms, statistics, block.params
                 summary = _summarize_each(*inputs, settings.centering == "refit")
-                rows = _personal(summary, settings, scales)
+                rows = _personal(summary, settings)
             else:
                 moment, weight = _balance_each(statistics, atoms)
-                rows = {"moment": moment, "weight": scales.weight * np.asarray(weight, float)}
+                weight = scales_of(settings)["weight"] * np.asarray(weight, float)
+                rows = {"moment": moment, "weight": weight}
             n_subjects = sum(block.counts)
             parts.append({name: np.asarray(x, float)[:n_subjects] for name, x in rows.items()})
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
@@ -132,21 +123,20 @@ def contributions(site: Site, dictionary: np.ndarray, kind: str) -> Rows:
 
 def to_sums(totals: dict[str, np.ndarray], like: Sums, settings: Settings) -> Sums:
     """Return totals of contributions as sums, zero elsewhere; the map is linear."""
-    scales = scales_of(settings)
-    sums = nothing_like(like)
+    scales, sums = scales_of(settings), nothing_like(like)
     if "moment" in totals:
-        return replace(sums, moment=totals["moment"], weight=totals["weight"] / scales.weight)
+        return replace(sums, moment=totals["moment"], weight=totals["weight"] / scales["weight"])
     sums = replace(sums, transported=totals["transported"])
     rows, columns = _band(settings, sums.gram.shape[-1])
-    sums.gram[..., rows, columns] = sums.gram[..., columns, rows] = totals["gram"] / scales.gram
-    sums.n_warps[:] = totals["n_warps"] / scales.count
+    sums.gram[..., rows, columns] = sums.gram[..., columns, rows] = totals["gram"] / scales["gram"]
+    sums.n_warps[:] = totals["n_warps"] / scales["n_warps"]
     if "sines" in totals:
-        moved = totals["sines"] @ _sines(settings.atom_length).T / scales.sine
+        moved = totals["sines"] @ _sines(settings.atom_length).T / scales["sines"]
         samples = np.arange(settings.atom_length)
         sums.warp[:] = sums.n_warps[:, None, None] * samples + moved
     if "mixing" in totals:
         still = sums.n_warps[:, None] * neutral_mixing(settings)
-        sums.mixing[:] = still + totals["mixing"] / scales.mixing
+        sums.mixing[:] = still + totals["mixing"] / scales["mixing"]
     return sums
 
 
@@ -155,20 +145,21 @@ def nothing_like(sums: Sums) -> Sums:
     return Sums(**{name: np.zeros_like(x)[()] for name, x in vars(sums).items()})
 
 
-def _personal(summary: programs.Summary, settings: Settings, scales: Scales) -> dict[str, Any]:
+def _personal(summary: programs.Summary, settings: Settings) -> dict[str, Any]:
+    scales = scales_of(settings)
     gram, active = np.asarray(summary.gram), np.asarray(summary.n_warps, float)
     rows: dict[str, Any] = {
         "transported": summary.transported,
-        "gram": scales.gram * gram[..., *_band(settings, gram.shape[-1])],
-        "n_warps": scales.count * active,
+        "gram": scales["gram"] * gram[..., *_band(settings, gram.shape[-1])],
+        "n_warps": scales["n_warps"] * active,
     }
     if settings.warps and settings.centering != "off":
         still = active[..., None, None] * np.arange(settings.atom_length)
         moved = np.asarray(summary.warp, float) - still
-        rows["sines"] = scales.sine * moved @ _sines(settings.atom_length)
+        rows["sines"] = scales["sines"] * moved @ _sines(settings.atom_length)
     if summary.mixing.shape[-1]:
         still = active[..., None] * neutral_mixing(settings)
-        rows["mixing"] = scales.mixing * (np.asarray(summary.mixing, float) - still)
+        rows["mixing"] = scales["mixing"] * (np.asarray(summary.mixing, float) - still)
     return rows
 
 
@@ -320,10 +311,9 @@ def suggest_clip(model: BaseCDL, X: Any, quantile: float = 0.75) -> float:
 
 def denoised(rounds: Rounds, settings: Settings, manifest: Manifest) -> Rounds:
     """Return rounds over all members of a run, with noisy totals denoised."""
-    privacy = manifest.make_privacy()
-    if privacy is None:
+    if manifest.privacy is None:
         return rounds
-    return Denoised(rounds, settings, privacy, n_sites=len(manifest.members))
+    return Denoised(rounds, settings, manifest.privacy, n_sites=len(manifest.members))
 
 
 class Denoised(Rounds):
@@ -353,7 +343,7 @@ class Denoised(Rounds):
         """
         settings, deviation = self._settings, self._deviation
         moment, weight = np.zeros_like(sums.moment), np.zeros_like(sums.weight)
-        flat = deviation / self._scales.weight
+        flat = deviation / self._scales["weight"]
         for k, atom in enumerate(dictionary):
             mean = sums.weight[k].mean()
             if mean <= SEEN * deviation:
@@ -374,7 +364,7 @@ class Denoised(Rounds):
         gram, right = np.zeros_like(sums.gram), np.zeros_like(sums.transported)
         n_warps, (n_gram, side) = np.zeros_like(sums.n_warps), gram.shape[1:3]
         near = min(2 * reach_of(self._settings) + 1, side)
-        entry = deviation / self._scales.gram
+        entry = deviation / self._scales["gram"]
         # About the largest eigenvalue of the noise.
         ridge = entry * near**0.5
         for k, atom in enumerate(dictionary):
@@ -395,7 +385,7 @@ class Denoised(Rounds):
         n_warps, samples = clear.n_warps[:, None, None], np.arange(settings.atom_length)
         if settings.warps and settings.centering != "off":
             moved = noisy.warp - noisy.n_warps[:, None, None] * samples
-            noise = (deviation / scales.sine) ** 2 * N_SINES
+            noise = (deviation / scales["sines"]) ** 2 * N_SINES
             moved = np.stack([[_shrink(row, noise, N_SINES) for row in rows] for rows in moved])
             moved = moved / np.maximum(n_warps, 1)
             # Displacements are scaled so that time runs forward.
@@ -411,7 +401,7 @@ class Denoised(Rounds):
         if noisy.mixing.size:
             neutral = neutral_mixing(settings)
             mixed = noisy.mixing - noisy.n_warps[:, None] * neutral
-            noise = (deviation / scales.mixing) ** 2 * neutral.size
+            noise = (deviation / scales["mixing"]) ** 2 * neutral.size
             mixed = np.stack([_shrink(row, noise) for row in mixed])
             clear = replace(clear, mixing=clear.n_warps[:, None] * neutral + mixed)
         return clear

@@ -107,7 +107,7 @@ class OwnRounds:
 
     def __init__(self, cohort: Cohort, terms: Terms, least: int):
         self._cohort, self._terms, self._least = cohort, terms, least
-        settings, privacy = terms.settings, terms.manifest.make_privacy()
+        settings, privacy = terms.settings, terms.manifest.privacy
         n_masks, self._private = terms.common.n_masks, None
         self.groups = Groups(len(cohort), settings.n_atoms, least)
         if privacy is None:
