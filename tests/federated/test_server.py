@@ -11,7 +11,7 @@ from percdl.exceptions import InvalidParameterError
 from percdl.federated.board import SERVER
 from percdl.federated.consent import Consent
 from percdl.federated.estimator import FederatedPerCDL, make_sites
-from percdl.federated.messages import Question, read_post
+from percdl.federated.messages import Question, parse, read_post
 from percdl.federated.privacy import Privacy
 from percdl.federated.rounds import OwnRounds
 
@@ -30,11 +30,16 @@ def prepare(cohort, folder, model=None, consent=TRUSTING, **options):
     return sites, federation.propose("run", sites)
 
 
+def ask(posts):
+    """Return the question of the server."""
+    return parse(Question, posts[SERVER], "")
+
+
 def changed(posts, **changes):
     """Return what a site reads, with another answer of the server."""
-    question, arrays = Question.read(posts[SERVER])
-    arrays |= changes.pop("arrays", {})
-    return {**posts, SERVER: question.model_copy(update=changes).write(arrays)}
+    question = ask(posts)
+    changes["arrays"] = question.arrays | changes.get("arrays", {})
+    return {**posts, SERVER: question.model_copy(update=changes).model_dump_json().encode()}
 
 
 @pytest.mark.parametrize("secure", [True, False])
@@ -63,8 +68,7 @@ def test_sites_get_the_dictionary_and_no_totals(cohort, tmp_path):
     assert not errors
     known = {"dictionary", "move", "gauge", "misfit", "precision"}
     for slot, posts in seen:
-        _, arrays = Question.read(posts[SERVER])
-        assert arrays.keys() <= known
+        assert ask(posts).arrays.keys() <= known
         assert (posts.keys() == {SERVER}) == (slot > 0)
 
 
@@ -85,7 +89,8 @@ def test_a_site_consents_to_it_or_refuses(cohort, tmp_path):
         ({"slot": 1}, "of another run or slot"),
         ({"run": "other"}, "of another run or slot"),
         ({"arrays": {"dictionary": np.zeros((2, 9, 1))}}, "Finite numbers and a dictionary"),
-        ({"arrays": {"dictionary": np.full((2, 16, 1), np.inf)}}, "Finite numbers and a diction"),
+        ({"arrays": {"dictionary": np.full((2, 16, 1), np.inf)}}, "numbers that are not finite"),
+        ({"arrays": {"dictionary": np.full((2, 16, 1), "x")}}, "answer cannot be read"),
         ({"arrays": {"more": np.zeros(3)}}, "Finite numbers and a dictionary"),
     ],
 )
@@ -107,8 +112,7 @@ def test_two_dictionaries_in_one_round_give_noise(cohort, tmp_path):
     def on_read(site, slot, posts):
         if (site, slot) != ("sud", 1):
             return posts
-        _, arrays = Question.read(posts[SERVER])
-        return changed(posts, arrays={"dictionary": arrays["dictionary"][::-1]})
+        return changed(posts, arrays={"dictionary": ask(posts).arrays["dictionary"][::-1]})
 
     sites, manifest = prepare(cohort, tmp_path)
     _, errors, board = run_scripted(sites, manifest, on_read=on_read)

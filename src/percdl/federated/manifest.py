@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
-from pydantic import Field, PlainSerializer, PlainValidator, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from percdl import __version__
 from percdl.algorithm.settings import Huber, Settings
@@ -26,6 +26,7 @@ from percdl.federated.layout import Layout, cover, layout_of
 from percdl.federated.messages import (
     MOST_HEAD,
     MOST_SITES,
+    Array,
     Digest,
     Holdings,
     Joining,
@@ -57,16 +58,6 @@ INIT = "parameter/init"
 # Terms are checked before the channels are known.
 ONE_CHANNEL = Signals(("",), ("",), 1.0, ())
 _HEAD = "# Invitation to a federation of percdl. Compare the fingerprint by telephone:\n# {}\n"
-
-
-def _finite(values: Any) -> np.ndarray:
-    array = np.array(values, float)
-    if not np.isfinite(array).all():
-        raise ValueError("numbers that are not finite")
-    return array
-
-
-Array = Annotated[np.ndarray, PlainValidator(_finite), PlainSerializer(np.ndarray.tolist)]
 
 
 class Manifest(Strict):

@@ -7,13 +7,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    StringConstraints,
+    model_validator,
+)
 
 from percdl.exceptions import FederationError
 from percdl.signals.headers import read_json
@@ -36,6 +43,16 @@ Count = Annotated[int, Field(ge=0, lt=MOST_ROUNDS)]
 Exponent = Annotated[int, Field(ge=-MOST_EXPONENT, le=MOST_EXPONENT)]
 Label = Annotated[str, StringConstraints(max_length=1000)]
 Labels = Annotated[tuple[Label, ...], Field(max_length=MOST_CHANNELS)]
+
+
+def _finite(values: Any) -> np.ndarray:
+    array = np.array(values, float)
+    if not np.isfinite(array).all():
+        raise ValueError("numbers that are not finite")
+    return array
+
+
+Array = Annotated[np.ndarray, PlainValidator(_finite), PlainSerializer(np.ndarray.tolist)]
 
 
 class Strict(BaseModel):
@@ -129,35 +146,13 @@ class Post(NamedTuple):
 
 
 class Question(Strict):
-    """What a server that adds the posts sends to all sites: the next round, or the end.
-
-    ``shapes`` are those of the arrays that follow, by name.
-    """
+    """What a server that adds the posts sends to all sites: the next round, or the end."""
 
     run: Name
     slot: Count
     kind: Kind
-    shapes: dict[Label, tuple[Annotated[int, Field(ge=0)], ...]] = {}
+    arrays: dict[Label, Array] = {}
     why: Label = ""
-
-    def write(self, arrays: Mapping[str, np.ndarray]) -> bytes:
-        """Return the question as bytes: a line of JSON, and numbers."""
-        known = self.model_copy(update={"shapes": {k: x.shape for k, x in arrays.items()}})
-        numbers = (np.asarray(arrays[k], "<f8").tobytes() for k in known.shapes)
-        return known.model_dump_json().encode() + b"\n" + b"".join(numbers)
-
-    @classmethod
-    def read(cls, content: bytes) -> tuple[Question, dict[str, np.ndarray]]:
-        """Read a question and its arrays; raises `FederationError` for anything else."""
-        line, _, rest = content.partition(b"\n")
-        what = "The server's answer cannot be read"
-        known = parse(cls, line, what)
-        sizes = [math.prod(shape) for shape in known.shapes.values()]
-        if len(rest) != 8 * sum(sizes):
-            raise FederationError(f"{what} ({len(rest)} bytes of numbers, not {8 * sum(sizes)}).")
-        parts = np.split(np.frombuffer(rest, "<f8").astype(float), np.cumsum(sizes)[:-1])
-        pairs = zip(known.shapes.items(), parts, strict=False)  # no part where no array is
-        return known, {name: part.reshape(shape) for (name, shape), part in pairs}
 
 
 def write_post(post: Post, sign: Callable[[bytes], bytes]) -> bytes:

@@ -9,7 +9,8 @@ many rounds as the manifest has.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from percdl.federated.alarm import contradicts, is_broken
 from percdl.federated.board import SERVER, Board
 from percdl.federated.layout import check_broadcast
 from percdl.federated.manifest import INIT, Terms, agree
-from percdl.federated.messages import Question
+from percdl.federated.messages import Question, parse
 from percdl.federated.privacy import count_rounds
 from percdl.federated.private_rounds import denoised
 from percdl.federated.rounds import FederatedRounds, add_posts
@@ -61,11 +62,11 @@ class ServerRounds(Rounds):
             )
         return total
 
-    def ask(self, kind: str, arrays: Mapping[str, np.ndarray], why: str = "") -> None:
+    def ask(self, kind: Any, arrays: dict[str, np.ndarray], why: str = "") -> None:
         """Answer the posts of the last slot with the next round, or with the end."""
         at, run = self.place.slot, self.board.manifest.run
-        question = Question(run=run, slot=at, kind=kind, why=why[:1000])  # pyright: ignore[reportArgumentType]
-        content = question.write(arrays)
+        question = Question(run=run, slot=at, kind=kind, arrays=arrays, why=why[:1000])
+        content = question.model_dump_json().encode()
         self.board.answer(at, content)
         self.place.advance({SERVER: content, **(self._joined if at == 0 else {})})
 
@@ -97,7 +98,7 @@ def follow(
     asked, most = Counter[str](), count_rounds(settings)
     last = None
     while True:
-        question, arrays = Question.read(transcript.answer)
+        question = parse(Question, transcript.answer, "The server's answer cannot be read")
         if question.kind == "refusal":
             raise FederationError(f"The server has ended run {question.run}: {question.why}")
         if (question.run, question.slot) != (transcript.manifest.run, transcript.slot - 1):
@@ -111,7 +112,7 @@ def follow(
                 f"The server asks for more {question.kind} rounds than the manifest has "
                 f"({most[question.kind]}). Nothing is sent. Ask who runs it."
             )
-        broadcast = check_broadcast(arrays, settings)
+        broadcast = check_broadcast(question.arrays, settings)
         sums, _ = rounds.post_round(question.kind, broadcast)
         last = broadcast, sums
         rounds.history.record(question.kind, asked[question.kind], "CSC", sums.objective)
