@@ -108,7 +108,8 @@ def relay(
     Posts are kept in FOLDER/RUN, so that a relay that was stopped goes on. It ends with the run,
     or on Ctrl-C. GET /health says how far the run is.
     """
-    require_packages(("starlette", "uvicorn", "cryptography"), "federated", "a relay uses HTTPS")
+    packages = ("httpx", "starlette", "uvicorn", "cryptography")
+    require_packages(packages, "federated", "a relay uses HTTPS")
     from percdl.cli.federate_config import read_invitation_file
     from percdl.federated.board import Board
     from percdl.federated.certificates import read_end

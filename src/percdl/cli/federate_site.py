@@ -52,7 +52,7 @@ def join(
     and report of the site's own subjects are kept in its folder, and the model without subjects,
     which may be passed on. After a crash or Ctrl-C, the same command continues the run.
     """
-    packages = ("httpx", "cryptography")
+    packages = ("httpx", "starlette", "uvicorn", "cryptography")
     require_packages(packages, "federated", "a site connects by HTTPS")
     from percdl.cli.federate_config import read_invitation_file, read_site_file
     from percdl.estimators.fitting import rounds_per_run

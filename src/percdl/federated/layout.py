@@ -109,6 +109,7 @@ def _sent(name: str, shape: tuple[int, ...]) -> np.ndarray:
     return np.flatnonzero(np.triu(every) if name == SYMMETRIC else every)
 
 
+@lru_cache(maxsize=16)
 def layout_of(kind: str, settings: Settings, n_masks: int) -> Layout:
     """Return the layout of the answers to a kind of round."""
     shapes_of = population_shapes if kind in ("first", "population") else personal_shapes

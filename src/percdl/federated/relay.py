@@ -12,7 +12,16 @@ import threading
 import time
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import anyio
+import httpx
+import uvicorn
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
 
 from percdl.exceptions import FederationError
 from percdl.federated.board import SERVER, Board, WaitedError
@@ -20,25 +29,14 @@ from percdl.federated.identities import Identity
 from percdl.federated.manifest import Manifest
 from percdl.federated.messages import MOST_BYTES, frame, read_post
 from percdl.federated.server import add_for_sites
-from percdl.signals.extras import require
-
-if TYPE_CHECKING:
-    import httpx
-    from starlette.applications import Starlette
-    from starlette.requests import Request
-    from starlette.responses import Response
 
 # Seconds that a request for posts waits at the server, between two looks of it at the board, and
 # between two tries after a failure.
 _HOLD, _LOOK, _RETRY = 20.0, 0.05, 2.0
-# Bytes by which a post may exceed another one of its slot: headers differ, numbers do not.
-_MOST_MORE = 2**20
+# Bytes by which a post, or the answer of a server, may exceed another post of its slot.
+_MOST_MORE = 2**22
 # Seconds that the server stays after the end of a run, so that all sites read the last posts.
 LINGER = 15.0
-
-
-def _package(name: str) -> Any:
-    return require(name, "A federation over HTTPS", "federated")
 
 
 def signed_request(run: str, method: str, slot: int) -> bytes:
@@ -59,13 +57,10 @@ def unpack(content: bytes, manifest: Manifest) -> dict[str, bytes]:
 
 def make_app(board: Board, hold: float = _HOLD) -> Starlette:
     """Return the web application of a board."""
-    applications, responses = _package("starlette.applications"), _package("starlette.responses")
-    routing, threadpool = _package("starlette.routing"), _package("starlette.concurrency")
-    plain = responses.PlainTextResponse
 
     async def answer(request: Request) -> Response:
         if not _is_member(board.manifest, request):
-            return plain("no member of this run", 403)
+            return PlainTextResponse("no member of this run", 403)
         return await (post if request.method == "POST" else read)(request)
 
     async def post(request: Request) -> Response:
@@ -73,38 +68,38 @@ def make_app(board: Board, hold: float = _HOLD) -> Starlette:
         async for part in request.stream():
             content += part
             if len(content) > MOST_BYTES:
-                return plain("too long", 413)
+                return PlainTextResponse("too long", 413)
         try:
-            await threadpool.run_in_threadpool(board.post, bytes(content))
+            await run_in_threadpool(board.post, bytes(content))
         except FederationError as error:
-            return plain(str(error), 409)
-        return plain("")
+            return PlainTextResponse(str(error), 409)
+        return PlainTextResponse("")
 
     async def read(request: Request) -> Response:
         slot = request.path_params["slot"]
         posts = await _wait(board, slot, hold)
         if posts is None:
-            return plain(", ".join(board.missing(slot)) or "the server", 202)
+            return PlainTextResponse(", ".join(board.missing(slot)) or "the server", 202)
         # Each with its length in front; the server's comes first.
         content = frame(*(posts[site] for site in sorted(posts)))
-        return responses.Response(content, media_type="application/octet-stream")
+        return Response(content, media_type="application/octet-stream")
 
     async def health(request: Request) -> Response:
-        return responses.JSONResponse({"slot": board.latest, "over": board.is_over})
+        return JSONResponse({"slot": board.latest, "over": board.is_over})
 
-    return applications.Starlette(
+    return Starlette(
         routes=[
-            routing.Route("/posts/{slot:int}", answer, methods=["GET", "POST"]),
-            routing.Route("/health", health),
+            Route("/posts/{slot:int}", answer, methods=["GET", "POST"]),
+            Route("/health", health),
         ]
     )
 
 
 async def _wait(board: Board, slot: int, hold: float) -> dict[str, bytes] | None:
     """Wait for a slot without a thread: however many wait, posts find one."""
-    sleep, end = _package("anyio").sleep, time.monotonic() + hold
+    end = time.monotonic() + hold
     while (posts := board.look(slot)) is None and time.monotonic() < end:
-        await sleep(_LOOK)
+        await anyio.sleep(_LOOK)
     return posts
 
 
@@ -147,7 +142,6 @@ def serve(board: Board, at: Listening, linger: float = LINGER) -> None:
 
 def make_server(app: Any, at: Listening) -> Any:
     """Return a server with TLS, not yet running."""
-    uvicorn = _package("uvicorn")
     config = uvicorn.Config(
         app,
         host=at.host,
@@ -171,9 +165,7 @@ def _connect(server: str, authority: str, timeout: float) -> httpx.Client:
     # A body that is not compressed is not larger than what was received.
     headers = {"accept-encoding": "identity"}
     address = f"https://{server}"
-    return _package("httpx").Client(
-        base_url=address, verify=context, timeout=timeout, headers=headers
-    )
+    return httpx.Client(base_url=address, verify=context, timeout=timeout, headers=headers)
 
 
 def look_at_server(server: str, authority: str, timeout: float = 30.0) -> float | None:
@@ -186,9 +178,9 @@ def look_at_server(server: str, authority: str, timeout: float = 30.0) -> float 
             answer = client.get("/health")
         date = parsedate_to_datetime(answer.headers["date"])
         answer.json()["slot"]
-    except _package("httpx").InvalidURL as error:
+    except httpx.InvalidURL as error:
         raise FederationError(f"The server {server!r} must be a host and a port.") from error
-    except _package("httpx").TransportError as error:
+    except httpx.TransportError as error:
         if "CERTIFICATE_VERIFY_FAILED" not in str(error):
             return None
         raise FederationError(
@@ -256,7 +248,7 @@ class Relayed:
             try:
                 with self._client.stream(method, f"/posts/{slot}", **request) as answer:
                     return answer.status_code, self._read(answer, end)
-            except _package("httpx").TransportError as error:
+            except httpx.TransportError as error:
                 if time.monotonic() > end:
                     raise WaitedError(
                         f"The server cannot be reached ({error}). Join again to continue the run."
