@@ -247,7 +247,7 @@ def test_questions_make_the_file_of_a_site(place):
 
 def test_a_damaged_invitation_is_refused(place):
     path, _ = invite(place)
-    change(path, '"manifest": {', '"manifesto": {')
+    change(path, '"members": {', '"membres": {')
     assert "is not an invitation" in refused(*join(place, "--check"))
 
 
