@@ -60,12 +60,14 @@ def _equal(cohort: Cohort, n_sites: int, options: dict[str, Any]) -> Iterator[Cl
 
 
 def _weigh(name: str, federation: FederatedPerCDL, options: dict[str, Any]) -> Iterator[Claim]:
-    """Compare what sites send with the formula of docs/federated."""
+    """Compare what sites send with the formula of `percdl.federated.layout`."""
     n_atoms, length = options["n_atoms"], options["atom_length"]
-    margin = max(1, round(8 * length / 50))
+    windows = 2 * n_atoms * (length + 2 * max(1, round(8 * length / 50)))
+    system = n_atoms * length * (length + 1) // 2 + 4 * n_atoms * length
+    gauge_and_prior = n_atoms * (20 * length + 20 + 16**2)
     expected = {
-        "population": 4 + n_atoms + 2 * n_atoms * (length + 2 * margin),
-        "personal": 4 + 7 * n_atoms + n_atoms * length * (length + 1) // 2 + 4 * n_atoms * length,
+        "population": 4 + n_atoms + windows,
+        "personal": 4 + 4 * n_atoms + system + windows + gauge_and_prior,
     }
     for kind, n_numbers in expected.items():
         sizes = federation.audit_[federation.audit_["asked"] == kind]["sent"]

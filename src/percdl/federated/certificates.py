@@ -46,9 +46,9 @@ def make_server_certificate(hosts: Sequence[str], folder: Path) -> None:
 def renew_server_certificate(folder: Path) -> None:
     """Write a new ``server.crt`` for the same key and hosts, signed by ``ca.key`` there."""
     old = x509.load_pem_x509_certificate((folder / "server.crt").read_bytes())
-    hosts = old.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    key = read_private(folder / "server.key", ec.EllipticCurvePrivateKey)
-    _certify_server(folder, hosts, key)
+    _certify_server(
+        folder, old.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    )
 
 
 def read_end(certificate: Path) -> datetime.datetime:
@@ -59,18 +59,15 @@ def read_end(certificate: Path) -> datetime.datetime:
         raise FederationError(f"{certificate} is not a certificate in PEM ({error}).") from error
 
 
-def _certify_server(folder: Path, hosts: x509.SubjectAlternativeName, key: Any = None) -> None:
-    authority = read_private(folder / "ca.key", ec.EllipticCurvePrivateKey)
+def _certify_server(folder: Path, hosts: x509.SubjectAlternativeName) -> None:
     issuer = x509.load_pem_x509_certificate((folder / "ca.crt").read_bytes()).subject
     extensions = (
         x509.BasicConstraints(ca=False, path_length=None),
         _usage(digital_signature=True),
         hosts,
         x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]),
-        x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key()),
     )
-    issued = {"issuer": issuer, "signer": authority, "key": key}
-    _certify(folder, "server", str(hosts[0].value), *extensions, **issued)
+    _certify(folder, "server", str(hosts[0].value), *extensions, issuer=issuer)
 
 
 def _host(name: str) -> Any:
@@ -88,19 +85,12 @@ def _usage(**allowed: bool) -> Any:
     return x509.KeyUsage(**(dict.fromkeys(kinds, False) | allowed))
 
 
-def _certify(
-    folder: Path,
-    name: str,
-    owner: str,
-    *extensions: Any,
-    issuer: Any = None,
-    signer: Any = None,
-    key: Any = None,
-) -> None:
-    """Write a certificate, which by default its key signs itself, and the key if it is new."""
-    if key is None:
-        key = ec.generate_private_key(ec.SECP384R1())
-        write_private(folder / f"{name}.key", key)
+def _certify(folder: Path, name: str, owner: str, *extensions: Any, issuer: Any = None) -> None:
+    """Write a certificate, signed by ``ca.key``, and its key if there is none yet."""
+    path = folder / f"{name}.key"
+    if not path.exists():
+        write_private(path, ec.generate_private_key(ec.SECP384R1()))
+    key, signer = (read_private(p, ec.EllipticCurvePrivateKey) for p in (path, folder / "ca.key"))
     now = datetime.datetime.now(datetime.UTC)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, owner)])
     builder = (
@@ -113,7 +103,11 @@ def _certify(
         .not_valid_after(now + _VALID)
     )
     critical = x509.BasicConstraints, x509.KeyUsage
-    for extension in (x509.SubjectKeyIdentifier.from_public_key(key.public_key()), *extensions):
+    for extension in (
+        x509.SubjectKeyIdentifier.from_public_key(key.public_key()),
+        x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()),
+        *extensions,
+    ):
         builder = builder.add_extension(extension, critical=isinstance(extension, critical))
-    certificate = builder.sign(signer or key, SHA256())
+    certificate = builder.sign(signer, SHA256())
     replace_file(folder / f"{name}.crt", certificate.public_bytes(Encoding.PEM))
