@@ -81,7 +81,8 @@ def _starts() -> Iterator[Claim]:
     """Compare fits whose first dictionary is found by sums, and from segments in one place."""
     for seed in range(1 if is_quick() else N_SEEDS):
         truth = make_synthetic(8 if is_quick() else 20, random_state=seed)
-        yield _start(f"synthetic, seed {seed}", truth.cohort, {"n_atoms": 2, "penalty": 1e-2})
+        options = {"n_atoms": 2, "atom_length": 50, "penalty": 1e-2}
+        yield _start(f"synthetic, seed {seed}", truth.cohort, options)
     beats = cohorts.beats(6 if is_quick() else 60)
     yield _start("beats", beats.cohort, beats.options)
     try:
