@@ -201,6 +201,7 @@ def test_a_server_that_adds_learns_what_sites_would(tmp_path):
 
 
 @pytest.mark.realdata
+@pytest.mark.filterwarnings("ignore::percdl.exceptions.SuspectRecordingWarning")
 def test_gait_of_three_hospitals(real_gait, tmp_path):
     walks = load_gait(real_gait, download=False).cohort.zscore()
     groups = sorted(set(walks.groups))
