@@ -49,7 +49,7 @@ from percdl.federated.relay import (
     unpack,
 )  # fmt: skip
 from percdl.federated.secure_sum import mask
-from percdl.federated.transcript import Place, check_posts, link
+from percdl.federated.transcript import Place
 
 # Two and three rounds, and two that close the fit.
 N_ROUNDS = 7
@@ -309,12 +309,14 @@ def measure_posts(n_numbers: int, members: _Members) -> dict[str, float]:
     keys = RunKeys(X25519PrivateKey.generate())
     shared = {name: RunKeys(X25519PrivateKey.generate()).public for name in names}
     posts, zeros = members.posts(1, n_numbers), np.zeros(n_numbers, np.uint64)
-    content, place = pack(posts), Place(1, manifest.digest, KIND, "here")
+    content, place = pack(posts), Place(manifest, "here")
+    chain = place.chain
 
     def check() -> None:
-        checked = check_posts(manifest, place, unpack(content, manifest))
+        place.slot, place.chain = 1, chain
+        checked = place.check(KIND, unpack(content, manifest))
         np.stack([post.vector(np.uint64, n_numbers) for post in checked.values()]).sum(0)
-        link(manifest.digest, 1, posts)
+        place.advance(posts)
 
     def hide() -> None:
         mask(zeros, names[0], keys, shared, b"trial")

@@ -27,13 +27,14 @@ from percdl.federated.certificates import (
     renew_server_certificate,
 )
 from percdl.federated.estimator import FederatedPerCDL, make_sites
-from percdl.federated.messages import Head, Post, frame, write_post
+from percdl.federated.messages import Head, Post, write_post
 from percdl.federated.relay import (
     Listening,
     Relayed,
     look_at_server,
     make_app,
     make_server,
+    pack,
     unpack,
 )
 
@@ -99,7 +100,7 @@ def test_posts_arrive_as_they_were_sent(served, connect, sites, manifest):
         connect(served[1], site).post(posts[site.name])
     for site in sites:
         assert connect(served[1], site).read(0) == posts
-    assert unpack(frame(*(posts[site] for site in sorted(posts))), manifest) == posts
+    assert unpack(pack(posts), manifest) == posts
 
 
 def test_a_missing_site_is_named(served, connect, sites, manifest):

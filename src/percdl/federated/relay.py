@@ -44,6 +44,11 @@ def signed_request(run: str, method: str, slot: int) -> bytes:
     return frame("percdl request, version 2", run, method, slot)
 
 
+def pack(posts: dict[str, bytes]) -> bytes:
+    """Return posts as one message, each with its length in front; the server's comes first."""
+    return frame(*(posts[site] for site in sorted(posts)))
+
+
 def unpack(content: bytes, manifest: Manifest) -> dict[str, bytes]:
     """Return the posts of a message by site; raises `FederationError` for anything else."""
     parts = []
@@ -80,9 +85,7 @@ def make_app(board: Board, hold: float = _HOLD) -> Starlette:
         posts = await _wait(board, slot, hold)
         if posts is None:
             return PlainTextResponse(", ".join(board.missing(slot)) or "the server", 202)
-        # Each with its length in front; the server's comes first.
-        content = frame(*(posts[site] for site in sorted(posts)))
-        return Response(content, media_type="application/octet-stream")
+        return Response(pack(posts), media_type="application/octet-stream")
 
     async def health(request: Request) -> Response:
         return JSONResponse({"slot": board.latest, "over": board.is_over})
