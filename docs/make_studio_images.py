@@ -53,6 +53,7 @@ def main() -> None:
             keep(page, "correct", "#signal-frame")
             keep(page, "compare", "#compare")
             page.fill("#live-source", files[0])
+            page.fill("#live-learn", "8s")
             page.click("#live-start")
             page.wait_for_selector("#live-rhythm .points path", timeout=300_000)
             page.wait_for_timeout(3000)

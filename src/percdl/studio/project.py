@@ -30,7 +30,7 @@ MOST_FILES = 5000
 COMMANDS = ("suggest", "fit", "personalize", "report", "landmarks", "events", "mark", "watch")
 PATHS = ("metadata", "out", "report", "events", "intervals", "corrections", "resume", "init")
 # Options of commands that are not about recordings or the model.
-OF_COMMANDS = ("model", "name", "at", "atom", "channel", "person", "samples", *PATHS)
+OF_COMMANDS = ("model", "name", "at", "atom", "channel", "person", "learn", "samples", *PATHS)
 # Messages of a command that are kept for pages that ask late.
 N_MESSAGES = 2000
 

@@ -79,7 +79,7 @@ function sayLive(now) {
 
 const watchLive = guarded(async () => {
   Object.assign(live, { first: 0, samples: [], events: [], n: 0, on: true });
-  const [source, person] = [element("live-source").value.trim(), element("live-person").value];
+  const [source, person, learn] = ["source", "person", "learn"].map((id) => element(`live-${id}`).value.trim());
   const stem = source.replace(/^lsl:/, "").replace(/.*\//, "").replace(/\.\w+$/, "");
   const { channels, time, delimiter, decimal, encoding, skip_lines, header } = report.reading;
   const options = { channels, time, delimiter, decimal, encoding, skip_lines, header };
@@ -87,7 +87,7 @@ const watchLive = guarded(async () => {
   element("live-start").disabled = true;
   element("live-stop").disabled = false;
   try {
-    const done = await runCommand("watch", { model: report.file, data: [source], ...options, person, samples: true, out }, hearLive);
+    const done = await runCommand("watch", { model: report.file, data: [source], ...options, person, learn, samples: true, out }, hearLive);
     drawLive();
     if (done) showWritten([out]);
   } finally {
