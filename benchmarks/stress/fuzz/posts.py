@@ -62,18 +62,19 @@ class Posts:
         keys = {name: identity.public for name, identity in self._identities.items()}
         self._manifest = propose(make_model(), "run", keys)
         self._way, self._folder = _Deaf(), folder
-        self._facts = Joining(
-            holdings=describe(make_cohort(), self._manifest),
-            public=RunKeys.at(folder / "run.key").public,
-            dataset="0" * 64,
-        ).model_dump(mode="json")
-        self._posts = {name: self._write(name, self._facts, b"") for name in NAMES}
+        holdings = describe(make_cohort(), self._manifest)
+        self._facts = {}
+        for name in NAMES:
+            public = RunKeys.at(folder / f"{name}.key").public
+            own = Joining(holdings=holdings, public=public, dataset="0" * 64)
+            self._facts[name] = own.model_dump(mode="json")
+        self._posts = {name: self._write(name, self._facts[name], b"") for name in NAMES}
 
     def case(self, draws: random.Random) -> None:
         """Read a slot, some post of which was changed, and board it."""
         posts, name = dict(self._posts), draws.choice(NAMES[1:])
         if happens(draws, 0.5):
-            facts = change_facts(self._facts, draws)
+            facts = change_facts(self._facts[name], draws)
             posts[name] = self._write(name, facts, draws.randbytes(draws.randrange(20)))
         else:
             raw = bytearray(posts[name])
@@ -84,7 +85,7 @@ class Posts:
         Board(self._manifest).post(posts[name])
         self._way.posts = posts
         here = self._transcript(NAMES[0])
-        found = here.exchange("join", **self._facts)
+        found = here.exchange("join", **self._facts[NAMES[0]])
         common = agree(self._manifest, found).common
         if not isinstance(common, Holdings) or found.keys() != set(NAMES):
             raise WrongResultError(repr(found))
