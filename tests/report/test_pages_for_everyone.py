@@ -135,7 +135,9 @@ def test_a_person_is_introduced_in_words(visit, report150):
     name = intro.inner_text()
     intro.click()
     seen.page.wait_for_function(
-        "id => document.getElementById('who').textContent === id", arg=name
+        """id => document.getElementById('who').textContent === id
+            && document.getElementById('who').getBoundingClientRect().top < window.innerHeight""",
+        arg=name,
     )
 
 

@@ -92,7 +92,7 @@ def test_a_slow_phase_is_said_where_it_is_and_how_long_it_takes(words, healthy, 
 def test_who_is_like_the_others_does_not_stand_out(words):
     said = words.describe(32)
     assert not words.phases(32)
-    assert said[2] == "No part of the cycle stands out from healthy."
+    assert said[2] == "No single part of the cycle stands out from healthy."
     assert "within the usual range of healthy" in said[1]
 
 
@@ -127,7 +127,7 @@ def test_certainty_is_the_retest_error_where_visits_exist(words):
     again = make_people(bends, ["healthy"] * 24, periods, persons)
     sdc = measure_reliability(60 * SFREQ / np.array(periods), persons)["sdc"].iloc[0]
     assert f"differs by up to {sdc:.2g} cycles per minute" in again.describe(0)[-1]
-    assert "11 people compared" in again.describe(0)[-1]  # one's own other visit is left out
+    assert "compared with 11 people" in again.describe(0)[-1]  # one's own other visit is left out
 
 
 def test_numbers_come_with_the_range_of_the_reference(words):

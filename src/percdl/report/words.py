@@ -2,8 +2,9 @@
 
 Phases are compared on the clock of the population, so those of different people are the same part
 of the movement. A person is called slower or faster in a phase only if the z-score of the local
-speed there exceeds what 95 % of the reference reach anywhere in the cycle; each member is left out
-of the norm in turn. Without a time warp, the height of the personal atom takes the place of speed.
+speed there exceeds what nearly all of the reference reach anywhere in the cycle; each member is
+left out of the norm in turn. If no speed stands out, the height of the personal atom is judged in
+the same way. Together, 5 % of the reference would be called different.
 """
 
 from __future__ import annotations
@@ -33,8 +34,9 @@ MOST_PHASES = 2
 
 
 class Phase(NamedTuple):
-    """A part of the cycle in which a person differs: samples of the common clock, and how."""
+    """A part of the cycle in which a person differs: samples of the cycle, and how."""
 
+    kind: str  # "pace" on the common clock, or "height" on the person's own
     atom: int
     row: int  # the warp, or the channel of the personal atom
     start: int
@@ -59,6 +61,15 @@ def rank(value: float, others: Any, more: str = "higher", less: str = "lower") -
         return "as usual"
     word, beyond = (more, below) if below >= above else (less, above)
     return f"{word} than all {n}" if beyond == n else f"{word} than {int(100 * beyond / n)} %"
+
+
+def _compare(taken: float, others: np.ndarray) -> str:
+    """Return a duration beside the median of others, in words."""
+    ratio = taken / np.nanmedian(others)
+    if ratio > 2:
+        return f"{ratio:.1f} times the median"
+    side = "longer" if ratio > 1 else "shorter"
+    return f"{100 * abs(ratio - 1):.0f} % {side} than the median"
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,35 +99,45 @@ class Words:
         return invert_warps(self.people.found.warps)
 
     @cached_property
-    def scores(self) -> Float[np.ndarray, "S K R L"]:
-        """z-scores along the cycle: above 0 where slower; without warps, where higher."""
-        found = self.people.found
-        if found.warps.shape[2]:
-            curves = np.log(np.maximum(np.gradient(self.own_times, axis=-1), SLOWEST))
-        else:
-            curves = np.moveaxis(found.personal_dictionary, -1, -2)
-        return score_curves(curves, self.who, self.members)
+    def scores(self) -> dict[str, Float[np.ndarray, "S K R L"]]:
+        """z-scores along the cycle: above 0 where slower ("pace"), and where higher ("height")."""
+        curves = {"height": np.moveaxis(self.people.found.personal_dictionary, -1, -2)}
+        if self.people.found.warps.shape[2]:
+            pace = np.log(np.maximum(np.gradient(self.own_times, axis=-1), SLOWEST))
+            curves = {"pace": pace, **curves}
+        return {kind: score_curves(x, self.who, self.members) for kind, x in curves.items()}
 
     @cached_property
-    def limit(self) -> float:
-        """The largest z-score that `LEVEL` of the reference reach somewhere in the cycle."""
-        most = np.nanmax(np.abs(np.nan_to_num(self.scores)), axis=(1, 2, 3))[self.members]
-        return max(float(np.quantile(most, LEVEL)), EDGE)
+    def limits(self) -> dict[str, float]:
+        """The largest z-scores that nearly all of the reference reach somewhere in the cycle."""
+        level = 1 - (1 - LEVEL) / len(self.scores)
+        found = {}
+        for kind, scores in self.scores.items():
+            most = np.abs(np.nan_to_num(scores)).max((1, 2, 3))[self.members]
+            found[kind] = max(float(np.quantile(most, level)), EDGE)
+        return found
 
     def phases(self, s: int) -> list[Phase]:
         """Return the parts of the cycle in which a person differs, the largest change first."""
         if self.members.sum() < FEWEST:
             return []
-        found = []
-        for k, r in np.ndindex(self.scores.shape[1:3]):
-            z = np.nan_to_num(self.scores[s, k, r])
+        for kind in self.scores:
+            if found := self._find_phases(s, kind):
+                return sorted(found, key=lambda phase: -self._size(s, phase))[:MOST_PHASES]
+        return []
+
+    def _find_phases(self, s: int, kind: str) -> list[Phase]:
+        found, limit = [], self.limits[kind]
+        for k, r in np.ndindex(self.scores[kind].shape[1:3]):
+            z = np.nan_to_num(self.scores[kind][s, k, r])
             side = np.sign(z) * (np.abs(z) > EDGE)
             cuts = np.flatnonzero(np.diff(side, prepend=0, append=0))
             for start, stop in pairwise(cuts):
                 # A phase of one sample has no duration.
-                if side[start] and stop > start + 1 and np.abs(z[start:stop]).max() > self.limit:
-                    found.append(Phase(k, r, int(start), int(stop) - 1, bool(side[start] > 0)))
-        return sorted(found, key=lambda phase: -self._size(s, phase))[:MOST_PHASES]
+                if side[start] and stop > start + 1 and np.abs(z[start:stop]).max() > limit:
+                    above = bool(side[start] > 0)
+                    found.append(Phase(kind, k, r, int(start), int(stop) - 1, above))
+        return found
 
     def durations(self, phase: Phase) -> Float[np.ndarray, " S"]:
         """Return how long everyone takes for a phase, in seconds."""
@@ -124,10 +145,10 @@ class Words:
         return times[:, phase.stop] - times[:, phase.start]
 
     def _size(self, s: int, phase: Phase) -> float:
-        """Return how much a phase differs: in seconds, or without warps by its z-scores."""
-        if not self.people.found.warps.shape[2]:
-            own = self.scores[s, phase.atom, phase.row, phase.start : phase.stop + 1]
-            return float(np.abs(own).sum())
+        """Return how much a phase differs: in seconds, or by the largest z-score of a height."""
+        if phase.kind == "height":
+            own = self.scores["height"][s, phase.atom, phase.row, phase.start : phase.stop + 1]
+            return float(np.abs(own).max())
         taken = self.durations(phase)
         return float(abs(taken[s] - np.nanmedian(taken[self.others(s)])))
 
@@ -139,7 +160,7 @@ class Words:
         phases = self.phases(s)
         said += [self._say_phase(s, phase) for phase in phases]
         if not phases and self.members.sum() >= FEWEST:
-            said.append(f"No part of the cycle stands out from {self.people.norm}.")
+            said.append(f"No single part of the cycle stands out from {self.people.norm}.")
         said += [text for _, text, unusual in self.intervals(s) if unusual]
         return [text for text in [*said, self._say_certainty(s)] if text]
 
@@ -175,18 +196,21 @@ class Words:
         where = f"From {ends[0]:.0f} to {ends[1]:.0f} % of the cycle"
         where += f" (atom {phase.atom})" if several else ""
         channels = self.people.cohort.channels
-        named = f" in channel {channels[phase.row]}" if self.scores.shape[2] > 1 else ""
-        if not self.people.found.warps.shape[2]:
+        named = (
+            f" in channel {channels[phase.row]}" if self.scores[phase.kind].shape[2] > 1 else ""
+        )
+        if phase.kind == "height":
             side = "higher" if phase.above else "lower"
-            return f"{where}, the atom is {side} than in {self.people.norm}{named}."
+            return (
+                f"{where}, the person's atom is {side} than in {self.people.norm}{named}, by up "
+                f"to {self._size(s, phase):.1f} standard deviations."
+            )
         taken = self.durations(phase)
-        usual = np.nanmedian(taken[self.others(s)])
-        change = 100 * (taken[s] / usual - 1)
         among = rank(taken[s], taken[self.others(s)], "longer", "shorter")
         return (
             f"{where}{named}, this person is {'slower' if phase.above else 'faster'}: "
-            f"{taken[s]:.2f} s, {abs(change):.0f} % {'longer' if change > 0 else 'shorter'} than "
-            f"the median, {self._among(among)}."
+            f"{taken[s]:.2f} s, {_compare(taken[s], taken[self.others(s)])}, "
+            f"{self._among(among)}."
         )
 
     @cached_property
@@ -208,11 +232,10 @@ class Words:
                 continue
             taken = times[last] - times[first]
             among = rank(taken[s], taken[self.others(s)], "longer", "shorter")
-            change = 100 * (taken[s] / np.nanmedian(taken[self.others(s)]) - 1)
             name = f"{marks[first].name} to {marks[last].name}"
             text = (
-                f"{name}: {1e3 * taken[s]:.0f} ms, {abs(change):.0f} % "
-                f"{'longer' if change > 0 else 'shorter'} than the median, {self._among(among)}."
+                f"{name}: {1e3 * taken[s]:.0f} ms, "
+                f"{_compare(taken[s], taken[self.others(s)])}, {self._among(among)}."
             )
             said.append((name, text, among != "as usual"))
         return said
@@ -237,9 +260,12 @@ class Words:
     def _say_certainty(self, s: int) -> str:
         own: Any = self.people.cycles["flagged"][self.people.subject_of_events == s]
         n_norm = len({*self.who[self.others(s)]})
-        said = f"How sure: {len(own)} cycles ({int(own.sum())} flagged), {n_norm} people compared"
+        said = (
+            f"How sure: {len(own)} cycles ({int(own.sum())} flagged as unlike the others), "
+            f"compared with {n_norm} people"
+        )
         if self.members.sum() >= FEWEST:
-            said += "; 1 in 20 of them would be called different somewhere in the cycle"
+            said += "; about 1 in 20 of these people would also be called different somewhere"
         if self.retest:
             return f"{said}. Recorded again, an unchanged person differs by up to {self.retest}."
         return f"{said}. How well the numbers repeat is unknown: nobody was recorded twice."

@@ -17,6 +17,13 @@ function drawAll() {
   drawHistory();
 }
 
+// Shows the person in the address, if there is one, and goes there.
+async function visit() {
+  if (asked() < 0) return;
+  await choose(asked());
+  document.getElementById("who").scrollIntoView();
+}
+
 // The person in the address, or -1: most addresses are sections of the page.
 function asked() {
   const wish = new URLSearchParams(location.hash.slice(1)).get("subject");
@@ -32,15 +39,14 @@ async function start() {
   drawOverview();
   drawHistory();
   drawGroups();
-  await choose(asked() < 0 ? Number(body.rows[0].dataset.subject) : asked());
+  await choose(Number(body.rows[0].dataset.subject));
+  await visit();
   listenToOverview();
   listenToSignal();
   listenToSubject();
   listenToGroups();
   listenToStudio();
-  window.addEventListener("hashchange", () => {
-    if (asked() >= 0) choose(asked());
-  });
+  window.addEventListener("hashchange", visit);
   for (const change of [dark, paper]) change.addEventListener("change", drawAll);
   document.documentElement.dataset.ready = "yes";
 }
