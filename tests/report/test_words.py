@@ -96,6 +96,15 @@ def test_who_is_like_the_others_does_not_stand_out(words):
     assert "within the usual range of healthy" in said[1]
 
 
+def test_a_cycle_that_differs_in_height_alone_is_said_to(healthy):
+    words = make_people([*healthy, 0.0], ["healthy"] * N_HEALTHY + ["patient"])
+    words.people.found.personal_dictionary[-1, 0, 20:26] += 0.3  # of a shape that is planted
+    (phase,) = words.phases(N_HEALTHY)
+    assert (phase.kind, phase.start, phase.stop, phase.above) == ("height", 20, 25, True)
+    (text,) = (x for x in words.describe(N_HEALTHY) if x.startswith("From"))
+    assert text.startswith("From 41 to 51 % of the cycle, the person's atom is higher")
+
+
 def test_few_of_the_reference_are_called_different(words):
     called = [bool(words.phases(s)) for s in range(N_HEALTHY)]
     assert sum(called) <= np.ceil((1 - LEVEL) * N_HEALTHY)
