@@ -17,11 +17,11 @@ function drawAll() {
   drawHistory();
 }
 
-// Shows the person in the address, if there is one, and goes there.
-async function visit() {
-  if (asked() < 0) return;
-  await choose(asked());
-  document.getElementById("who").scrollIntoView();
+// Shows the person in the address and goes there, or shows another if there is none.
+async function visit(other = null) {
+  const wished = asked();
+  if (wished >= 0 || other !== null) await choose(wished >= 0 ? wished : other);
+  if (wished >= 0) document.getElementById("who").scrollIntoView();
 }
 
 // The person in the address, or -1: most addresses are sections of the page.
@@ -39,14 +39,13 @@ async function start() {
   drawOverview();
   drawHistory();
   drawGroups();
-  await choose(Number(body.rows[0].dataset.subject));
-  await visit();
+  await visit(Number(body.rows[0].dataset.subject));
   listenToOverview();
   listenToSignal();
   listenToSubject();
   listenToGroups();
   listenToStudio();
-  window.addEventListener("hashchange", visit);
+  window.addEventListener("hashchange", () => visit());
   for (const change of [dark, paper]) change.addEventListener("change", drawAll);
   document.documentElement.dataset.ready = "yes";
 }
