@@ -1,4 +1,4 @@
-"""A folder of recordings and models, and the commands that were run in it."""
+"""A folder of recordings and models, the commands run in it, and a look at a recording."""
 
 from __future__ import annotations
 
@@ -15,9 +15,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from percdl.exceptions import PerCDLError
+from percdl.report.packing import envelope, pack
 from percdl.signals import Cohort
 from percdl.signals.from_files import FORMAT_OF
+from percdl.steps.period import autocorrelate, find_lags
 
 # Commands that were run, one per line: a shell script that does the same.
 SCRIPT = "percdl-studio.sh"
@@ -33,6 +37,10 @@ PATHS = ("metadata", "out", "report", "events", "intervals", "corrections", "res
 OF_COMMANDS = ("model", "name", "at", "atom", "channel", "person", "learn", "samples", *PATHS)
 # Messages of a command that are kept for pages that ask late.
 N_MESSAGES = 2000
+# Points of a preview, lags of an autocorrelation, and candidate lengths.
+N_POINTS, N_LAGS, N_CANDIDATES = 3000, 1500, 4
+# A peak of the autocorrelation below this is not a candidate.
+LEAST = 0.1
 
 
 class RefusedError(PerCDLError):
@@ -226,3 +234,40 @@ class Project:
             elif isinstance(value, str) and re.search(r"[\0\n\r]", value):
                 raise RefusedError(f"{name} must be one line of text.")
         return given
+
+
+def describe_recording(project: Project, options: Mapping[str, Any], file: str) -> dict[str, Any]:
+    """Return the first recording of a file as the fit would read it, and its autocorrelation."""
+    alone = {k: v for k, v in options.items() if k not in ("metadata", "group")}
+    cohort = project.read({**alone, "data": [file]})
+    record = cohort[0]
+    values = np.asarray(record.values, float)
+    run = max(1, len(values) // N_POINTS)
+    run = 1 if run == 1 else max(4, run)
+    similar = autocorrelate(values)
+    return {
+        "subject": record.subject,
+        "n_recordings": len(cohort),
+        "sfreq": cohort.sfreq,
+        "channels": list(cohort.channels),
+        "units": list(cohort.units),
+        "n_times": len(values),
+        "missing": float(np.isnan(values).mean()),
+        "run": run,
+        "curves": pack(envelope(values, run).T),
+        "similar": _thin(similar),
+        "candidates": _candidates(similar, cohort.sfreq),
+    }
+
+
+def _thin(similar: np.ndarray) -> dict[str, Any]:
+    step = max(1, len(similar) // N_LAGS)
+    return {"step": step, "values": [float(f"{x:.4g}") for x in similar[::step]]}
+
+
+def _candidates(similar: np.ndarray, sfreq: float) -> list[dict[str, float]]:
+    """Return the lags at which a recording resembles itself most, the shortest first."""
+    peaks = find_lags(similar)
+    peaks = peaks[similar[peaks] >= LEAST]
+    best = sorted(peaks[np.argsort(-similar[peaks])][:N_CANDIDATES])
+    return [{"seconds": lag / sfreq, "similarity": float(similar[lag])} for lag in best]

@@ -22,8 +22,7 @@ from percdl.report.cohort import as_script_data, join_scripts
 from percdl.signals.extras import require
 from percdl.studio.compare import compare
 from percdl.studio.opened import Opened
-from percdl.studio.project import Project, RefusedError
-from percdl.studio.setup import describe_recording
+from percdl.studio.project import Project, RefusedError, describe_recording
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
