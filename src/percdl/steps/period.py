@@ -143,11 +143,15 @@ def autocorrelate(values: np.ndarray) -> Float[np.ndarray, " lags"]:
     """
     x, observed = _centred(values)
     n_lags = len(x) // 2 + 1
-    product = _correlate(x, x, n_lags)
-    energies = np.stack(
-        [_correlate(x**2, observed, n_lags), _correlate(observed, x**2, n_lags)]
-    ).clip(0)
-    norm = np.sqrt(energies.prod(0))
+    n = fft.next_fast_len(len(x) + n_lags, real=True)
+    x_hat, energy, seen = (
+        np.asarray(fft.rfft(np.asarray(a, float), n, axis=0)) for a in (x, x**2, observed)
+    )
+    # Sums over time of x[t] x[t + lag], and of the energy of either factor where both are seen.
+    pairs = (x_hat, x_hat), (energy, seen), (seen, energy)
+    spectra = np.stack([(np.conj(a) * b).sum(1) for a, b in pairs])
+    product, *energies = np.asarray(fft.irfft(spectra, n))[:, :n_lags]
+    norm = np.sqrt(np.clip(energies, 0, None).prod(0))
     return np.divide(product, norm, out=np.zeros(n_lags), where=norm > 1e-9 * norm.max())
 
 
@@ -157,13 +161,6 @@ def _centred(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     n_seen = np.maximum(observed.sum(0), 1)
     mean = np.where(observed, values, 0).sum(0, dtype=float) / n_seen
     return np.where(observed, values - mean, 0), observed
-
-
-def _correlate(x: np.ndarray, y: np.ndarray, n_lags: int) -> np.ndarray:
-    """Return ``sum over t of x[t] y[t + lag]``, over channels as well."""
-    n = fft.next_fast_len(len(x) + n_lags, real=True)
-    x_hat, y_hat = (np.asarray(fft.rfft(np.asarray(a, float), n, axis=0)) for a in (x, y))
-    return np.asarray(fft.irfft((np.conj(x_hat) * y_hat).sum(1), n))[:n_lags]
 
 
 def _propose(correlation: np.ndarray) -> float:

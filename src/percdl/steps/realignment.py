@@ -9,8 +9,6 @@ local minima of the warp fit.
 
 from __future__ import annotations
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
@@ -60,31 +58,28 @@ def search(
         path = jnp.broadcast_to(path, own.shape)
         return explained_energy(transform.resample(atom, path), *at(moved))[0], moved, path
 
-    def consider(index, best):
-        most, best_params, best_shift = best
+    def attempt(index):
         # The first try starts from the current parameters.
         ranked = ranking[jnp.maximum(index - 1, 0)], rows
         moved = jnp.where(index == 0, shift, shifts_tried[ranked])
         begin = transform.approximate(paths[ranked]) if align_first else params
         begin = jnp.where(index == 0, params, begin)
         found, explained = gauss_newton(transform, atom, *at(moved), begin, n_steps, prior=prior)
-        better = (index == 0) | (explained > most * (1 + PREFERENCE))
-        return (
-            jnp.where(better, explained, most),
-            jnp.where(better[:, None], found, best_params),
-            jnp.where(better, moved, best_shift),
-        )
+        return explained, found, moved
 
     rows = jnp.arange(moment.shape[0])
     own = transform.warp(params, *atom.shape)
     # On a CPU, one shift at a time stays in the cache; an accelerator needs all at once.
-    screen_all = partial(jax.lax.map, screen) if is_on_cpu() else jax.vmap(screen)
-    promise, shifts_tried, paths = screen_all(shifts)
+    each = jax.lax.map if is_on_cpu() else lambda f, x: jax.vmap(f)(x)
+    promise, shifts_tried, paths = each(screen, shifts)
     n_tries = 1 + min(N_TRIES, len(shifts))
     ranking = _rank(promise, n_tries - 1)
-    first = (jnp.zeros(len(rows), moment.dtype), params, shift)
-    _, params, shift = jax.lax.fori_loop(0, n_tries, consider, first)
-    return params, shift
+    explained, found, moved = each(attempt, jnp.arange(n_tries))
+    best, most = jnp.zeros_like(rows), explained[0]
+    for i in range(1, n_tries):
+        better = explained[i] > most * (1 + PREFERENCE)
+        best, most = jnp.where(better, i, best), jnp.where(better, explained[i], most)
+    return found[best, rows], moved[best, rows]
 
 
 def _rank(promise: Float[Array, "T B"], n_first: int) -> Int[Array, "n B"]:
