@@ -122,15 +122,16 @@ function drawPlane() {
     marker: { color, symbol: pick(MARKERS, g), size: 7, opacity: 0.8 },
     hovertemplate: "%{text}<extra></extra>",
   }));
-  traces.push({
-    x: [x[view.subject]],
-    y: [y[view.subject]],
-    name: "chosen",
-    mode: "markers",
-    hoverinfo: "skip",
-    marker: { color: theme().shared, symbol: "circle-open", size: 15, line: { width: 2 } },
-  });
   draw("plane", traces, { xaxis: axis(labels[0]), yaxis: axis(labels[1]) });
+  markPoint();
+}
+
+// The point of the selected person. Its style is set by hand: the plotting library would draw
+// thousands of points again.
+function markPoint() {
+  document.querySelector("#plane .point.chosen")?.classList.remove("chosen");
+  const all = [...report.groups.names.keys(), -1].flatMap(members);
+  document.querySelectorAll("#plane .point")[all.indexOf(view.subject)]?.classList.add("chosen");
 }
 
 // A click on a point selects the person.
@@ -144,5 +145,6 @@ function listenToGroups() {
       choose(s);
       document.getElementById("subjects").scrollIntoView();
     });
+    place.on("plotly_afterplot", markPoint);
   }
 }

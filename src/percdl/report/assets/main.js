@@ -12,8 +12,9 @@ function fillChoice(id, names, key) {
 
 function drawAll() {
   drawOverview();
-  drawSubject();
   drawGroups();
+  drawPlane();
+  drawSubject();
   drawHistory();
 }
 
@@ -39,6 +40,7 @@ async function start() {
   drawOverview();
   drawHistory();
   drawGroups();
+  drawPlane();
   await visit(Number(body.rows[0].dataset.subject));
   listenToOverview();
   listenToSignal();

@@ -26,7 +26,7 @@ function drawSubject() {
   drawAtom();
   drawWarp();
   drawDeparture();
-  drawPlane();
+  markPoint();
 }
 
 function writeNumbers() {

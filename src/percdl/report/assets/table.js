@@ -40,7 +40,7 @@ function buildTable() {
 
 function buildRow(s) {
   const row = document.createElement("tr");
-  row.tabIndex = -1;
+  markRow(row, false);
   row.dataset.subject = s;
   report.columns.forEach((column, index) => {
     const cell = document.createElement(index ? "td" : "th");
@@ -98,14 +98,17 @@ function showRows() {
   markChosen();
 }
 
+// Touches few rows: there may be thousands.
 function markChosen() {
-  for (const row of body.rows) {
-    const chosen = Number(row.dataset.subject) === view.subject;
-    row.setAttribute("aria-selected", chosen);
-    row.tabIndex = chosen ? 0 : -1;
-  }
-  // One row is always reachable with the tab key.
-  if (body.rows.length && !body.querySelector("tr[tabindex='0']")) body.rows[0].tabIndex = 0;
+  for (const row of body.querySelectorAll("[aria-selected=true], [tabindex='0']")) markRow(row, false);
+  const row = rows[view.subject];
+  if (row.isConnected) markRow(row, true);
+  else if (body.rows.length) body.rows[0].tabIndex = 0; // one row is always reachable with the tab key
+}
+
+function markRow(row, chosen) {
+  row.setAttribute("aria-selected", chosen);
+  row.tabIndex = chosen ? 0 : -1;
 }
 
 function walkRows(event) {
@@ -123,10 +126,10 @@ function walkRows(event) {
 
 // Select the next or previous person in the order of the table.
 function step(by) {
-  const all = [...body.rows];
-  if (!all.length) return;
-  const at = all.findIndex((row) => Number(row.dataset.subject) === view.subject);
-  const next = all[at < 0 ? 0 : (at + by + all.length) % all.length];
+  const n = body.rows.length;
+  if (!n) return;
+  const row = rows[view.subject];
+  const next = body.rows[row.isConnected ? (row.sectionRowIndex + by + n) % n : 0];
   choose(Number(next.dataset.subject));
   next.scrollIntoView({ block: "nearest" });
 }
