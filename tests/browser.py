@@ -41,8 +41,13 @@ class Visit:
         """Return the value of an expression, or of a function applied to the argument."""
         return self.page.evaluate(script, argument)
 
+    def wait_for(self, chart: str) -> None:
+        """Wait until a chart shows what was asked for; those far from the screen take a while."""
+        self.page.wait_for_selector(f"#{chart}:not([data-stale])", state="attached")
+
     def curve(self, chart: str, name: str, axis: str = "y") -> np.ndarray:
         """Return a curve of a chart, as it is drawn; gaps are NaN."""
+        self.wait_for(chart)
         values = self.ask(
             """([chart, name, axis]) => {
                 const trace = document.getElementById(chart).data.find((t) => t.name === name);

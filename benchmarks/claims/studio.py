@@ -27,7 +27,7 @@ FIT = "--sfreq 100 --n-atoms 2 --atom-length 50 --penalty 0.05 --depth 1 --width
 ROUNDS = "--population-rounds 2 --personal-rounds 2 --no-realign --no-multistart"
 # Times each interaction is tried; the figure is their median.
 N_TRIES = 9
-# Clicks, and waits until everything that follows is drawn.
+# Clicks, and waits until everything that follows on the screen is drawn.
 CLICK = """([button, changed]) => new Promise((done) => {
     const began = performance.now();
     const place = document.querySelector(changed);
@@ -111,6 +111,8 @@ def _visit(browser: str, address: str, name: str, clicks: Any) -> Iterator[Claim
         page.wait_for_selector("#people tbody tr", timeout=1_200_000)
         page.wait_for_selector("html[data-ready=yes]", timeout=600_000)
         whole = time.perf_counter() - began
+        page.evaluate("() => document.getElementById('who').scrollIntoView()")
+        page.wait_for_selector("#signal:not([data-stale])")
         for what, (button, changed) in clicks.items():
             taken = [page.evaluate(CLICK, [button, changed]) for _ in range(N_TRIES)]
             detail = f"everything was there after {whole:.0f} s"

@@ -49,6 +49,8 @@ def test_choosing_a_person_changes_all_pictures(visit, report150):
     seen = visit(report150)
 
     def pictures():
+        for chart in OF_A_PERSON:
+            seen.wait_for(chart)
         return [seen.ask("id => document.getElementById(id).innerHTML", id) for id in OF_A_PERSON]
 
     before = pictures()
@@ -308,9 +310,11 @@ def several(tmp_path_factory):
 def test_channels_are_drawn_one_by_one_or_all_together(visit, several):
     seen = visit(several[0])
     seen.page.select_option("#channel", "2")
-    assert "z (deg/s)" in seen.page.inner_text("#overview-atom")
-    assert "z (deg/s)" in seen.page.inner_text("#subject-atom")
+    for chart in ("overview-atom", "subject-atom"):
+        seen.wait_for(chart)
+        assert "z (deg/s)" in seen.page.inner_text(f"#{chart}")
     seen.page.check("#all-channels")
+    seen.wait_for("signal")
     drawn = seen.ask("document.getElementById('signal').data.map((t) => t.yaxis ?? 'y')")
     assert set(drawn) == {"y", "y2", "y3"}
     assert seen.page.locator("#signal .main-svg").first.bounding_box()["height"] > 300
@@ -331,6 +335,18 @@ def test_long_recordings_are_drawn_by_extremes_until_looked_at_closely(visit, se
     assert (np.diff(samples) == 1).all()
     np.testing.assert_allclose(near, values[samples], atol=0.02)
     assert near.max() == far.max()
+
+
+def test_where_cycles_are_many_neighbours_share_a_mark(visit, several):
+    page, cohort = several
+    seen = visit(page, "#subject=w1")
+    onsets = download(seen, "#download")[0]["onset_seconds"].to_numpy()
+    assert f"{len(onsets)} cycles" in seen.page.inner_text("#range")
+    marks = seen.curve("signal", "start of a cycle", "x")
+    assert len(marks) < len(onsets) / 2
+    assert np.isclose(onsets[:, None], marks).any(0).all()
+    share = cohort[1].duration / 100
+    assert np.abs(onsets[:, None] - marks).min(1).max() <= share
 
 
 def test_without_groups_there_is_nothing_to_compare_and_the_page_says_so(visit, several):

@@ -40,7 +40,8 @@ class Corrections:
         rows: list[dict[str, Any]] = [
             dict(zip(COLUMNS, row, strict=True)) for row in zip(*columns, strict=True)
         ]
-        found = corrections_of({subject: np.inf}, self._of(subject), self._names)
+        own = self._of(subject)
+        found = corrections_of({subject: np.inf}, own, self._names) if len(own) else {}
         for correction in found.get(subject, ()):
             onset = round(correction.onset * self._sfreq)
             length = self._samples(correction.duration)

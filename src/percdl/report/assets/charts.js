@@ -46,9 +46,41 @@ function axis(title, options = {}) {
   };
 }
 
-function draw(id, traces, layout = {}, config = {}) {
-  const { text, ground } = theme();
+// Charts on the screen or near it; others are drawn when they come near, or after a pause (ms).
+const near = new Set();
+const waiting = new Map();
+const PAUSE = 400;
+
+const watcher = new IntersectionObserver((entries) => {
+  for (const { target, isIntersecting } of entries) {
+    if (!isIntersecting) near.delete(target);
+    else near.add(target);
+    if (isIntersecting && waiting.has(target)) plot(target, ...waiting.get(target));
+  }
+}, { rootMargin: "25%" });
+
+function draw(id, ...content) {
   const place = document.getElementById(id);
+  if (near.has(place) || !place.data || paper.matches) return plot(place, ...content);
+  waiting.set(place, content);
+  place.dataset.stale = "yes";
+  clearTimeout(waiting.timer);
+  waiting.timer = setTimeout(drawNext, PAUSE);
+}
+
+// One at a time, so that the page can answer in between.
+function drawNext() {
+  const [next] = waiting;
+  if (!next) return;
+  plot(next[0], ...next[1]);
+  waiting.timer = setTimeout(drawNext);
+}
+
+function plot(place, traces, layout = {}, config = {}) {
+  waiting.delete(place);
+  delete place.dataset.stale;
+  watcher.observe(place);
+  const { text, ground } = theme();
   const base = {
     // The tool bar stands in the margin on the right, beside the curves and the legend.
     margin: { l: 58, r: touch.matches ? 14 : 34, t: 12, b: 42 },

@@ -2,12 +2,12 @@
 
 // More points than this in view are drawn as the ranges of this number of bins.
 const MOST_POINTS = 4000;
-const N_BINS = 1500;
+const N_BINS = 1000;
 // Height of one channel in pixels, alone or stacked.
 const HEIGHT = 300;
 const ROW_HEIGHT = 90;
-// More cycles than this are not shaded.
-const MOST_SHADES = 250;
+// More cycles than this are not shaded, and neighbours share a mark.
+const MOST_CYCLES = 100;
 
 // `seen` and `made` are pieces of the recording and of its reconstruction. A piece begins at sample
 // `start` and holds every sample (run 1), or the extremes of each run of samples, for all channels.
@@ -95,7 +95,7 @@ function drawSignal() {
   );
   const layout = {
     xaxis: axis("time (s)", { range: [signal.from, signal.to], anchor: `y${channels.length > 1 ? channels.length : ""}` }),
-    shapes: [...(inside.length <= MOST_SHADES ? inside.map(shade) : []), ...addShapes()],
+    shapes: [...(inside.length <= MOST_CYCLES ? inside.map(shade) : []), ...addShapes()],
     height: channels.length > 1 ? 60 + ROW_HEIGHT * channels.length : HEIGHT,
   };
   const traces = [];
@@ -117,7 +117,16 @@ function drawSignal() {
   draw("signal", traces, layout, { doubleClick: false });
   const whole = signal.duration;
   document.getElementById("range").textContent =
-    `${signal.from.toFixed(1)} to ${signal.to.toFixed(1)} s of ${whole.toFixed(1)} s`;
+    `${signal.from.toFixed(1)} to ${signal.to.toFixed(1)} s of ${whole.toFixed(1)} s` +
+    (inside.length > MOST_CYCLES ? `, ${inside.length} cycles; zoom in to see each` : "");
+}
+
+// One event of each bin, if there are many.
+function thinned(events) {
+  if (events.length <= MOST_CYCLES) return events;
+  const width = ((signal.to - signal.from) * report.sfreq) / MOST_CYCLES;
+  const bin = ({ onset }) => Math.floor(onset / width);
+  return events.filter((event, i) => !i || bin(event) !== bin(events[i - 1]));
 }
 
 function shade({ atom, onset, length, flagged }) {
@@ -139,15 +148,18 @@ function shade({ atom, onset, length, flagged }) {
 // A mark where each cycle begins, on the floor of the first channel shown.
 function onsetMarks(events, channels) {
   const floor = signal.seen.curves[channels[0]].reduce((least, value) => (value < least ? value : least), Infinity);
-  const marks = (own, name, color, symbol) => ({
-    x: own.map(({ onset }) => onset / report.sfreq),
-    y: own.map(() => floor),
-    text: own.map(describeCycle),
-    name,
-    mode: "markers",
-    marker: { color, symbol, size: 8 },
-    hovertemplate: "%{x:.2f} s, %{text}<extra></extra>",
-  });
+  const marks = (own, name, color, symbol) => {
+    const shown = thinned(own);
+    return {
+      x: shown.map(({ onset }) => onset / report.sfreq),
+      y: shown.map(() => floor),
+      text: shown.map(describeCycle),
+      name,
+      mode: "markers",
+      marker: { color, symbol, size: 8 },
+      hovertemplate: "%{x:.2f} s, %{text}<extra></extra>",
+    };
+  };
   const usual = events.filter(({ flagged }) => !flagged);
   const symbols = ["triangle-up", "diamond", "square", "circle"];
   const traces = Array.from({ length: nAtoms }, (_, k) => {
