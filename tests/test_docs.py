@@ -66,6 +66,45 @@ def test_tutorial_runs_on_real_recordings(name, shared_data, tmp_path, monkeypat
     run_page(f"tutorials/{name}.md")
 
 
+def test_every_question_is_answered_within_a_minute_of_reading():
+    front = (DOCS / "index.md").read_text(encoding="utf-8")
+    rows = re.findall(
+        r"^\| (.+?) \| \[[^]]+\]\(([^)]+)\) \| (.+?) \| \d \| \d+ \|",
+        (DOCS / "questions.md").read_text(encoding="utf-8"),
+        flags=re.MULTILINE,
+    )
+    assert len(rows) == 20
+    for question, target, answer in rows:
+        page, _, section = target.partition("#")
+        before, link, _ = front.partition(f"]({page})")
+        assert link, f"{question} The front page does not link {page}."
+        titles, text = enter(page, section)
+        read, found, _ = visible(text).partition(visible(answer))
+        assert found, f"{question} {target} does not say: {answer}"
+        words = f"{visible(before)} {visible(titles)} {read} {found}".split()
+        assert len(words) < 238, f"{question} takes {len(words)} words."
+
+
+def enter(page, section):
+    """The titles up to a section of a page, and the text from there on."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    if not section:
+        return "", text
+    titles = []
+    for title in re.finditer(r"^##+ (.*)$", text, flags=re.MULTILINE):
+        titles.append(title[1])
+        if re.sub(r"[^\w -]", "", title[1].lower()).replace(" ", "-") == section:
+            return " ".join(titles), text[title.start() :]
+    raise AssertionError(f"{page} has no section {section}.")
+
+
+def visible(text):
+    """The words of a page without its markup."""
+    text = re.sub(r"```\{toctree\}.*?```", "", text, flags=re.DOTALL)
+    markup = r"!\[.*?\]\(.*?\)|\]\(.*?\)|```\w*|\|[-|]+\||[]|#*`[]"
+    return " ".join(re.sub(markup, " ", text).split())
+
+
 def run_page(name, shell=False):
     text = (DOCS / name).read_text(encoding="utf-8")
     names = {}
