@@ -60,6 +60,24 @@ def test_choosing_a_person_changes_all_pictures(visit, report150):
     assert seen.page.url.endswith("#subject=S0149")
 
 
+def test_the_point_of_the_chosen_person_stands_out(visit, report150):
+    seen = visit(report150)
+    for subject in ("S0149", "S0003"):
+        choose(seen, subject)
+        seen.wait_for("plane")
+        marked = seen.ask(
+            """() => [...document.querySelectorAll("#plane .point.chosen")]
+                .map((point) => point.__data__).map(({ x, y }) => [x, y])"""
+        )
+        (place,) = marked
+        named = seen.ask(
+            """([x, y]) => document.getElementById("plane").data.flatMap((t) =>
+                t.text.filter((_, i) => t.x[i] === x && t.y[i] === y))""",
+            place,
+        )
+        assert named == [subject]
+
+
 def test_search_filter_and_sorting(visit, report150):
     seen = visit(report150)
     seen.page.fill("#search", "s0007")
@@ -182,9 +200,14 @@ def test_what_is_drawn_is_what_was_found(visit, report150, model150, cohort150):
     seen = visit(report150, "#subject=S0004")
     assert seen.page.inner_text("#who") == "S0004"
     own = model150.events_[model150.events_["subject"] == "S0004"]
+    is_healthy = np.array(cohort150.groups) == "healthy"
     for k in range(2):
         seen.page.select_option("#atom", str(k))
         size = own[own["atom"] == k]["amplitude"].median()
+        healthy = size * model150.personal_dictionary_[is_healthy, k, :, 0]
+        edge = np.nanmean(healthy, 0) + 2 * np.nanstd(healthy, 0, ddof=1)
+        drawn = seen.curve("subject-atom", "healthy, 2 standard deviations")
+        np.testing.assert_allclose(drawn, edge, atol=2e-3 * np.ptp(edge))
         for name, atom in {"personal atom": model150.personal_dictionary_[4, k, :, 0],
                            "common atom": model150.dictionary_[k, :, 0]}.items():  # fmt: skip
             drawn = seen.curve("subject-atom", name)

@@ -129,8 +129,9 @@ function drawPlane() {
 // The point of the selected person. Its style is set by hand: the plotting library would draw
 // thousands of points again.
 function markPoint() {
+  if (!report.plane) return;
   document.querySelector("#plane .point.chosen")?.classList.remove("chosen");
-  const all = [...report.groups.names.keys(), -1].flatMap(members);
+  const all = [...report.groups.names.keys(), -1].flatMap(members).filter((s) => report.plane.x[s] !== null);
   document.querySelectorAll("#plane .point")[all.indexOf(view.subject)]?.classList.add("chosen");
 }
 

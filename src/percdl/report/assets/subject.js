@@ -66,11 +66,21 @@ function emptyOr(traces) {
   return none ? [] : traces;
 }
 
+// Two standard deviations around the mean of the reference, at the person's amplitude.
+function referenceBand(size) {
+  const reference = comparison.groups?.find(({ name }) => name === report.groups.reference);
+  if (!reference) return [];
+  const [mean, sd] = reference.atoms.map((curves) => scaled(inView(curves), size / report.sizes[view.atom]));
+  const [low, high] = [-2, 2].map((width) => mean.map((value, i) => value + width * sd[i]));
+  return band(times, low, high, `${reference.name}, 2 standard deviations`, COLORS[2], 0.2);
+}
+
 function drawAtom() {
   const size = median(ownEvents().map(({ amplitude }) => amplitude).filter((z) => z !== null));
   draw(
     "subject-atom",
     emptyOr([
+      ...referenceBand(size),
       line(times, scaled(inView(shared.common), size), "common atom", theme().shared, { dash: "dash" }),
       line(times, scaled(inView(person.personal), size), "personal atom", COLORS[1], { width: 3 }),
       ...landmarks(scaled(inView(person.personal), size), ({ own }) => own[view.subject]),
