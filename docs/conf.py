@@ -38,7 +38,7 @@ nitpicky = True
 nitpick_ignore_regex = [
     # Names of packages whose pages are not read here: this builds without a network.
     (r"py:.*", r"(sklearn|scipy|numpy|pandas|matplotlib|jax|jaxtyping|typing|collections)\..*"),
-    # Homes of functions that have no page of their own.
+    # Modules of functions that have no separate page.
     (r"py:obj", r"percdl\.report\..*|features\.describe_people"),
 ]
 

@@ -167,7 +167,7 @@ def parameters_of(cls: type) -> tuple[Parameter, ...]:
 
 
 def check_parameters(owner: Any) -> None:
-    """Raise `InvalidParameterError` where a hyper-parameter has a value that is not allowed.
+    """Raise `InvalidParameterError` if a hyper-parameter has an invalid value.
 
     Values that declare hyper-parameters themselves, such as an `Algorithm`, are checked as well.
     """
@@ -182,7 +182,7 @@ def check_parameters(owner: Any) -> None:
 
 
 def check_types(owner: Any) -> None:
-    """Raise `ValueError` where a field of a dataclass is not of its type."""
+    """Raise `ValueError` if a field of a dataclass is not of its type."""
     kinds = _hints(type(owner))
     for field in fields(owner):
         if not _is_allowed(kinds[field.name], value := getattr(owner, field.name)):

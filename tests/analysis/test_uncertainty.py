@@ -325,7 +325,7 @@ def test_models_that_the_formula_does_not_know_are_refused(cohort, model):
 def test_cycles_that_are_no_plain_windows_are_refused(cohort, model, option):
     other = clone(model).set_params(coder=L0Coder(**option)).fit(cohort)
     for estimate in (estimate_uncertainty, partial(bootstrap_atoms, keep_onsets=True)):
-        with pytest.raises(InvalidParameterError, match="lengths or baselines of their own"):
+        with pytest.raises(InvalidParameterError, match="individual lengths or baselines"):
             estimate(other, cohort)
 
 

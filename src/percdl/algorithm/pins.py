@@ -110,7 +110,7 @@ class Pinned:
 def check_corrections(
     corrections: Sequence[Correction], subject: str, n_times: int, rules: Rules
 ) -> None:
-    """Raise where no code agrees with the corrections of a recording. Cost O(E L K)."""
+    """Raise if no code agrees with the corrections of a recording. Cost O(E L K)."""
     for each in corrections:
         if each.atom is not None and each.atom >= rules.n_atoms:
             raise InvalidParameterError(

@@ -75,5 +75,5 @@ def check_level(level: float, name: str = "level") -> None:
 
 
 def has_own_windows(model: Fitted) -> bool:
-    """Return whether cycles have lengths or baselines of their own: they are no plain windows."""
+    """Return whether cycles have individual lengths or baselines, so are not plain windows."""
     return "duration_samples" in model.events_ or model.personalization_.n_terms > 0

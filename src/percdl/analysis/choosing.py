@@ -33,8 +33,8 @@ class AtomLength:
     Attributes
     ----------
     length : int
-        The suggestion in samples: cycles shorter than the atom would be lost, so it is a low
-        quantile of the periods, and hardly any cycle of a typical subject is shorter.
+        The suggestion in samples: a low quantile of the periods, because cycles shorter than the
+        atom are missed. Hardly any cycle of a typical subject is shorter.
     periods, strengths : array (S,)
         Period of each subject in samples, NaN without one, and the autocorrelation at it.
     subjects, sfreq : tuple of str, float

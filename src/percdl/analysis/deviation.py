@@ -18,9 +18,9 @@ from percdl.estimators.personalization import Personalization
 from percdl.exceptions import InvalidParameterError
 from percdl.transforms import TimeWarp
 
-# Standard deviations are at least this share of the largest value of a kind: below is rounding.
+# Smallest standard deviation, as a share of the largest value of a kind; less is rounding.
 ROUNDING = 1e-6
-# With one person left out, two must remain to have a spread.
+# With one person left out, a spread needs two others.
 LEAST_PERSONS = 3
 
 
@@ -94,7 +94,7 @@ def measure_deviation(
 
     y is the difference of a subject's features from the mean of the reference and S the
     covariance there, in units of the spread of each kind of feature; :math:`\alpha` is the
-    shrinkage of scikit-learn's ``OAS``. All four are those of the other members. A subject
+    shrinkage of scikit-learn's ``OAS``. All four are computed without the subject. A subject
     without some atom is judged by the other atoms, against the members who have them. Cost
     O(n F^3) for n members and F features.
 
@@ -339,7 +339,7 @@ def _oas(covariance: np.ndarray, n: int) -> float:
 def _leave_out(norm, norm_persons, persons) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of each person, those of the centred norm, and mean, sd and n of the others.
 
-    All strangers come at once. The sums over the others are those of all less the person's.
+    People outside the norm come together. Sums over the others are the totals minus the person's.
     """
     squares, members = (norm**2).sum(0), pd.Series(norm_persons).groupby(norm_persons).indices
     known = np.where(np.isin(persons, norm_persons), persons, "")

@@ -44,8 +44,8 @@ def average_persons(
 ) -> tuple[np.ndarray, list[str]]:
     """Average the recordings of each person, leaving out rows with NaN.
 
-    Permuted one by one, they would show differences that do not exist. Cost O(S (n + F)) for n
-    people and rows of F values.
+    Permuting recordings of one person independently would give false positives. Cost
+    O(S (n + F)) for n people and rows of F values.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def compare_groups(
         with NaN are left out.
     groups, *names : list of str, str
         Group of each person (None leaves a person out), and the groups to compare, by default all.
-        Of two, the first less the second.
+        With two groups, differences are the first minus the second.
     persons : list, optional
         Person of each curve, if people have several: they are averaged first.
     pointwise_level : float

@@ -27,10 +27,10 @@ def sort_cycles(
 ) -> pd.DataFrame:
     """Sort the cycles of each person by shape, such as normal and ventricular beats.
 
-    Each person has kinds of their own: kind 1 of one person need not be kind 1 of another.
-    Segments are compared beyond a straight line, so drift makes no kinds. To learn an atom for
-    each kind, pass the kinds as labels: ``average_segments(cohort, sorted, window, pre,
-    by="kind")`` is a first dictionary for ``init=``. Cost O(E L^2 P K) per person with E events.
+    Kinds are numbered per person: kind 1 of one person need not be kind 1 of another. A straight
+    line is removed from each segment, so drift does not create kinds. To learn an atom for each
+    kind, pass the kinds as labels: ``average_segments(cohort, sorted, window, pre, by="kind")``
+    is a first dictionary for ``init=``. Cost O(E L^2 P K) per person with E events.
 
     Parameters
     ----------
@@ -38,8 +38,8 @@ def sort_cycles(
         A frame with columns subject and onset_sample, such as ``model.events_``, and the
         recordings.
     n_kinds : int or "auto"
-        Number of kinds of each person. "auto": a kind is divided as long as its cycles fall into
-        two groups of at least 5, at most 6 kinds.
+        Number of kinds per person. "auto" divides a kind while its cycles form two groups of at
+        least 5 cycles, up to 6 kinds.
     window, pre : int or duration
         Length of the window that is compared, and the time from its start to the onset, in
         samples or as durations (``"0.5s"``).
@@ -53,7 +53,7 @@ def sort_cycles(
     DataFrame
         The events whose windows lie within the recordings, with columns ``kind`` (0 is the
         person's most frequent), ``kind_probability`` and ``residual`` (share of the energy of
-        the window that the mean of the kind leaves).
+        the window that the mean of the kind does not explain).
 
     Examples
     --------

@@ -1,15 +1,15 @@
-"""A fitted model near its solution: how atoms and warps answer to noise and to other subjects.
+"""Linearize a fitted model: how atoms and warps depend on noise and on the sample of subjects.
 
 Near a fit, the mean cycle of a person is linear in all unknowns, ``g + T dphi + J du``, with
 ``g = f(phi, a)`` and u the steps of the parameters. A fit is the root of two sums over subjects,
 
-- the scores ``T_s^T rho_s``, with ``rho_s = sum_j z_j (y_j - z_j g)`` what is left of the cycles;
+- the scores ``T_s^T rho_s``, with ``rho_s = sum_j z_j (y_j - z_j g)`` the residuals of the cycles;
 - the gauges, the coordinates of the warps (and the mixture of channels), with a mean of zero.
 
 Amplitudes are profiled out cycle by cycle and parameters person by person, with the prior of the
 fit. The covariance of the root is the inverse derivative of the sums, times the covariance of
-their terms, times the inverse again. The terms are independent between subjects, whatever happens
-within one: noise of any kind, cycles that differ, a shape of one's own (the sandwich formula).
+their terms, times the inverse again (the sandwich formula). It only assumes that subjects are
+independent; within a subject it allows any noise, differences between cycles and a personal shape.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from percdl.estimators.base import BaseCDL
     from percdl.transforms import Transform
 
-# A step that the cycles say nothing about is uniform in its bounded set Theta, ends included. Its
+# A step that the cycles do not determine is uniform in its bounded set Theta, ends included. Its
 # error is then about twice its standard deviation in the population.
 ROOM = 2.0
-# Samples that no subject's warp visits carry no information: they get a large error, not none.
+# Samples that no subject's warp visits carry no information, so their error is large, not zero.
 RIDGE = 1e-10
 # Variances in squared samples. A rounded onset is uniform within half a sample to either side; the
 # onset of a person, if it is not seen, is within a sample to either side.
@@ -88,10 +88,10 @@ def differentiate(transform: Transform, params, atom) -> Derivatives:
 
 
 class Cycles(NamedTuple):
-    """The cycles of one person: ``power = sum_j z_j^2`` of each sample, and what is left.
+    """The cycles of one person: ``power = sum_j z_j^2`` of each sample, and the residuals.
 
     ``left`` is ``rho / power``, the mean residual; ``around`` are the cycles less their mean.
-    ``project`` takes off what amplitudes absorb.
+    ``project`` removes the directions that amplitudes absorb.
     """
 
     power: Float[np.ndarray, " n"]
@@ -118,7 +118,7 @@ class Person(NamedTuple):
 
     @property
     def response(self) -> Float[np.ndarray, "q n"]:
-        """How much the steps give way to a change of the common atom."""
+        """How much the steps respond to a change of the common atom."""
         return self.gain @ self.near.by_atom
 
     @property
@@ -221,7 +221,7 @@ class Linearization:
     def _noise(self) -> Float[np.ndarray, "n n"]:
         """Return the covariance of a cycle around the mean of its person.
 
-        It is white if it must be, or if nobody repeats the atom.
+        It is white if noise is assumed white, or if no person repeats the atom.
         """
         size, people = self.atom.size, self.people
         n_free = sum(len(x.cycles.around) - 1 for x in people)
@@ -237,9 +237,9 @@ class Linearization:
 
     @cached_property
     def blind(self) -> Float[np.ndarray, " S"]:
-        """How far an onset that is off by less than two samples is overlooked, between 0 and 1.
+        """How far an onset error below two samples goes unnoticed, between 0 and 1.
 
-        The warp must make up for it, and the sample that the window loses at one end must be
+        The warp must compensate for it, and the sample that the window loses at one end must be
         within the noise of a person.
         """
         lost = min((self.atom[0] ** 2).sum(), (self.atom[-1] ** 2).sum())
@@ -290,8 +290,8 @@ class Linearization:
     def solve(self) -> np.ndarray:
         """Return the derivative (n, n + c) of the common atom in the sums of scores and gauges.
 
-        The mean gauge is held at zero. Parameters give way to that too, as far as the prior and
-        the cycles let them.
+        The mean gauge is held at zero. Parameters adapt to that too, as far as the prior and the
+        cycles allow.
         """
         across, bread, size = self._across, self._information, self.atom.size
         turns = [x.near.gauge_by_step[self._gauges] for x in self.people]
@@ -345,8 +345,9 @@ class Linearization:
     def _own(self, person: Person, blind: float, moved: np.ndarray) -> np.ndarray:
         """Return the covariance (n, n) of a personal atom due to onsets, curvature and misfit.
 
-        The warp makes up for a wrong onset, except at the ends. If onsets are not seen, each cycle
-        is off by up to half a sample. Residuals of a person beyond the noise count as error.
+        The warp compensates for a wrong onset, except at the ends. If the data do not show onsets,
+        each cycle is off by up to half a sample. Residuals of a person beyond the noise count as
+        error.
         """
         read, left = person.near.by_atom, person.cycles.left
         slope = read @ _slope(self.atom)
@@ -360,7 +361,7 @@ class Linearization:
         return found
 
     def degrees_of_freedom(self) -> float:
-        """Return those between subjects, or of the noise if it alone decides."""
+        """Return the degrees of freedom of subjects, or of the noise if it is the only error."""
         if self.robust or self.centred:
             return float(max(len(self.people) - 1, 1))
         return float(max(sum(len(x.cycles.around) - 1 for x in self.people), 1) * self.atom.size)

@@ -47,10 +47,10 @@ def canonical_order(values: Float[np.ndarray, "S ..."]) -> np.ndarray:
 
 
 def make_exchangeable(parts: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-    """Return the values of groups to permute: less the mean of all, sorted, groups by name.
+    """Return the values of groups to permute: centred and sorted, with groups in order of name.
 
-    Signs are turned if the first of two groups comes second by name, so that exchanging the
-    groups only turns the sign of Welch's t.
+    Signs are flipped if the first of two groups comes second by name, so that exchanging the
+    groups only flips the sign of Welch's t.
     """
     names = sorted(parts)
     turned = len(parts) == 2 and names != list(parts)

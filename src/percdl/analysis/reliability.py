@@ -68,7 +68,7 @@ def measure_reliability(
     DataFrame
         One row per measurement: n_persons, n_visits, n_recordings, and icc, sem and sdc, each
         with the ends of its interval (``icc_low``, ``icc_high``, ...). SEM and SDC have the unit
-        of the measurement. An ICC below 0 is an estimate of a small one.
+        of the measurement. An estimate of a small ICC can be below 0.
 
     Examples
     --------
@@ -122,7 +122,7 @@ def _analyse(
     if min(freedom) < 1:
         raise InvalidParameterError(
             f"{name!r} has {len(x)} values of {n_persons} people at {n_visits} visits, too few to "
-            "tell people from errors. At least two people need the same two visits; leave "
+            "separate people from errors. At least two people need the same two visits; leave "
             "`visits` out to number each person's recordings in order."
         )
     means = (between[0] / freedom[0], between[1] / freedom[1], rest / freedom[2])
@@ -248,8 +248,8 @@ def describe_recordings(
         Other people, who define the components and the norm of the deviation index. Without them,
         both come from the recordings described, which makes the ICC of the components larger.
     persons : list, optional
-        Person of each recording described: without a reference, components are those of the mean
-        of each person, and people are left out of their own norm.
+        Person of each recording described. Without a reference, components are computed from the
+        mean of each person, and each person's norm excludes that person.
     n_components : int
         Number of components of each curve.
 

@@ -1,7 +1,7 @@
-"""The last rounds of a fit for subjects drawn again: a bootstrap over their statistics.
+"""A bootstrap over subjects that repeats only the last rounds of a fit.
 
-With the onsets of the fit, a subject is its two statistics. A draw counts each subject as often as
-it was drawn. Warps, dictionary and gauge are then found again, from those of the fit.
+With the onsets of the fit, two statistics describe a subject. A draw counts each subject as often
+as it was drawn. Warps, dictionary and gauge are then fitted again, starting from those of the fit.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def redraw(
 ) -> Float[np.ndarray, "B K L P"]:
     """Return the common atoms of each draw of subjects.
 
-    What the rounds change with everybody counted once is taken off. Cost O(B S K L M^2).
+    The change that the rounds make with each subject counted once is subtracted. Cost
+    O(B S K L M^2).
     """
     transform, algorithm = model.resolve("transformation"), model.resolve("algorithm")
     has_params = model.params_.shape[-1] > 0
@@ -43,8 +44,8 @@ def redraw(
     is_known = is_known and not has_own_windows(model)
     if not is_known or model.loss != "squared" or algorithm.weighting != "amplitude":
         raise InvalidParameterError(
-            "`keep_onsets` is for a single warp, the squared loss, weighting='amplitude' and "
-            f"cycles without lengths or baselines of their own, not for {model!r}. Use "
+            "`keep_onsets` needs a single warp, the squared loss, weighting='amplitude' and "
+            f"cycles without individual lengths or baselines, not {model!r}. Use "
             "`bootstrap_atoms(..., keep_onsets=False)`."
         )
     counts = np.stack([np.bincount(row, minlength=len(cohort)) for row in drawn])

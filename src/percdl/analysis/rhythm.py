@@ -149,8 +149,8 @@ def measure_regularity(
     X : Cohort or arrays
         The recordings, for their durations and sampling rates.
     atom_length, n_atoms : int, optional
-        L, without which ``time_share`` is NaN unless events have a duration of their own, and K;
-        by default all atoms that occur.
+        L and K. Without L, ``time_share`` is NaN unless events have durations; K defaults to the
+        atoms that occur.
     pause_ratio : float
         An interval above this many median intervals is a pause; ``inf`` for no pauses.
 

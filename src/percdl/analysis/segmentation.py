@@ -1,4 +1,4 @@
-"""How well events find annotations, and the trade-off with false detections."""
+"""How well events agree with annotations, and the trade-off with false detections."""
 
 from __future__ import annotations
 
@@ -298,13 +298,13 @@ def trace_trade_off(
         for threshold in np.unique(np.asarray(thresholds, float)):
             quality = score_events(events.loc[scores >= threshold], annotations, tolerance)
             rows.append([threshold, *(getattr(quality, name) for name in names)])
-            # Those without any event are named once.
+            # Warn about subjects without events only once.
             warnings.simplefilter("ignore", MissingEventsWarning)
     return pd.DataFrame(rows, columns=["threshold", *names])
 
 
 def sensitivity_at(curve: pd.DataFrame, false_positives: float) -> float:
-    """Return the best sensitivity with few false positives, 0 if no point has as few.
+    """Return the best sensitivity with at most some false positives; 0 if there is no such point.
 
     Parameters
     ----------

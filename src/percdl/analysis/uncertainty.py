@@ -40,7 +40,7 @@ class Uncertainty:
     ----------
     sigma, dof : float
         Standard deviation of a cycle around the mean of its person, and degrees of freedom of the
-        bands: those between subjects, or those of the noise if it alone decides.
+        bands: between subjects, or of the noise if it is the only error.
     dictionary, atom_se : array (K, L, P)
         The common atoms, at unit norm, and their standard errors.
     atom_covariance : array (K, L P, L P)
@@ -52,7 +52,7 @@ class Uncertainty:
     misfit : array (K, L P, L P)
         Covariance of the shapes that the model does not explain.
     linear : list of Linearization
-        The model around the fit, by atom: errors of persons are computed when they are asked for.
+        The linearized model per atom; errors of persons are computed on first access.
     """
 
     sigma: float
@@ -144,9 +144,9 @@ def estimate_uncertainty(
 ) -> Uncertainty:
     r"""Return standard errors of common atoms, personal atoms and warps.
 
-    The model is linearized around the fit. By default
-    covariances are cluster-robust: subjects are independent, and so are the cycles of a person,
-    but nothing is assumed of the noise within a cycle. Cost O(S K (L P)^3), in double precision.
+    The model is linearized around the fit. By default covariances are cluster-robust: subjects
+    are independent, and so are the cycles of a person, but noise within a cycle may have any
+    covariance. Cost O(S K (L P)^3), in double precision.
 
     - The band of a common atom is for the atom of the *population*, up to its scale and a whole
       number of samples. It contains noise, misfit, the sampling error of the mean warp, and the
@@ -234,7 +234,7 @@ def _reason_against(model: BaseCDL) -> str:
     if model.loss != "squared" or isinstance(model.coder, L1Coder):
         return "without squared errors, or with activations that overlap"
     if has_own_windows(model):
-        return "whose cycles have lengths or baselines of their own"
+        return "whose cycles have individual lengths or baselines"
     if weighting != "amplitude":
         return f"of weighting={weighting!r}: it needs weighting='amplitude'"
     return ""
@@ -290,7 +290,7 @@ def bootstrap_atoms(
 ) -> Bootstrap:
     """Fit the model again to subjects drawn with replacement.
 
-    The draws contain all that varies between subjects: noise, warps, amplitudes, misfit. Cost:
+    The draws include all variation between subjects: noise, warps, amplitudes, misfit. Cost:
     ``n_draws`` fits; with ``keep_onsets``, about as many personal rounds without coding.
 
     Parameters

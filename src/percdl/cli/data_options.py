@@ -78,7 +78,8 @@ class DataOptions:
     ] = None
     group: Annotated[Text, _opt("Column of groups, in --metadata or in the files.")] = None
     corrections: Annotated[
-        Path | None, _opt("Table of events that must be found, or must not (docs/corrections.md).")
+        Path | None,
+        _opt("Table of events that must, or must not, be found (docs/corrections.md)."),
     ] = None
     input_format: Annotated[
         Text, _opt(f"{', '.join(_READERS)}. (default: from the file names)")

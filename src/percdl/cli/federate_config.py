@@ -70,7 +70,7 @@ class SitePlan(_Table):
 
 
 def read_federation_file(path: Path) -> FederationPlan:
-    """Read the file of the person who invites; exits with a message where it is not valid."""
+    """Read the file of the person who invites; exits with a message if it is not valid."""
     content = _read(path, {"federation", "members", "model"})
     model = ModelOptions.from_table(content.get("model", {}), f"{path} [model]")
     table = content.get("federation", {}) | {"members": content.get("members", {}), "model": model}
@@ -79,7 +79,7 @@ def read_federation_file(path: Path) -> FederationPlan:
 
 
 def read_site_file(path: Path) -> SitePlan:
-    """Read the file of a site; exits with a message where it is not valid."""
+    """Read the file of a site; exits with a message if it is not valid."""
     content = _read(path, {"site", "data"})
     table = check_table(content.get("data", {}), types_of(DataOptions), f"{path} [data]")
     given = {"data": table.get("data") or [], "metadata": [table.get("metadata")]}
@@ -91,7 +91,7 @@ def read_site_file(path: Path) -> SitePlan:
 
 
 def read_invitation_file(path: Path) -> Invitation:
-    """Read an invitation; exits with a message where it is not valid."""
+    """Read an invitation; exits with a message if it is not valid."""
     from percdl.exceptions import FederationError
     from percdl.federated.manifest import Invitation
 

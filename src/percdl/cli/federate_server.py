@@ -44,7 +44,7 @@ def invite(
     percdl federate invite federation.toml
 
     Send it to all sites and to the server. Every site checks and signs its content, and refuses
-    whatever is not in it.
+    anything that is not in it.
     """
     require_packages(("cryptography",), "federated", "the members have keys")
     from percdl.cli.federate_config import read_federation_file

@@ -43,12 +43,12 @@ def find(
         Path | None, optional("Model file to write, for the other commands, optional.")
     ] = None,
 ) -> None:
-    """Find a known pattern in recordings; nothing is learned.
+    """Find a known pattern in recordings, without learning.
 
     percdl find pattern.csv recordings/ --sfreq 100 --out events.csv
 
     The pattern has the channels and the sampling rate of the recordings, after their processing;
-    its size does not matter. Exit code 3: it was found nowhere.
+    its scale does not matter. Exit code 3: it was not found.
     """
     from percdl.estimators import PerCDL
     from percdl.signals import events_to_csv

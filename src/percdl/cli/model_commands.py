@@ -117,9 +117,9 @@ def events(
     percdl events gait.percdl new/ --format bids --out study/
 
     Without DATA, the events of the fit are written. With DATA, each recording is personalized
-    from the start with the final atoms, also a recording of the fit, so its events can differ
-    slightly. Files are read and processed as in the fit, unless options say otherwise. Exit code
-    3: there are no events.
+    from the start with the final atoms, so events of recordings of the fit can differ slightly.
+    Files are read and processed as in the fit, unless options say otherwise. Exit code 3: there
+    are no events.
     """
     from percdl.estimators.modelfile import load
 
@@ -220,7 +220,7 @@ def person(
     model: Model,
     source: DataOptions,
     output: Output,
-    about: Annotated[str, typer.Option(help="Whom the page is about: a subject.")],
+    about: Annotated[str, typer.Option(help="The subject of the page.")],
     out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("person.html"),
     reference: Annotated[
         str | None,
@@ -236,8 +236,8 @@ def person(
 
     percdl person gait.percdl walks/ --metadata subjects.csv --group diagnosis --about P07
 
-    DATA are the recordings of the person and of those to compare with. The page names nobody else
-    and holds no recording of others.
+    DATA are the recordings of the person and of those to compare with. The page contains no names
+    or recordings of other people.
     """
     require_packages(("jinja2", "matplotlib"), "plot", "the page draws pictures")
     from percdl.report.person import write_person

@@ -42,7 +42,7 @@ class _Declared(NamedTuple):
 
 
 def _readings(value: Any) -> list[Any]:
-    """Return what a value of an option may mean: itself, and the number that it writes."""
+    """Return the possible meanings of an option value: itself, and as a number."""
     readings = [value]
     for kind in (float, int) if isinstance(value, str) else ():
         try:
@@ -76,7 +76,7 @@ def declared() -> dict[str, _Declared]:
 
 
 def _in_the_shell() -> dict[str, dict[str, Any]]:
-    """Return what differs in the shell, by option: objects in Python are text there."""
+    """Return the differences in the shell, by option: Python objects are written as text."""
     from annotated_types import Ge, Lt, Predicate
 
     from percdl.parameters import Noun

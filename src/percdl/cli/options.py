@@ -179,7 +179,7 @@ def validate(
 
 
 def _unknown(name: str, known: Iterable[str], what: str) -> str:
-    """Say that a name is unknown, and which one is meant."""
+    """Return the message for an unknown name, with similar names."""
     from difflib import get_close_matches
 
     names = sorted(known)

@@ -35,17 +35,17 @@ def watch(
     output: Output,
     out: Annotated[Path, typer.Option(help="TSV file of events; rows are added as they come.")],
     person: Annotated[
-        str, typer.Option(help="The person; parameters of one of the fit are used again.")
+        str, typer.Option(help="The person; parameters are known for people of the fit.")
     ] = "live",
     learn: Annotated[
-        str | None, optional("First stretch, which parameters are learned from: 30s.")
+        str | None, optional("Duration from which parameters are learned: 30s.")
     ] = None,
     max_lag: Annotated[str | None, optional("Force decisions after this time: 10s.")] = None,
     follow: Annotated[
         bool, typer.Option("--follow/--once", help="Wait for more, or stop at the end.")
     ] = True,
     idle: Annotated[
-        float | None, optional("Stop if nothing was added for so many seconds.", min=0)
+        float | None, optional("Stop after this many seconds without new samples.", min=0)
     ] = None,
     samples: Annotated[
         bool, typer.Option("--samples", help="With --json, print the samples, too.")
@@ -56,9 +56,9 @@ def watch(
 
     percdl watch gait.percdl walk.csv --out events.tsv
 
-    DATA is one CSV file that something appends to, or lsl:NAME, a stream of the lab streaming
-    layer. Columns are read as in the fit, unless options say otherwise. Ctrl-C ends the
-    recording; all its events are then in the file. Exit code 3: there are none.
+    DATA is one CSV file that another program appends to, or lsl:NAME, a stream of the lab
+    streaming layer. Columns are read as in the fit, unless options say otherwise. Ctrl-C ends the
+    recording; all its events are then in the file. Exit code 3: no event was found.
     """
     from percdl.estimators.modelfile import load
     from percdl.estimators.stream import Stream
@@ -89,7 +89,7 @@ def watch(
 def _follow(
     growing: Any, log: _Log, pressed: Event, follow: bool, idle: float | None, poll: float
 ) -> None:
-    """Push new samples as they come, until nothing more is wanted."""
+    """Push new samples as they arrive, until the recording ends."""
     last = time.monotonic()
     while not pressed.is_set():
         chunk = growing.read()
@@ -126,7 +126,7 @@ class _Log:
             typer.echo(f"\r{at:8.1f} s  {what}   ", nl=False, err=True)
 
     def add(self, events: pd.DataFrame) -> None:
-        """Write events, and make sure that others see them."""
+        """Write events and flush the file."""
         from percdl.estimators.cycles import FALSE_ALARMS
 
         second = self.stream.model.sfreq_

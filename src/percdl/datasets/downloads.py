@@ -126,7 +126,7 @@ def fetch(source: Source, folder: Path) -> None:
 
 
 def _compare(pooch: Any, unpacked: Path, manifest: str) -> None:
-    """Raise where a file is missing or does not have its published SHA-256 sum."""
+    """Raise if a file is missing or does not have its published SHA-256 sum."""
     # Names in the manifest start from the only folder, if there is one.
     items = list(unpacked.iterdir())
     root = items[0] if len(items) == 1 and items[0].is_dir() else unpacked

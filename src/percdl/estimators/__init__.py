@@ -1,4 +1,4 @@
-"""PerCDL, PopCDL and IndCDL: the scikit-learn face."""
+"""The scikit-learn estimators PerCDL, PopCDL and IndCDL."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ __all__ = ["IndCDL", "Mark", "Motif", "PerCDL", "Personalization", "PopCDL", "in
 
 
 def __getattr__(name: str) -> Any:
-    """Import what needs JAX on first use."""
+    """Import names that need JAX on first use."""
     if name not in ("Mark", "intervals"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from percdl.estimators import landmarks

@@ -55,10 +55,10 @@ class BaseCDL(TransformerMixin, Described):
         return self
 
     def find(self: Self, X: Any, *, runtime: Place | None = None) -> Self:
-        """Find the atoms that ``init`` gives in recordings; nothing is learned.
+        """Find the atoms passed as ``init`` in recordings, without learning.
 
-        The result is a model of these atoms: with `PopCDL` as they are, with `PerCDL` personalized
-        to everyone. A penalty "auto" is chosen for these recordings.
+        The result is a model with these atoms: unchanged with `PopCDL`, personalized to each
+        subject with `PerCDL`. A penalty "auto" is chosen for these recordings.
 
         Parameters
         ----------
@@ -80,9 +80,9 @@ class BaseCDL(TransformerMixin, Described):
         return self
 
     def personalize(self, X: Any, *, runtime: Place | None = None) -> Personalization:
-        """Describe new recordings with the dictionary as it is.
+        """Describe new recordings with the fitted dictionary, which does not change.
 
-        The recordings of the fit get the parameters that the fit gave them.
+        Recordings of the fit get the same parameters as in the fit.
 
         Parameters
         ----------

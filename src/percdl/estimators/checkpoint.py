@@ -1,8 +1,8 @@
-"""Checkpoints: an interrupted fit continues, and ends as if it had not been interrupted.
+"""Checkpoints: an interrupted fit continues, with the same result as without interruption.
 
-A checkpoint is a file like that of a model, written after each round. It holds the state of all
-subjects, about as much as the fit keeps in memory between rounds, without the recordings. The last
-one holds the result instead, so that it is not lost before a model file is written.
+A checkpoint is a file in the format of model files, written after each round. It contains the
+state of all subjects, about as much as the fit keeps in memory between rounds, without the
+recordings. The last one contains the result, so nothing is lost before a model file is written.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def read_checkpoint(path: Any) -> Checkpoint:
 
 
 def _check_sizes(content: dict[str, Any], arrays: Arrays, transform: Transform) -> None:
-    """Raise `ValueError` where arrays do not agree in size with the header."""
+    """Raise `ValueError` if the sizes of arrays do not agree with the header."""
     n_atoms, length, *_ = content["chosen"]
     n_channels = arrays["broadcast/dictionary"].shape[-1]
     shapes = broadcast_shapes(transform, n_atoms, length, n_channels)
@@ -150,7 +150,7 @@ def fit_with_checkpoints(
     """Fit a model and return it, writing a checkpoint to ``path`` (None: nowhere) each round.
 
     With ``resume``, the fit continues from a checkpoint with the same recordings and arguments,
-    and the result is that of a fit that was not interrupted, bit for bit. ``report`` is called as
+    and the result equals that of an uninterrupted fit, bit for bit. ``report`` is called as
     ``report(phase, round, objective)`` after each round. ``settings`` are the options of the
     command that runs the fit, kept in the checkpoint and as ``model.settings_``. If the runtime
     keeps the state of the subjects on disk, the checkpoint says where, and that folder stays until

@@ -1,4 +1,4 @@
-"""Every cycle of every person: its gain, delay and warp, what is left of it, and its quality."""
+"""The gain, delay, warp, residual and quality of every cycle of every person."""
 
 from __future__ import annotations
 
@@ -248,12 +248,12 @@ def _pad(x: np.ndarray, size: int) -> Any:
 
 
 def judge_cycles(table: pd.DataFrame, left: np.ndarray) -> np.ndarray:
-    """Return the p-value of each cycle's residual against what the person's cycles usually leave.
+    """Return the p-value of each cycle's residual among the person's cycles.
 
     ``left`` (E,) is the residual energy per sample. Its logarithm is compared with the median and
-    the scaled median absolute deviation of the cycles of the same person and atom. Persons with
-    few cycles lean on the population: the spread counts as `FEW_CYCLES` cycles more. Cycles
-    without samples have no quality (NaN).
+    the scaled median absolute deviation of the cycles of the same person and atom. The spread of
+    the population counts as `FEW_CYCLES` more cycles of each person. Cycles without samples have
+    no quality (NaN).
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         level = pd.Series(np.log(left), table.index)

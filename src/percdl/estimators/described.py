@@ -1,4 +1,4 @@
-"""What a fitted model holds, and the methods that describe it: tables, pages, a summary."""
+"""The attributes of a fitted model, and methods that describe it: tables, pages, a summary."""
 
 from __future__ import annotations
 
@@ -128,17 +128,18 @@ class Described(HyperParameters):
     ) -> pd.DataFrame:
         """Describe every cycle: how it differs from the person's usual one, and its quality.
 
-        Each event gets a gain, a shift and a small warp around its person's. Their distribution is
-        estimated from all cycles, so clean cycles move and noisy ones hardly do (docs/cycles.md).
+        Each event gets a gain, a shift and a small warp relative to the person's warp. Their
+        distribution is estimated from all cycles, and noisy cycles are shrunk more towards the
+        person's usual cycle (docs/cycles.md).
 
         Parameters
         ----------
         X : Cohort or arrays, optional
             The recordings, by default those of the fit; others are personalized first.
         events : DataFrame, optional
-            Cycles to describe in place of those that the model finds, which may overlap: columns
-            ``subject``, ``onset_sample`` and optionally ``atom``, such as the onsets of another
-            detector.
+            Cycles to describe instead of those that the model finds, such as the onsets of
+            another detector: columns ``subject``, ``onset_sample`` and optionally ``atom``. They
+            may overlap.
         min_quality : float, default=0.0
             Leave out cycles of a lower quality.
         false_alarms : float, default=0.01
@@ -150,7 +151,7 @@ class Described(HyperParameters):
             One row per event: subject, atom, onset_sample, onset_seconds, duration_seconds,
             amplitude, ``residual`` (share of the cycle's energy that is not explained),
             ``quality`` (p-value of the residual among the cycles of the same person), ``flagged``
-            (quality below ``false_alarms``), ``missing`` (share of its samples), and, where the
+            (quality below ``false_alarms``), ``missing`` (share of its samples), and, if the
             transformation warps time, ``shift``, ``warp1``, ``warp2``, ... in seconds: the cycle
             is later than the person's usual one by
             ``shift + sum_j warp_j sin(j pi t / duration)``.
@@ -187,16 +188,16 @@ class Described(HyperParameters):
         Parameters
         ----------
         name : str, optional
-            Its name. None: annotations have a column ``label``, and every label is marked.
+            Its name. None: place one landmark per value of the column ``label`` of annotations.
         atom : int, default=0
             The atom.
         time : float or DataFrame
             Seconds from the start of the atom, or annotations of some people, with columns
-            ``subject`` and ``sample``, such as `percdl.read_annotations` returns. They
-            are taken to common time by the warps, and their median over people is the landmark.
+            ``subject`` and ``sample``, such as `percdl.read_annotations` returns. The warps
+            map them to common time, and their median over people is the landmark.
         channel : str, optional
-            The channel that it belongs to, where each channel has a warp of its own. By default
-            landmarks follow the median of these warps.
+            The channel of the landmark, if each channel has its own warp. By default landmarks
+            follow the median of these warps.
         X : Cohort or arrays, optional
             The recordings of the annotations, by default those of the fit.
 
@@ -232,8 +233,8 @@ class Described(HyperParameters):
         events : DataFrame, optional
             Cycles in place of those that the model finds, see `cycles`.
         level : float, default=0.01
-            A wave is there if its gain, estimated near the landmark, is above zero at this
-            level.
+            A wave is present if its gain, estimated near the landmark, is significantly above
+            zero at this level.
 
         Returns
         -------
@@ -278,26 +279,27 @@ class Described(HyperParameters):
         return self
 
     def kinds(self, X: Any = None, *, level: float = 0.001) -> pd.DataFrame:
-        """Return the kind of every event, with a probability, and the patterns of no kind.
+        """Return the kind of every event, with a probability, and patterns of unknown kind.
 
-        The probability compares the gains of the person's atoms at the event, for Gaussian noise
-        as large as the residuals of the person's events, and how frequent the kinds are.
+        The probability compares the gains of the person's atoms at the event, assuming Gaussian
+        noise with the variance of the residuals of the person's events, and takes the frequency
+        of the kinds into account.
 
         Parameters
         ----------
         X : Cohort or arrays, optional
             The recordings, by default those of the fit; others are personalized first.
         level : float, default=0.001
-            An event is of no kind, "other", if a residual as large as its own has this
+            An event is of kind "other" if residuals as large as its own have less than this
             probability among the events of the person.
 
         Returns
         -------
         DataFrame
             The events with columns ``kind`` (name of the atom, or "other"), ``kind_probability``
-            and ``residual`` (share of the energy of its window that its atom leaves). Windows
-            without an event that hold at least half the energy of a usual one are rows, too: kind
-            "other", atom -1.
+            and ``residual`` (share of the energy of its window that its atom does not explain).
+            Windows without an event that contain at least half the energy of a usual one are
+            also rows: kind "other", atom -1.
         """
         from percdl.estimators.people import check_names, describe_kinds
 
@@ -307,7 +309,7 @@ class Described(HyperParameters):
         return describe_kinds(found, cohort, check_names(self.atom_names_, self.n_atoms_), level)
 
     def people(self, X: Any = None) -> pd.DataFrame:
-        """Return one row per person: what to look at before using the other results.
+        """Return one row per person, with numbers to check before using the other results.
 
         Parameters
         ----------
@@ -321,7 +323,7 @@ class Described(HyperParameters):
             ``polarity`` (sign of most amplitudes), ``constant_channels``, ``explained`` (share of
             the energy), ``back_to_back`` (share of the activations that end where the next
             begins); for each kind its activations ``n_...`` and median ``amplitude_...``, NaN for
-            people without the kind; ``remarks``, where a warning named the person.
+            people without the kind; ``remarks``, the warnings that name the person.
         """
         from percdl.estimators.people import check_names, describe_people
 
@@ -329,15 +331,15 @@ class Described(HyperParameters):
         return describe_people(found, cohort, check_names(self.atom_names_, self.n_atoms_))
 
     def parameters(self, X: Any = None) -> pd.DataFrame:
-        """Return the parameters as numbers with a meaning, one row per person and atom.
+        """Return interpretable parameters, one row per person and atom.
 
-        Layers of a time warp are interchangeable, so the raw numbers of `transform` mean nothing
-        one by one; its displacement does (docs/transforms.md).
+        Layers of a time warp are interchangeable, so single raw parameters (`transform`) have no
+        meaning, unlike the displacement of the warp (docs/transforms.md).
 
         Parameters
         ----------
         X : Cohort or arrays, optional
-            As in `kinds`; a model from a file describes the people of its fit without them.
+            As in `kinds`. Not needed for the people of the fit, even if the model was loaded.
 
         Returns
         -------
@@ -355,13 +357,13 @@ class Described(HyperParameters):
         return describe_parameters(self, found)
 
     def summary(self, X: Any = None) -> Summary:
-        """Summarize a fit on one screen: what was fitted and found, and what to look at.
+        """Summarize a fit on one screen: settings, results, and recordings to check.
 
         Parameters
         ----------
         X : Cohort or arrays, optional
-            The recordings of the fit, for a model that does not hold them: without them, errors
-            and the quality of cycles are unknown.
+            The recordings of the fit, if the model does not hold them. Without recordings, the
+            summary has no errors and no quality of cycles.
 
         Returns
         -------
@@ -406,4 +408,4 @@ class Described(HyperParameters):
 
     @abstractmethod
     def _express(self, cohort: AnyCohort, runtime: Any = None) -> Personalization:
-        """Describe recordings with the dictionary as it is."""
+        """Describe recordings with the fitted dictionary."""

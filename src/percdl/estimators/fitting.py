@@ -1,4 +1,4 @@
-"""Fitting and personalizing: the runs of the algorithm, and what a model keeps of them."""
+"""Fitting and personalizing: run the algorithm and store its results in a model."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class End:
-    """How one run ended: the dictionary (K, L, P), how good it is, why, and all about subjects."""
+    """The end of a run: dictionary (K, L, P), objective, stop reason and results of subjects."""
 
     dictionary: np.ndarray
     objective: float
@@ -64,7 +64,7 @@ class End:
 
     @property
     def broadcast(self) -> Broadcast:
-        """What subjects are expressed with."""
+        """The quantities that subjects are expressed with."""
         return Broadcast(self.dictionary, precision=self.precision)
 
 
@@ -100,7 +100,7 @@ class Watch:
 
     ``save(take)`` is called after each round, then ``report(phase, round, objective)``; once
     more at the end. It writes the moment that ``take()`` returns to ``path``, and returns whether
-    both could be done. With ``resumed``, the fit goes on from there.
+    both succeeded. With ``resumed``, the fit continues from there.
     """
 
     report: Callable[[str, int, float], None]
@@ -110,7 +110,7 @@ class Watch:
 
 
 def count_runs(model: BaseCDL) -> int:
-    """Return from how many first dictionaries a fit is run: one that was given is the only one."""
+    """Return the number of first dictionaries to fit from; 1 if the dictionary is given."""
     return model.n_restarts if isinstance(model.init, str) else 1
 
 
@@ -121,7 +121,7 @@ def rounds_per_run(model: BaseCDL) -> int:
 
 
 def count_rounds(model: BaseCDL) -> int:
-    """Return how many rounds a fit has at most."""
+    """Return the largest number of rounds of a fit."""
     return count_runs(model) * rounds_per_run(model)
 
 
@@ -135,7 +135,7 @@ def run_restarts(
         warn_offset(cohort, settings.dtype, type(model).__name__)
         end, is_saved = _run_restarts(model, cohort, settings, watch, runtime)
     except BaseException:
-        # A checkpoint may speak of what is there.
+        # A checkpoint may refer to these files.
         runtime.close(keep=True)
         raise
     runtime.close(keep=not is_saved)
@@ -147,7 +147,7 @@ def _run_restarts(
 ) -> tuple[End, bool]:
     """Return the best end, and whether the state of the subjects can be deleted."""
     rng = as_random_state(model.random_state)
-    revive = None  # a dictionary that was given is not meddled with
+    revive = None  # a given dictionary is not changed
     if isinstance(model.init, str):
         revive = partial(revive_atoms, cohort=cohort, settings=settings, rng=rng)
     first, best, resumed = 0, None, watch.resumed
@@ -295,7 +295,7 @@ def express(model: BaseCDL, cohort: AnyCohort, runtime: Place | None = None) -> 
 def run_on_frozen(
     model: BaseCDL, cohort: AnyCohort, settings: Settings, runtime: Place | None = None
 ) -> tuple[float, Results]:
-    """Return objective, codes and parameters of recordings, with the dictionary as it is."""
+    """Return objective, codes and parameters of recordings for a fixed dictionary."""
     hosted, name = host_fit(runtime, cohort, settings, settings.chunk_rows), type(model).__name__
     try:
         check_samples(cohort)
@@ -332,7 +332,7 @@ def collect(
 
 
 def _forget_dead_channels(params: np.ndarray, dead: np.ndarray, settings: Settings) -> None:
-    """Make the warps of channels without a signal NaN, where each channel has one of its own."""
+    """Set the warps of channels without a signal to NaN, if there is one warp per channel."""
     n_channels = settings.n_channels
     if (part := settings.warp_part) is not None and part[0].n_warps(n_channels) > 1:
         own = params[..., part[1]]

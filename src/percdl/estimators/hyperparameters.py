@@ -50,8 +50,7 @@ ATTRIBUTES = """Attributes
 dictionary_ : array (K, L, P)
     The common atoms, at unit norm.
 params_ : array (S, K, M)
-    The personalization parameters; NaN for subjects without the atom. `personalize` of the same
-    recordings gives other values, see there.
+    The personalization parameters; NaN for subjects without the atom.
 personal_dictionary_, warps_ : array (S, K, L, P), array (S, K, C, L)
     The personal atoms, and the warps psi at the samples of the atom, in samples; C = 1 warp for
     all channels, one for each, or none if the transformation does not warp time.
@@ -63,9 +62,9 @@ n_activations_ : array (S, K)
 history_ : DataFrame
     Columns phase, round, step, objective, seconds; one row per half-step.
 n_atoms_, atom_length_, penalty_ : int, int, float
-    The values given or, where "auto", chosen; lengths in samples.
+    The values in use, given or chosen ("auto"); lengths in samples.
 atom_lengths_ : tuple of int
-    How long each atom lasts, in samples; all the same unless ``atom_length`` is a list.
+    Length of each atom in samples; all the same unless ``atom_length`` is a list.
 objective_, stop_reason_ : float, str
     Objective at the end, and why the fit ended.
 processing_ : tuple of str
@@ -162,8 +161,8 @@ class HyperParameters(BaseEstimator):
     n_atoms: Annotated[
         Count | Auto,
         Doc(
-            'K, the number of atoms; "auto" adds atoms while they are worth it, then joins copies '
-            "and divides atoms whose cycles fall into two groups (docs/kinds.md)."
+            'K, the number of atoms; "auto" adds atoms while they explain enough, then joins '
+            "copies and divides atoms whose cycles form two groups (docs/kinds.md)."
         ),
     ] = "auto"
     atom_length: Annotated[

@@ -89,8 +89,8 @@ def find_second_kind(
 ) -> tuple[np.ndarray, int] | None:
     """Return the mean of a second kind among the cycles of an atom, and how many there are.
 
-    Cycles are compared with the median cycle of the same person, so people who differ make no
-    kinds. At most `MOST_CYCLES` are examined. None if all are of one kind.
+    Cycles are compared with the median cycle of the same person, so differences between people
+    do not create kinds. At most `MOST_CYCLES` are examined. None if all are of one kind.
     """
     rows = list(_cut_cycles(results, cohort, settings, atom))
     if not rows:

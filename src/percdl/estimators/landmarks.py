@@ -1,4 +1,4 @@
-"""Landmarks: times on the common atom, carried to every cycle of every person by the warps."""
+"""Landmarks: times on the common atom, which the warps map to every cycle of every person."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class Mark:
         Seconds from the start of the atom, and the standard deviation of the annotations that
         placed it; 0 for a landmark placed by hand.
     channel : str or None
-        The channel it belongs to, which matters where each channel has a warp of its own. None:
-        the median of their warps.
+        The channel whose warp the landmark follows, if there is one warp per channel. None: the
+        median of these warps.
     """
 
     name: str
@@ -83,7 +83,7 @@ def make_marks(
 def place_mark(
     name: str, annotations: pd.DataFrame, cycles: Cycles, atom: int, channel: str | None
 ) -> Mark:
-    """Return a landmark at the median of annotations, taken to common time by the warps.
+    """Return a landmark at the median of annotations, which the warps map to common time.
 
     Every person counts once. Annotations outside of all cycles of the atom are not used.
     """
@@ -222,7 +222,7 @@ def _is_present(
     """Return whether gains are above zero.
 
     Noise is rarely white, so the error of a gain is at least its standard deviation between the
-    cycles of the person, which counts as `FEW` cycles of the population more.
+    cycles of the person, shrunk towards that of the population, which counts as `FEW` cycles.
     """
     by_person: Any = pd.Series(gain).groupby(subject)
     away: Any = gain - by_person.transform("median")

@@ -215,7 +215,7 @@ def _rebuild(content: dict[str, Any], arrays: Arrays) -> BaseCDL:
 
 
 def _check_sizes(header: Header, arrays: Arrays, model: BaseCDL) -> None:
-    """Raise `ValueError` where arrays, lists and the header do not agree in size."""
+    """Raise `ValueError` if the sizes of arrays, lists and header do not agree."""
     fitted, transform = header.fitted, model.resolve("transformation")
     length, n_channels = fitted.atom_length_, fitted.n_channels_
     of_events, phases, steps = (
@@ -346,7 +346,7 @@ def _encode(name: str, value: Any, arrays: Arrays) -> Any:
         arrays[f"parameter/{name}"] = np.ascontiguousarray(value)
         return {"array": f"parameter/{name}"}
     if name == "random_state":
-        return None  # the fitted numbers do not depend on the state that a generator is left in
+        return None  # the results do not depend on the final state of a generator
     raise ModelFileError(
         f"`{name}={value!r}` cannot be written to a model file: files hold built-in transforms, "
         "numbers, text and arrays, and no code of your own. Save `dictionary_` and `params_` with "

@@ -45,7 +45,7 @@ def check_names(names: Any, n_atoms: int) -> tuple[str, ...]:
 def describe_kinds(
     found: Personalization, cohort: AnyCohort, names: Sequence[str], level: float
 ) -> pd.DataFrame:
-    """Return the kind of each event, and the patterns of no kind (see `PerCDL.kinds`)."""
+    """Return the kind of each event, and patterns of unknown kind (see `PerCDL.kinds`)."""
     position = pd.Index(found.subjects).get_indexer(found.events["subject"].to_numpy(str))
     frames = []
     for i, recording in enumerate(cohort):
@@ -82,7 +82,7 @@ def _sort_events(
     energy = (middle**2).sum(1)
     left = middle - products[pick, own, windows.shape[1] // 2][:, None] * flat[own]
     error = (left**2).sum(1)
-    # Neighbouring samples are alike: residuals count as many as the directions that hold them.
+    # Neighbouring residuals are correlated: count their effective number of dimensions.
     spread = np.linalg.svd(left, compute_uv=False) ** 2
     n_free = spread.sum() ** 2 / np.maximum((spread**2).sum(), 1e-300)
     scale = np.maximum(np.median(error) / n_free, 1e-300)

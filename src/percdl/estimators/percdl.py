@@ -1,4 +1,4 @@
-"""PerCDL, and its two ends: one dictionary for all (PopCDL), one per subject (IndCDL)."""
+"""PerCDL, and its limits: one dictionary for all (PopCDL), one per subject (IndCDL)."""
 
 from dataclasses import field
 from typing import Any, final
@@ -75,7 +75,7 @@ class IndCDL(BaseCDL):
     """Convolutional dictionary learning run for each subject alone (Section 2.1).
 
     The same as ``PerCDL(transformation=Free())``. ``params_`` holds the individual atoms,
-    flattened (M = L P); ``dictionary_`` is their barycenter and plays no part in the fit. Cost per
+    flattened (M = L P); ``dictionary_`` is their barycenter and is not used by the fit. Cost per
     round: O(N P log N) for coding and O(L P) for the atom itself, per subject and atom.
 
     Examples

@@ -29,7 +29,7 @@ MOST_PERIODS = 512
 WORTH, MOST_ATOMS = 0.25, 4
 # Recordings searched for a first dictionary, and the number of atom lengths of each.
 MOST_RECORDINGS, MOST_LENGTHS = 32, 40
-# Share of the candidates that a restart knows.
+# Share of the candidates that a restart uses.
 RESTART_SHARE = 0.25
 _ALLOWED = "'auto', an array (n_atoms, atom_length, n_channels), a Motif or a list of Motif"
 # Delta of Huber's loss over the root mean square of a recording. A residual as large as the signal
@@ -73,7 +73,7 @@ def make_settings(model: BaseCDL, source: Source, chosen: Choices | None = None)
 def make_coder(
     coder: L0Coder | L1Coder, sfreq: float, atom_lengths: Sequence[int]
 ) -> L0Coder | L1Coder:
-    """Return a coder that counts in samples, and knows the lengths of atoms if they differ."""
+    """Return a coder with times in samples, and the lengths of atoms if they differ."""
     if isinstance(coder, L1Coder):
         return coder
     coder = coder.at_rate(sfreq)
@@ -83,7 +83,7 @@ def make_coder(
 
 
 def choose(model: BaseCDL, cohort: AnyCohort) -> Choices:
-    """Return the numbers a model works with; those not given are chosen in turn."""
+    """Return the hyper-parameters as numbers; those not given are chosen one by one."""
     length, share, name = model.atom_length, share_of(model.penalty), type(model).__name__
     lengths = ()
     finds_penalty = model.penalty == "auto" or share is not None
@@ -152,7 +152,7 @@ def choose_length(cohort: AnyCohort, init: Any) -> int:
 def choose_n_atoms(
     cohort: AnyCohort, settings: Settings, init: Any, rng: np.random.RandomState
 ) -> int:
-    """Return how many atoms are given, or are worth it: the next explains too little."""
+    """Return the number of atoms: as given, or up to the first that explains too little."""
     from percdl.steps.initialization import mean_shares
 
     given = given_atoms(init)
@@ -206,7 +206,7 @@ def first_dictionary(
     """Return the first dictionary, array (K, L, P).
 
     ``init`` is an array of that shape, a `Motif` (or a list of K of them), or ``"auto"``:
-    segments that recur across some of the recordings. Restarts know some candidates only.
+    segments that recur across some of the recordings. Restarts use only some candidates.
     """
     given = given_atoms(init)
     if given is None:
@@ -277,7 +277,7 @@ def revive_atoms(
     settings: Settings,
     rng: np.random.RandomState,
 ) -> np.ndarray:
-    """Replace unused atoms by segments that the others leave unexplained, if these pay off."""
+    """Replace unused atoms by unexplained segments, if that lowers the objective."""
     from percdl.steps.initialization import mean_shares
 
     sample = draw_sample(cohort, settings, rng)
@@ -296,7 +296,7 @@ def revive_atoms(
 
 
 def draw_sample(cohort: AnyCohort, settings: Settings, rng: np.random.RandomState) -> Sample:
-    """Return some recordings, cut to a length that is quick to look at."""
+    """Return some recordings, cut to limit the cost."""
     picked = by_power(cohort)[np.sort(rng.permutation(len(cohort))[:MOST_RECORDINGS])]
     longest = MOST_LENGTHS * settings.atom_length
     n_times = bucket_length(min(int(cohort.lengths[picked].max()), longest))

@@ -1,4 +1,4 @@
-"""A person's events while they are being recorded: the batch result, a cycle later."""
+"""A person's events during the recording: the batch result, about one cycle later."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class Stream:
     """Find a model's patterns in a recording while it grows.
 
     Samples are pushed in chunks of any size. An event is returned once no future sample can
-    change it: about one event's length after its end, or two where patterns are ambiguous. All
-    events are those of coding the whole recording at once, with the same personal atoms and in
-    double precision, whatever the chunks. Cost O(K P log L) per sample, in constant memory.
+    change it: about one event's length after its end, or two if patterns are ambiguous. The
+    events equal those of coding the whole recording at once, with the same personal atoms and in
+    double precision, for any chunks. Cost O(K P log L) per sample, in constant memory.
 
     Parameters
     ----------
@@ -62,12 +62,12 @@ class Stream:
         Samples per second of the chunks; must be that of the model.
     learn : int or str, optional
         The first stretch, in samples or as a duration ("30s"), by default 30 times the longest
-        event. Its events are returned when it is over. Parameters and scaling are learned from
-        it; where both are given or not needed, there is none.
+        event. Its events are returned at its end. Parameters and scaling are learned from it; if
+        both are given or not needed, there is no first stretch.
     scaling : "auto", None or pair of arrays (P,)
         Mean and scale of each channel: ``(x - mean) / scale`` is coded. "auto" learns them from
-        the first stretch if the model was fitted on z-scored recordings, else leaves the samples
-        as they are, as None does. Other processing is up to you, before `push`.
+        the first stretch if the model was fitted on z-scored recordings. Otherwise, and with
+        None, samples are not scaled. Apply any other processing before `push`.
     max_lag : int or str, optional
         Time after which a decision is forced, by default 20 times the longest event. Such
         events may differ from those of the whole recording, and are not ``exact``.
@@ -137,7 +137,7 @@ class Stream:
 
     @property
     def pending(self) -> pd.DataFrame:
-        """The best guess at the events that are not settled yet, without quality."""
+        """The current estimate of the events that are not settled yet, without quality."""
         if self.is_learning:
             return self._empty
         found = self._survivors.pending
@@ -244,7 +244,7 @@ class Stream:
         return (values - location) / scale
 
     def _feed(self, values: np.ndarray) -> pd.DataFrame:
-        """Code all complete blocks; the others wait for more samples."""
+        """Code all complete blocks; keep the rest until more samples arrive."""
         waiting = np.concatenate([self._rest, self._scale(values) / self._unit])
         n_ready, step = len(waiting) // self._block * self._block, ROWS * self._block
         self._rest = waiting[n_ready:]

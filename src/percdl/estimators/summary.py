@@ -1,4 +1,4 @@
-"""A fit on one screen: what was fitted and found, what to look at, and what to do next."""
+"""A fit on one screen: settings, results, recordings to check, and next steps."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Summary:
 def summarize(model: Described, X: Any = None, *, quick: bool = False) -> Summary:
     """Summarize a fitted model; see `PerCDL.summary`.
 
-    ``quick`` leaves out errors and the quality of cycles, which take a second look at the
+    ``quick`` leaves out errors and the quality of cycles, which need another pass over the
     recordings.
     """
     cohort, found = model.recordings_, model.personalization_
@@ -178,7 +178,7 @@ def describe_cohort(cohort: AnyCohort) -> list[Fact]:
 
 
 def _recall_cohort(model: Described) -> list[Fact]:
-    """Return what a model without its recordings knows about them."""
+    """Return facts about the recordings that are stored in the model."""
     processing = model.processing_
     return [
         Fact("Recordings", count(len(model.subjects_), "recording")),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # Onsets are whole samples, and so are periods: a difference of up to 2 may be rounding.
 SLACK = 2
-# Periods of people vary from cycle to cycle; an interval within this share of a period meets it.
+# Periods vary from cycle to cycle; an interval within this share of a period agrees with it.
 MEETS = 0.05
 # Back to back throughout: at least this share of the gaps has no room for a sample; with fewer
 # gaps the share is not estimated.
@@ -39,7 +39,7 @@ LARGE = 8.0
 # Tukey's fences, in interquartile ranges: beyond the first a value is outside, beyond the second
 # far out. With fewer than five people the quartiles depend on the one in question.
 OUTSIDE, FAR_OUT, FEWEST_PEOPLE = 1.5, 3.0, 5
-# Slow drift: at least this share of the variance, and of what is not explained, is slower than a
+# Slow drift: at least this share of the variance, and of the unexplained part, is slower than a
 # cycle. Set by hand.
 DRIFT, OF_ERROR = 0.3, 0.5
 # Missing more cycles in between than this is hardly possible; the period is not the pattern's.
@@ -79,7 +79,7 @@ KINDS = {
     ),
     "length": Kind(
         "Activations are as short or as long as `stretch` allows",
-        "The person's own length may lie beyond. Allow a larger `stretch`, or choose an "
+        "The person's length may be outside this range. Allow a larger `stretch`, or choose an "
         "`atom_length` nearer to the middle of all people.",
     ),
     "large": Kind(
@@ -89,20 +89,20 @@ KINDS = {
     ),
     "unexplained": Kind(
         "Explained far worse than the other recordings",
-        "Their onsets and parameters mean little. Look at them. If some are upside down, let each "
-        'have a sign of its own (`coder=L0Coder(polarity="person")`, `--polarity person`); remove '
+        "Their onsets and parameters are unreliable. Look at them. If some are upside down, use "
+        'one sign per person (`coder=L0Coder(polarity="person")`, `--polarity person`); remove '
         "drift, or leave the recording out.",
     ),
     "drift": Kind(
         "Slow drift beside the pattern",
-        "Atoms cannot follow it, and onsets suffer. Let every activation stand on a line of its "
-        'own (`coder=L0Coder(baseline="line")`, `--baseline line`), or remove the drift with a '
+        "Atoms cannot follow it, so onsets are unreliable. Fit a line under each activation "
+        '(`coder=L0Coder(baseline="line")`, `--baseline line`), or remove the drift with a '
         "band-pass from about half the rate of the pattern on: `cohort.bandpass(0.5, None)`, "
         "`--bandpass 0.5 inf`.",
     ),
     "constant": Kind(
         "A channel is constant",
-        "It holds no pattern, and counts as missing there; the warp of a channel without samples "
+        "It contains no pattern and counts as missing for these people; its own warp, if any, "
         "is NaN. Check the sensor, or leave the channel out.",
     ),
     "alone": Kind(
@@ -190,7 +190,7 @@ def _wrong_rates(
 ) -> Iterator[tuple[int, str]]:
     """Yield people whose activations miss cycles, are too many, or have the pace of the atom."""
     # With several atoms, or with overlap, the gaps between onsets are not informative. Activations
-    # of one's own length have no common pace.
+    # of different lengths have no common pace.
     if settings.n_atoms > 1 or settings.overlaps or settings.has_lengths:
         return
     shortest = settings.atom_length + settings.disjoint_coder.gap
@@ -248,11 +248,11 @@ def _drifting(
     intervals: Float[np.ndarray, " S"],
     error: Float[np.ndarray, " S"],
 ) -> Iterator[tuple[int | None, str]]:
-    """Yield people with drift, among those explained badly; None if all that are examined are."""
+    """Yield people with drift, among those explained badly; None if all examined ones drift."""
     from percdl.steps.period import drift_share
 
     widths = np.where(np.isnan(intervals), atom_length, intervals)
-    # What is slower than a cycle shows only over several of them.
+    # Changes slower than a cycle are visible only over several cycles.
     is_long = (widths > 1) & (np.asarray(cohort.lengths) >= FEWEST_GAPS * widths)
     badly = np.flatnonzero((error > 1 - WELL_EXPLAINED) & is_long)
     if not len(badly):
@@ -260,7 +260,7 @@ def _drifting(
     order = badly[np.argsort(-error[badly], kind="stable")]
     examined = order[np.linspace(0, len(order) - 1, min(len(order), MOST_EXAMINED)).astype(int)]
     shares = np.array([drift_share(cohort[int(s)].values, int(widths[s])) for s in examined])
-    # Of white noise, a mean over a cycle keeps one part in as many as it has samples.
+    # A mean over the n samples of a cycle keeps 1 / n of the variance of white noise.
     noise = 1 / widths[examined]
     shares = (shares - noise) / (1 - noise)
     drifts = (shares >= DRIFT) & (shares >= OF_ERROR * error[examined])

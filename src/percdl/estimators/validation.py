@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from percdl.algorithm.results import Results
     from percdl.estimators.base import BaseCDL
 
-# Of the standard deviation: squares then differ by a factor of 1e5, and of seven digits of single
-# precision two are left.
+# In standard deviations: squares then differ by a factor of 1e5, which leaves two of the seven
+# digits of single precision.
 MOST_OFFSET = 300
 MOST_NAMED = 5
 
@@ -74,7 +74,7 @@ def warn_offset(cohort: AnyCohort, dtype: str, model: str) -> None:
 
 
 def _leave_out(cohort: AnyCohort) -> str:
-    """Say how recordings are left out of a cohort."""
+    """Return advice on how to leave recordings out of a cohort."""
     if isinstance(cohort, Cohort):
         return "leave them out (in Python: `cohort.drop([...])`)"
     return "write the shards again without them"
@@ -176,7 +176,7 @@ def warn_unmet(cohort: AnyCohort, settings: Settings, results: Results) -> None:
 def warn_processing(model: str, fitted: tuple[str, ...] | None, cohort: AnyCohort) -> None:
     """Warn if a cohort was processed differently from the one a model was fitted on.
 
-    Earlier rates do not matter. Model files of early versions do not say what was done (None).
+    Earlier sampling rates do not matter. Model files of early versions lack the steps (None).
     """
     if fitted is None or lasting_steps(fitted) == lasting_steps(cohort.processing):
         return

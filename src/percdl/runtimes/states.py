@@ -151,7 +151,7 @@ def write_state(path: Path, arrays: Arrays) -> None:
 
 
 def read_state(path: Path) -> Arrays:
-    """Read a state; raises where it is damaged."""
+    """Read a state; raises if it is damaged."""
     try:
         with path.open("rb") as file:
             checksum, content = int.from_bytes(file.read(4), "big"), file.read()

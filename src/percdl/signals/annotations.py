@@ -89,7 +89,7 @@ def read_annotations(
             if found.setdefault(subject, path) != path:
                 raise UnreadableFileError(
                     f"{path}: subject {subject!r} was read before, from {found[subject]}. Read "
-                    "one file per recording, or tell them apart with subject_of=, a function of "
+                    "one file per recording, or name subjects with subject_of=, a function of "
                     "the path."
                 )
         frames.append(frame)
@@ -171,7 +171,7 @@ def average_segments(
     if not atoms:
         raise InvalidParameterError(
             f"No complete segment of {length} samples at the annotations of "
-            f"{abbreviate(map(str, annotations['subject'].unique())) or 'nobody'}; the recordings "
+            f"{abbreviate(map(str, annotations['subject'].unique())) or 'none'}; the recordings "
             f"are those of {abbreviate(cohort.subjects)}. Subjects must have the same names in "
             "both; pass subject_of= to `read_annotations`, or a shorter window."
         )
@@ -247,7 +247,7 @@ def _name_ends(symbols: np.ndarray, names: list[str]) -> list[str]:
 
 def _read_table(path: Path, sfreq: float | None) -> pd.DataFrame:
     if len(path.read_text("utf-8-sig", errors="replace").splitlines()) == 1:
-        # A header only: nothing was annotated.
+        # The file has only a header.
         return pd.DataFrame({name: [] for name in ANNOTATION_COLUMNS})
     table = read_text_table(path)
     first = {
@@ -293,7 +293,7 @@ def _complete(table: Table, name: str) -> np.ndarray:
 
 
 def _samples(samples: np.ndarray | None, seconds: np.ndarray, sfreq: float | None) -> np.ndarray:
-    """Return positions at the rate of the recordings; as they are if that is not given."""
+    """Return positions at the rate of the recordings; unchanged if that is not given."""
     places = samples if sfreq is None else seconds * sfreq
     return np.rint(np.asarray(places, float)).astype(np.int64)
 

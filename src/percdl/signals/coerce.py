@@ -20,7 +20,7 @@ class SupportsArray(Protocol):
 
 
 def as_any_cohort(X: object) -> AnyCohort:
-    """Return signals as `as_cohort` does; check a cohort on disk and return it as it is."""
+    """Return signals as `as_cohort` does; a cohort on disk is checked and returned unchanged."""
     if not isinstance(X, ShardedCohort):
         return as_cohort(X)
     X.check()

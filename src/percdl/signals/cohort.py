@@ -234,11 +234,11 @@ class Cohort(FromFiles, Interop, Preprocessing, Measured, Sequence[Recording]):
         return Cohort(replace(walk, person=person, visit=at) for walk, person, at in labelled)
 
     def correct(self, corrections: pd.DataFrame, names: Sequence[str] = ()) -> "Cohort":
-        """Say which events must be found in the recordings, and which must not.
+        """Set which events must, or must not, be found in the recordings.
 
-        Fits, `personalize` and all that build on them then find the best activations among those
-        that agree with the corrections, see ``docs/corrections.md``. Earlier corrections are
-        replaced. Cost O(S + E) for E corrections.
+        Fits, `personalize` and all functions that use them then find the best activations among
+        those that agree with the corrections, see ``docs/corrections.md``. Earlier corrections
+        are replaced. Cost O(S + E) for E corrections.
 
         Parameters
         ----------
@@ -374,7 +374,7 @@ def _as_ids(labels: Label | Iterable[Label]) -> list[str]:
 
 
 def _check_consistent(recordings: Sequence[Any]) -> None:
-    """Raise where recordings cannot form a cohort; the error names the subjects."""
+    """Raise if recordings cannot form a cohort; the error names the subjects."""
     if not recordings:  # scikit-learn's estimator checks look for this wording
         raise InvalidRecordingError("A Cohort needs at least one recording (n_samples=0 given).")
     for position, recording in enumerate(recordings):

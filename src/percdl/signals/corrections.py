@@ -1,6 +1,6 @@
-"""Corrections: what a person knows about the events of a recording, as a table and as a file.
+"""Corrections of the events of a recording by a person, as a table and as a file.
 
-A kept event must be found again, a removed one must not. Coding obeys them exactly, see
+A kept event must be found again, a removed one must not. Coding satisfies them exactly, see
 `percdl.algorithm.pins`.
 """
 
@@ -19,7 +19,7 @@ from percdl.signals.formats import file_subject, read_text_table
 from percdl.signals.recording import Correction, abbreviate
 from percdl.signals.tables import MISSING, reading
 
-# The columns of a table of corrections; BIDS wants onset and duration first.
+# The columns of a table of corrections; BIDS requires onset and duration first.
 CORRECTION_COLUMNS = ("onset", "duration", "trial_type", "action", "tolerance", "subject")
 ACTIONS = ("keep", "remove", "only")
 _OPTIONAL: dict[str, Any] = {
@@ -32,9 +32,9 @@ def read_corrections(path: str | PathLike[str]) -> pd.DataFrame:
 
     Columns: ``onset`` and ``duration`` in seconds, ``trial_type`` (an atom: ``atom0`` or its
     name), ``action``, ``tolerance`` in seconds, and ``subject``. Only ``onset`` is required. By
-    default, or with ``n/a``, the duration is that of the atom, any atom will do, the action is
-    ``keep``, the onset is open, and the subject is ``sub-01`` in the names of BIDS files, or the
-    name of the file without its ending. Cost O(E) for E corrections.
+    default, or with ``n/a``, the duration is that of the atom, any atom is allowed, the action is
+    ``keep``, the onset has no fixed tolerance, and the subject is ``sub-01`` in the names of BIDS
+    files, or the name of the file without its ending. Cost O(E) for E corrections.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def read_corrections(path: str | PathLike[str]) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        For `Cohort.correct`, in the order of the file. Open numbers are NaN, and an open atom is
+        For `Cohort.correct`, in the order of the file. Missing numbers are NaN; a missing atom is
         an empty string.
 
     Examples
@@ -58,7 +58,7 @@ def read_corrections(path: str | PathLike[str]) -> pd.DataFrame:
     path = Path(path).expanduser()
     with reading(path):
         lines = path.read_text("utf-8-sig", errors="replace").splitlines()
-        if len(lines) == 1:  # a header only: nothing was corrected
+        if len(lines) == 1:  # the file has only a header
             return pd.DataFrame({name: [] for name in CORRECTION_COLUMNS})
         table = read_text_table(path)
         known = [name for name in CORRECTION_COLUMNS if name in table.frame]
@@ -107,15 +107,15 @@ def find_corrections(
 ) -> pd.DataFrame:
     """Return the corrections that turn the events before into the events after.
 
-    An event that is new must be found, at an onset that is open; one of another atom must be
-    found with this atom. An event that was moved must begin where it is now. An event that has
-    gone, without a new one in its place, must not be found. Events in both frames are free to
-    change. Cost O(E log E) for E events.
+    A new event must be found, at any onset around its middle; an event whose atom changed must be
+    found with the new atom. A moved event must begin at its new onset. A removed event, without a
+    new one in its place, must not be found. Events in both frames are not constrained. Cost
+    O(E log E) for E events.
 
     Parameters
     ----------
     before, after : DataFrame
-        Frames such as ``model.events_``, as found and as a person left them.
+        Frames such as ``model.events_``: those of the fit, and the edited ones.
     duration : float
         Length of an event in seconds, ``model.atom_length_ / model.sfreq_``; events with a
         column duration_seconds have their own.
@@ -154,7 +154,7 @@ def find_corrections(
 def corrections_of(
     durations: Mapping[str, float], corrections: pd.DataFrame, names: Sequence[str]
 ) -> dict[str, tuple[Correction, ...]]:
-    """Return the corrections of each subject that has some; raise where one is impossible.
+    """Return the corrections of each subject that has some; raise if one is impossible.
 
     ``durations`` holds the subjects and the lengths of their recordings in seconds.
     """
@@ -279,9 +279,9 @@ def _row(*cells: Any) -> dict[str, Any]:
 
 
 def _pair(gone: pd.DataFrame, added: pd.DataFrame) -> dict[int, float]:
-    """Return, for events that were moved, by position among those added, their onset before.
+    """Return the earlier onset of each moved event, by its position in ``added``.
 
-    An event is where another one was if the two overlap; the closest pairs come first.
+    An added event is a moved one if it overlaps one that is gone; the closest pairs come first.
     """
     now, then = (table["onset_seconds"].to_numpy() for table in (added, gone))
     distance = np.abs(now[:, None] - then)

@@ -233,7 +233,7 @@ def _by_subject(events: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
 
 
 def _check(events: pd.DataFrame, duration: float = 0.0) -> None:
-    """Raise where a column is missing or a duration is not a number of seconds."""
+    """Raise if a column is missing or a duration is not a number of seconds."""
     missing = [name for name in COLUMNS if name not in events.columns]
     if missing:
         raise InvalidParameterError(

@@ -87,7 +87,7 @@ def read_text_table(
 
 
 def file_subject(path: Path) -> str:
-    """Return the subject that the name of a file says: ``sub-01`` of BIDS, or all of it."""
+    """Return the subject from the name of a file: ``sub-01`` of BIDS, or the whole name."""
     named = re.match(r"sub-[^_]+", path.name)
     return named.group() if named else path.stem
 
@@ -113,7 +113,7 @@ def _parse(
 def _read_names(
     path: Path, lines: list[str], layout: TextLayout, needed: Collection[str]
 ) -> list[str]:
-    """Return the names of the columns; raise where a needed one is missing."""
+    """Return the names of the columns; raise if a needed one is missing."""
     place = f"{path}, line {layout.skip_lines + 1}"
     names = _cells(path, lines, layout.skip_lines, str(layout.delimiter))
     if not layout.header:
@@ -193,7 +193,7 @@ def _cells(path: Path, lines: list[str], at: int, delimiter: str) -> list[str]:
 
 
 def _check_rows(path: Path, lines: list[str], first: int, expected: int, delimiter: str) -> None:
-    """Raise where a row has too many or too few cells; pandas fills short rows silently."""
+    """Raise if a row has too many or too few cells; pandas fills short rows silently."""
     for at in range(first, len(lines)):
         line = lines[at]
         found = line.count(delimiter) + 1 if line.strip(" ") else 0

@@ -22,12 +22,12 @@ MOST_BYTES, LONGEST_GAP = 2**22, 3600.0
 
 
 class GrowingTable:
-    """The new rows of a text table that something appends to.
+    """The new rows of a text table that another program appends to.
 
-    A last line without its end is left for later. With a column of times (in seconds), samples
-    that the clock skips are NaN; times that repeat or go back are errors, which name the line.
-    A file that is replaced by another one goes on where the clock says, and is an error without
-    one.
+    An incomplete last line is read later. With a column of times (in seconds), samples that the
+    clock skips are NaN; times that do not increase raise an error that names the line. If the
+    file is replaced by another one, reading continues at the time of the clock; without a clock,
+    it raises an error.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class GrowingTable:
         self._restart()
 
     def _restart(self) -> None:
-        """Be ready for the first byte of a file."""
+        """Prepare to read a file from its first byte."""
         self._names: list[str] | None = None
         self._file_id, self._n_bytes, self._n_lines, self._text = None, 0, 0, ""
         self._decoder = codecs.getincrementaldecoder(self.layout.encoding)()
@@ -77,7 +77,7 @@ class GrowingTable:
         return self._parse(lines)
 
     def finish(self) -> Float[np.ndarray, "n P"]:
-        """Return the sample of a last line without its end, if it is complete."""
+        """Return the sample of a last line without a line break, if it is complete."""
         line, self._text = self._text.strip(), ""
         is_whole = line.count(str(self.layout.delimiter)) + 1 == len(self._names or ())
         return self._parse([line] if line and is_whole else [])
@@ -123,7 +123,7 @@ class GrowingTable:
             if len(row) != len(self._names):
                 raise UnreadableFileError(
                     f"{self.path}, line {n}: {len(row)} cell(s) instead of {len(self._names)}. "
-                    "Correct the line, or what writes it."
+                    "Correct the line, or the program that writes it."
                 )
         frame = pd.DataFrame(cells, columns=pd.Index(self._names), dtype="str")
         table = Table(str(self.path), frame, "line", [n for n, _ in rows], self.layout.decimal)
@@ -141,7 +141,7 @@ class GrowingTable:
         return names
 
     def _place(self, table: Table, values: np.ndarray) -> np.ndarray:
-        """Put samples where the clock says, with NaN between them."""
+        """Place samples by the clock, with NaN in the gaps."""
         seconds = table.numbers(str(self.time))
         before = np.append(np.nan if self._last is None else self._last, seconds[:-1])
         steps = (seconds - before) * self.sfreq
@@ -153,7 +153,7 @@ class GrowingTable:
                 int(row),
                 f"the clock goes from {before[row]:g} to {seconds[row]:g} s, but samples are "
                 f"{1 / self.sfreq:g} s apart. Times must be in seconds and increase, by at most "
-                f"{LONGEST_GAP:g} s; watch what follows as a new recording.",
+                f"{LONGEST_GAP:g} s; watch the rest as a new recording.",
             )
         self._last = float(seconds[-1])
         at = np.cumsum(np.rint(steps).astype(int)) - 1

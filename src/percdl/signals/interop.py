@@ -111,8 +111,8 @@ class Interop(Recordings):
         """Read a dataset of tslearn (n_ts, sz, d): time before channels, padded with NaN.
 
         The padding, the last samples where every channel is NaN, is removed. A recording that ends
-        in missing samples looks like a shorter one; pass ``lengths`` to tell them apart. Labels
-        are those of `Cohort.from_arrays`.
+        in missing samples looks like a shorter one, unless ``lengths`` is passed. Labels are
+        those of `Cohort.from_arrays`.
         """
         if not has_axes(X, 3):
             needed = "a 3-D array (n_ts, sz, d) of `tslearn.utils.to_time_series_dataset`"

@@ -17,8 +17,8 @@ BATCH_SAMPLES = 2**18
 class Measures(NamedTuple):
     """Sums over the observed samples of every recording and channel.
 
-    ``low`` and ``high`` are the extremes, not finite without observed samples. Recordings are
-    ``uneven`` where some channels miss a sample that others have.
+    ``low`` and ``high`` are the extremes, not finite without observed samples. A recording is
+    ``uneven`` if some channels miss a sample that others have.
     """
 
     length: Int[np.ndarray, " S"]
@@ -76,7 +76,7 @@ class Measured(Recordings):
 
     @property
     def dtype(self) -> str:
-        """The type of the samples of all recordings, the wider one where they differ."""
+        """The type of the samples of all recordings; the wider one if they differ."""
         return np.result_type(*{array.dtype for array in self.arrays}).name
 
     @property

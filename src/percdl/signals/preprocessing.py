@@ -70,10 +70,10 @@ class Preprocessing(Recordings):
         step: str,
         units: str | Iterable[str] | None = None,
     ) -> C:
-        """Change the values (n_times, n_channels) of each recording by a function of your own.
+        """Change the values (n_times, n_channels) of each recording by your own function.
 
-        It returns an array of the same shape. ``step`` is its name in `processing`; ``units`` are
-        those of the new values.
+        The function returns an array of the same shape. ``step`` is its name in `processing`;
+        ``units`` are those of the new values.
         """
 
         def changed(recording: Recording) -> Recording:
@@ -202,7 +202,7 @@ def _filter_runs(
 
 
 def scaled_per(steps: Iterable[str]) -> str | None:
-    """Return what recordings were z-scored per, the ``per`` of `zscore`; None if they were not.
+    """Return the ``per`` of `zscore` that recordings were scaled with; None if not scaled.
 
     >>> scaled_per(["resampled from 200 to 100 Hz", "z-scored per channel"])
     'channel'

@@ -21,9 +21,9 @@ def rebuild(
 ) -> list[np.ndarray]:
     """Return ``sum_k z_k * phi_sk`` for each recording, arrays (n_times, n_channels).
 
-    ``events`` has columns subject, atom, onset_sample and amplitude, and duration_samples where
+    ``events`` has columns subject, atom, onset_sample and amplitude, and duration_samples if
     they are not as long as the atoms; the atoms are in the order of the recordings. With
-    baselines of ``n_terms`` terms, each event stands on its own.
+    ``n_terms``, each event has its own baseline of this many terms.
     """
     recordings = list(recordings)
     rebuilt = {record.subject: np.zeros(record.values.shape) for record in recordings}

@@ -24,9 +24,9 @@ LAYOUTS = (
 
 
 class Correction(NamedTuple):
-    """What a person says about one event of a recording, see `Cohort.correct`.
+    """A correction of one event of a recording by a person, see `Cohort.correct`.
 
-    Times are in seconds. None stands for the length of the atom, any atom, and an open onset.
+    Times are in seconds. None means the length of the atom, any atom, and no fixed tolerance.
     """
 
     onset: float

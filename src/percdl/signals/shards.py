@@ -1,4 +1,4 @@
-"""A cohort on disk: a folder of .npy files (shards) and an index, for fits beyond the memory.
+"""A cohort on disk: a folder of .npy files (shards) and an index, for fits larger than memory.
 
 A shard holds the samples of its recordings, one after the other, as one array (n_times,
 n_channels). ``index.json`` holds everything else: labels, lengths, checksums, and the figures that
@@ -55,7 +55,7 @@ class Shard:
     shared: dict[str, Any]  # channels, units, sfreq and processing of the cohort
 
     def check(self) -> None:
-        """Raise where the file is missing, cut short or has another shape."""
+        """Raise if the file is missing, cut short or has another shape."""
         if not self.path.is_file():
             raise self._error("is missing")
         if (size := self.path.stat().st_size) != self.n_bytes:
@@ -64,7 +64,7 @@ class Shard:
             self._open()
 
     def read(self) -> list[Recording]:
-        """Return all recordings; raise where a checksum does not match."""
+        """Return all recordings; raise if a checksum does not match."""
         parts = np.split(np.array(self._open()), np.cumsum(self.lengths)[:-1])
         return [self._recording(i, part) for i, part in enumerate(parts)]
 
@@ -104,10 +104,10 @@ class Shard:
 @final
 # `Sequence[Recording]` would make run-time type checkers read a recording.
 class ShardedCohort(Sequence):
-    """Recordings on disk, written by `write_shards`, for fits beyond the memory.
+    """Recordings on disk, written by `write_shards`, for cohorts that do not fit in memory.
 
-    Models accept it like a `Cohort`, and it has the same attributes. One recording is read without
-    the others, iterating reads one shard at a time, and selecting several gives a `Cohort` in
+    Models accept it like a `Cohort`, and it has the same attributes. Indexing reads only that
+    recording, iterating reads one shard at a time, and selecting several returns a `Cohort` in
     memory. Cost O(S) to open, O(N P) to read a recording.
 
     Parameters
@@ -183,9 +183,9 @@ class ShardedCohort(Sequence):
             first += entry.count
 
     def correct(self, corrections: "pd.DataFrame", names: Sequence[str] = ()) -> "ShardedCohort":
-        """Say which events must be found, and which must not, as `Cohort.correct` does.
+        """Set which events must, or must not, be found, as `Cohort.correct` does.
 
-        The files stay as they are.
+        The files do not change.
         """
         durations = dict(zip(self.subjects, self.lengths / self.sfreq, strict=True))
         found = corrections_of(durations, corrections, names)
@@ -204,7 +204,7 @@ class ShardedCohort(Sequence):
         return corrected
 
     def check(self) -> None:
-        """Raise where a shard is missing or damaged; checksums are compared on reading."""
+        """Raise if a shard is missing or damaged; checksums are compared on reading."""
         for shard in self.shards:
             shard.check()
 
@@ -261,7 +261,7 @@ def write_shards(
     recordings_per_shard: int = 1024,
     megabytes_per_shard: float = 64.0,
 ) -> ShardedCohort:
-    """Write recordings to a folder of shards, for fits beyond the memory.
+    """Write recordings to a folder of shards, for cohorts that do not fit in memory.
 
     Recordings are read one by one, so a generator may produce them; memory holds one shard. The
     index is written last: a folder without an index is incomplete. Cost O(S N P).
@@ -272,7 +272,7 @@ def write_shards(
         Recordings with the same channels, units, sampling rate and processing; a folder without a
         cohort, created if needed.
     recordings_per_shard, megabytes_per_shard : int, float
-        Largest number of recordings in a shard, and its largest size, unless it holds one.
+        Largest number of recordings in a shard, and its largest size (a shard has at least one).
 
     Returns
     -------
@@ -335,7 +335,7 @@ def _batches(
 
 
 def _agree(shared: dict[str, Any] | None, batch: list[Recording]) -> dict[str, Any]:
-    """Return the attributes that all recordings share; raise where those of a batch differ."""
+    """Return the attributes that all recordings share; raise if those of a batch differ."""
     cohort = Cohort(batch)
     own = {name: getattr(cohort, name) for name in SHARED}
     if shared not in (None, own):

@@ -262,7 +262,7 @@ def _group(table: Table, column: str | None, rows: Rows) -> str | None:
 
 
 def _ordered(table: Table, columns: Columns, rows: Rows) -> tuple[Rows, float]:
-    """Return the rows in order of time, and the sampling rate; raise where the clock has a gap."""
+    """Return the rows in order of time, and the sampling rate; raise if the clock has a gap."""
     if columns.time is None:
         return rows, float(columns.sfreq or 0)
     times = _times(table, columns.time, rows)

@@ -82,12 +82,12 @@ class Compose(Transform):
         for stage in self.stages:
             if not isinstance(stage, Transform):
                 raise InvalidParameterError(
-                    f"`Compose` takes transforms, such as `TimeWarp()`; {stage!r} is none."
+                    f"`Compose` takes transforms, such as `TimeWarp()`, but got {stage!r}."
                 )
             if isinstance(stage, Compose) or not stage.shares_structure:
                 raise InvalidParameterError(
-                    f"`Compose` cannot hold {stage!r}: it takes single transforms that keep "
-                    "something of the common atom."
+                    f"`Compose` cannot hold {stage!r}: it takes single transforms that depend "
+                    "on the common atom."
                 )
             stage.validate()
         warps = [i for i, stage in enumerate(self.stages) if isinstance(stage, WarpTransform)]
@@ -120,7 +120,7 @@ class Compose(Transform):
         channels: Sequence[str],
         sfreq: float,
     ) -> dict[str, np.ndarray]:
-        """Return what every stage says of its parameters."""
+        """Return the descriptions of the parameters of every stage."""
         sizes = [stage.n_params(atom_length, len(channels)) for stage in self.stages]
         own = np.split(params, list(accumulate(sizes))[:-1], axis=-1)
         parts = [

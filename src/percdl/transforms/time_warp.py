@@ -65,13 +65,13 @@ class TimeWarp(WarpTransform):
         square of the second derivative of each layer.
     prior : {"estimated", None}
         Estimate the distribution of the warps in the population along with the atoms, and use it
-        as a prior: where a recording says little about a warp, the population decides. None is
-        the model of the paper.
+        as a prior, which matters for recordings that contain little information about a warp.
+        None is the model of the paper.
 
     Notes
     -----
     ``params`` hold, for each warp, D rows of W numbers, the first row acting first. Different
-    parameters can make the same warp, so a single one means little; see `describe`.
+    parameters can give the same warp, so single parameters have no meaning; see `describe`.
     Cost O(L M + L P) per subject to evaluate or linearize, O(S L (L + P)) for the sums of PerCDU,
     O(S P L^2) with ``per_channel``; up to L times as much with the "paper" interpolation.
 
