@@ -1,7 +1,7 @@
 """Personalized convolutional dictionary learning of physiological time series.
 
-The names below are imported when they are first used, so ``import percdl`` costs
-nothing: neither JAX nor scikit-learn nor pandas is loaded before it is needed.
+The names below are imported when they are first used, so ``import percdl`` is fast:
+JAX, scikit-learn and pandas are loaded only when they are needed.
 """
 
 from importlib import import_module
@@ -137,18 +137,18 @@ _HOME = {
 }
 
 
-# The models are in a lower layer than what describes them.
+# The models are in a lower layer than the functions that describe them.
 register("save", lambda: import_module("percdl.estimators.modelfile").save)
 register("write_person", lambda: import_module("percdl.report.person").write_person)
 register("write_report", lambda: import_module("percdl.report.cohort").write_report)
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name from its home on first use (PEP 562)."""
+    """Import a public name from its module on first use (PEP 562)."""
     if name not in _HOME:
         raise AttributeError(f"module 'percdl' has no attribute {name!r}")
     value = getattr(import_module(_HOME[name]), name)
-    globals()[name] = value  # the next access finds it without coming here
+    globals()[name] = value  # the next access does not call this function
     return value
 
 

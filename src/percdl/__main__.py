@@ -1,4 +1,4 @@
-"""``python -m percdl``: the command line, where the command itself is not on the path."""
+"""``python -m percdl``: the command line, if the command ``percdl`` is not on the path."""
 
 from percdl.cli import main
 

@@ -1,28 +1,27 @@
-"""The errors and warnings a user of PerCDL can meet, in one place."""
+"""All errors and warnings of PerCDL."""
 
 
 class PerCDLError(Exception):
-    """Raised by PerCDL itself, in one of the more precise forms below.
+    """Base class of all errors raised by PerCDL.
 
-    Catch it to tell a refusal of this library from a failure of another one.
+    Catch it to handle errors of PerCDL, but not those of other libraries.
     """
 
 
 class InvalidRecordingError(PerCDLError, ValueError):
-    """Raised when signals cannot be used as they are.
+    """Raised when signals are invalid.
 
-    A wrong shape or type, an infinite sample, no sample at all, subjects that do not
-    share channels or sampling rate, a subject id used twice. The message names the
-    subject.
+    Examples are a wrong shape or type, an infinite sample, no samples, subjects that differ
+    in channels or sampling rate, and a duplicate subject id. The message names the subject.
     """
 
 
 class UnreadableFileError(PerCDLError, ValueError):
-    """Raised when a file of recordings does not hold what it should.
+    """Raised when the content of a file of recordings is invalid.
 
-    A missing column, a row with too few cells, text where a number belongs, a gap of the
-    clock, a file cut short. The message names the file and the line or record. Nothing is
-    loaded: recordings come all or none.
+    Examples are a missing column, a row with too few cells, text instead of a number, a gap
+    of the clock and a truncated file. The message names the file and the line or record. No
+    recording is loaded.
     """
 
 
@@ -34,44 +33,44 @@ class MissingPackageError(PerCDLError, ImportError):
 
 
 class InvalidParameterError(PerCDLError, ValueError):
-    """Raised when an argument has a value the method cannot work with.
+    """Raised when an argument has an invalid value.
 
     The message names the argument, the value passed and the values allowed.
     """
 
 
 class NumericalError(PerCDLError, ArithmeticError):
-    """Raised when a fit would go on with numbers that are not finite.
+    """Raised when numbers in a fit are not finite.
 
-    The message says in which half-step it happened. Nothing is returned.
+    The message names the half-step. Nothing is returned.
     """
 
 
 class ModelFileError(PerCDLError, ValueError):
-    """Raised when a model file cannot be read back.
+    """Raised when a model file cannot be read.
 
-    It is not a PerCDL model, it was cut short or altered (the checksum differs, or what it
-    holds does not fit together), or a newer version of PerCDL wrote it.
+    It is not a PerCDL model, it was truncated or altered (the checksum differs, or its parts
+    are inconsistent), or a newer version of PerCDL wrote it.
     """
 
 
 class FederationError(PerCDLError, RuntimeError):
-    """A federated run cannot go on, or a site refuses to take part.
+    """Raised when a federated run cannot continue, or a site refuses to take part.
 
     The message names the site, what was asked or answered, and what to do.
     """
 
 
 class DatasetError(PerCDLError, OSError):
-    """Raised when a public dataset cannot be used as it lies on the disk.
+    """Raised when a public dataset cannot be found or read.
 
-    It is in none of the folders looked at, a file is missing or damaged, or a download does
-    not have the checksum it should. The message names the file and says what to do.
+    It is in none of the searched folders, a file is missing or damaged, or a download has the
+    wrong checksum. The message names the file and says what to do.
     """
 
 
 class DatasetLicenceWarning(UserWarning):
-    """Issued before a public dataset is downloaded: its size, its licence, whom to cite."""
+    """Issued before a public dataset is downloaded: its size, licence and reference to cite."""
 
 
 class ClockUnitWarning(UserWarning):
@@ -96,29 +95,29 @@ class TransposedArrayWarning(UserWarning):
 
 
 class MissingEventsWarning(UserWarning):
-    """Issued when a segmentation is scored on cycles of subjects that have no event at all.
+    """Issued when a segmentation is scored on subjects without events.
 
-    Their cycles count as missed, as if they had been looked for.
+    Their cycles count as missed.
     """
 
 
 class NoActivationWarning(UserWarning):
-    """Issued when an atom is found nowhere in a subject's recording.
+    """Issued when an atom has no activation in a subject's recording.
 
-    The subject's parameters for that atom are then NaN: there is nothing to learn them
-    from. A lower penalty brings activations back.
+    The subject's parameters for that atom are then NaN. A lower penalty gives more
+    activations.
     """
 
 
 class AlikeAtomsWarning(UserWarning):
     """Issued when atoms of a fit are copies of each other, shifted or bent in time.
 
-    There are then fewer kinds of pattern than atoms, and the kind of an event means little.
+    There are then fewer kinds of pattern than atoms, and the kind of an event is arbitrary.
     """
 
 
 class SuspectRecordingWarning(UserWarning):
-    """Issued when a recording stands out in a way that makes its results doubtful.
+    """Issued when the results of a recording are doubtful.
 
     Its activations miss cycles or are too many, it is many times larger than the others, the model
     explains it far worse than the others, it drifts, or a channel is constant. The message names
@@ -129,33 +128,34 @@ class SuspectRecordingWarning(UserWarning):
 class SingleSubjectWarning(UserWarning):
     """Issued when a model with personal parameters is fitted to one recording.
 
-    The common atom is then that person's own, and there is nobody to compare with.
+    The common atom is then that person's own atom, with no one to compare with.
     """
 
 
 class CheckpointWarning(UserWarning):
     """Issued when the checkpoint of a fit cannot be written.
 
-    The fit goes on; interrupted, it could only be resumed from an earlier checkpoint, if any.
+    The fit continues, but it can only be resumed from an earlier checkpoint, if any.
     """
 
 
 class UnclearPeriodWarning(UserWarning):
-    """Issued when an atom length is read off recordings that hardly repeat themselves.
+    """Issued when an atom length is estimated from recordings that are hardly periodic.
 
-    The patterns may come at irregular times; their period is then no guide to their length.
+    If patterns occur at irregular times, the period does not determine their length.
     """
 
 
 class ProcessingWarning(UserWarning):
-    """Issued when a model meets recordings that were processed otherwise than those it learned.
+    """Issued when recordings were processed differently from those of the fit.
 
-    A z-scored cohort, say, and a model fitted on raw ones: amplitudes and shapes do not compare.
+    For example, a model was fitted on raw recordings and is applied to z-scored ones:
+    amplitudes and shapes are not comparable.
     """
 
 
 class OffsetWarning(UserWarning):
-    """Issued when a constant offset is so large that single precision loses the signal beside it.
+    """Issued when an offset is so large that single precision loses the signal.
 
-    Squares of samples are compared, and hold about seven digits.
+    The arithmetic uses squares of samples, with about seven digits.
     """

@@ -36,7 +36,7 @@ def prepare_programs(calls: Iterable[Call]) -> None:
 
 
 def is_compiled(call: Call) -> bool:
-    """Whether a call would find its program compiled."""
+    """Whether the program of a call is compiled."""
     with jax.enable_x64(call.is_double):
         return call.program.is_compiled(*call.args)
 
@@ -61,7 +61,7 @@ class Forecast:
         self._is_double = settings.dtype == "float64"
 
     def of_chunk(self, rows: int, n_times: int, is_pinned: bool = False) -> Iterator[Call]:
-        """Yield the calls that code a chunk; none where activations may overlap."""
+        """Yield the calls that code a chunk; none if activations may overlap."""
         settings = self._settings
         if settings.overlaps:
             return

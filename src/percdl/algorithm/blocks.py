@@ -15,7 +15,7 @@ import numpy as np
 
 from percdl.algorithm.chunks import Chunk, bucket_rows
 
-# Chunks with at least this many subjects keep an accelerator busy; they are blocks of their own.
+# Chunks with at least this many subjects keep an accelerator busy; each is a separate block.
 LARGE_CHUNK = 2048
 
 
@@ -61,9 +61,9 @@ class Block:
 def plan_blocks(chunks: Sequence[Chunk], most_rows: int) -> list[Block]:
     """Pack chunks, the largest first, into blocks of at most ``most_rows`` subjects.
 
-    Chunks of `LARGE_CHUNK` subjects or more stay alone. Blocks of a CPU all have ``most_rows``
-    rows, so that their programs are compiled once; those of an accelerator have fewer where they
-    can.
+    Chunks of `LARGE_CHUNK` subjects or more are separate blocks. On a CPU all blocks have
+    ``most_rows`` rows, so that their programs are compiled once; on an accelerator they have
+    fewer if possible.
     """
     blocks: list[Block] = []
     unfilled: list[Block] = []

@@ -1,4 +1,4 @@
-"""Chunks of fixed shape: how recordings of any length meet programs compiled once.
+"""Chunks of fixed shape, so that programs are compiled once for recordings of any length.
 
 Recordings are sorted by length into buckets (two per octave, lengths that suit the FFT) and cut
 into chunks of few possible numbers of rows: padding is cheap, compiling is not. A cohort of any
@@ -21,18 +21,18 @@ from percdl.signals.measured import Measures
 from percdl.steps.compilation import program
 from percdl.steps.types import Signals
 
-# Rows of the chunks on a CPU. Rows are computed alike, to the bit, in chunks of 16 and of any
-# multiple: processors compute several rows at once, and the rest by instructions that round
+# Rows of the chunks on a CPU. Results of a row are equal to the bit in chunks of any multiple of
+# 16 rows: processors compute several rows at once, and the rest by instructions that round
 # differently.
 CHUNK_ROWS = (1, 4, 16, 256)
 # Rows of the blocks on a CPU. The time per subject does not depend on them.
 BLOCK_ROWS = (1, 4, 16, 32, 256)
 ALIKE_ROWS = 16
-# Recordings of more samples (N x P) are not padded to `ALIKE_ROWS` where there are fewer of them.
+# Chunks of fewer recordings with more samples (N x P) than this are not padded to `ALIKE_ROWS`.
 MANY_SAMPLES = 2**12
 # Chunks of more than `ALIKE_ROWS` rows hold this number of samples at most, to stay in the cache.
 CACHED_SAMPLES = 2**16
-# Pieces travel to an accelerator side by side, three times as fast as one large array.
+# Copying pieces to an accelerator in parallel is three times as fast as one large array.
 PIECE_BYTES = 2**25
 
 
@@ -174,10 +174,10 @@ def _is_constant(values: Any, seen: Any, xp: Any) -> Any:
 def fill_on_device(
     cohort: Cohort, chunk: Chunk, dtype: str, unit: float | np.ndarray = 1.0
 ) -> Signals:
-    """Copy the recordings of a chunk to the device, missing samples as they are (`mask_missing`).
+    """Copy the recordings of a chunk to the device, with missing samples as NaN (`mask_missing`).
 
-    A stacked cohort is padded there, not here. Where there are several devices, each gets its
-    share of the rows, and the programs that follow run where the rows are.
+    A stacked cohort is padded on the device. With several devices, each gets its share of the
+    rows, and later programs run where the rows are.
     """
     first, count = int(chunk.subjects[0]), len(chunk.subjects)
     in_a_row = chunk.subjects[-1] - first == count - 1
@@ -232,7 +232,7 @@ def measure_chunk(signals: Signals) -> Measures:
 
 
 def spread_rows(signals: Signals) -> Signals:
-    """Share the rows out to all devices, where there are several and the rows can be shared."""
+    """Distribute the rows over all devices, if there are several and the rows can be divided."""
     devices = jax.devices()
     if len(devices) == 1 or len(signals.lengths) % len(devices):
         return signals
@@ -242,7 +242,7 @@ def spread_rows(signals: Signals) -> Signals:
 
 
 def _copy(cohort: AnyCohort, chunk: Chunk, dtype: str, unit: float | np.ndarray) -> Signals:
-    """Copy recordings into a padded array of the host, which programs take as they take others."""
+    """Copy recordings into a padded array on the host."""
     values = np.zeros((chunk.rows, chunk.n_times, cohort.n_channels), dtype)
     lengths = np.zeros(chunk.rows, np.int32)
     lengths[: len(chunk.subjects)] = cohort.lengths[chunk.subjects]
@@ -263,5 +263,5 @@ def _records(cohort: AnyCohort, subjects: np.ndarray) -> list[np.ndarray]:
 
 
 def _count(values: np.ndarray, unit: Any) -> np.ndarray:
-    """Return samples in a unit; those of single precision may be too large or small for theirs."""
+    """Return samples in a unit, which single precision may not represent."""
     return values if np.all(unit == 1) else values.astype(float) / unit

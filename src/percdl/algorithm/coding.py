@@ -19,7 +19,7 @@ from percdl.steps.robust import encode_robustly
 from percdl.steps.statistics import core, segment_statistics
 from percdl.steps.types import Events, Signals, Statistics
 
-# Codes are refused only where they are worse by more than rounding, relative to the energy.
+# Codes are refused only if they are worse by more than rounding, relative to the energy.
 ROUNDING = 1e-6
 
 
@@ -28,7 +28,7 @@ class Coded(NamedTuple):
 
     ``unexplained`` is what the objective would be if the activations explained nothing. The
     energy is that of the recording without the baselines of its activations.
-    ``overlap`` holds the statistics ztx and ztz, where activations may overlap.
+    ``overlap`` holds the statistics ztx and ztz, if activations may overlap.
     """
 
     events: Events
@@ -64,7 +64,7 @@ def code(
 ) -> Coded:
     """CSC and statistics of a chunk (Alg. 1, lines 3 and 8), for Huber's loss with a delta.
 
-    ``start`` (S, K V) holds the activations that may overlap to begin with.
+    ``start`` (S, K V) holds the initial activations of a code with overlap.
     """
     if isinstance(rules, L1Coder):
         return _code_overlapping(signals, energy, atoms, penalty, start, rules)
@@ -79,7 +79,7 @@ def code(
         signals = remove_baselines(signals, events, atoms, rules, margin)
     statistics = segment_statistics(signals, events, n_atoms, length, margin, lengths, atoms)
     price = penalty * statistics.count.sum(1)
-    if is_pinned:  # what must be there has its price, even if it explains nothing
+    if is_pinned:  # a required activation has its price, even if it explains nothing
         price = penalty * jnp.sum(events.onset < signals.values.shape[1], axis=1)
     objective = energy - gain if delta is None else loss + price
     unexplained = energy + price
@@ -91,9 +91,9 @@ def code(
 
 
 def _met(statistics: Statistics, atoms: Array) -> Array:
-    """Return the energy that statistics say the atoms of the coding explain.
+    """Return the energy that the atoms of the coding explain, from the statistics.
 
-    Where they are those of a bound, it meets the objective there.
+    If the statistics are those of a bound, it equals the objective at these atoms.
     """
     moment, weight = (core(x, atoms.shape[2]) for x in statistics[:2])
     return jnp.sum(2 * moment * atoms - weight * atoms**2, axis=(1, 2, 3))
@@ -124,10 +124,10 @@ def _code_overlapping(signals: Signals, energy, atoms, penalty, start, coder: L1
 def judge(
     proposal: Coded, previous: Coded, before: Prepared, fitted: Fitted, always: bool
 ) -> tuple[Bool[Array, " S"], Float[Array, " S"]]:
-    """Return whose new codes are no worse than the old, and the objective between IPU and CSC.
+    """Return which new codes are no worse than the old, and the objective between IPU and CSC.
 
-    The old ones count at their best amplitude, new parameters with their price. With ``always``,
-    where new codes are known to be better, all are taken.
+    Old codes count at their best amplitude, new parameters with their price. With ``always``, all
+    new codes are accepted, because they are known to be better.
     """
     reached = previous.unexplained - before.explained.sum(1)
     objective = proposal.objective + fitted.price.sum(1)
@@ -139,7 +139,7 @@ def judge(
 def accept(
     taken: Array, proposal: Coded, previous: Coded, before: Prepared, fitted: Fitted
 ) -> tuple[Coded, Array]:
-    """Return new codes and parameters where taken, else the old ones at their best amplitude."""
+    """Return accepted codes and parameters, else the old ones at their best amplitude."""
 
     def pick(new, old):
         return jnp.where(taken.reshape(-1, *[1] * (new.ndim - 1)), new, old)

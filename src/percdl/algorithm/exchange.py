@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 T = TypeVar("T")
-# How many sums are added at once, where they come from many places.
+# Number of sums that are added at once, if they come from many places.
 BRANCHES = 8
 
 
@@ -37,10 +37,10 @@ class Sums:
     counts : array (K,)
         Activations per atom.
     moment, weight : arrays (K, L + 2R, P), (K, L + 2R, Q)
-        Statistics for CDU, and for the windows of the atoms; empty in the second phase where
+        Statistics for CDU, and for the windows of the atoms; empty in the second phase if
         nothing is searched and structure is shared.
     ztx, ztz : arrays (K, L, P), (K, K, 2 L - 1)
-        Statistics for CDU where activations may overlap and no sample is missing; else empty.
+        Statistics for CDU if activations may overlap and no sample is missing; else empty.
     gram, transported : arrays (K, G, n, n), (K, L, P)
         Statistics for PerCDU; empty in the first phase, without shared structure and in the
         robust variant.
@@ -49,7 +49,7 @@ class Sums:
         empty.
     warp, squared_displacement, inverse_warp : arrays (K, C, L)
         Sums of the warps, of their squared distances to the identity and of their inverses,
-        for centering; empty for other transforms, the last two also where nothing is refitted.
+        for centering; empty for other transforms, the last two also if nothing is refitted.
     warp_sines, squared_sines : arrays (K, C, L, n), (K, C, n)
         Sums of the sines of the warps and of the squared sine coefficients of their displacements,
         for centering as well.
@@ -60,7 +60,7 @@ class Sums:
     n_warps : array (K,)
         The number of subjects with the atom, whose copies, warps and mixtures are summed.
     misfit : array (K, 2)
-        Energy of the mean segments left unexplained, and in all; empty where nothing is searched.
+        Unexplained and total energy of the mean segments; empty if nothing is searched.
     """
 
     objective: float
@@ -98,10 +98,10 @@ class Sums:
 
 
 def add_in_tree(parts: Sequence[T], add: Callable[[Sequence[T]], T]) -> T:
-    """Add many parts by groups of `BRANCHES`, and so on: a tree that depends on their number only.
+    """Add many parts by a tree with `BRANCHES` branches that depends only on their number.
 
-    ``parts`` are sums, or stand for sums that are elsewhere, and ``add`` adds some of them, in
-    order; where and when does not change the result by a single bit.
+    ``parts`` are sums, or represent sums in other places, and ``add`` adds some of them, in
+    order. The result does not depend on where and when, to the bit.
     """
     while len(parts) > 1:
         parts = [add(parts[i : i + BRANCHES]) for i in range(0, len(parts), BRANCHES)]
@@ -110,7 +110,7 @@ def add_in_tree(parts: Sequence[T], add: Callable[[Sequence[T]], T]) -> T:
 
 @dataclass(frozen=True)
 class Broadcast:
-    """What the server answers with.
+    """The answer of the server.
 
     Attributes
     ----------

@@ -58,9 +58,9 @@ class Site:
         Keep the padded chunks and the codes on the device between rounds (an accelerator with
         room for them) rather than copy the chunks in every round (bounded memory).
     n_masks : int, optional
-        Masks per recording, where the site holds only some of a cohort.
+        Masks per recording, if the site holds only a part of a cohort.
     unit : float, optional
-        What samples are counted in, a power of two; by default it suits the recordings.
+        Unit of the samples, a power of two; by default it suits the recordings.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Site:
             self._prepare_programs(forecast)
 
     def _measure(self) -> None:
-        """Let the device measure the recordings it holds, if it holds them as they are."""
+        """Measure the recordings on the device, if it holds them unchanged."""
         cohort, chunks = self.cohort, self._on_device
         is_exact = self.unit == 1 and cohort.dtype == self.settings.dtype
         if chunks is None or np.ndim(self.divisors) or not is_exact or cohort.is_measured:
@@ -125,7 +125,7 @@ class Site:
         cohort.remember(Measures(*joined))
 
     def _prepare_programs(self, forecast: Forecast) -> None:
-        """Begin to compile what the rounds will need."""
+        """Begin to compile the programs of the rounds."""
         for rows in dict.fromkeys(block.rows for block in self.blocks):
             prepare_programs(forecast.of_block(rows, min(self._n_together, rows)))
         shapes = [(c.rows, c.n_times, i in self._pinned.chunks) for i, c in enumerate(self.chunks)]
@@ -148,19 +148,19 @@ class Site:
     def express(self, broadcast: Broadcast) -> Sums:
         """Find codes and parameters from the start, dictionary and prior held fixed, and add up.
 
-        The result depends on the recording and the broadcast alone: a fit ends with it, and
-        subjects never seen get theirs from it. The first round finds the noise of each subject,
-        which the prior needs; the second searches everyone; the others refine.
+        The result depends only on the recording and the broadcast. A fit ends with it, and new
+        subjects are personalized by it. The first round finds the noise of each subject, which
+        the prior needs; the second searches everyone; the others refine.
         """
         n_rounds, dictionary = self.settings.express_rounds, broadcast.dictionary
-        nobody = np.full(len(dictionary), np.inf)  # is fitted worse than that
+        infinite = np.full(len(dictionary), np.inf)  # search no one: no misfit is larger
         if n_rounds == 0:
             return self.population_round(Broadcast(dictionary))
         self._begin(self._array(dictionary))
         search = Broadcast(dictionary, precision=broadcast.precision)
-        rounds = [search, *[replace(search, misfit=nobody)] * (n_rounds - 2)]
+        rounds = [search, *[replace(search, misfit=infinite)] * (n_rounds - 2)]
         if n_rounds > 1:
-            rounds = [Broadcast(dictionary, misfit=nobody), *rounds]
+            rounds = [Broadcast(dictionary, misfit=infinite), *rounds]
         for each in rounds[:-1]:
             for block in self.blocks:
                 self._personalize(block, each)
@@ -169,7 +169,7 @@ class Site:
     def add_some(self, sums: Sums, kind: str, broadcast: Broadcast, counted: np.ndarray) -> Sums:
         """Add the last round up again, each atom over the subjects in ``counted`` (S, K).
 
-        Numbers over all recordings, objectives and energies, stay as they are in ``sums``.
+        Objectives and energies over all recordings are kept from ``sums``.
         """
         everyone, dictionary = self.coded, self._array(broadcast.dictionary)
         is_express = kind == "express" and self.settings.express_rounds > 0
@@ -201,7 +201,7 @@ class Site:
     def _personalize(self, block: Block, broadcast: Broadcast) -> list[Any]:
         """Run IPU and CSC on a block; return the objectives between them, by chunk.
 
-        A recording whose codes would get worse keeps what it had.
+        A recording whose codes would get worse keeps its codes and parameters.
         """
         settings, statistics = self.settings, self._statistics(block)
         dictionary = self._array(broadcast.dictionary)
@@ -226,7 +226,7 @@ class Site:
             previous = self.coded[index]
             taken, objective = coding.judge(proposal, previous, old, new, settings.overlaps)
             own = new.params
-            # A device is not asked whether all are taken: nothing is waited for within a round.
+            # Do not ask a device whether all are accepted: that would wait within a round.
             if self._on_device is not None or not np.asarray(taken).all():
                 proposal, own = coding.accept(taken, proposal, previous, old, new)
             self.coded[index] = proposal
@@ -310,7 +310,7 @@ class Site:
         return block.gather([self.coded[index].statistics for index in block.chunks])
 
     def _tally(self, block: Block, fitted_objectives: list[Any] | None = None) -> Tally:
-        """Return what every round reports of the recordings of a block."""
+        """Return the numbers that every round reports about the recordings of a block."""
         coded = [self.coded[index] for index in block.chunks]
         fitted = fitted_objectives or [c.objective for c in coded]
         pairs = zip(coded, fitted, strict=True)
@@ -319,7 +319,7 @@ class Site:
         )
 
     def _population_sums(self, block: Block, dictionary: Values) -> dict[str, Any]:
-        """Add up what CDU needs of a block."""
+        """Return the sums of a block for CDU."""
         with jax.enable_x64(True):
             moment, weight, tally = programs.add_population(
                 self._statistics(block), dictionary, self._tally(block), self.settings.by_subject
@@ -340,7 +340,7 @@ class Site:
     def _personal_sums(
         self, block: Block, broadcast: Broadcast, fitted_objectives: list[Any]
     ) -> dict[str, Any]:
-        """Add up what the dictionary update and centering need of a block."""
+        """Return the sums of a block for the dictionary update and centering."""
         settings, dictionary = self.settings, self._array(broadcast.dictionary)
         with jax.enable_x64(True):
             summary, tally = programs.add_personal(
@@ -363,7 +363,7 @@ class Site:
         return sums | own
 
     def results(self) -> Results:
-        """Return what was learned of each subject, in the order of the cohort."""
+        """Return the results of each subject, in the order of the cohort."""
         found = collect_results(self.chunks, self.blocks, self.coded, self.settings)
         unit = np.broadcast_to(self.divisors, len(self.cohort))[found.subject]
         return replace(found, amplitude=found.amplitude * unit)
@@ -410,7 +410,7 @@ class Site:
 
 
 def _keep_some(coded: Coded, counted: np.ndarray) -> Coded:
-    """Return what was coded as if only some subjects had each atom; ``counted`` is (S, K)."""
+    """Return codes in which only the subjects in ``counted`` (S, K) have each atom."""
     counted = np.pad(counted, ((0, len(coded.energy) - len(counted)), (0, 0)))
     moment, weight, count = (np.asarray(x) for x in coded.statistics)
     wide = counted[:, :, None, None].astype(moment.dtype)
@@ -428,7 +428,7 @@ def _as_number(value: Any) -> Any:
 
 
 def _counted(tally: Tally) -> dict[str, Any]:
-    """Return what every round reports, under the names of `Sums`."""
+    """Return the numbers that every round reports, under the names of `Sums`."""
     return {
         "objective": tally.objective,
         "objective_fitted": tally.objective_fitted,
@@ -477,7 +477,7 @@ def _state_shapes(site: Site) -> dict[str, tuple[int, ...]]:
     """Return the shapes of the arrays that the settings determine."""
     settings = site.settings
     window = settings.atom_length + 2 * settings.margin
-    # Events come first, with their lengths where there are several.
+    # Events come first, with their lengths if there are several.
     statistics = 3 + settings.has_lengths
     by_chunk = {
         f"chunk{i}/{statistics}": (c.rows, settings.n_atoms, window)
@@ -494,7 +494,7 @@ def _state_shapes(site: Site) -> dict[str, tuple[int, ...]]:
 
 
 def _as_coded(leaves: list[Any], n_columns: int) -> Coded:
-    """Return what `jax.tree.leaves` took apart, events of some columns first."""
+    """Rebuild the tuple that `jax.tree.leaves` flattened, events of some columns first."""
     events, statistics = Events(*leaves[:n_columns]), Statistics(*leaves[n_columns:][:3])
     energy, unexplained, objective, *overlap = leaves[n_columns + 3 :]
     return Coded(events, statistics, energy, unexplained, objective, tuple(overlap) or None)  # pyright: ignore[reportArgumentType]

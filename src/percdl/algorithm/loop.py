@@ -1,4 +1,4 @@
-"""Algorithm 1, beside the paper: only where the sums are taken differs between runtimes."""
+"""Algorithm 1 of the paper; runtimes differ only in where the sums are taken."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Runtime(Protocol):
         ...
 
     def express(self, broadcast: Broadcast) -> Sums:
-        """Find all codes and parameters afresh, the dictionary held fixed; return the sums."""
+        """Find codes and parameters from the start, with a fixed dictionary; return the sums."""
         ...
 
 
@@ -54,12 +54,11 @@ def run_percdl(
 ) -> Outcome:
     """Run both phases of Algorithm 1 from a first dictionary (K, L, P), or from a state.
 
-    After each round ``save(state)`` is called, then ``report(phase, round, objective)``. A fit
-    that goes on from a state needs the runtime and the history of that time. Between rounds of
-    the first phase, ``revive(dictionary, dead)`` may replace unused atoms (dead, boolean array
-    (K,)); that takes a look at recordings, so only a caller who has some can offer it. One more
-    local round follows the last update, so that codes and parameters belong to the dictionary
-    returned.
+    After each round ``save(state)`` is called, then ``report(phase, round, objective)``. To
+    continue from a state, pass the runtime and the history at that state. Between rounds of the
+    first phase, ``revive(dictionary, dead)`` may replace unused atoms (dead, boolean array (K,));
+    it needs recordings, so it is optional. One more local round follows the last update, so that
+    codes and parameters belong to the dictionary returned.
     """
     state = start if isinstance(start, FitState) else begin(start)
     sums, is_first = None, state.is_first
@@ -125,7 +124,7 @@ def _close(runtime: Runtime, settings: Settings, state: FitState, history: Histo
     history.record("final", 0, "CSC", sums.objective)
     if settings.ends_centred:
         broadcast = fix_gauge(sums, broadcast, settings)
-        # As for subjects never seen: a recording gets the same parameters in both cases.
+        # As for new subjects: a recording gets the same parameters in both cases.
         sums = runtime.express(broadcast)
         history.record("final", 0, "express", sums.objective)
     return Outcome(broadcast.dictionary, sums, state.reason, broadcast.precision)
@@ -134,9 +133,9 @@ def _close(runtime: Runtime, settings: Settings, state: FitState, history: Histo
 def _moves_left(state: FitState, sums: Sums) -> np.ndarray | None:
     """Return the moves of windows that CDU has to make, or None if it may choose.
 
-    A window of more energy can still be the worse one: where recordings end with a pattern, its
-    last repetition cannot follow the move. It shows: exact codes end above what CDU has reached,
-    which they cannot do in a window that stayed. The move is then taken back, and is the last.
+    A window with more energy can be worse: if recordings end with a pattern, its last repetition
+    cannot follow the move. The objective of the exact codes is then above that of CDU, which is
+    impossible if the window stays. The move is then undone, and no other move follows.
     """
     move, reached = state.broadcast.move, state.updated
     rose = reached is not None and sums.objective > reached + ROUNDING * sums.signal

@@ -19,22 +19,22 @@ from percdl.algorithm.exchange import Sums
 from percdl.signals import AnyCohort
 from percdl.signals.measured import measure
 
-# Recordings of this size, in powers of two either way, are taken as they are.
+# Recordings within this many powers of two of 1 are not rescaled.
 ORDINARY = 16
-# A unit whose inverse is a number, too.
+# Smallest exponent of a unit, so that its inverse is finite.
 LEAST_EXPONENT = -1000
 # Number of recordings sampled to estimate the amplitude.
 N_LOOKED_AT = 64
-# Sums in squared units; the second kind has none where every subject counts once.
+# Sums in squared units; the second kind has no unit if every subject counts once.
 _SQUARED = ("objective", "objective_fitted", "energy", "signal")
 _BALANCED = ("moment", "weight", "ztx", "ztz", "gram", "transported", "misfit")
 
 
 def choose_unit(cohort: AnyCohort, positions: Sequence[int] | np.ndarray | None = None) -> float:
-    """Return the unit that suits recordings: 1 where their samples are of ordinary size.
+    """Return a unit for recordings: 1 if their samples are of ordinary size.
 
-    Else the power of two just below the median of their largest magnitudes. At most
-    `N_LOOKED_AT` recordings are looked at, of those at ``positions`` (by default all).
+    Otherwise the power of two just below the median of their largest magnitudes. At most
+    `N_LOOKED_AT` recordings are read, of those at ``positions`` (by default all).
 
     >>> from percdl import Cohort
     >>> [choose_unit(Cohort.from_arrays([[0.0, size]])) for size in (100.0, 2.0**40, 2.0**-40)]
@@ -52,7 +52,7 @@ def choose_unit(cohort: AnyCohort, positions: Sequence[int] | np.ndarray | None 
 def find_spreads(cohort: AnyCohort, positions: np.ndarray | None = None) -> np.ndarray:
     """Return the standard deviation of each recording, over all channels around their means.
 
-    Those that are not at ``positions`` (by default all are) count as 1, and so do flat ones.
+    The result is 1 for recordings not at ``positions`` (by default all) and for flat ones.
 
     >>> from percdl import Cohort
     >>> find_spreads(Cohort.from_arrays([[1.0, 3.0], [0.0, 20.0]])).tolist()
@@ -69,7 +69,7 @@ def find_spreads(cohort: AnyCohort, positions: np.ndarray | None = None) -> np.n
 
 
 def in_signal_units(sums: Sums, unit: float, by_subject: bool) -> Sums:
-    """Return sums that were taken in a unit as sums in the units of the signals."""
+    """Convert sums from a unit to the units of the signals."""
     if unit == 1:
         return sums
     squared = _SQUARED if by_subject else _SQUARED + _BALANCED

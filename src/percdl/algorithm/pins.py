@@ -1,11 +1,11 @@
-"""Corrections as constraints on codes: activations that must be there, and others that must not.
+"""Corrections as constraints on codes: required and forbidden activations.
 
-A kept event is a sample that an activation has to cover, which may have to begin no earlier than
-some time and to be of some atom. The middle half of a removed event is in no activation. Both are
-hard constraints of the dynamic program of `csc.select_disjoint`: some choices of onset, atom and
-length are not allowed, and some samples must not stay free. So coding is exact as before, over the
-codes that agree with the corrections; and as these do not change from round to round, each step of
-a fit lowers the objective as before.
+A kept event is a sample that an activation must cover, optionally with an earliest onset and a
+given atom. No activation may cover the middle half of a removed event. Both are hard constraints
+of the dynamic program of `csc.select_disjoint`: some choices of onset, atom and length are not
+allowed, and some samples must be covered. So coding is exact over the codes that agree with the
+corrections. These do not change from round to round, so each step of a fit still lowers the
+objective.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from percdl.steps.types import Pins, Signals
 
 @dataclass(frozen=True)
 class Rules:
-    """What a coder allows: its options, the number of atoms, their length and sampling rate."""
+    """The rules of a coder: its options, number and length of atoms, and sampling rate."""
 
     coder: L0Coder
     n_atoms: int
@@ -53,8 +53,8 @@ class Rules:
 class Pinned:
     """The constraints of the chunks of a cohort.
 
-    ``chunks`` holds the positions of those that have some; the others stay as they are, and so do
-    their programs.
+    ``chunks`` holds the positions of the chunks with constraints; the others, and their programs,
+    do not change.
     """
 
     def __init__(self, cohort: AnyCohort, chunks: Sequence[Chunk], settings: Settings):
@@ -129,7 +129,7 @@ def check_corrections(
     free = 0
     for each in kept:
         point, _ = _range(each, rules)
-        # The earliest end leaves most room for those that follow.
+        # The earliest end leaves most room for later events.
         firsts = [max(free, point - length + 1, 0) for _, length in rules.choices]
         ends = [
             first + int(row[first : point + 1].argmax()) + length
@@ -154,8 +154,8 @@ def allow(
 ) -> Bool[np.ndarray, "C n_times"]:
     """Return where an activation of each choice of atom and length may begin.
 
-    Where a kept event can only be found as one that was removed, it counts. Cost O(N + E L) for
-    each choice.
+    If a kept event conflicts with a removed one, the kept event takes precedence. Cost
+    O(N + E L) for each choice.
     """
     kept, gap = _kept(corrections, rules), rules.coder.gap
     atoms, lengths = (np.array(column)[:, None] for column in zip(*rules.choices, strict=True))
@@ -195,7 +195,7 @@ def _kept(corrections: Sequence[Correction], rules: Rules) -> list[Correction]:
 
 
 def _range(each: Correction, rules: Rules) -> tuple[int, int]:
-    """Return the sample to cover, and the earliest onset of what covers it."""
+    """Return the sample to cover, and the earliest onset of the activation that covers it."""
     onset, length = _place(each, rules)
     if each.tolerance is None:
         return onset + length // 2, 0

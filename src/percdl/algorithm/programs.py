@@ -36,12 +36,12 @@ from percdl.transforms.base import ClosedFormTransform, Transform, WarpTransform
 
 
 class Prepared(NamedTuple):
-    """Where the subjects of a block stand before IPU.
+    """The subjects of a block before IPU.
 
-    The parameters of the round before, carried over to the new dictionary; what they explain
-    with the old codes rescaled by ``amplitude``, less their price; and the share of the mean
-    segments that they leave unexplained. ``misplaced`` subjects would rather have another window.
-    ``noise`` is the variance of a sample of the mean segments around the personal atoms.
+    The parameters of the previous round, adapted to the new dictionary; the energy that they
+    explain with the old codes rescaled by ``amplitude``, minus their price; and the unexplained
+    share of the mean segments. Another window fits ``misplaced`` subjects better. ``noise`` is
+    the variance of a sample of the mean segments around the personal atoms.
     """
 
     params: Float[Array, "S K M"]
@@ -54,9 +54,9 @@ class Prepared(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """The outcome of IPU: parameters, what they explain less their price, personal atoms.
+    """The outcome of IPU: parameters, the energy they explain minus their price, personal atoms.
 
-    ``prior`` is the part of the price that the prior charges; it is in no objective.
+    ``prior`` is the part of the price due to the prior; the objective does not contain it.
     """
 
     params: Float[Array, "S K M"]
@@ -67,7 +67,7 @@ class Fitted(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """What every round reports, of each recording, or summed over recordings.
+    """The numbers that every round reports, per recording or summed over recordings.
 
     The objective after CSC, after IPU with the codes before, and if nothing were explained; the
     energy of the samples; the number of activations of each atom.
@@ -81,7 +81,7 @@ class Tally(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """What a block adds to the sums of PerCDU and of centering."""
+    """The sums of a block for PerCDU and centering."""
 
     gram: Float[Array, "K G n n"]
     transported: Float[Array, "K L P"]
@@ -112,9 +112,9 @@ def prepare(
     remixes: Array,
     precision: Array | None = None,
 ) -> Prepared:
-    """Carry the parameters of a block over to a new dictionary, and see how well they fit.
+    """Adapt the parameters of a block to a new dictionary, and measure how well they fit.
 
-    The gauges count where the dictionary was centred by them (``recenters``, ``remixes``).
+    The gauges are used if the dictionary was centred by them (``recenters``, ``remixes``).
     """
     shape = length, n_channels = dictionary.shape[1:]
 
@@ -158,10 +158,10 @@ def _prior(precision, energy, explained, weight, n_channels) -> Prior:
 
 
 class Orders(NamedTuple):
-    """Whom to search, as the server says, for each atom.
+    """The server's rule of which subjects to search, for each atom.
 
-    ``move`` says by how many samples the window has moved; ``everyone`` whether all subjects are
-    searched, or only those whose mean segments are explained worse than ``misfit``, a share.
+    ``move`` is the number of samples by which the window has moved. If ``everyone``, all subjects
+    are searched, else those with an unexplained share of the mean segments above ``misfit``.
     """
 
     move: Int[Array, " K"]
@@ -182,17 +182,17 @@ def seek(
     shifts: Array,
     precision: Array | None = None,
 ) -> tuple[Array, Array, Array]:
-    """Look for better onsets, and a better start of the warps, of the subjects that need it.
+    """Search better onsets, and a better start of the warps, for the subjects that need it.
 
     The search is the costly part of a round, and most subjects need it once: in the first
-    personalization round, and after the window of an atom has moved. Later, a subject is
-    searched whose mean segments are explained worse than the population's, until a search has
-    kept its onsets, and one whose window cuts the pattern (`windows`), until five have. The
+    personalization round, and after the window of an atom has moved. Later rounds search subjects
+    whose mean segments are explained worse than the population's, until a search keeps their
+    onsets, and subjects whose window cuts the pattern (`windows`), until five searches do. The
     rule compares with a number that the server broadcasts, so it does not depend on how subjects
-    are split over sites. They are searched ``n_together`` at a time.
+    are split over sites. ``n_together`` subjects are searched at a time.
 
     Returns the parameters (S, K, M) and shifts (S, K) to start IPU from, and ``fruitless``
-    (S, K), how many searches in a row have changed nothing.
+    (S, K), the number of consecutive searches that changed nothing.
     """
 
     def one_atom(inputs):
@@ -222,10 +222,10 @@ def seek(
 def _search_some(
     transform, align_first, n_together, atom, moment, weight, start, needed, shifts, prior
 ) -> tuple[Array, Array]:
-    """Search the subjects that need it, and leave the others where they are.
+    """Search the subjects that need it, and leave the others unchanged.
 
-    Channels are unmixed first, as the parameters to start from say. The last subject is
-    searched several times where it takes that to fill a group; the results are equal.
+    Channels are unmixed first with the initial parameters. To fill a group, the last subject is
+    searched several times, with equal results.
     """
     part = transform.warp_part(*atom.shape)
     assert part is not None
@@ -287,7 +287,7 @@ def _segment_energy(moment, weight):
 
 
 def _fit(transform, options: FitOptions, atom, moment, weight, params, prior):
-    """Solve IPU for one atom by the means that the transform and the options allow."""
+    """Solve IPU for one atom by the method that the transform and the options allow."""
     if isinstance(transform, ClosedFormTransform):
         seen = jnp.sum(weight, axis=(1, 2)) > 0
         params = jnp.where(seen[:, None], transform.solve(atom, moment, weight), params)
@@ -307,9 +307,9 @@ def summarize(
     params: Array,
     precision: Array | None = None,
 ) -> Summary:
-    """Sum what the dictionary update needs, and centering and searching if there are any.
+    """Return the sums for the dictionary update and, if enabled, for centering and searching.
 
-    That is the two sums of PerCDU or, with steps of joint descent, the copies. Subjects without
+    These are the two sums of PerCDU or, with steps of joint descent, the copies. Subjects without
     an atom do not count there.
     """
     shape = length, n_channels = dictionary.shape[1:]
@@ -363,7 +363,7 @@ def summarize(
 def _sum_posterior(known: Posterior, active: Array, precision: Array) -> tuple[Array, Array]:
     """Return the variance of each warp in time, and the sum of the second moments.
 
-    Without a prior, in the first round, little is known of flat parts: they have no variance.
+    Without a prior, as in the first round, the variance is zero.
     """
     counts = (active > 0) & jnp.any(precision != 0)
     variance = jnp.where(counts[:, None, None], known.variance, 0)
@@ -408,10 +408,10 @@ def add_up(statistics: Statistics, dictionary: Array, by_subject: bool) -> tuple
 
 
 def _in_double(terms):
-    """Return terms in double precision, whatever the fit is in.
+    """Return terms in double precision, for any precision of the fit.
 
-    Sums then do not depend on how subjects are grouped, to far less than the next dictionary is
-    rounded by: a fit in single precision is the same for chunks of any size.
+    The grouping of subjects then changes sums by far less than the rounding of the dictionary, so
+    a fit in single precision is the same for chunks of any size.
     """
     return jax.tree.map(lambda term: term.astype(float), terms)
 
@@ -422,7 +422,7 @@ def _add_tally(tally: Tally) -> Tally:
 
 @partial(program, static_argnames=("transform", "n_rows"))
 def neutral_params(transform: Transform, n_rows: int, dictionary: Array) -> Array:
-    """Return parameters (n_rows, K, M) that leave the atoms as they are."""
+    """Return neutral parameters (n_rows, K, M), which do not change the atoms."""
     start = jax.lax.map(transform.neutral, dictionary)
     return jnp.broadcast_to(start, (n_rows, *start.shape))
 

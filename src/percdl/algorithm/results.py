@@ -19,8 +19,8 @@ from percdl.steps.types import Events
 class Results:
     """The private results of a site: parameters (S, K, M), counts (S, K) and events, in order.
 
-    ``error`` (S,) is the share of each recording's energy that its codes leave unexplained; NaN
-    with Huber's loss, where it cannot be computed from the objective.
+    ``error`` (S,) is the unexplained share of each recording's energy; NaN with Huber's loss,
+    because it cannot be computed from the objective.
     """
 
     params: np.ndarray
@@ -58,7 +58,7 @@ def collect_results(
             tables.append((subjects[rows], *(column[rows, slots] for column in own)))
     columns = (np.concatenate(column) for column in zip(*tables, strict=True))
     subject, onset, atom, amplitude, length = columns
-    # Nearly in order already, which a stable sort of one key makes use of.
+    # Rows are nearly in order, so a stable sort of one key is fast.
     order = np.argsort(subject * (int(onset.max(initial=0)) + 1) + onset, kind="stable")
     return Results(
         params,

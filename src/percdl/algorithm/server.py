@@ -81,9 +81,9 @@ def personal_update(
 
 
 def fix_gauge(sums: Sums, broadcast: Broadcast, settings: Settings) -> Broadcast:
-    """Centre once more, at the very end: the closing fit has moved the mean warp a little.
+    """Centre once more at the end, because the final fit has moved the mean warp a little.
 
-    Parameters do not follow: they are found anew.
+    Parameters are not adapted, because they are recomputed afterwards.
     """
     gauge = _gauge(sums, 0) if settings.warps else None
     mixing = _mean_mixing(sums, settings)
@@ -106,7 +106,7 @@ def _update(sums: Sums, broadcast: Broadcast, settings: Settings) -> tuple[np.nd
     if settings.update == "robust":
         return average_copies(sums.copies, sums.n_warps, before), sums.objective
     if not transform.linear:
-        # The sums are those of f linearized at the old atom; what the step reaches is not known.
+        # The sums are those of f linearized at the old atom, so the new objective is unknown.
         damped = update_personal(sums.gram, sums.transported, before, DAMPING)
         return damped, sums.objective
     dictionary = update_personal(sums.gram, sums.transported, before)
@@ -173,7 +173,7 @@ def _settle(dictionary: np.ndarray, sums: Sums, settings: Settings) -> np.ndarra
 
 
 def _unexplained_share(misfit: np.ndarray) -> np.ndarray:
-    """Return the share (K,) of the mean segments' energy that is left, from the two sums."""
+    """Return the unexplained share (K,) of the mean segments' energy, from the two sums."""
     return misfit[:, 0] / np.maximum(misfit[:, 1], np.finfo(float).tiny)
 
 

@@ -1,4 +1,4 @@
-"""The options of the algorithm, and all that a fit needs to know, as frozen values."""
+"""The options of the algorithm, and all settings of a fit, as frozen values."""
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,8 +12,8 @@ from percdl.steps.coders import L0Coder, L1Coder, SizedCoder
 if TYPE_CHECKING:
     from percdl.transforms.base import ChannelTransform, Transform, WarpTransform
 
-# Shifts of the onsets that are tried, for atoms of 50 samples (the paper's synthetic cohorts, on
-# which they were chosen); they stretch with longer ones.
+# Shifts of the onsets that are tried, for atoms of 50 samples (chosen on the paper's synthetic
+# cohorts); they grow with the length of the atom.
 SHIFTS = tuple(range(-5, 6))
 # Every subject is searched in the first round. Later rounds search subjects with a worse fit than
 # the population, or with a window that cuts the pattern, until this many searches changed nothing.
@@ -21,10 +21,10 @@ PATIENCE, PATIENCE_MISPLACED = 1, 5
 REFERENCE_LENGTH = 50
 # Gauss-Newton iterations of one try of the search, and of the fit that follows it.
 N_TRY_STEPS, N_FIT_STEPS, N_POLYAK_STEPS = 6, 3, 100
-# Personal rounds with a fixed dictionary, at the end of a fit and for subjects never seen.
+# Personal rounds with a fixed dictionary, at the end of a fit and for new subjects.
 N_EXPRESS_ROUNDS = 3
-# Steps of the joint descent on parameters and copies: the fewest in which each sees the other
-# move. With more, copies take up their subject's noise.
+# Steps of the joint descent on parameters and copies: the fewest in which each responds to the
+# other. With more, copies fit the noise of their subject.
 N_COPY_STEPS = 2
 
 
@@ -228,9 +228,9 @@ class Settings(Algorithm):
     def schedule(self) -> tuple[int, int]:
         """Rounds of the two phases.
 
-        Without parameters there is nothing to personalize, and without shared structure no
-        population to learn from: all rounds then go to the one phase that makes sense, and
-        the three models can be compared at equal cost.
+        Without parameters there is no personal phase, and without shared structure no population
+        phase. All rounds then belong to the other phase, so that the three models can be compared
+        at equal cost.
         """
         total = self.population_rounds + self.personal_rounds
         if self.n_params == 0:
@@ -240,11 +240,11 @@ class Settings(Algorithm):
         return self.population_rounds, self.personal_rounds
 
     def in_unit(self, unit: float) -> "Settings":
-        """Return the same settings for signals counted in ``unit``, with all prices in it, too.
+        """Return the same settings for signals and prices expressed in ``unit``.
 
-        The l0 price and the transform's are in squared units; the l1 price is one of amplitudes.
-        Prices beyond all numbers of the precision are the largest of them, which mean the same. A
-        delta below all of them is the smallest, since residuals are divided by it.
+        The l0 price and the price of the transform are in squared units; the l1 price is in the
+        unit of amplitudes. Prices that overflow become the largest number, with the same effect.
+        A delta that underflows becomes the smallest number, since residuals are divided by it.
         """
         least, most = float(np.finfo(self.dtype).tiny), float(np.finfo(self.dtype).max)
         per_amplitude = self.penalty / unit
@@ -257,29 +257,29 @@ class Settings(Algorithm):
 
     @property
     def by_subject(self) -> bool:
-        """Whether every subject counts once, so that sums are of shapes alone, without a unit."""
+        """Whether every subject counts once, so that sums have no unit."""
         return self.weighting == "subjects"
 
     @cached_property
     def refits(self) -> bool:
-        """Whether parameters follow the dictionary where it is centred."""
+        """Whether parameters are adapted when the dictionary is centred."""
         return self.centering == "refit"
 
     @cached_property
     def overlaps(self) -> bool:
-        """Whether activations may overlap; nothing is searched then, as statistics hold nearby."""
+        """Whether activations may overlap; then nothing is searched."""
         return isinstance(self.coder, L1Coder)
 
     @property
     def disjoint_coder(self) -> L0Coder:
-        """What a code without overlap may look like, where one is needed in any case."""
+        """The rules of a code without overlap, for steps that always need one."""
         if isinstance(self.coder, L1Coder):
             return L0Coder(signed=self.coder.signed)
         return self.coder
 
     @property
     def atom_lengths(self) -> tuple[int, ...]:
-        """The lengths of atoms where they differ, else nothing."""
+        """The lengths of atoms if they differ, else an empty tuple."""
         return self.coder.sizes if isinstance(self.coder, SizedCoder) else ()
 
     @property
@@ -309,12 +309,12 @@ class Settings(Algorithm):
 
     @property
     def ends_centred(self) -> bool:
-        """Whether a fit ends with a centred dictionary, and all codes and parameters anew."""
+        """Whether a fit ends by centering the dictionary and recomputing codes and parameters."""
         return self.has_gauge and self.refits and self.schedule[1] > 0
 
     @cached_property
     def express_rounds(self) -> int:
-        """Personal rounds that recordings need where the dictionary is fixed."""
+        """Personal rounds of recordings with a fixed dictionary."""
         return N_EXPRESS_ROUNDS if self.ends_centred else self.schedule[1]
 
     @cached_property
@@ -338,13 +338,13 @@ class Settings(Algorithm):
 
     @cached_property
     def fit_options(self) -> FitOptions:
-        """What IPU is compiled for."""
+        """The settings that IPU is compiled for."""
         default = N_POLYAK_STEPS if self.solver == "polyak" else N_FIT_STEPS
         return FitOptions(self.solver, self.solver_steps or default)
 
     @cached_property
     def sum_options(self) -> SumOptions:
-        """What the sums over subjects are compiled for."""
+        """The settings that the sums over subjects are compiled for."""
         copy_steps = N_COPY_STEPS if self.update == "robust" else 0
         return SumOptions(self.by_subject, self.refits, bool(self.shifts), copy_steps)
 

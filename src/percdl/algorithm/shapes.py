@@ -1,6 +1,6 @@
-"""The shapes of what crosses in a round, known without running it.
+"""The shapes of the messages of a round, computed without running it.
 
-Who receives sums or a broadcast from elsewhere must not take their word for what they are.
+Sums and broadcasts received from others are not trusted: their shapes are checked.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def personal_shapes(settings: Settings, n_masks: int) -> Shapes:
 
 @lru_cache(maxsize=32)
 def _summary_shapes(settings: Settings, n_masks: int) -> Shapes:
-    """Return the shapes of what `programs.summarize` returns; it is traced for that."""
+    """Return the shapes of the results of `programs.summarize`, by tracing it."""
     n_atoms, length, n_channels = _dictionary(settings)
     window = length + 2 * settings.margin
 

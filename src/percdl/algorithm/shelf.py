@@ -1,7 +1,7 @@
-"""Where the codes of a site rest between rounds when memory matters: arrays allocated once.
+"""Storage of the codes of a site between rounds, to save memory: arrays allocated once.
 
-A round makes thousands of small device buffers. Kept from round to round they would riddle the
-heap with holes; copied into place, the memory of a fit is the memory of its state.
+A round makes thousands of small device buffers. Keeping them from round to round would fragment
+the heap; with copies in place, a fit needs only the memory of its state.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Shelf:
     def __init__(self, chunks: Sequence[Chunk]):
         self._chunks = chunks
         self._views: dict[int, Coded] = {}
-        self._written: set[int] = set()  # a chunk has room before it has codes
+        self._written: set[int] = set()  # space is allocated before a chunk has codes
 
     def __contains__(self, index: int) -> bool:
         return index in self._written

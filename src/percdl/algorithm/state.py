@@ -60,7 +60,7 @@ class History:
 
 @dataclass(frozen=True)
 class FitState:
-    """What the server needs to go on with a fit; a checkpoint holds it as it is.
+    """The state from which the server continues a fit; checkpoints store it unchanged.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class FitState:
     updated : float or None
         Objective after CDU in the last round of the first phase.
     is_fixed : bool
-        Whether windows stay where they are, since a move was taken back.
+        Whether windows are fixed, because a move was undone.
     """
 
     broadcast: Broadcast

@@ -27,7 +27,7 @@ Finder = Callable[[Path], Path | None]
 
 @dataclass(frozen=True)
 class Source:
-    """Where a dataset comes from, and on what terms; shown to the user before a download."""
+    """The source and the licence of a dataset, shown to the user before a download."""
 
     name: str
     size: str

@@ -298,7 +298,7 @@ def load_ptbxl_balanced(
 ) -> PTBXL:
     """Load the same number of records of each superclass, each with that superclass alone.
 
-    The records, at 100 Hz, are those of ``ptbxl100_balanced_2650.npz`` where the folder holds
+    The records, at 100 Hz, are those of ``ptbxl100_balanced_2650.npz`` if the folder contains
     that archive; otherwise they are drawn from PTB-XL. Cost: one read of the archive, or of the
     tables and the records drawn.
 

@@ -1,4 +1,4 @@
-"""How close a fit came to the truth: distance of the atoms, share of the onsets found."""
+"""Accuracy of a fit: distance to the true atoms, share of the onsets found."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def match_atoms(
 def atom_distance(dictionary: Dictionary, truth: Dictionary, metric: str = "euclidean") -> float:
     """Return the mean distance between unit-norm atoms, after the best assignment.
 
-    Scales are ignored. An atom of NaN, one never found, counts as zero. Cost O(K^2 L P + K^3),
-    with L^2 in place of L for ``"dtw"``.
+    Scales are ignored. An atom that was not found (NaN) counts as zero. Cost O(K^2 L P + K^3),
+    with L^2 instead of L for ``"dtw"``.
 
     Parameters
     ----------
@@ -109,9 +109,9 @@ def personal_atom_distance(
 def onset_accuracy(events: pd.DataFrame, truth: pd.DataFrame, tolerance: int = 1) -> float:
     """Return the share of true activations found within ``tolerance`` samples.
 
-    A detected event matches at most one true activation. Atoms are assigned once for the whole
-    cohort, so that most activations are found. Cost O(S K^2 n^3) at worst, for n onsets of each
-    subject and atom.
+    A detected event matches at most one true activation. Learned atoms are assigned to true ones
+    once for the whole cohort, to maximize this share. Cost O(S K^2 n^3) at worst, for n onsets of
+    each subject and atom.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The synthetic cohorts of the paper (Section 3.1), with the truth they were made from.
+"""The synthetic cohorts of the paper (Section 3.1), with their true parameters.
 
 JAX is loaded when a cohort is made, not when this module is imported.
 """
@@ -53,7 +53,7 @@ class SyntheticCohort:
         return atom_distance(np.asarray(dictionary, float), self.dictionary)
 
     def gauge_floor(self) -> float:
-        """Return the distance to the truth that even perfect parameters would leave.
+        """Return the distance to the true atoms that remains with perfect parameters.
 
         ``phi o h`` with warps ``h^-1 o psi_s`` fits as well as ``phi`` with ``psi_s``. If the mean
         warp is the identity, the atom is ``phi o psi_bar``, psi_bar the mean of the true warps.
@@ -268,7 +268,7 @@ def make_handwriting(
     n_subjects, n_times, atom_length, n_repetitions, depth, width, noise_std, sfreq, random_state
         As in `make_synthetic`.
     tilt_degrees : float, default=10.0
-        Standard deviation of each component of the rotation vector; the usual angle is about 1.6
+        Standard deviation of each component of the rotation vector; the mean angle is about 1.6
         times as large.
 
     Returns
@@ -337,7 +337,7 @@ class Noise:
 
 def corrupt(clean: np.ndarray, noise: Noise, rng: np.random.Generator) -> np.ndarray:
     """Return recordings (S, N, P) with noise; that of one does not depend on the others."""
-    # Three streams, so that switching one kind of noise on leaves the others as they were.
+    # Three streams, so that adding one kind of noise does not change the others.
     gaussian, impulses, lottery = rng.spawn(3)
     n_subjects, n_samples = len(clean), clean[0].size
     std = np.full(n_subjects, noise.std)

@@ -167,7 +167,7 @@ def plot_score(score: Segmentation, *, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     score : Segmentation
-        What `percdl.analysis.score_events` returns. Times are drawn in ms if the tolerance was a
+        Result of `percdl.analysis.score_events`. Times are drawn in ms if the tolerance was a
         duration. Two bars beside the histogram count missed annotations and false events.
 
     Examples

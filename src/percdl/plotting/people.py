@@ -41,7 +41,7 @@ def plot_group_comparison(
     sfreq: float | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the mean curve of each group with a band, and where a test says they differ.
+    """Draw the mean curve of each group with a band, and where the groups differ.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def plot_deviation_ranking(
 ) -> Axes:
     """Draw the deviation of each subject, the largest first.
 
-    Up to 30 subjects are all named along the axis. The first few of more are listed above.
+    Up to 30 subjects are named along the axis. With more, the first ``n_named`` are listed above.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def plot_deviation_ranking(
     reference : str, optional
         The group to shade, from its 2.5th to its 97.5th percentile.
     n_named : int
-        How many of more than 30 subjects to name.
+        Number of subjects to name, if there are more than 30.
 
     Examples
     --------

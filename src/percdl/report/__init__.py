@@ -41,12 +41,12 @@ def read_asset(package: str, name: str) -> str:
 
 
 def as_script(*parts: str) -> str:
-    """Return scripts as one that shares no name with other scripts of the page."""
+    """Return scripts as one, whose names are not visible to other scripts of the page."""
     own = "\n".join(parts)
     return f'"use strict";\n(() => {{\n{own}\n}})();'
 
 
 def name_versions() -> str:
-    """Return the versions of what the numbers depend on."""
+    """Return the versions of the packages that the numbers depend on."""
     versions = [f"{name} {version(name)}" for name in PACKAGES]
     return ", ".join([f"Python {platform.python_version()}", *versions])

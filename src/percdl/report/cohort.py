@@ -72,7 +72,7 @@ MOST_OPERATIONS = 1e11
 FARTHEST = 15.0
 # Quantiles of the band of personal atoms.
 CROWD = (0.025, 0.975)
-# Where the warps of fewer people pass, the common atom is drawn lighter. Set by hand.
+# The common atom is drawn lighter where the warps of fewer people pass. Set by hand.
 WELL_VISITED = 0.8
 
 
@@ -269,7 +269,7 @@ def _warnings(people: People) -> list[str]:
 
 
 def collect(people: People, groups: Groups) -> tuple[dict[str, Any], str]:
-    """Return the content of the page but people's curves, and why there is no confidence band."""
+    """Return the content of the page without people's curves, and why a band is missing."""
     found, cohort, history = people.found, people.cohort, people.model.history_
     band, no_band = _confidence_band(people)
     with warnings.catch_warnings():
@@ -358,7 +358,7 @@ def _by_channel(atoms: Float[np.ndarray, "*batch L P"]) -> np.ndarray:
 
 
 def _confidence_band(people: People) -> tuple[list[Packed] | None, str]:
-    """Return the two ends of the band of the common atoms, or why there are none."""
+    """Return the two ends of the band of the common atoms, or why there is no band."""
     model = people.model
     size = model.dictionary_[0].size
     if people.found is not model.personalization_:
@@ -403,7 +403,7 @@ def describe_marks(people: People) -> list[dict[str, Any]] | None:
 
 
 def _mark_suspects(people: People) -> list[str]:
-    """Return the doubts about each recording, empty if there are none."""
+    """Return the doubts about each recording, possibly empty."""
     marks = dict.fromkeys(people.cohort.subjects, "")
     for subject, kind, message in people.suspects.itertuples(index=False):
         if subject in marks:  # other doubts concern all recordings

@@ -19,7 +19,7 @@ MODELS = {
     "common atom is only the average of the individual ones.",
     "PerCDL": "Common atoms, and a time warp per subject that turns them into personal ones.",
 }
-# Subject 0 lent its atoms to the start, so the next one is a fairer example.
+# The fits start from the atoms of subject 0, so the next one is a fairer example.
 EXAMPLE = 1
 
 

@@ -339,7 +339,7 @@ class Groups:
 
     @cached_property
     def clusters(self) -> list[dict[str, Any]] | str:
-        """Significant clusters, with the level shared by all tests, or why there are none."""
+        """Significant clusters, with the level shared by all tests, or why there was no test."""
         if not self.n_tests:
             return []
         base, *others = self.names  # the reference, or the first, and all others

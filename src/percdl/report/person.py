@@ -44,14 +44,14 @@ def write_person(
 ) -> Path:
     """Write one page about one person, to read or to print.
 
-    It holds no recording and no name of anyone else, no script, and needs no network.
+    It contains no recordings or names of other people and no script, and needs no network.
 
     Parameters
     ----------
     model, path : PerCDL, PopCDL or IndCDL, path
         Fitted; and where to write, an existing file is replaced atomically.
     subject : str
-        Whom the page is about.
+        The subject of the page.
     cohort, reference, metadata, person
         The recordings, with those of the reference, and options, as in
         `percdl.report.cohort.write_report`.
@@ -119,7 +119,7 @@ def tabulate_person(people: People, words: Words, s: int) -> list[tuple[str, str
 
 
 def draw_person(people: People, words: Words, s: int) -> list[tuple[bytes, str]]:
-    """Return pictures with what they show in words: the recording, the cycle, and the speed."""
+    """Return pictures with captions: the recording, the cycle, and the speed."""
     drawn = [(_draw_recording(people, s), "The recording and its reconstruction by the model.")]
     if not (people.found.n_activations[s] > 0).any():
         return drawn

@@ -2,9 +2,9 @@
 
 Phases are compared on the clock of the population, so those of different people are the same part
 of the movement. A person is called slower or faster in a phase only if the z-score of the local
-speed there exceeds what nearly all of the reference reach anywhere in the cycle; each member is
-left out of the norm in turn. If no speed stands out, the height of the personal atom is judged in
-the same way. Together, 5 % of the reference would be called different.
+speed there exceeds the largest z-score along the cycle of nearly all members of the reference;
+each member is left out of the norm in turn. If no speed stands out, the height of the personal
+atom is judged in the same way. Together, 5 % of the reference would be called different.
 """
 
 from __future__ import annotations

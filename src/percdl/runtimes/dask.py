@@ -61,8 +61,8 @@ class DaskRuntime:
 
     Notes
     -----
-    On clusters of your own, set ``distributed.nanny.pre-spawn-environ`` to `MALLOC`, start
-    workers with one thread each, and let each have the cores it may use (``NPROC``).
+    On your own clusters, set ``distributed.nanny.pre-spawn-environ`` to `MALLOC`, start workers
+    with one thread each, and set the number of cores that each may use (``NPROC``).
 
     Cost per round: that of the model, shared by the workers, and one pass over all shards and
     states. Per partition, atoms and sums travel, O(K (L P)^2 + K^2 L) numbers at most.
@@ -122,9 +122,9 @@ def local_cluster(n_workers: int, threads: int = 1) -> Any:
     """Start workers on this machine, with suitable options.
 
     Use it as a context, ``with local_cluster(2) as client: ...``, and in a script below
-    ``if __name__ == "__main__":``, since workers are processes of their own. They talk over TLS
-    with a certificate made for this cluster and kept in memory: other accounts of the machine
-    cannot connect. Cost: the start of ``n_workers`` processes.
+    ``if __name__ == "__main__":``, since workers are separate processes. They communicate over
+    TLS with a certificate made for this cluster and kept in memory, so other accounts of the
+    machine cannot connect. Cost: the start of ``n_workers`` processes.
 
     Parameters
     ----------

@@ -25,9 +25,9 @@ class InProcess(Rounds):
     """One site that holds the whole cohort.
 
     A chunk holds at most ``chunk_rows`` recordings, by default as many as suit the device; memory
-    depends on it, results do not. ``n_masks`` is that of the cohort, where these recordings are
-    some of it (`Measured.n_masks`), and ``unit`` is that of `Site`. With ``is_exact``, all chunks
-    have ``chunk_rows`` rows, so that no subject's numbers depend on which others there are.
+    depends on it, results do not. ``n_masks`` is that of the whole cohort, if these recordings
+    are a part of it (`Measured.n_masks`), and ``unit`` is that of `Site`. With ``is_exact``, all
+    chunks have ``chunk_rows`` rows, so that results of a subject do not depend on other subjects.
     """
 
     def __init__(

@@ -82,10 +82,10 @@ def join_results(parts: list[Results]) -> Results:
 
 
 class PartitionedFit(Rounds):
-    """A round is a round of each partition, from its state on disk to the next, and a sum.
+    """A fit in which a round runs each partition from its state on disk, and adds the sums.
 
     A cohort in memory is written to disk first. The states go to ``folder``, by default beside the
-    shards, or to a temporary folder for a cohort in memory. All who run rounds must see it.
+    shards, or to a temporary folder for a cohort in memory. All workers must have access to it.
     """
 
     def __init__(
@@ -162,8 +162,9 @@ class PartitionedFit(Rounds):
 class OutOfCore:
     """Fits with recordings on disk: memory holds two shards, and never all states.
 
-    The default for a `ShardedCohort`; name it to say where states go. Cost per round: that of the
-    model, and one pass over all shards and states, O(S N P), read while the device computes.
+    The default for a `ShardedCohort`; pass it to choose the folder of states. Cost per round:
+    that of the model, and one pass over all shards and states, O(S N P), read while the device
+    computes.
 
     Parameters
     ----------
@@ -215,7 +216,7 @@ class OutOfCoreFit(PartitionedFit):
 def host_fit(
     place: Place | None, cohort: AnyCohort, settings: Settings, chunk_rows: int | None
 ) -> HostedFit:
-    """Make a fit ready to run: at a place, else in this process, in memory or shard by shard."""
+    """Prepare a fit at a runtime, or else in this process, in memory or shard by shard."""
     if place is not None:
         return place.host(cohort, settings, chunk_rows)
     if isinstance(cohort, ShardedCohort):

@@ -27,7 +27,7 @@ class Rounds(ABC):
         return self.run_round("personal", broadcast)
 
     def express(self, broadcast: Broadcast) -> Sums:
-        """Find all codes and parameters afresh, the dictionary held fixed; return the sums."""
+        """Find codes and parameters from the start, with a fixed dictionary; return the sums."""
         return self.run_round("express", broadcast)
 
     @abstractmethod
@@ -56,7 +56,7 @@ class HostedFit(Runtime, Protocol):
         ...
 
     def close(self, keep: bool = False) -> None:
-        """Leave the place; with ``keep``, the last snapshot on disk must remain usable."""
+        """End the fit; with ``keep``, the last snapshot on disk must remain usable."""
         ...
 
 

@@ -168,8 +168,8 @@ def read_state(path: Path) -> Arrays:
 def _own_folder(home: Path, name: str) -> Path:
     """Return the folder that a snapshot names, if it is one that a fit has made in its home.
 
-    A checkpoint may come from anywhere, and the folder is deleted in the end: it must not lead out
-    of its home, by its name or by a link.
+    A checkpoint is not trusted, and the folder is deleted at the end, so neither its name nor a
+    link may lead out of its home.
     """
     folder = home / name
     is_ours = _WHOLE_NAME.fullmatch(name) and folder.resolve() == home.resolve() / name

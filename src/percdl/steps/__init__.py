@@ -1,1 +1,1 @@
-"""One file per verb of the algorithm: pure functions on arrays."""
+"""The steps of the algorithm, one per file: pure functions on arrays."""

@@ -1,13 +1,13 @@
 """Baselines under activations: an offset or a straight line in each channel, which is ignored.
 
-Within its window an activation stands on a baseline b of its own: ``y = z g + b + noise``. The
-best baseline is that of ``y - z g``, so the activation explains ``<P y, P g>^2 / |P g|^2``, where
-P removes baselines from a window. Coding stays exact: atoms without their baselines are correlated
-with the recordings as they are. All later steps see recordings from which the baselines of the
+Within its window each activation has its own baseline b: ``y = z g + b + noise``. The best
+baseline is that of ``y - z g``, so the activation explains ``<P y, P g>^2 / |P g|^2``, where P
+removes baselines from a window. Coding stays exact: atoms without their baselines are correlated
+with the unchanged recordings. All later steps use recordings from which the baselines of the
 activations were subtracted, at the atoms of the coding. This is one step of block descent, so
 later steps lower the objective.
 
-Missing samples count in neither fit. A channel in which too few samples are observed to tell a
+Missing samples are left out of both fits. A channel with too few observed samples to separate a
 pattern from its baseline does not count in that window.
 """
 
@@ -23,8 +23,8 @@ from percdl.steps.durations import dilate_atoms
 from percdl.steps.types import Events, Signals
 from percdl.transforms.base import divide
 
-# The baseline of a window is known if the determinant of its normal equations is above this; it
-# is 1 where all samples are observed, and 0.001 where a fifth of them is, in a row.
+# The baseline of a window is known if the determinant of its normal equations is above this. It
+# is 1 if all samples are observed, and 0.001 if one fifth of them, in a row, is observed.
 KNOWN = 1e-3
 
 
@@ -57,7 +57,7 @@ def level_atoms(
 def solve_baselines(
     sums: Float[Array, "*#batch n"], gram: Float[Array, "*#batch n n"]
 ) -> tuple[Float[Array, "*#batch n"], Bool[Array, "*#batch"]]:
-    """Solve the normal equations of baselines; return which are known as well, others are 0."""
+    """Solve the normal equations of baselines; also return which are known (others are 0)."""
     if sums.shape[-1] == 1:
         determinant, solved = gram[..., 0, 0], sums
     else:
@@ -78,8 +78,8 @@ def remove_baselines(
 ) -> Signals:
     """Return recordings without the baselines of their activations, coded with ``atoms``.
 
-    Baselines go on for ``margin`` samples beyond both ends, or half the way to the next
-    activation. Channels whose baseline is unknown count as missing there. Cost O(N P).
+    Baselines extend ``margin`` samples beyond both ends, or halfway to the next activation.
+    Channels whose baseline is unknown count as missing there. Cost O(N P).
     """
     values, observed = signals.values, signals.observed
     lengths, n_terms = rules.lengths(atoms.shape[2]), rules.n_terms

@@ -11,8 +11,8 @@ are removed, which is stable. At the end `find_gauge` solves for the gauge.
 
 The mean *inverse* warp does not blur: a gauge error h turns it from m into ``m o h``. In a normal
 population the mean and spread of the warps determine m (`expected_inverse`), so any difference
-from it is gauge error that the mean warp does not show. That is where `find_gauge` starts. The
-mean warp decides where it says more: its first sines become zero in any population.
+from it is gauge error that the mean warp does not show. `find_gauge` starts from it, and then
+uses the mean warp where it is more informative: its first sines become zero in any population.
 """
 
 from __future__ import annotations

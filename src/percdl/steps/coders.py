@@ -8,8 +8,8 @@ from annotated_types import Ge, Lt
 
 from percdl.parameters import Amount, Count, Doc, Duration, Nonnegative, documented, in_samples
 
-# Neighbouring lengths differ by at most this factor. Personal warps keep the ends of an atom where
-# they are, so the ends are off by at most 3 per cent of the atom.
+# Neighbouring lengths differ by at most this factor. Personal warps do not move the ends of an
+# atom, so the ends are off by at most 3 per cent of the atom.
 LENGTH_STEP = 1.06
 
 
@@ -50,7 +50,7 @@ class L0Coder:
     baseline: Annotated[
         Literal["none", "offset", "line"],
         Doc(
-            "What each activation stands on, in each channel: nothing, an offset or a straight "
+            "The baseline of each activation, per channel: nothing, an offset or a straight "
             "line. It is fitted and ignored, so that drift needs no filter. Not with Huber's loss."
         ),
     ] = "none"
@@ -93,7 +93,7 @@ class L0Coder:
 
     @property
     def gap(self) -> int:
-        """The least gap in samples; `at_rate` makes samples of a duration."""
+        """The least gap in samples; `at_rate` converts durations to samples."""
         return int(self.min_gap)
 
     def at_rate(self, sfreq: float) -> "L0Coder":
@@ -107,7 +107,7 @@ class L0Coder:
 
 @dataclass(frozen=True)
 class SizedCoder(L0Coder):
-    """An exact coder of atoms of different lengths, which a model makes of ``atom_length``.
+    """An exact coder of atoms of different lengths; models make it from ``atom_length``.
 
     All atoms are given at L samples; atom k lasts ``sizes[k]`` samples, times the stretch.
 
@@ -133,8 +133,7 @@ class SizedCoder(L0Coder):
 class L1Coder:
     """Code with an l1 penalty: activations may overlap, and there may be many small ones.
 
-    For patterns that run into one another, where the exact coder without overlap must choose.
-    The penalty is then the price of a unit of amplitude, in signal units. Cost
+    For patterns that overlap. The penalty is per unit of amplitude, in signal units. Cost
     O(K N (P + log N)) per step and recording, see `encode_l1`.
 
     Examples

@@ -23,9 +23,9 @@ from jax.core import Tracer
 
 from percdl.steps import executables
 
-# On a CPU, a Fourier transform or a matrix product is cut into as many parts as there are threads
-# free when it begins, and rounds accordingly: another load of the machine would be another result.
-# The other two halve the time to compile a Gauss-Newton fit, which then runs as fast.
+# On a CPU, a Fourier transform or a matrix product is split over the threads that are free, and
+# the split changes the rounding: results would depend on the load of the machine. The other two
+# options halve the time to compile a Gauss-Newton fit, which then runs as fast.
 CPU_OPTIONS = {
     "xla_cpu_multi_thread_eigen": False,
     "xla_cpu_use_fusion_emitters": False,
@@ -84,7 +84,7 @@ class Program:
         return executable(*jax.tree.unflatten(structure, leaves))
 
     def executable(self, *args: Any) -> Any:
-        """Return what a call runs, compiled now if it has not been before."""
+        """Return the executable of a call, compiled now if it has not been before."""
         return self._executable(_key(*self._split(args)))
 
     def prepare(self, *args: Any) -> None:
@@ -152,7 +152,7 @@ class Program:
 
 
 class Key(NamedTuple):
-    """What an executable of a program is compiled for."""
+    """The arguments that an executable of a program is compiled for."""
 
     static: tuple[Any, ...]
     shapes: tuple[tuple[tuple[int, ...], np.dtype, Any], ...]
@@ -203,7 +203,7 @@ def is_on_cpu() -> bool:
 
 
 def forget_programs() -> None:
-    """Let go of all executables of this process."""
+    """Release all executables of this process."""
     for each in Program._all:
         with each._lock:
             each._built = {key: f for key, f in each._built.items() if not f.done()}
@@ -211,7 +211,7 @@ def forget_programs() -> None:
 
 @contextmanager
 def on_wait(listener: Callable[[str], None]) -> Iterator[None]:
-    """Call ``listener(name)`` whenever a program has to be waited for, while this lasts."""
+    """Call ``listener(name)`` whenever a program has to be waited for, during the block."""
     global _wait_listener
     before, _wait_listener = _wait_listener, listener
     try:

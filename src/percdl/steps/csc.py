@@ -31,9 +31,9 @@ def encode(
     ``min over Z of |x - sum_k z_k * phi_k|^2 + penalty |Z|_0``
 
     over codes with disjoint supports (Eqs. 1 and 3 with the atoms fixed). The
-    objective of the result is ``|x|^2 - gain``. Missing samples are left out of the norm. Where
-    the signals have pins, the code is the best one that agrees with them; an activation that must
-    be there, but explains nothing, has amplitude 0 and its price.
+    objective of the result is ``|x|^2 - gain``. Missing samples are left out of the norm. If the
+    signals have pins, the code is the best one that agrees with them; a required activation that
+    explains nothing has amplitude 0 and its price.
 
     Cost O(K N (P log N)) for the correlations and O(N) for the dynamic program, of which
     N / L steps are sequential; reading the onsets off it takes O((N / L)^2).
@@ -57,7 +57,7 @@ def explain(
 ) -> tuple[Float[Array, "S C V"], Float[Array, "S C V"]]:
     """Return ``<y, g>`` and ``|g|^2`` of all windows y and all choices g of atom and length.
 
-    Missing samples do not count. With a baseline, both are of what remains beside it.
+    Missing samples do not count. With a baseline, both are computed without the baseline.
     """
     lengths, pairs = rules.lengths(atoms.shape[2]), rules.pairs(*atoms.shape[1:3])
     if len(lengths) > 1:
@@ -115,7 +115,7 @@ def choose_atoms(
 
 
 def by_length(pairs: tuple[tuple[int, int], ...], n_lengths: int) -> Int[np.ndarray, "D n"]:
-    """Return the choices of each length; where there are fewer than most have, the first again."""
+    """Return the choices of each length, padded to equal numbers by repeating the first."""
     found = [[c for c, (_, d) in enumerate(pairs) if d == each] for each in range(n_lengths)]
     most = max(map(len, found))
     return np.array([own + own[:1] * (most - len(own)) for own in found])
@@ -224,7 +224,7 @@ def select_disjoint(
     An activation of length d takes ``spans[d]`` samples, in increasing order. The dynamic program
     is ``B[v] = max(B[v-1], max over d of B[v-spans[d]] + gain[d, v+spans[0]-spans[d]])``, B[v] the
     best total of all that has ended by ``v + spans[0]``. In a block of ``spans[0]`` positions all
-    earlier totals lie in blocks before, so a block is a few additions and one running maximum.
+    earlier totals are in earlier blocks, so a block needs a few additions and a running maximum.
     With ``max_events`` a further axis counts the events used. Recordings lie along the last axis,
     for the vector units of a CPU.
 
@@ -237,7 +237,7 @@ def select_disjoint(
     span, longest = spans[0], spans[-1]
     n_blocks = -(-n_positions // span)
     n_levels = 1 if max_events is None else max_events + 1
-    # Lengths whose activations end together stand side by side.
+    # Lengths whose activations end together are adjacent.
     delays = [each - span for each in spans]
     blocks = jnp.stack(
         [_delay(gain[:, d], delay, n_blocks * span) for d, delay in enumerate(delays)]
@@ -272,11 +272,11 @@ def select_disjoint(
 
 
 def _begin_covered(covered: Bool[Array, "S N"], start: Array, n_blocks: int, span: int):
-    """Return the totals before the first block, and where totals begin anew.
+    """Return the totals before the first block, and where totals restart.
 
-    Position v of a total stands for the time v + span from which on all is free. ``ranks``
+    Position v of a total is the time v + span after which all samples are free. ``ranks``
     (blocks, span, S) counts the samples to cover before it; ``resets`` (blocks, span, 1, S) says
-    whether the sample just before it is one.
+    whether the sample just before it must be covered.
     """
     size = n_blocks * span
     times = jnp.pad(covered, ((0, 0), (0, max(size + span - covered.shape[1], 0))))
@@ -304,7 +304,7 @@ def _maximum_since(x: Array, resets: Array, before: Array) -> Array:
 
 
 def _delay(x: Float[Array, "S V"], delay: int, size: int) -> Float[Array, "S size"]:
-    """Return x moved to later positions, with nothing before and after it."""
+    """Return x moved to later positions, padded before and after."""
     delayed = jnp.pad(x, ((0, 0), (delay, size)), constant_values=-jnp.inf)
     return delayed[:, :size]
 
@@ -349,7 +349,7 @@ def _trace_back(totals, which, spans, max_events, ranks=None):
 
     ``totals`` (blocks, span, levels, S) never decreases along time and increases at each event,
     so the last event up to a position is where its total first occurs. With ``ranks``
-    (blocks, span, S), this holds among equal ranks, and a rank above 0 means that there is one.
+    (blocks, span, S), this holds among equal ranks, and a rank above 0 implies an event.
     """
     n_blocks, span, n_levels, n_rows = totals.shape
     rows = jnp.arange(n_rows)

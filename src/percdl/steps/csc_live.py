@@ -1,13 +1,13 @@
-"""CSC of a recording that is still growing: the decisions of `encode`, as early as they are sure.
+"""CSC of a growing recording: the decisions of `encode`, as soon as they are certain.
 
 The dynamic program of `select_disjoint` runs forward in time, so all its totals up to now are
-known. The future can only go on from the last few of them (*survivors*): an event that ends later
-begins at most its own length back. Each survivor has one best past. Events that all these pasts
-share are in the best code of the whole recording, whatever comes; they are *settled*. The pasts of
-survivors usually meet within the longest event. Where they do not within ``most_lag`` samples, the
-best past wins, and the decision is marked as forced.
+known. The future can only continue from the last few of them (*survivors*), because an event that
+ends later begins at most its own length earlier. Each survivor has one best past. Events that all
+these pasts share are in the best code of the whole recording, for any future; they are *settled*.
+The pasts of survivors usually agree within the longest event. If they do not within ``most_lag``
+samples, the best past is chosen, and the decision is marked as forced.
 
-Memory and cost per sample do not depend on how long the recording is.
+Memory and cost per sample do not depend on the length of the recording.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Survivors:
         self.last, self.parent, self.which, self.atom = np.zeros((4, size), int)
 
     def advance(self, gain: np.ndarray, atom: np.ndarray, amplitude: np.ndarray) -> None:
-        """Go on by as many ends as there are candidates (D, B)."""
+        """Advance by the number of ends of the candidates (D, B)."""
         step = int(self.spans[0])  # shorter than any event: earlier totals are all known
         for start in range(0, gain.shape[1], step):
             some = slice(start, start + step)
@@ -137,7 +137,7 @@ class Survivors:
         return self._take(common)
 
     def finish(self) -> list[LiveEvent]:
-        """Return all further events of the best code; nothing follows."""
+        """Return all further events of the best code, at the end of the recording."""
         return self._take(int(self.last[-1]))
 
     @property
@@ -172,7 +172,7 @@ class Survivors:
         return found
 
     def _trace(self, end: int) -> list[LiveEvent]:
-        """Return the events of a path, from the first that is not settled on."""
+        """Return the events of a path, starting with the first that is not settled."""
         found = []
         while end > self.settled:
             i = self._index(end)

@@ -1,4 +1,4 @@
-"""Every cycle: the gain, the shift and the small warp of each event around its person's.
+"""Single cycles: gain, shift and small warp of each event, relative to its person.
 
 A cycle e of a person with the personal atom g is
 
@@ -6,8 +6,8 @@ A cycle e of a person with the personal atom g is
 
 a displacement of the person's warp: ``psi_e(t) = psi_s(t - delay_e(t))``. The numbers of a cycle,
 ``own = (gain, b_0, b_1, ...)``, are Gaussian around those of the person, ``own ~ N(0, Lambda)``,
-and Lambda is estimated from the cohort by EM (`estimate_price`). Each cycle has a noise of its
-own, the mean square of its residual in each channel: clean cycles move, noisy ones hardly do.
+and Lambda is estimated from the cohort by EM (`estimate_price`). The noise of each cycle is the
+mean square of its residual in each channel, so noisy cycles are shrunk more.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ N_ROUNDS_EM = 16
 FIRST_GAIN, FIRST_DELAY = 0.2, 0.02
 # Degrees of freedom of the t-distribution that weighs cycles in the price.
 FREEDOM = 8.0
-# Units of rounding by which a cost may rise. Near the minimum, rounding would decide on steps as
-# large as its square root, and people described by equal models would differ by that much.
+# Units of rounding by which a cost may rise. Near the minimum, rounding would otherwise decide on
+# steps as large as its square root, and equal models would give results that differ by as much.
 ROUNDING = 16
 # Least noise of a channel, as a share of the mean energy of a sample.
 LEAST_NOISE = 1e-8
@@ -70,9 +70,9 @@ class FittedCycles(NamedTuple):
 
 
 def delay_table(atom_length: int, n_sines: int) -> Float[np.ndarray, "r L"]:
-    """Return the delays that the numbers of a cycle count: a constant, then sines.
+    """Return the basis of the delays of a cycle: a constant, then sines.
 
-    None with ``n_sines = 0``: a cycle then has a gain alone.
+    None with ``n_sines = 0``: a cycle then has only a gain.
     """
     if n_sines == 0:
         return np.zeros((0, atom_length))
@@ -91,8 +91,8 @@ def cut_cycles(
 ) -> Cut:
     """Cut events of a chunk, each read at L samples from its first to its last.
 
-    Samples are interpolated as atoms are, so an event as long as the atom is cut as it is. Events
-    of amplitude 0 fill the batch; they have no atom.
+    Samples are interpolated like atoms, so an event as long as the atom is cut without change.
+    Events of amplitude 0 fill the batch; they have no atom.
     """
     atom_length = atoms.shape[2]
     ahead = ((duration - 1) / (atom_length - 1))[:, None] * jnp.arange(atom_length)
@@ -104,7 +104,7 @@ def cut_cycles(
     there = inside[..., None]
     if signals.observed is not None:
         there = there & (signals.observed[row[:, None, None], at] > 0)
-    # The two outer neighbours of a sample at the edge of a gap do not make it a missing one.
+    # A sample at the edge of a gap is not missing if only its two outer neighbours are.
     needed = jnp.abs(weights[..., None]) > 1e-3
     values = jnp.where(there, signals.values[row[:, None, None], at], 0)
     seen = jnp.all(there | ~needed, axis=2).astype(values.dtype)
@@ -116,7 +116,7 @@ def cut_cycles(
 
 @partial(program, static_argnames=("n_terms",))
 def level_cycles(cut: Cut, n_terms: int) -> Cut:
-    """Return segments without the baselines that they have beside the atoms of their persons."""
+    """Return segments without their baselines, fitted together with the personal atoms."""
     segment, seen, atom = cut
     basis = jnp.asarray(make_basis(n_terms, (atom.shape[1],))[0], atom.dtype)
     gram = jnp.einsum("ln,lm,blq->bqnm", basis, basis, seen)
@@ -143,7 +143,7 @@ def guess_covariance(n_delays: int, length: int) -> Float[np.ndarray, "q q"]:
 def estimate_price(
     cut: Cut, table: Float[Array, "r L"], own: Float[Array, "B q"], counts: Float[Array, " B"]
 ) -> Float[Array, "q q"]:
-    """Return the inverse of Lambda by EM, from B cycles of which those that ``counts`` count."""
+    """Return the inverse of Lambda by EM, from those of B cycles selected by ``counts``."""
     size = own.shape[1]
     guess = jnp.asarray(guess_covariance(*table.shape), own.dtype)
 
@@ -152,7 +152,7 @@ def estimate_price(
         inverse = jnp.linalg.inv(covariance)
         known = _fit(cut, table, inverse, own, N_STEPS_EM)
         terms = known.own[:, :, None] * known.own[:, None, :] + known.covariance
-        # Weights of a t-distribution: a few cycles gone astray do not loosen the price of all.
+        # Weights of a t-distribution, so that a few outliers do not affect the price of all.
         far = jnp.einsum("bij,ij->b", terms, inverse)
         share = counts * (FREEDOM + size) / (FREEDOM + far)
         total = jnp.einsum("b,bij->ij", share, terms)
@@ -176,8 +176,8 @@ class _Place(NamedTuple):
 def _fit(cut: Cut, table, price, own, n_steps: int) -> FittedCycles:
     """Minimize ``|rest|^2 / noise + own^T price own`` by damped Gauss-Newton.
 
-    The noise of a step is that of the place it starts from, and a step is taken only if the cost
-    does not rise. Cost O(B L (P + q^2)) a step.
+    The noise of a step is that at its start, and a step is accepted only if the cost does not
+    rise. Cost O(B L (P + q^2)) per step.
     """
     size, eps = own.shape[1], jnp.finfo(own.dtype).eps
 

@@ -1,11 +1,10 @@
 """Activations that last longer or shorter than the atom: the lengths that a coder tries.
 
-An activation of another length shows the atom read at its own samples: ``z D g`` for an atom g,
-with a map D for each length. Statistics are in the time of the atom (*common time*), so nothing
-else depends on lengths. Since ``D^T D`` is not diagonal, they are those of a bound: with the
-diagonal W of row sums, ``g^T D^T D g <= g0^T D^T D g0 + 2 (g - g0)^T D^T D g0 + (g - g0)^T W
-(g - g0)``, and the two sides meet at the atom g0 of the coding. A step that lowers the bound
-lowers the objective.
+An activation of another length is the atom g resampled, ``z D g``, with a map D for each length.
+Statistics are in the time of the atom (*common time*), so nothing else depends on lengths. Since
+``D^T D`` is not diagonal, they are those of a bound: with the diagonal W of row sums,
+``g^T D^T D g <= g0^T D^T D g0 + 2 (g - g0)^T D^T D g0 + (g - g0)^T W (g - g0)``, with equality at
+the atom g0 of the coding. A step that lowers the bound lowers the objective.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Executables on disk: what one process has compiled, the next one loads.
+"""Executables on disk: later processes load the programs that one process has compiled.
 
 An executable is machine code, so it is loaded only from a folder and a file that belong to the
-user and that nobody else can write to, and only if its checksum is right. The name of a file is
-a digest of all that the code depends on: the program, its shapes and constants, the sources of
-percdl, the versions of JAX and XLA, their flags, the device and the instructions it knows.
-Anything unexpected means that the program is compiled as if nothing were stored.
+user and that no one else can write to, and only if its checksum is right. The name of a file is
+a digest of everything that the code depends on: the program, its shapes and constants, the sources
+of percdl, the versions of JAX and XLA, their flags, the device and its instruction set. If
+anything is unexpected, the program is compiled as if nothing were stored.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from jaxlib import lapack
 
 logger = logging.getLogger(__name__)
 
-# The folder holds at most this many bytes; the files that were not used for longest go first.
+# The folder holds at most this many bytes; the least recently used files are deleted first.
 MOST_BYTES = 2**29
 _SOURCES = ("steps", "transforms", "algorithm", "analysis", "federated")
 _SUFFIX = ".executable"
@@ -37,7 +37,7 @@ _lapack_lock = threading.Lock()
 
 
 def describe(name: str, static: tuple[Any, ...], *rest: Any) -> str | None:
-    """Return what an executable is keyed by; None if a static value has no lasting description."""
+    """Return the key of an executable; None if a static value has no stable description."""
     texts = [_describe_value(value) for value in static]
     if any(text is None for text in texts):
         return None
@@ -45,7 +45,7 @@ def describe(name: str, static: tuple[Any, ...], *rest: Any) -> str | None:
 
 
 def load(description: str | None) -> Any:
-    """Return the stored executable, ready to be called; None if there is none to be trusted."""
+    """Return the stored executable, ready to be called; None if no trusted one is stored."""
     folder = _folder()
     if folder is None or description is None:
         return None
@@ -67,7 +67,7 @@ def load(description: str | None) -> Any:
 
 
 def save(description: str, executable: Any) -> None:
-    """Store an executable, if there is a place to be trusted; a failure is not an error."""
+    """Store an executable, if there is a trusted folder; a failure is not an error."""
     folder = _folder()
     if folder is None:
         return
@@ -86,7 +86,7 @@ def save(description: str, executable: Any) -> None:
 
 
 def _folder() -> Path | None:
-    """Return the folder of this user's executables; None if there is none to be trusted."""
+    """Return the folder of this user's executables; None if it cannot be trusted."""
     if os.environ.get("PERCDL_NO_CACHE") == "1":
         return None
     chosen = os.environ.get("PERCDL_CACHE_DIR")
@@ -99,7 +99,7 @@ def _folder() -> Path | None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if _is_ours(folder.lstat()):
             return folder
-    except OSError:  # a read-only home is no reason to fail
+    except OSError:  # a read-only home is not an error
         return None
     _warn_untrusted(folder)
     return None
@@ -115,7 +115,7 @@ def _warn_untrusted(folder: Path) -> None:
 
 
 def _read_own_file(path: Path) -> bytes | None:
-    """Return what a file holds behind its checksum, if both are as they should be."""
+    """Return the content of a file after its checksum, if both are valid."""
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
     with open(descriptor, "rb") as file:
         if not _is_ours(os.fstat(descriptor)):
@@ -130,7 +130,7 @@ def _read_own_file(path: Path) -> bytes | None:
 
 
 def _is_ours(status: os.stat_result) -> bool:
-    """Whether a folder or file belongs to this user, and nobody else can write to it."""
+    """Whether a folder or file belongs to this user, and no one else can write to it."""
     if os.name != "posix":
         return True
     can_others_write = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
@@ -140,7 +140,7 @@ def _is_ours(status: os.stat_result) -> bool:
 
 
 def _make_room(folder: Path) -> None:
-    """Delete the files that were not used for longest, beyond `MOST_BYTES`."""
+    """Delete the least recently used files beyond `MOST_BYTES`."""
     files = sorted(folder.glob(f"*{_SUFFIX}"), key=lambda path: -path.stat().st_mtime)
     total = 0
     for path in files:
@@ -155,7 +155,7 @@ def _file_name(description: str) -> str:
 
 @functools.cache
 def _surroundings() -> str:
-    """Return what all executables of this process depend on."""
+    """Return a text of everything that all executables of this process depend on."""
     devices = jax.devices()
     machine = _processor() if devices[0].platform == "cpu" else devices[0].device_kind
     flags = [os.environ.get(name) for name in ("XLA_FLAGS", "LIBTPU_INIT_ARGS")]
@@ -165,15 +165,15 @@ def _surroundings() -> str:
 
 
 def _processor() -> str:
-    """Return the machine's architecture and the instructions it knows."""
+    """Return the architecture of the machine and its instruction set."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return f"{platform.machine()} {platform.processor()} {platform.node()}"
-    told = {
+    features = {
         line for line in lines if line.startswith(("flags", "Features", "model name", "CPU part"))
     }
-    return f"{platform.machine()} {sorted(told)}"
+    return f"{platform.machine()} {sorted(features)}"
 
 
 def _sources() -> str:
@@ -187,7 +187,7 @@ def _sources() -> str:
 
 
 def _describe_value(value: Any) -> str | None:
-    """Return a text that tells a static value from all others, in any process, or None."""
+    """Return a text that identifies a static value in any process, or None."""
     if value is None or isinstance(value, str | int | float | bool):
         return repr(value)
     if isinstance(value, tuple):

@@ -2,8 +2,8 @@
 
 A consensus motif is a segment of one recording that occurs several times in all the others.
 Candidates are the loudest windows of many recordings. Each is scored by the exact code of every
-recording with it. Atoms are added one by one: the next is the candidate that explains most of
-what the earlier ones leave.
+recording with it. Atoms are added one by one: the next is the candidate that explains most in
+addition to the earlier ones.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def total_price(
     atom: Atom | None = None,
     prior: Prior | None = None,
 ) -> Float[Array, "*batch"]:
-    """Return what the parameters cost: nothing for most transforms without a prior."""
+    """Return the price of the parameters: zero for most transforms without a prior."""
     price = transform.price(params)
     total = jnp.zeros(params.shape[:-1], params.dtype) if price is None else price
     if prior is None or atom is None:
@@ -160,9 +160,9 @@ def gauss_newton(
     Minimizes ``<w, (c g)^2> - 2 <m, c g>``, ``g = f(atom, a)``, over ``a`` in Theta and the
     common amplitude c >= 0, which is profiled out (variable projection). Each iteration is a
     damped Gauss-Newton step projected onto Theta and kept only if it explains more, so the
-    result is never worse than the start. What the transform charges for the parameters is
-    taken off what they explain. A subject stops once it gains less
-    than ``tolerance``, relative. Cost O(B L M^2) an iteration, independent of N.
+    result is never worse than the start. The price of the parameters is subtracted from the
+    energy they explain. A subject stops once its relative gain is below ``tolerance``. Cost
+    O(B L M^2) per iteration, independent of N.
     """
     reach = partial(_reach, transform, atom, moment, weight, prior)
 
@@ -175,7 +175,7 @@ def gauss_newton(
         factor = jnp.where(better, DAMPING_DOWN, DAMPING_UP)
         damping = jnp.where(turn == 0, damping, jnp.clip(damping * factor, *DAMPING_RANGE))
         # A refused step only raises the damping. Each subject stops by itself, so the
-        # result does not depend on its company.
+        # result does not depend on the other subjects.
         active = active & ~settled
 
         def propose():
@@ -201,7 +201,7 @@ def gauss_newton(
     start = (0, params, nothing, damping, jnp.ones(moment.shape[0], bool))
     if is_on_cpu():
         _, _, best, _, _ = jax.lax.while_loop(unfinished, advance, start)
-    else:  # an accelerator would be asked in each turn whether to go on, and waited for
+    else:  # asking an accelerator in each turn whether to continue would wait for it
         _, _, best, _, _ = jax.lax.fori_loop(0, n_steps + 1, lambda _, x: advance(x), start)
     return best.params, best.explained
 
@@ -252,7 +252,7 @@ def _linearize(point: Point, basis, moment, weight) -> Quadratic:
 def _charge(transform: Transform, fit: Quadratic, params, turn) -> Quadratic:
     """Add the price of the parameters, quadratic or nearly so, to the model of a fit.
 
-    Prices of different warps do not meet, as their systems do not.
+    Prices of different warps are not coupled, like their systems.
     """
     if transform.price(params) is None:
         return fit

@@ -1,7 +1,7 @@
 """Kinds of cycle: segments sorted by shape, and how many shapes there are.
 
-Segments are compared beyond a straight line and at the best of a few shifts, so that baseline
-drift and onsets that are off by some samples make no kinds.
+A straight line is removed from segments, and they are compared at the best of a few shifts, so
+that baseline drift and small errors of onsets do not create kinds.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Sorted(NamedTuple):
     def probabilities(self) -> Float[np.ndarray, "E K"]:
         """Posterior probabilities of the kinds, for Gaussian noise as large as the residuals.
 
-        Residuals of neighbouring samples are alike, so their number counts as the number of
-        directions that hold the variance, not as the number of samples.
+        Residuals of neighbouring samples are correlated, so the effective number of dimensions
+        replaces the number of samples.
         """
         n_kinds = len(self.means)
         if n_kinds == 1:
@@ -146,9 +146,9 @@ def _nearest(flat, energy, means):
 def count_kinds(wide: Float[np.ndarray, "E W P"], length: int, rng: np.random.Generator) -> Sorted:
     """Sort segments into as many kinds as there are groups.
 
-    Half of the segments are sorted into `MOST_KINDS`, surely too many. The other half, which those
-    means have not seen, tells which of them are apart (`separation`): the two that are least
-    apart are joined until all are apart. Segments that vary continuously end as one kind.
+    Half of the segments are sorted into `MOST_KINDS` kinds, more than needed. The other half,
+    which was not used for the means, shows which kinds are apart (`separation`): the two that are
+    least apart are joined until all are apart. Segments that vary continuously become one kind.
     """
     if len(wide) < 2 * FEWEST:
         return sort_segments(wide, length, 1, rng)

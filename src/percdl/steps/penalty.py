@@ -43,8 +43,8 @@ def noise_variance(
     """Return the variance of cycles around the mean cycle of the same person.
 
     The recordings are coded with zero penalty, and each person's segments are compared with their
-    mean, because differences between people are not noise. The median magnitude makes it robust
-    to places where nothing fits. Returns the mean over channels.
+    mean, because differences between people are not noise. The median magnitude is robust to
+    places where no atom fits. Returns the mean over channels.
     """
     length = dictionary.shape[1]
     events, values = _code_at_no_price(signals, dictionary, rules)

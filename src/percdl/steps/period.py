@@ -3,7 +3,7 @@
 The autocorrelation of a periodic signal peaks at the period and at its multiples, which are easily
 mistaken for it. Two rules prevent this: within a recording the *first* high peak counts, and
 across recordings a vote restricts the range, because all people repeat the same pattern. People
-far from the vote keep their own period if their recording says so clearly.
+far from the vote keep their own period if their recording shows it clearly.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ NEAR = 0.05
 # Cycles vary within people about half as much as between people (5.6% and 11% on the gait
 # recordings), so the decile of all cycles is the 7.5% quantile of people's periods.
 SHORT_SHARE = 0.075
-# And hardly any cycle of a typical person should be: the atom is at most this many robust standard
-# deviations shorter than the person's median cycle (0.6% of normal cycles are shorter).
+# And hardly any cycle of a typical person should be lost: the atom is at least this many robust
+# standard deviations shorter than the person's median cycle (0.6% of normal cycles are shorter).
 SHORT_DEVIATIONS = 2.5
 # The median absolute deviation of a standard normal variable.
 NORMAL_MAD = float(ndtri(0.75))
-# Cycles looked at in a recording, candidates for its template, and the share of the usual gain
-# below which a match is none.
+# Cycles examined in a recording, candidates for its template, and the share of the usual gain
+# that a match needs.
 MOST_CYCLES, N_TEMPLATES, LEAST_GAIN = 128, 9, 0.25
 
 
 class Periods(NamedTuple):
-    """Periods of recordings, in samples (NaN if there is none), and their strength.
+    """Periods of recordings, in samples (NaN without a period), and their strength.
 
     ``strength`` is the autocorrelation at the period; it is 1 if all cycles are equal.
     """
@@ -85,7 +85,7 @@ def agree_on_length(
 
 
 def shortest_cycle(values: np.ndarray, period: float) -> float:
-    """Return the length, in samples, that hardly any cycle of a recording stays below.
+    """Return a length, in samples, that nearly all cycles of a recording exceed.
 
     Robust: the median interval less `SHORT_DEVIATIONS` times the spread, at most the period.
     """
@@ -156,7 +156,7 @@ def autocorrelate(values: np.ndarray) -> Float[np.ndarray, " lags"]:
 
 
 def _centred(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the recording less its mean, zero where nothing was observed, and where it was."""
+    """Return the centred recording, zero at missing samples, and a mask of observed ones."""
     observed = ~np.isnan(values)
     n_seen = np.maximum(observed.sum(0), 1)
     mean = np.where(observed, values, 0).sum(0, dtype=float) / n_seen

@@ -1,13 +1,14 @@
 """The population of warps: a Gaussian prior on the warps of a subject, estimated by EM.
 
 A warp is described by the first sine coefficients c of its displacement, in samples
-(`coordinates`): c = 0 is the identity, and a mean of zero is what centering establishes. The
-population is ``c_s ~ N(0, Sigma)``. The fit of a subject then minimizes
+(`coordinates`): c = 0 is the identity, and centering makes the mean zero. The population is
+``c_s ~ N(0, Sigma)``. The fit of a subject then minimizes
 
 ``|x - sum z * f(phi, a)|^2 + noise c(a)^T Sigma^-1 c(a)``,
 
-with ``noise`` the variance of the subject's mean segments around its personal atom. Where a
-recording says little about a warp (few cycles, flat parts of the atom), the population decides.
+with ``noise`` the variance of the subject's mean segments around its personal atom. The prior
+matters where a recording contains little information about a warp (few cycles, flat parts of the
+atom).
 
 E-step: Gauss-Newton and the curvature at its end (Laplace). M-step: sums over subjects of
 ``c c^T + V``, V the posterior covariance. The dictionary update averages over the posterior as
@@ -41,7 +42,7 @@ class Prior(NamedTuple):
 
 
 class Posterior(NamedTuple):
-    """What is known of the warps of B subjects: coordinates, covariance, variance in time."""
+    """Posterior of the warps of B subjects: coordinates, covariance, variance in time."""
 
     mean: Float[Array, "B C m"]
     covariance: Float[Array, "B C m m"]
@@ -49,12 +50,12 @@ class Posterior(NamedTuple):
 
 
 def n_coordinates(atom_length: int, n_params: int) -> int:
-    """Return m, the number of coordinates of a warp with so many parameters."""
+    """Return m, the number of coordinates of a warp with this many parameters."""
     return min(MOST_COORDINATES, atom_length - 2, n_params)
 
 
 def sine_table(atom_length: int, m: int) -> Float[np.ndarray, "m L"]:
-    """Return the displacements, in samples, that m coordinates count."""
+    """Return the displacements, in samples, of the m coordinates."""
     order = np.arange(1, m + 1)[:, None]
     return np.sin(np.pi * order * np.arange(atom_length) / (atom_length - 1))
 
@@ -85,7 +86,7 @@ def estimate_noise(
     """
     left = jnp.maximum(energy - explained, 0)
     noise = left / jnp.maximum(n_seen - m - 1, jnp.maximum(n_seen / 2, 1))
-    return jnp.where(jnp.isfinite(noise), noise, 0)  # an energy beyond all numbers: no prior
+    return jnp.where(jnp.isfinite(noise), noise, 0)  # the energy overflows: no prior
 
 
 def estimate_precision(

@@ -35,9 +35,9 @@ class Signals(NamedTuple):
         One where observed, zero where missing, with Q = 1 (all channels alike) or Q = P.
         None when nothing is missing.
     spectrum : array (S, P, N // 2 + 1), optional
-        Fourier transforms of the values, where there is room to keep them between rounds.
+        Fourier transforms of the values, if there is room to keep them between rounds.
     pins : Pins, optional
-        Constraints on the codes, where there are corrections.
+        Constraints on the codes, if there are corrections.
     """
 
     values: Float[Array, "S N P"]
@@ -50,7 +50,7 @@ class Signals(NamedTuple):
 class Events(NamedTuple):
     """Sparse activations Z, in order of onset; empty slots have amplitude 0 and onset N.
 
-    ``length`` says which of the coder's lengths an activation has, where it tries several.
+    ``length`` is the position of an activation's length in the coder's list, if it has several.
     """
 
     onset: Int[Array, "S E"]

@@ -1,4 +1,4 @@
-"""The window of an atom: move it where its ends are too loud.
+"""Move the window of an atom whose ends are too loud.
 
 A warp keeps the ends of an atom fixed. If the window of an atom is off by one sample, it begins
 (or ends) in the silence beside the pattern and cuts the pattern at the other end. Every subject
@@ -6,8 +6,8 @@ can be fitted like that, a little worse, so neither codes nor warps correct it. 
 louder than those of the neighbouring window. Near its ends a warp is close to the identity, so
 the mean segment of all subjects shows it, with far less noise than that of any one of them.
 
-Onsets are whole samples. Where noise leaves them open, some subjects get the sample before the
-true one, others the sample after it, and an atom can settle anywhere in between: the fit is as
+Onsets are whole samples. If noise makes them uncertain, some subjects get the sample before the
+true one, others the sample after it, and the atom can end anywhere in between: the fit is equally
 good, and the rounds do not correct it. `settle_windows` moves the window by the missing fraction.
 """
 
@@ -29,8 +29,8 @@ SIGNIFICANCE = 3.0
 RAMP = slice(1, 4)
 # Variance of the line at the end, for samples of variance one.
 RAMP_VARIANCE = 7 / 3
-# The lines of one subject's atom are off by this many samples where they reach zero, without any
-# noise, because patterns are curved; those of n subjects by 1 / sqrt(n) of it.
+# Error, in samples and without noise, of the zeros of the lines of one subject's atom, because
+# patterns are curved; for n subjects it is 1 / sqrt(n) of it.
 RAMP_ERROR = 0.8
 
 
@@ -113,9 +113,9 @@ def settle_windows(
     """Return the atoms in windows moved by a fraction of a sample, to where the pattern begins.
 
     A line through the first samples of an atom and one through the last reach zero where the
-    pattern begins and ends; the move is the least-squares compromise. It is shrunk: onsets that
-    are well known leave little to correct. ``information`` is the inverse variance of a sample
-    of one subject's mean segment, in units of the atom. Ends that stay loud keep their window.
+    pattern begins and ends; the move is the least-squares compromise. It is shrunk, because well
+    known onsets leave little to correct. ``information`` is the inverse variance of a sample of
+    one subject's mean segment, in units of the atom. An atom with loud ends keeps its window.
     """
     if dictionary.shape[1] < 2 * RAMP.stop:
         return dictionary

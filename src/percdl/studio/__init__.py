@@ -1,4 +1,4 @@
-"""The studio: from a folder of recordings to a corrected model, in the browser.
+"""The studio: fit and correct models of a folder of recordings in the browser.
 
-A local web application for one person. It runs the commands of the shell and writes them down.
+A local web application for one person. It runs shell commands and records them in a script.
 """

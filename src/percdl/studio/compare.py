@@ -1,4 +1,4 @@
-"""Two people, two visits, a person and a group, two groups: numbers, curves, and words."""
+"""Compare people, visits and groups in pairs: numbers, curves, and sentences."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def measure_people(people: People, atom: int) -> pd.DataFrame:
 
 
 def find_retest_errors(people: People, table: pd.DataFrame) -> dict[str, float] | None:
-    """Return the smallest detectable change of each number; None if nobody came twice."""
+    """Return the smallest detectable change of each number; None without repeated visits."""
     if len({*people.persons}) == len(people.persons):
         return None
     try:
@@ -135,7 +135,7 @@ def _sentence(
     second: Side,
     errors: dict[str, float] | None,
 ) -> str:
-    """Return what a number says about two sides; empty if it says nothing."""
+    """Return a sentence about a number of two sides; empty if they do not differ."""
     quantity, _, unit = name.rpartition(" (")
     unit = unit.rstrip(")")
     if first.is_one and second.is_one:
@@ -182,7 +182,7 @@ def _row(
 ) -> list[str]:
     values = column.to_numpy(float)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # nobody of a side has the atom
+        warnings.simplefilter("ignore", RuntimeWarning)  # a side without the atom
         a, b = (float(np.nanmedian(values[side.rows])) for side in sides)
     error = np.nan if errors is None else errors.get(name, np.nan)
     return [name, *(f"{x:.4g}" if np.isfinite(x) else "-" for x in (a, b, a - b, error))]

@@ -1,4 +1,4 @@
-"""Corrections of events, as people make them in the studio, in a file beside the model."""
+"""Corrections of events made in the studio, in a file beside the model."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Corrections:
         return self.table
 
     def _holds(self, row: Mapping[str, Any], after: Sequence[Mapping[str, Any]]) -> bool:
-        """Whether the events still are as an earlier correction wants them."""
+        """Whether the events still agree with an earlier correction."""
         onset, length = round(row["onset"] * self._sfreq), self._samples(row["duration"])
         if row["action"] == "remove":
             return not any(_is_same(one, onset, length) for one in after)

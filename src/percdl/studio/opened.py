@@ -1,4 +1,4 @@
-"""A model that is looked at, with its recordings: read in the background, drawn in pieces."""
+"""An open model with its recordings, read in the background and drawn in pieces."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ N_KEPT = 4
 
 
 class Opened:
-    """A model file and its recordings; ``stage`` says what is done, ``page`` is there at last.
+    """A model file and its recordings.
 
-    ``page`` are the values of the template of the page.
+    ``stage`` is the current step of reading; ``page``, set at its end, holds the values of the
+    template of the page.
     """
 
     def __init__(self, project: Project, path: Path):
@@ -55,7 +56,9 @@ class Opened:
                 self._look()
         except (PerCDLError, OSError) as error:
             self.failure = str(error)
-        except Exception as error:  # shown on the page: nobody sees the output of a thread
+        except (
+            Exception
+        ) as error:  # shown on the page, because the output of a thread is not visible
             traceback.print_exc()
             self.failure = f"Internal error: {type(error).__name__}: {error}."
 
@@ -94,7 +97,7 @@ class Opened:
         return self._settings(self.project.shell.reading)
 
     def fit_options(self) -> dict[str, Any]:
-        """Return all options that the model was fitted with, but for defaults."""
+        """Return all options that the model was fitted with, except defaults."""
         usual = self.project.shell.model
         own = {k: v for k, v in self._settings(usual.keys()).items() if v != usual[k]}
         return self.reading_options() | own
@@ -104,7 +107,7 @@ class Opened:
         return {name: settings[name] for name in names if settings.get(name) is not None}
 
     def ready(self) -> People:
-        """Return the people, once they are there."""
+        """Return the people, once they are read."""
         if self.people is None:
             raise RefusedError(self.failure or f"{self.stage} of {self.path.name} takes a while.")
         return self.people
@@ -121,7 +124,7 @@ class Opened:
         }
 
     def position(self, s: Any) -> int:
-        """Return the number of a person; raise if there is none."""
+        """Return the number of a person; raise if it does not exist."""
         if not isinstance(s, int) or not 0 <= s < len(self.ready().cohort):
             raise RefusedError(f"There is no person number {s!r}.")
         return s
@@ -155,7 +158,7 @@ class Opened:
         return Curves(record.values), Curves(made)
 
     def correct(self, s: int, events: list[dict[str, Any]]) -> dict[str, Any]:
-        """Write down the events of a person as they should be; count all corrections."""
+        """Save the corrected events of a person; return the number of corrections."""
         with self.lock:
             people = self.ready()
             subject = people.cohort.subjects[self.position(s)]

@@ -44,11 +44,11 @@ LEAST = 0.1
 
 
 class RefusedError(PerCDLError):
-    """Raised when the studio does not do what a page asks for."""
+    """Raised when the studio refuses a request of a page."""
 
 
 class Job:
-    """A command that runs in a process of its own; its messages are JSON lines."""
+    """A command that runs in a separate process; its messages are JSON lines."""
 
     def __init__(self, arguments: Sequence[str], folder: Path):
         self.line = shlex.join(["percdl", *arguments])
@@ -78,7 +78,7 @@ class Job:
     def wait(self, n_known: int, seconds: float) -> dict[str, Any]:
         """Return the messages after the first ``n_known``, or none after a while.
 
-        ``known`` is the number of all messages until now; those that are too old are gone.
+        ``known`` is the number of all messages so far; old ones are dropped.
         """
         with self._changed:
             ended = self.code is not None
@@ -111,7 +111,7 @@ class Job:
 
 
 class Shell(NamedTuple):
-    """What the studio needs to know of the command line.
+    """The parts of the command line that the studio uses.
 
     ``read`` reads recordings, given options by name. ``reading`` are the names of the options
     about recordings, ``model`` those of the model with their defaults.

@@ -1,4 +1,4 @@
-"""The web server of the studio: pages, and questions of pages, answered as JSON.
+"""The web server of the studio: pages, and their requests, answered as JSON.
 
 It listens on this machine only. Every request needs the token of the start, as a cookie, and must
 come from a page of the studio itself.
@@ -84,7 +84,7 @@ class Studio:
         )
 
     def _answers(self) -> dict[str, Callable[..., Any]]:
-        """Return what pages can ask: functions of a question that return an answer."""
+        """Return the requests of pages by name: functions of a question that return an answer."""
         project = self.project
         return {
             "files": project.list_files,
@@ -241,7 +241,7 @@ class Guard:
         return _package("starlette.responses").PlainTextResponse("from elsewhere", 403)
 
     def _admit(self, request: Request) -> Response | None:
-        """Return None for whoever has the cookie; the token in the address becomes a cookie."""
+        """Return None for requests with the cookie; a token in the address becomes a cookie."""
         responses = _package("starlette.responses")
         given = request.query_params.get("token", "")
         if request.url.path == "/" and hmac.compare_digest(given.encode(), self.token.encode()):
@@ -281,7 +281,7 @@ class Server(NamedTuple):
 def listen(studio: Studio, port: int) -> tuple[Server, str]:
     """Return a server, not yet running, and the address that lets a person in."""
     uvicorn = _package("uvicorn")
-    # With the protocol said, an answer is sent at once; otherwise its end waits for 40 ms.
+    # With a stated protocol, an answer is sent at once; otherwise its end waits for 40 ms.
     listening = socket.socket(proto=socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listening.bind((HOST, port))
