@@ -32,7 +32,7 @@ def main(pip_audit: str, lock: str) -> int:
 
 
 def judge(printed: str) -> tuple[int | None, str]:
-    """Return the status of an answer of pip-audit, None where it is none, and a sentence."""
+    """Return the status of an answer of pip-audit (None if invalid), and a sentence."""
     try:
         found: list[dict[str, Any]] = json.loads(printed)["dependencies"]
     except (json.JSONDecodeError, KeyError, TypeError):

@@ -115,7 +115,7 @@ def growth_of_memory(sizes: tuple[int, ...]) -> Iterator[Figure | Missing]:
     """Compare what each more subject adds to the peak memory, beyond its recording, with that."""
     name = "memory beyond the data, per subject / data"
     if not probe.can_measure_memory():
-        yield Missing(name, "this system does not tell the peak memory of a fit")
+        yield Missing(name, "this system does not report the peak memory of a fit")
         return
     whole = cohorts.synthetic(max(sizes))
     values = np.stack([record.values[:, 0] for record in whole.cohort])

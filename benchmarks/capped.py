@@ -17,7 +17,7 @@ HOMES = (
 
 
 def run_capped(command: Sequence[str], most_bytes: int) -> tuple[str, bool]:
-    """Run a command in a group of its own; return what it prints, and whether it was capped."""
+    """Run a command in a separate group; return its output, and whether it was capped."""
     with _group(most_bytes) as group:
 
         def enter() -> None:

@@ -95,7 +95,7 @@ def ecg(n_records: int | None = None) -> Problem:
 
 
 def beats(n_records: int = N_BEAT_RECORDS, n_times: int = 1000) -> Problem:
-    """Return synthetic 12-lead records: five waves a beat, at a pace of one's own, and noise.
+    """Return synthetic 12-lead records: five waves per beat, at a personal pace, and noise.
 
     The first atom is the beat that all records warp.
     """

@@ -45,7 +45,7 @@ def kill_when(ready: Callable[[], bool], pid: int) -> None:
 
 @dataclass
 class Weighed:
-    """A place whose messages are weighed: what a round tells a partition, and is told."""
+    """A runtime that measures its messages: those of a round to a partition, and the answers."""
 
     told: list[int] = field(default_factory=list)
     answered: list[int] = field(default_factory=list)

@@ -1,6 +1,6 @@
 """Published detectors, run on gait and ECG: ``detectors.py NAME IN.npz OUT.npz``.
 
-This file runs in an environment of its own, named by ``PERCDL_DETECTORS``, and imports nothing of
+This file runs in a separate environment, named by ``PERCDL_DETECTORS``, and imports nothing of
 PerCDL: gaitmap needs older releases of NumPy and pandas. The input holds the recordings, one array
 each; the output holds onsets (and strengths) of each under the same name.
 """

@@ -22,7 +22,7 @@ LARGE = 2.0**40
 
 
 def cases() -> dict[str, tuple[Problem, dict[str, Any]]]:
-    """Return cohorts and what a fit of them is told, by name."""
+    """Return cohorts and the arguments of their fits, by name."""
     n_waves, n_beats = (8, 16) if is_quick() else (64, 256)
     waves, heart = synthetic(n_waves), beats(n_beats)
     impulses = make_synthetic(n_waves, impulse_rate=0.1, random_state=0).cohort

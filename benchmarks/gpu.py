@@ -70,7 +70,7 @@ class Measurement:
 
     @property
     def least_seconds(self) -> float:
-        """What the work would take at the device's peaks, whichever of them bounds each step."""
+        """Time of the work at the device's peaks: for each step, that of the limiting one."""
         top = peaks()
         return sum(max(w.flops / top.flops, w.bytes / top.bytes) for w in self.work.values())
 

@@ -1,4 +1,4 @@
-"""What only a fresh process can tell: the memory of a fit, and how long the first one takes.
+"""Measurements in a fresh process: the memory of a fit, and the time of the first one.
 
 ``python -m benchmarks.probe memory VALUES START`` and ``python -m benchmarks.probe start EXAMPLE``
 write one line of JSON; `fit_memory` and `first_fits` run them.
@@ -18,7 +18,7 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
 STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
-# More than the few that have blocks of their own: the programs of any larger fit are compiled.
+# More than the few with separate blocks: the programs of any larger fit are compiled.
 N_WARM = 84
 N_REPEATS = 5
 # The event of JAX when a program is compiled, or read from its cache.
@@ -52,12 +52,12 @@ def empty_caches(folder: Path) -> dict[str, str]:
 
 
 def can_measure_memory() -> bool:
-    """Whether the system tells the peak memory of a stretch of a process (Linux does)."""
+    """Whether the system reports the peak memory of a part of a process (Linux does)."""
     return STATUS.is_file() and os.access(RESET, os.W_OK)
 
 
 def _ask(folder: Path, *arguments: Any) -> dict[str, Any]:
-    """Run this file in a process of its own, compiled programs kept in ``folder``."""
+    """Run this file in a separate process, with compiled programs kept in ``folder``."""
     settings = empty_caches(folder / "compiled")
     command = [sys.executable, "-m", "benchmarks.probe", *map(str, arguments)]
     done = subprocess.run(

@@ -94,7 +94,7 @@ class FederationCosts:
 
 @dataclass(frozen=True)
 class Measured:
-    """All that was measured, on one machine with so many ``cores``."""
+    """All measurements, on one machine with this number of ``cores``."""
 
     cores: float
     dask: DaskCosts
@@ -126,7 +126,7 @@ class Measured:
 class Cluster:
     """Machines of a Dask cluster; rates in bytes per second.
 
-    The lead, with the scheduler, has a core of its own, unless it shares those of the workers.
+    The lead, with the scheduler, has a separate core, unless it shares those of the workers.
     ``disk`` is what all workers read from together, and a worker alone as fast as ``stream``.
     """
 
@@ -198,7 +198,7 @@ def fit_on_dask(costs: DaskCosts, on: Cluster, shards: Sequence[int]) -> Outcome
 class Network:
     """Where the parties of a federation are; rates in bytes per second.
 
-    With ``cores``, all share one machine; otherwise each has a core of its own. A site alone
+    With ``cores``, all share one machine; otherwise each has its own core. A site alone
     reaches ``site_rate``, and all together the ``server_rate``, up and down.
     """
 

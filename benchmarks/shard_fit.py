@@ -1,4 +1,4 @@
-"""One fit from shards in a process of its own: ``shard_fit FOLDER [--memory]``.
+"""One fit from shards in a separate process: ``shard_fit FOLDER [--memory]``.
 
 Prints seconds, processor time, the peak of the resident memory, the size of the subjects' states
 and the objective, as one line of JSON; with ``--memory``, also what a fit in memory takes.

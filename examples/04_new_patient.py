@@ -34,7 +34,7 @@ quick = Algorithm(realign=False, multistart=False)
 model = PerCDL(1, 60, TimeWarp(1, 4), penalty=1.0, init=first, algorithm=quick).fit(cohort)
 
 # %%
-# Compare everyone with the healthy; each healthy person is left out of their own norm. An index
+# Compare everyone with the healthy; the norm of a healthy person excludes that person. An index
 # of 1 is a typical healthy person.
 found = measure_deviation(model, groups, "healthy")
 found.table().head(6).round(2)

@@ -3,7 +3,7 @@ Breaths of different lengths
 ============================
 
 Eight simulated people breathe slower and faster within one recording. An activation may be longer
-or shorter than the atom, so each breath has a duration of its own.
+or shorter than the atom, so each breath has its own duration.
 """
 
 import matplotlib.pyplot as plt

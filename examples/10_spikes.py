@@ -2,7 +2,7 @@
 Spikes of motor neurons in an EMG
 =================================
 
-A simulated needle EMG: two motor units fire at rates of their own, each with its action potential.
+A simulated needle EMG: two motor units fire, each with its own rate and action potential.
 Two atoms are learned from six short recordings, and every spike is given to a unit.
 """
 

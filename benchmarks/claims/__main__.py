@@ -1,8 +1,8 @@
 """Measure the claims of the documentation: ``python -m benchmarks.claims [NAME ...]``.
 
 Every script of this folder has a function ``claims()`` that yields `Claim`. Each runs in a
-process of its own, so that neither its memory nor its compiled programs help another. The
-exit status is 1 where a claim falls short.
+separate process, so that scripts share neither memory nor compiled programs. The exit status is 1
+if a claim fails.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a claim is: a name, a target, the figure measured, and whether it holds."""
+"""Claims: a name, a target, the measured figure, and whether it holds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The slow and obvious twins of the fast code, which live beside the tests."""
+"""Slow, simple implementations of the fast code, from the tests."""
 
 from __future__ import annotations
 

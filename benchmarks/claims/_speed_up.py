@@ -70,7 +70,7 @@ def _covered(found: Comparison, region: np.ndarray) -> float:
 def paces(rng: np.random.Generator, members: int, size: float) -> tuple[np.ndarray, np.ndarray]:
     """Return the log speed (2 members, L) of warps, the first half faster in a region of phases.
 
-    A cycle lasts as long as before: whoever is faster in one phase is slower in the others.
+    A cycle lasts as long as before, so people faster in one phase are slower in the others.
     """
     phase = np.linspace(0, 1, LENGTH)
     region = (phase >= REGION[0]) & (phase <= REGION[1])

@@ -1,10 +1,10 @@
-"""Nothing given, all choices automatic: as good as the motif and the numbers chosen by hand.
+"""All settings automatic: as good as a motif and numbers chosen by hand.
 
 Gait: the annotated cycles. ECG: no beat is annotated in PTB-XL, so beats are the peaks of the
 energy between 8 and 20 Hz over all leads, where QRS complexes lie, at least 0.3 s apart (the
 idea of Pan and Tompkins). The length to expect is that of a beat. It must be shorter than
-nearly all RR intervals, since atoms do not overlap, so it is held against the 65 samples chosen
-by hand; the period behind it is held against the median RR interval itself.
+nearly all RR intervals, since atoms do not overlap, so it is compared with the 65 samples chosen
+by hand; the estimated period is compared with the median RR interval.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bad input is refused, in words that name the subject or the argument."""
+"""Bad input raises an error that names the subject or the argument."""
 
 from __future__ import annotations
 

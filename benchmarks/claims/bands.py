@@ -1,8 +1,8 @@
 """Bands that cover: common and personal atoms, one sample at a time and whole curves.
 
 Cohorts are the paper's (two patterns of 50 samples, three repetitions each) with noise of standard
-deviation 0.1, and three departures from the model: each cycle has its own pace, each person has a
-shape of its own, the noise is correlated. Library defaults with the true number and length of
+deviation 0.1, and three departures from the model: each cycle has its own pace, each person has
+a personal shape, the noise is correlated. Library defaults with the true number and length of
 atoms.
 
 *Which truth.* An atom is known up to its scale and to a whole number of samples by which all its
@@ -33,7 +33,7 @@ SIZES, N_SEEDS, LENGTH, NOISE, LEVEL = (30, 100), 30, 50, 0.1, 0.95
 LIMITS = {"pointwise": (0.92, 0.98), "simultaneous": (0.90, 0.99)}
 # Standard deviations of the sines of a cycle's own displacement, in durations: about a sample.
 JITTER = np.array([0.02, 0.01, 0.005])
-# Norm of a person's own shape, relative to the pattern; it is a sum of so many sines.
+# Norm of a person's own shape, relative to the pattern, and the number of its sines.
 OWN_SHAPE, N_SHAPE_SINES = 0.1, 6
 CORRELATION = 0.7
 MOST_SHIFT, N_MEAN = 5, 400

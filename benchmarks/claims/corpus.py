@@ -1,4 +1,4 @@
-"""Model files, checkpoints and shards are data: damaged or forged, they are refused, or right."""
+"""Damaged and forged model files, checkpoints and shards are refused, or load correctly."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Every cycle: warps of single cycles, the meaning of the quality flag, and the cost.
 
-Synthetic people repeat a pattern with warps of their own, and each cycle has a gain, a shift and
-a small warp around its person's. The error of a cycle is the root mean square difference of found
-and true delay, in samples, each without the mean of the person. The oracle knows the common atom,
-the person's warp and the onsets, and has the same second level. All cycles are ordinary, so every
-flag is a false alarm.
+Synthetic people repeat a pattern, each with a personal warp, and each cycle has a gain, a shift
+and a small warp relative to its person's. The error of a cycle is the root mean square difference
+of found and true delay, in samples, each without the mean of the person. The oracle knows the
+common atom, the person's warp and the onsets, and has the same second level. All cycles are
+ordinary, so every flag is a false alarm.
 """
 
 from __future__ import annotations

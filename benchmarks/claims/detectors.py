@@ -2,12 +2,12 @@
 
 150 walks, right foot, angular velocity in the sagittal plane; the annotation serves for scoring
 only. PerCDL has the paper's settings (an atom of 100 samples) and `judge_events`, whose options
-were chosen with these walks in view. gaitmap's BarthDtw has its defaults and one axis of its own
-template; a curve over its largest cost stands beside.
+were chosen with these walks in view. gaitmap's BarthDtw has its defaults and one axis of its
+template; for comparison, a curve over its largest cost.
 alphacsc learns one atom of 100 samples from every fifth walk with its defaults; its activations
 are judged by amplitude, by amplitude within the walk, and by `judge_events`, at thresholds over
-their whole range, with several least distances between two. The best of all that counts, which
-only the annotation tells: the choice of the distance alone moves its sensitivity from 0.5 to 0.97.
+their whole range, with several minimum distances. The best of all settings counts, selected with
+the annotation: the choice of the distance alone moves its sensitivity from 0.5 to 0.97.
 """
 
 from __future__ import annotations

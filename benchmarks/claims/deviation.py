@@ -1,10 +1,10 @@
 """The deviation index separates patients from healthy walkers, and what else could explain it.
 
-One trial of every participant at hand, z-scored, right foot, sagittal plane. The model is the one
-that the paper's tables compare people with: PerCDL from PopCDL's atom, windows that stay. It sees
-no group. The index is that of `measure_deviation` as it comes; what it could have been instead
-stands beside. Groups were recorded with different sensors and differ in age, so the same is
-measured within one brand, for pairs of equal age, and with age taken out by regression.
+One trial of every available participant, z-scored, right foot, sagittal plane. The model is that
+of the paper's comparisons between people: PerCDL from PopCDL's atom, with fixed windows. It does
+not use the groups. The index is `measure_deviation` with its defaults; alternatives are measured
+for comparison. Groups were recorded with different sensors and differ in age, so the index is
+also measured within one brand, for pairs of equal age, and with age removed by regression.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The deviation index follows the true warps of people, which raw parameters of layers do not.
 
 Synthetic walkers: smooth random local speeds, eight noisy cycles each, and patients whose time
-bends more. With four layers a warp has sixty parameters, most of them exchangeable. Beside the
-index stand distances by those parameters, and by the true displacement, which nobody knows.
+bends more. With four layers a warp has sixty parameters, most of them exchangeable. The index is
+compared with distances of those parameters, and of the true displacement (unknown in practice).
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """A GPU gives what a CPU gives: to rounding in double precision, nearly so in single.
 
-Differences are shares of the largest magnitude; where only one of two fits knows a parameter they
-are infinite. In double precision the largest counts. In single precision rounding moves a few
-subjects to another code or another minimum, on any device: there the median subject (or atom)
-counts, and the number of subjects with other activations stands beside it. Parameters of warps and
-what is left of cohorts without noise are the little that rounding decides: little is asked of
-them. A GPU multiplies matrices of single precision with ten bits unless JAX is
-told otherwise (``JAX_DEFAULT_MATMUL_PRECISION=highest``).
+Differences are shares of the largest magnitude; they are infinite if only one of two fits has a
+parameter. In double precision the largest counts. In single precision rounding moves a few
+subjects to another code or another minimum, on any device, so the median subject (or atom)
+counts, and the number of subjects with other activations is reported. Rounding affects mostly the
+parameters of warps and the residuals of cohorts without noise, so their limits are loose. By
+default a GPU multiplies matrices of single precision with ten bits
+(``JAX_DEFAULT_MATMUL_PRECISION=highest`` changes this).
 """
 
 from __future__ import annotations

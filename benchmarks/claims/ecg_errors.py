@@ -1,4 +1,4 @@
-"""ECG at the size of the paper: the error that warps per lead leave.
+"""ECG at the size of the paper: the error of warps per lead.
 
 2,650 records of PTB-XL at unit power; all models from one first beat, in equally many rounds.
 """

@@ -1,6 +1,6 @@
-"""A federated fit is the fit in one place; what crosses, how often, and from which start.
+"""A federated fit equals the fit in one place; size and number of messages; first dictionaries.
 
-Sites are of this process. Cohorts are dealt out to sites of unequal size, some with one subject.
+Sites run in this process. Cohorts are split over sites of unequal size, some with one subject.
 """
 
 from __future__ import annotations

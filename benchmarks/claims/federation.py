@@ -1,4 +1,4 @@
-"""Three hospitals over TLS learn from their walks what one place with all walks would.
+"""Three hospitals over TLS learn the same model as one place with all walks.
 
 150 real walks; healthy, orthopedic and neurological walkers are one site each. Relay and sites are
 processes of this machine, sums are masked; double precision.

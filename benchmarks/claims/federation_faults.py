@@ -1,7 +1,7 @@
-"""What becomes of a federation when a site or the relay dies, or a site sends no numbers.
+"""A federation in which a site or the relay dies, or a site sends sums that are not finite.
 
-Real processes on one machine: a relay and four sites over TLS, sums masked. Each fault has a run
-of its own.
+Real processes on one machine: a relay and four sites over TLS, sums masked. Each fault has a
+separate run.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Gait at the size of the paper: reconstruction errors, and atoms nearest to the true cycles.
 
-150 walks, z-scored; all models from one first dictionary, in equally many rounds. That PerCDL is
-near IndCDL is claimed for both first dictionaries, the one chosen from the data and the cycle of
-a healthy participant, as the paper's, and for PopCDL's atom with windows that stay.
+150 walks, z-scored; all models from one first dictionary, with the same number of rounds. The
+claim that PerCDL is near IndCDL covers both first dictionaries (chosen from the data, and the
+cycle of a healthy participant as in the paper), and PopCDL's atom with fixed windows.
 """
 
 from __future__ import annotations

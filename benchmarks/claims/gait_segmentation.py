@@ -1,8 +1,8 @@
 """Gait cycles are found without annotations: more than the paper's, with fewer false ones.
 
-Every trial at hand counts, so that the same script judges trials that are still unseen.
-The curve is the trade-off over the probability of `judge_events`; half-splits and people never
-seen stand beside, since the setting was chosen with these 150 trials in view.
+Every available trial counts, so that the same script can judge new trials. The curve is the
+trade-off over the probability of `judge_events`. Half-splits and new people are measured for
+comparison, since the setting was chosen with these 150 trials in view.
 """
 
 from __future__ import annotations

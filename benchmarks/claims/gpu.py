@@ -1,8 +1,8 @@
 """On a GPU, 21,799 records of 12 leads and 1000 samples are fitted within half a second.
 
-100,000 of them are timed beside; for both, how busy the device is, and how far the programs are
-from its peaks: the bytes and flops that the compiler counts, at the speeds of a plain copy and
-of a multiplication of matrices.
+For comparison, 100,000 records are timed; for both, how busy the device is, and how far the
+programs are from its peaks: the bytes and flops that the compiler counts, at the speeds of a plain
+copy and of a matrix product.
 """
 
 from __future__ import annotations

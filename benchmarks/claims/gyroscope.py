@@ -1,8 +1,8 @@
-"""Three axes of a gyroscope on a foot, and what it pays to let everyone's sensor sit askew.
+"""Three axes of a gyroscope on a foot: the benefit of rotations and gains per person.
 
 Gait (RRX, RRY, RRZ), each trial centred and at unit power. The common atom is learned from other
-subjects; everyone's transform from the first half of their own trial; the error is that of the
-second half, where only the activations are free: parameters that fit chance do not help there.
+subjects, and each subject's transform from the first half of the trial. The error is that of the
+second half, where only the activations are free, so parameters that fit noise do not help.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Impulses as in the paper's fig:noise: Huber's loss keeps what the squared loss gives away.
+"""Impulses as in the paper's fig:noise: Huber's loss against the squared loss.
 
 S = 32, N = 1000, a quarter of the recordings with impulses of size 2 to 2.5 on a share of their
 samples; the error is that of the clean signals' reconstruction, ``sum |x - x_hat|^2 / sum |x|^2``.

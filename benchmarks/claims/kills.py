@@ -1,7 +1,7 @@
-"""Fits and writers are killed (-9), at random moments and at steps on disk, and go on.
+"""Fits and writers are killed (-9), at random moments and at disk operations, and resumed.
 
-A file is the old one or the new one, a fit that goes on ends as if nobody had killed it, bit for
-bit, and nothing is left behind.
+A file is the old one or the new one, a resumed fit gives the result of an uninterrupted one, bit
+for bit, and no leftovers remain.
 """
 
 from __future__ import annotations

@@ -6,11 +6,11 @@ class*: pieces of normal beats only. *Several classes*: any pieces, as in their 
 to four classes. Score: event F1 at overlap 0.5, mean over the classes of a piece, best matching.
 The best published means on their 100 pieces are 0.77 and 0.55.
 
-As their methods are, ours is told the number of classes of a piece. Beats are found as in the
-claim `mitdb`, the pieces together as one cohort; `sort_cycles` sorts them (0.5 to 40 Hz, window
-of 0.5 s, 0.2 s of it before the peak, shifts up to 33 ms); a beat reaches from middle to middle.
-Settings were chosen on every other record, the limits hold for the rest. Methods of tsmd that take
-seconds per piece run beside, with the arguments of their study, true lengths among them.
+Like their methods, ours is given the number of classes of a piece. Beats are found as in the claim
+`mitdb`, the pieces together as one cohort; `sort_cycles` sorts them (0.5 to 40 Hz, window of 0.5
+s, 0.2 s of it before the peak, shifts up to 33 ms); a beat reaches from middle to middle. Settings
+were chosen on every other record; the limits hold for the rest. For comparison, methods of tsmd
+that take seconds per piece, with the arguments of their study, including true lengths.
 """
 
 from __future__ import annotations

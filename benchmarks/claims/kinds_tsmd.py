@@ -3,8 +3,8 @@
 Settings of its studies: amplitude 4, four fundamentals, noise 0.1, sparsity 0.8 with fluctuation
 0.5. *Motifs*: 2, 3, 5 and 10 patterns, ten times each, as many lengths between 70 and 150
 samples. *Walk*: one pattern of 100 samples, twenty times, plus a random walk of steps 0 to 10.
-Event F1 at overlap 0.5, mean over the motifs. As their methods are, ours is told the number of
-motifs and the lengths (they: shortest, mean or longest). Ours is `PopCDL` with an atom of each
+Event F1 at overlap 0.5, mean over the motifs. Like their methods, ours is given the number of
+motifs and the lengths (theirs: shortest, mean or longest). Ours is `PopCDL` with an atom of each
 length and a straight line per window (`baseline="line"`), and `judge_events` on all activations
 together.
 """

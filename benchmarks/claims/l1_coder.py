@@ -1,4 +1,4 @@
-"""The l1 coder equals sporco's, and takes overlapping activations apart.
+"""The l1 coder equals sporco's, and separates overlapping activations.
 
 Both solve ``min |x - sum_k z_k * phi_k|^2 + penalty |z|_1`` over ``z >= 0``. Sporco halves it,
 and its convolutions wrap around: an infinite price on the positions that would keeps them empty.

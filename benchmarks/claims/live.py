@@ -1,11 +1,11 @@
-"""A stream against the whole recording: the same events, how much later, how fast, in what memory.
+"""A stream against the whole recording: equality of events, lag, speed and memory.
 
 Recordings are pushed in chunks of 0.1 s, with parameters of the person that are known before. The
 batch run codes the whole recording with the same personal atoms, in double precision (``find``).
 An event is equal if onset and atom are, and the amplitude to 1e-9. The lag is the time of signal
 from the end of an event until it was settled; the last events, which the end of the recording
-settles, have none. A cycle lasts the person's median time between onsets. An event is there if it
-is settled or pending, with its final onset, one cycle and half a second after its end.
+settles, have none. A cycle lasts the person's median time between onsets. An event counts as known
+if it is settled or pending, with its final onset, one cycle and half a second after its end.
 
 Atoms are shorter than the cycle: swings of gait, whole beats (LUDB) and QRS complexes (MIT-BIH).
 Settings were chosen on the first eight walks, twelve LUDB records and four MIT-BIH records, of

@@ -1,6 +1,6 @@
 """The fast tests notice nearly every small change of the mathematics.
 
-All fates, with the changes and the tests that noticed, go to ``build/mutants.jsonl``.
+All outcomes, with the changes and the tests that detected them, go to ``build/mutants.jsonl``.
 """
 
 from __future__ import annotations

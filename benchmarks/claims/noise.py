@@ -2,8 +2,8 @@
 
 Impulses: the error of the clean signals' reconstruction at every share of impulses, against
 both other models. Gaussian noise: the distance to the personal atoms, Euclidean and DTW, and
-the same error at every level below 20 dB, against IndCDL, which is what the paper compares
-with; PopCDL stands beside.
+the same error at every level below 20 dB, against IndCDL, as in the paper; PopCDL is for
+comparison.
 """
 
 from __future__ import annotations

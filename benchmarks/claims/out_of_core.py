@@ -1,8 +1,8 @@
 """100,000 records of 12 leads on disk are fitted in 2 GB of memory, each at the same cost.
 
-About 5 GB of samples as float32, two and two rounds, two cores. The fit runs in a process of its
-own, whose resident memory includes JAX and what it has compiled; where the kernel lets us, it caps
-the memory of that process, pages of files included. Cost is processor time.
+About 5 GB of samples as float32, two and two rounds, two cores. The fit runs in a separate
+process, whose resident memory includes JAX and compiled programs. If possible, the kernel caps the
+memory of that process, pages of files included. Cost is processor time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from benchmarks.timing import say
 
 SIZES = (10_000, 100_000)
 MOST_BYTES, MOST_RATIO = 2_000_000_000, 1.1
-# So many are also fitted in memory, and the states of their subjects weighed.
+# Number of records that are also fitted in memory, and whose states are measured.
 N_COMPARED = 2048
 
 

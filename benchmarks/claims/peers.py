@@ -1,4 +1,4 @@
-"""Blind, PerCDL comes closer to the true atoms than averages of the true segments do.
+"""From raw recordings, PerCDL is closer to the true atoms than averages of the true segments.
 
 The paper's synthetic cohorts, S = 256 without noise, and S = 128 with noise. The others are given
 what PerCDL has to find: every subject's segments, cut at the true onsets, as the mean of the

@@ -1,10 +1,10 @@
 """Other convolutional dictionary learning on gait: alphacsc, sporco and dicodile.
 
 150 walks, right foot, sagittal angular velocity, z-scored; K = 1, L = 100. The others learn their
-atom from the middle of every fifth walk, cut as the shortest, with the settings of their own
-examples. All atoms are then found by the same exact coder (`PopCDL.find`, penalty 0.01) in all
-walks: cycles within 100 samples (`judge_events`), and the error of the reconstruction with
-amplitudes refitted. PerCDL and PopCDL learn from all walks. A sign is no part of an atom: the
+atom from the middle of every fifth walk, cut to the length of the shortest, with the settings of
+their examples. All atoms are then found by the same exact coder (`PopCDL.find`, penalty 0.01) in
+all walks: cycles within 100 samples (`judge_events`), and the error of the reconstruction with
+amplitudes refitted. PerCDL and PopCDL learn from all walks. The sign of an atom is arbitrary: the
 better one counts.
 """
 

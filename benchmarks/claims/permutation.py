@@ -1,4 +1,4 @@
-"""Group tests: false alarms as often as they should be, and what they take to see a difference.
+"""Group tests: rate of false alarms, and power.
 
 *Null experiments*: people of one population, split into two groups at random. *Power*: two groups
 whose paces vary alike, one of which runs faster through a fifth of the cycle. All tests at level

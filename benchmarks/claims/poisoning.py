@@ -61,7 +61,7 @@ def _more(size: float) -> Lie:
 
 
 def _quiet(inside: Lie) -> Lie:
-    """Return a lie that also tells a lower objective, by a tenth of the energy."""
+    """Return wrong sums that also report a lower objective, by a tenth of the energy."""
 
     def lie(sums: Sums, rng: np.random.Generator) -> Sums:
         less = 0.1 * sums.signal

@@ -1,9 +1,9 @@
 """What differential privacy costs, by epsilon and number of people; several draws of the noise.
 
 Synthetic cohorts of one site: distance to the true atoms, and onsets. The first dictionary is the
-mean of a few public people's patterns, as if cut by hand; a private fit is worth its while where
-it ends closer to the truth. Walks and heart beats: how much of the improvement that an exact fit
-makes over one public person's cycle is left; that person is not in the cohort.
+mean of a few public people's patterns, as if cut by hand; a private fit is useful if it ends
+closer to the truth. Walks and heart beats: the share that remains of the improvement of an exact
+fit over one public person's cycle; that person is not in the cohort.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rates from 40 to 180 per minute in one cohort: everybody's is right, or the person is flagged.
+"""Rates from 40 to 180 per minute in one cohort: all are right, or the person is flagged.
 
 Simulated ECGs of one minute, 250 Hz, noise 5 % of the R wave, intervals that vary by 3 %. The
 waves get closer as the rate rises: P and T by the square root of the interval, the QRS complex

@@ -1,4 +1,4 @@
-"""Secure sums: how exact, how uniform, how heavy.
+"""Secure sums: precision, uniformity, time and size.
 
 The sums are of a round of the second phase with four atoms of 100 samples, one channel and a time
 warp. Keys are drawn from fixed seeds.

@@ -1,11 +1,11 @@
-"""Signals as they come: what used to go wrong without a word.
+"""Unprocessed signals: problems that used to be silent.
 
 Cohorts of 32 people who repeat one pattern twelve times, noise 0.1 of its standard deviation,
 `PerCDL` with an atom of 50 samples and a penalty "auto". One thing is wrong each time, with one
-person (Ada) or all. Either 95 % of everybody's onsets are found within two samples, or a warning
-names the person; where the whole cohort is concerned, a warning that says what is wrong. Onsets
-count after the common lag, and a lag of one's own of at most a tenth of the atom, since a warp can
-be told from a shift only so far.
+person (Ada) or all. Either 95 % of each person's onsets are found within two samples, or a warning
+names the person or, if it concerns the whole cohort, the problem. Onsets count after the common
+lag and a personal lag of at most a tenth of the atom are removed, since a warp and a shift cannot
+be separated exactly.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Two hours' worth of work in one process: nothing that it holds grows.
+"""Two hours' worth of work in one process: memory, programs, handles and files do not grow.
 
-Two hours are 7,200 operations: one a second, more than a laboratory asks of one process. They are
-done as fast as the machine can. The first quarter warms up: compiled programs are kept on
-purpose, and there are so many of them; after that there is nothing left to keep.
+Two hours are 7,200 operations: one per second, more than a laboratory needs of one process. They
+run as fast as the machine can. The first quarter warms up: compiled programs are kept on purpose,
+and their number is limited; after that nothing should grow.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def _draw(family: Family, n_problems: int, rng: np.random.Generator):
 
 
 def _is_legal(code: list, rules: L0Coder, n_times: int) -> bool:
-    """Whether a code respects its rules: a gain made by breaking them is none."""
+    """Whether a code respects its rules: a gain by breaking them does not count."""
     onsets = np.sort([onset for onset, *_ in code]).astype(int)
     inside = ((onsets >= 0) & (onsets <= n_times - L)).all()
     apart = (np.diff(onsets) >= L + rules.min_gap).all()

@@ -1,8 +1,8 @@
-"""Uncertainty: the rate of Theorem 1, and bands that cover as often as they say.
+"""Uncertainty: the rate of Theorem 1, and the coverage of bands.
 
 *Given A and Z*: the paper's synthetic cohorts (K = 2, N = 500, L = 50, D = 3, W = 10) with noise.
 *Whole fits*: cohorts with noise and one pattern with clear ends, since bands take the onsets as
-known, ten repetitions each, about as many as a walk or an ECG has. Beside them the paper's
+known, ten repetitions each, about as many as a walk or an ECG has. For comparison, the paper's
 cohorts, whose patterns begin and end at zero, and fewer repetitions.
 """
 
@@ -145,7 +145,7 @@ def _second_opinion() -> str:
 
 
 class _Cohort:
-    """Subjects who repeat one pattern, each at a pace of their own, and their truth."""
+    """Subjects who repeat one pattern, each at their own pace, and their truth."""
 
     def __init__(self, seed: int, n_subjects: int, n_events: int = N_EVENTS):
         rng = np.random.default_rng(seed)

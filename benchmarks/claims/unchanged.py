@@ -1,8 +1,8 @@
 """The results of three fixed fits in float64 do not change from one version to the next.
 
 ``benchmarks/reference/fits.npz`` holds the dictionaries and parameters of an earlier version.
-``python -m benchmarks.claims.unchanged`` writes the file anew, after a change that is meant to
-change results.
+``python -m benchmarks.claims.unchanged`` writes the file again, after an intended change of
+results.
 """
 
 from __future__ import annotations

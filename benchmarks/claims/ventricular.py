@@ -3,9 +3,9 @@
 The 20 records in the folder, first lead, 30 minutes. Beats are found as in the claim `mitdb`, and
 each record's are sorted by `sort_cycles` into four kinds (other settings as in `kinds_mitdb`).
 Best matching: a kind is ventricular if most of its beats are. A beat within 150 ms of an annotated
-one has its class. The number of kinds that are apart (``n_kinds="auto"``) stands beside. Settings
-were chosen on every other record; limits hold for the rest. The F1 counts ventricular beats that
-were not found.
+one has its class. For comparison, the number of kinds of ``n_kinds="auto"``. Settings were chosen
+on every other record; limits hold for the rest. The F1 counts ventricular beats that were not
+found.
 """
 
 from __future__ import annotations

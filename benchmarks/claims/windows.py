@@ -1,8 +1,8 @@
-"""Windows alike for all: the R peak lies at the same time of everyone's window.
+"""Equal windows: the R peak is at the same time of everyone's window.
 
 Lead II of the Lobachevsky University ECG Database, all settings automatic. The option was chosen
-on every other record; the limits hold for the other 50. The annotated R peaks are used only to
-look where they lie.
+on every other record; the limits hold for the other 50. The annotated R peaks are used only for
+the measurement.
 """
 
 from __future__ import annotations

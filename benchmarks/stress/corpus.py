@@ -1,7 +1,7 @@
-"""A corpus of damaged and forged files, and what becomes of whoever opens them.
+"""A corpus of damaged and forged files, and the outcome of opening them.
 
-The originals are the files of `benchmarks.stress.fixtures`. Half of the corpus is signed anew: the
-checksum is right, and what stands behind it is attacked.
+The originals are the files of `benchmarks.stress.fixtures`. Half of the corpus has a valid
+checksum: the checksum is right, and what stands behind it is attacked.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from benchmarks.stress.watch import at_most, watchman
 from percdl import write_shards
 from percdl.exceptions import PerCDLError
 
-#: Seconds after which whoever opens a file counts as hanging.
+#: Seconds after which opening a file counts as hanging.
 PATIENCE = 20
 
 
@@ -46,7 +46,7 @@ class Outcome:
     name : str
         The original, and what was done to it.
     signed : bool
-        Whether it was signed anew.
+        Whether its checksum is valid.
     verdict : str
         "rejected", "equal", "consistent", or what went wrong.
     seconds, n_bytes : float

@@ -49,7 +49,7 @@ def fingerprint(model: Any) -> str:
 
 
 def fingerprints_in(surroundings: dict[str, str]) -> tuple[str, ...]:
-    """Return the fingerprints of all fits, made in a process of its own."""
+    """Return the fingerprints of all fits, made in a separate process."""
     command = [sys.executable, "-m", "benchmarks.stress.determinism"]
     done = subprocess.run(
         command, env=os.environ | surroundings, check=True, capture_output=True, text=True

@@ -1,6 +1,6 @@
 """A process that counts its steps on disk, and kills itself at one of them.
 
-A step is what Python tells audit hooks (a file is opened, renamed or deleted, a folder made or
+A step is an event of Python's audit hooks (a file is opened, renamed or deleted, a folder made or
 deleted), a flush to disk, or a write; at a write, half of it is on disk when the process dies.
 """
 

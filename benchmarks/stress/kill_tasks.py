@@ -1,6 +1,6 @@
 """What is killed: fits in memory and from disk, commands, and the writing of files.
 
-A task begins anew or goes on, as what lies in its folder tells. ``check`` looks at the folder of
+A task starts or continues, depending on the files in its folder. ``check`` looks at the folder of
 a task that was killed and raises `Torn` where a file is neither the old one nor the new one.
 """
 
@@ -57,7 +57,7 @@ class Task:
     name : str
     prepare, run, check : functions of the folder
         Put there what it needs; do it, or go on with it; look at it after a kill.
-    compare : function of the folder and that of a run which nobody has killed
+    compare : function of the folder and that of an uninterrupted run
         Raise `Torn` where a result differs in one bit.
     share : float
         Which part of the kills of fits it gets; 0: it is no fit, and is killed at each step.

@@ -47,7 +47,7 @@ class Tally:
     longest : int
         Most kills of one run.
     seconds : float
-        Of a run that nobody kills.
+        Of an uninterrupted run.
     faults : list of str
         What was torn, differed or was left behind.
     """
@@ -177,7 +177,7 @@ class _Child:
         os.kill(self.pid, signal.SIGKILL)
 
     def wait(self) -> dict[str, Any] | None:
-        """Return what it told at its end; None where it was killed."""
+        """Return its last message; None if it was killed."""
         with self._told:
             lines = self._told.read().splitlines()
         _, status = os.waitpid(self.pid, 0)

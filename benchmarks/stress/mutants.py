@@ -104,7 +104,7 @@ def _mutants(path: Path) -> Iterator[tuple[tuple, Mutant]]:
     annotations = _annotations(path)
     for name in operator_names():
         if get_operator(name).arguments():
-            continue  # needs to be told which variables
+            continue  # needs the names of variables
         family = name.split("_")[0]
         operator = get_operator(name)()
         found = (

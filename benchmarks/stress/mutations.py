@@ -27,7 +27,7 @@ NASTY: tuple[Any, ...] = (
 
 
 class Mutant(NamedTuple):
-    """A changed file: what was done to it, its bytes, and whether it was signed anew."""
+    """A changed file: the change, its bytes, and whether its checksum is valid."""
 
     name: str
     content: bytes
@@ -46,7 +46,7 @@ def damaged(whole: bytes, rng: Rng, count: int) -> Iterator[Mutant]:
 
 
 def forged(whole: bytes, rng: Rng, count: int) -> Iterator[Mutant]:
-    """Yield files as bad will makes them: changed as a whole, and signed anew."""
+    """Yield forged files: changed as a whole, with a valid checksum."""
     metadata, arrays = split(whole)
     changes = (*_TEXTS.items(), *((f"array {f.__name__}", f) for f in _ARRAY_CHANGES))
     for name, change in changes:
@@ -132,7 +132,7 @@ def _cuts(whole: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def _headers(whole: bytes) -> Iterator[tuple[str, bytes]]:
-    """Tell other sizes, shapes, offsets and types than there are."""
+    """State wrong sizes, shapes, offsets and types."""
     start = 8 + _header_size(whole)
     for size in (0, 1, 2**31, 2**53, 2**63, 2**64 - 1):
         yield f"header of {size}", struct.pack("<Q", size) + whole[8:]

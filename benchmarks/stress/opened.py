@@ -18,7 +18,7 @@ from percdl.signals.shards import ShardedCohort
 
 
 class ModelReader:
-    """Opens models, and tells whether they are what they were, or could be."""
+    """Opens models, and reports whether they are unchanged, or valid."""
 
     def __init__(self, path: Path):
         self.open: Callable[[Path], Any] = load

@@ -27,7 +27,7 @@ def damage(folder: Path, rng: np.random.Generator) -> str:
 
 
 def forge_index(folder: Path, rng: np.random.Generator) -> str:
-    """Change one place of the index, and sign it anew; return what was done."""
+    """Change one place of the index and update its checksum; return a description."""
     content = json.loads((folder / INDEX).read_text())
     done = change_json(content, rng)
     _sign(folder, content)

@@ -42,7 +42,7 @@ from percdl.runtimes.in_process import InProcess
 LENGTH, SFREQ = 20, 50.0
 # Any number of people and of samples: 3,000 pairs, far more than there are programs.
 MOST_PEOPLE, SAMPLES = 20, (100, 250)
-# One operation in so many warms the process up.
+# One operation in this many warms the process up.
 WARM = 4
 TRANSFORMS = (TimeWarp(1, 3), Compose(Shift(2), Gain()))
 

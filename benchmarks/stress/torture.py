@@ -191,7 +191,7 @@ def cases() -> dict[str, Case]:
         ),
         "rate of 1e300 Hz": Case(Cohort.from_arrays(x, sfreq=1e300)),
         "rate of 1e-300 Hz": Case(Cohort.from_arrays(x, sfreq=1e-300)),
-        "atoms that nobody uses": Case(
+        "atoms that no one uses": Case(
             x, {"n_atoms": 3, "init": np.random.default_rng(0).standard_normal((3, LENGTH, 1))}
         ),
         "Sigma singular: silent in the middle": Case(

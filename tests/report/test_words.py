@@ -129,7 +129,7 @@ def test_intervals_are_those_of_the_warps(words, healthy):
 
 
 def test_certainty_is_the_retest_error_where_visits_exist(words):
-    assert "unknown: nobody was recorded twice" in words.describe(30)[-1]
+    assert "unknown: no one was recorded twice" in words.describe(30)[-1]
     bends = np.random.default_rng(1).normal(0, 0.1, 12).repeat(2)
     persons = [f"p{s // 2}" for s in range(24)]
     periods = [58 + s // 2 + s % 2 for s in range(24)]

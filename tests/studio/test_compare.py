@@ -27,7 +27,7 @@ def test_a_change_counts_beyond_the_retest_error_only():
 
 
 def test_without_a_second_recording_the_retest_error_is_unknown():
-    assert "Nobody was recorded twice" in words([60, 54], [ONE, OTHER])[-1]
+    assert "No one was recorded twice" in words([60, 54], [ONE, OTHER])[-1]
 
 
 @given(st.floats(-1e3, 1e3), st.integers(0, 2**32 - 1))

@@ -159,7 +159,7 @@ def test_two_sides_are_compared(visit):
     seen.page.select_option("#second", "person:Bo")
     seen.page.wait_for_function(
         """() => document.getElementById('compare-words').textContent
-            .includes('Nobody was recorded twice')"""
+            .includes('No one was recorded twice')"""
     )
     heads = seen.page.locator("#compare-numbers th").all_inner_texts()
     assert heads[1:3] == ["Ada", "Bo"]

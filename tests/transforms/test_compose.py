@@ -72,7 +72,7 @@ def test_parameters_tell_the_number_of_channels(transform, alike, apart, n_chann
 
 @pytest.mark.parametrize(
     ("stages", "message"),
-    [((Compose(WARP),), "takes single transforms"), ((WARP, "gain"), "'gain' is none")],
+    [((Compose(WARP),), "takes single transforms"), ((WARP, "gain"), "but got 'gain'")],
 )
 def test_stages_are_single_transforms(stages, message):
     composed = Compose(WARP)

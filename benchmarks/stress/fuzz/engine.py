@@ -31,7 +31,7 @@ from benchmarks.stress.fuzz.choices import Choices, mutate
 from percdl import exceptions
 
 PACKAGE = str(Path(percdl.__file__).parent)
-# One case in so many is watched; new ones are drawn in this share of all cases.
+# One case in this many is watched; new ones are drawn in this share of all cases.
 WATCHED, AFRESH = 16, 0.3
 # Most changes between a case that was kept and one made of it.
 MOST_CHANGES = 4
@@ -90,7 +90,7 @@ class Findings:
 
 
 def fuzz(target: Target, n_cases: int, seed: int = 0) -> Findings:
-    """Run so many cases of a target."""
+    """Run this many cases of a target."""
     draws, branches, corpus = random.Random(seed), Branches(), [b""]
     found, began = Findings(target.name), time.process_time()
     with strict(), alarmed():
@@ -135,7 +135,9 @@ def _next_case(corpus: list[bytes], draws: random.Random) -> bytes:
 
 def _place(error: BaseException) -> str:
     """Return what was raised, and the line of the package that led to it."""
-    while isinstance(error.__cause__, exceptions.PerCDLError):  # told again, with the file's name
+    while isinstance(
+        error.__cause__, exceptions.PerCDLError
+    ):  # raised again, with the file's name
         error = error.__cause__
     step, place = error.__traceback__, "no line of the package"
     while step is not None:  # not by the module traceback, which reads the lines of the files

@@ -33,7 +33,7 @@ DTYPES = (
 
 
 def text(draws: random.Random) -> str:
-    """Return a name, or what is none."""
+    """Return a name, or an invalid one."""
     kind = draws.randrange(3)
     if kind == 0:
         return draws.choice(NAMES)

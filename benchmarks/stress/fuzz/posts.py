@@ -1,4 +1,4 @@
-"""What a site of a federation is told: posts of members that are broken, or mean ill."""
+"""Messages to a site of a federation: posts of members that are broken or malicious."""
 
 from __future__ import annotations
 

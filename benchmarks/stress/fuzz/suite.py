@@ -51,13 +51,13 @@ DOORS = (
 
 
 def run_door(door: Door, n_cases: int, seed: int = 0) -> Findings:
-    """Run so many cases of one target, in a folder that is deleted afterwards."""
+    """Run this many cases of one target, in a folder that is deleted afterwards."""
     with tempfile.TemporaryDirectory(dir=_fast_folder()) as folder:
         return fuzz(door.target(Path(folder)), n_cases, seed)
 
 
 def run_all(doors: tuple[Door, ...], share: float, n_processes: int) -> Iterator[Findings]:
-    """Run a share of the cases of each target, each in a process of its own."""
+    """Run a share of the cases of each target, each in a separate process."""
     # Not forked: programs that were compiled and threads do not survive it.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(n_processes, context, max_tasks_per_child=1) as pool:

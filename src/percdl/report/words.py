@@ -268,7 +268,7 @@ class Words:
             said += "; about 1 in 20 of these people would also be called different somewhere"
         if self.retest:
             return f"{said}. Recorded again, an unchanged person differs by up to {self.retest}."
-        return f"{said}. How well the numbers repeat is unknown: nobody was recorded twice."
+        return f"{said}. How well the numbers repeat is unknown: no one was recorded twice."
 
     def introduce(self) -> tuple[str, list[tuple[str, str]]]:
         """Return the first sentence of the page, and the people who deviate most."""

@@ -77,8 +77,8 @@ class Survivors:
     """The totals of the dynamic program over the last samples, and the events behind them.
 
     Arrays hold one entry per *end*, the number of samples after which an event has ended; the last
-    entry is for all samples seen. ``last`` is the end of the last event of the best code so far, 0
-    if there is none, and ``parent`` that of the event before the one that ends here.
+    entry is for all samples seen. ``last`` is the end of the last event of the best code so far (0
+    without events), and ``parent`` that of the event before the one that ends here.
 
     Parameters
     ----------

@@ -122,7 +122,7 @@ def describe_differences(
         yield f"{first.name} and {second.name} do not differ beyond what is usual."
     if first.is_one and second.is_one and errors is None:
         yield (
-            "Nobody was recorded twice, so the retest error is unknown: differences between two "
+            "No one was recorded twice, so the retest error is unknown: differences between two "
             "recordings may be chance."
         )
 
