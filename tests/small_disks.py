@@ -16,7 +16,7 @@ def mounted(folder, kilobytes):
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", str(folder)]
     if subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("this system lets nobody mount a tmpfs")
+        pytest.skip("this system does not allow mounting a tmpfs")
     try:
         yield folder
     finally:
@@ -34,5 +34,5 @@ def fill(folder):
 
 
 def make_read_only(folder):
-    """Let nobody write to a mounted folder any more, root included."""
+    """Make a mounted folder read-only, for root too."""
     subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)

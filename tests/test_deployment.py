@@ -90,7 +90,7 @@ def test_three_sites_over_tls_learn_what_one_place_would(tmp_path):
         same_as_centralized(federation, start, cohorts, model, SMALL)
     files = [path.read_bytes() for path in (tmp_path / "f" / "relay").rglob("*") if path.is_file()]
     assert any(b"north" in content for content in files)  # the server knows its sites,
-    assert not any(b"of-this-ward" in content for content in files)  # and nobody's patients
+    assert not any(b"of-this-ward" in content for content in files)  # and no patients
 
 
 def test_killed_sites_and_relays_go_on(tmp_path):

@@ -52,15 +52,15 @@ FREE_OF_COST = {
 # Of plots, those that compute: the others draw each number they are given once.
 COMPUTING_PLOTS = {"percdl.plotting.plot_embedding"}
 NOT_RUN = {
-    "percdl.DaskRuntime": "starts processes of its own",
+    "percdl.DaskRuntime": "starts processes",
     "percdl.datasets.load_ptbxl_balanced": "needs recordings of 1.8 GB",
     "percdl.load_ptbxl": "needs recordings of 1.8 GB",
-    "percdl.local_cluster": "starts processes of its own",
+    "percdl.local_cluster": "starts processes",
 }
 
 
 def public():
-    """Return (name, thing) of every public name once, and of its own public methods."""
+    """Return (name, object) of every public name once, and of its public methods."""
     seen, found = set(), []
     for module in map(importlib.import_module, MODULES):
         for name in module.__all__:
@@ -100,12 +100,12 @@ def written(thing, section):
 
 
 def is_result(thing):
-    """Whether a class is what a function returns: it lists attributes, and nobody makes one."""
+    """Whether a class is only returned by functions: it lists attributes, not parameters."""
     return dataclasses.is_dataclass(thing) and not written(thing, "Parameters")
 
 
 def costs_nothing(name, thing):
-    """Whether no cost need be told: results and interfaces do nothing, plots draw."""
+    """Whether no cost is needed: results and interfaces compute nothing, plots draw."""
     if inspect.isclass(thing):
         holds = is_result(thing) and written(thing, "Attributes")
         return bool(holds) or inspect.isabstract(thing) or name in FREE_OF_COST

@@ -1,6 +1,6 @@
 """Nothing is asked of the network that the user did not ask for: attempts to leave are watched.
 
-Each statement runs in a process of its own, with its children, where connections and names
+Each statement runs in a separate process, with its children, where connections and names
 other than those of the machine itself are refused and written down.
 """
 
@@ -114,5 +114,5 @@ def test_a_machine_without_network_is_enough(tmp_path):
     # Refused by the kernel, for code that is not Python's as well.
     apart = ("unshare", "--map-root-user", "--net")
     if not shutil.which(apart[0]) or subprocess.run([*apart, "true"], check=False).returncode:
-        pytest.skip("this system gives no network of its own to a process")
+        pytest.skip("this system cannot give a process a separate network")
     assert attempts(WORK, tmp_path, *apart) == ""

@@ -45,7 +45,7 @@ def recordings(seed, lengths, n_channels=1, noise=0.05):
 
 
 def cycles(period, seed=0, n_times=600, n_channels=1, noise=0.1):
-    """Return repetitions of a random smooth cycle, with amplitudes of their own, and noise."""
+    """Return repetitions of a random smooth cycle, with random amplitudes, and noise."""
     rng = np.random.default_rng(seed)
     phase = np.arange(n_times)[:, None] / period
     harmonics = range(1, 4)
@@ -86,4 +86,4 @@ def corrections(*rows):
 
 
 def ignore(*_):
-    """Report to nobody."""
+    """Report nothing."""

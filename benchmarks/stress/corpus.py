@@ -1,7 +1,7 @@
 """A corpus of damaged and forged files, and the outcome of opening them.
 
 The originals are the files of `benchmarks.stress.fixtures`. Half of the corpus has a valid
-checksum: the checksum is right, and what stands behind it is attacked.
+checksum, so that the checks after the checksum are attacked.
 """
 
 from __future__ import annotations

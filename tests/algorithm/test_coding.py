@@ -52,7 +52,7 @@ def test_old_codes_take_the_best_amplitude_of_each_atom():
 
 
 def personal(seed, explained, price=0.0):
-    """Return where recordings stand before IPU and after, parameters of their own."""
+    """Return the recordings before and after IPU, each with its own parameters."""
     params = np.random.default_rng(seed).standard_normal((2, S, K, 3))
     price = np.broadcast_to(price, (S, K))
     nothing = np.zeros((S, K))

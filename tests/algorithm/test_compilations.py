@@ -97,7 +97,7 @@ def test_other_people_compile_nothing(tmp_path):
             model.personalize(people(n, n))
     assert events[COMPILED] == 0
     assert count_programs() == n_programs
-    look(model, everyone, tmp_path)  # personal atoms and reports have programs of their own
+    look(model, everyone, tmp_path)  # personal atoms and reports have separate programs
     n_programs = count_programs()
     with count_events() as events:
         for n in (1, 2, 40):

@@ -18,7 +18,7 @@ from percdl.algorithm.state import History
 
 
 def fit_as_on_accelerators() -> list:
-    """Fit recordings that stay on the devices, stacked and apart; tell where they are."""
+    """Fit recordings that stay on the devices, stacked and apart; return where they are."""
     data = make_synthetic(n_subjects=13, n_times=400, random_state=0)
     stacked = Cohort.from_arrays(np.stack([r.values for r in data.cohort]), sfreq=100)
     settings = Settings(

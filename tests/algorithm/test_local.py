@@ -1,4 +1,4 @@
-"""A site: its sums do not depend on how it splits its subjects, and nobody gets worse."""
+"""A site: its sums do not depend on how it splits its subjects, and no subject gets worse."""
 
 import jax
 import numpy as np

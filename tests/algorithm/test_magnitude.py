@@ -1,4 +1,4 @@
-"""The unit a site computes in leaves no trace in what it tells."""
+"""The unit a site computes in does not affect its results."""
 
 import numpy as np
 import pytest

@@ -89,7 +89,7 @@ def agrees(events, corrections, coder):
             found |= own
     if any(each.action == "only" for each in kept) and found != set(events):
         return False
-    # Each kept event is one of its own.
+    # Each kept event is a separate activation.
     return len(found) >= len(kept)
 
 

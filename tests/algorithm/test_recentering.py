@@ -30,14 +30,14 @@ def test_the_mean_warp_is_the_identity(fits):
 
 
 def test_a_new_start_reaches_what_the_rounds_have_reached(fits):
-    """A fit ends with parameters found anew, which explain as much."""
+    """A fit ends with recomputed parameters, which explain as much."""
     before, after = [record.objective for record in fits["refit"][1].records[-2:]]
     assert fits["refit"][1].records[-1].step == "express"
     assert after < 1.01 * before
 
 
 def test_mean_segments_hold_all_of_a_signal_that_repeats(fits):
-    """Cycles of one person differ in size alone, so their mean tells all of their energy."""
+    """Cycles of one person differ only in size, so their mean determines their energy."""
     for outcome, _ in fits.values():
         left, energy = outcome.sums.misfit.sum(0)
         assert 0.99 * outcome.sums.signal < energy < 1.0001 * outcome.sums.signal

@@ -96,7 +96,7 @@ def test_the_message_holds_copies_and_no_system(reference):
 
 
 def test_history_does_not_claim_what_is_not_known(reference):
-    """Sums of copies do not tell the objective after the average: the one before it stands."""
+    """Sums of copies do not determine the objective after averaging, so the old one is kept."""
     records = [r for r in reference[1].records if r.phase == "personal"]
     assert [r.step for r in records] == ["IPU", "CSC", "PerCDU"] * 4
     assert [r.objective for r in records[2::3]] == [r.objective for r in records[1::3]]

@@ -1,4 +1,4 @@
-"""Which rounds a fit runs, told by a runtime that computes nothing."""
+"""Which rounds a fit runs, recorded by a runtime that computes nothing."""
 
 from dataclasses import replace
 
@@ -127,7 +127,7 @@ def test_without_activations_there_is_nothing_to_learn_from():
 
 
 def test_dead_atoms_are_revived_between_rounds_of_the_first_phase():
-    """Those that nobody uses, rarely used ones not, and never before the second phase."""
+    """Only unused atoms, not rarely used ones, and never in the second phase."""
     counts = [[1.0, 0.0], [0.0, 1.0], [4.0, 4.0], [0.0, 1.0]]
     asked = []
 

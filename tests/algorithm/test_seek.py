@@ -29,7 +29,7 @@ fast_search = jax.jit(search, static_argnums=(0, 6, 7))
 
 @cache
 def scene():
-    """Return atoms, wide statistics of personal atoms at shifts of their own, and a start."""
+    """Return atoms, wide statistics of shifted personal atoms, and a start."""
     rng = np.random.default_rng(0)
     time = np.linspace(0, 1, L)[:, None]
     dictionary = np.stack([np.sin(4 * np.pi * time), np.cos(3 * np.pi * time)]) * [1, 0.7]

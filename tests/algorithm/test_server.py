@@ -1,4 +1,4 @@
-"""The server half, from sums made by hand: what it centres with, when, and what it tells."""
+"""The server half, from sums made by hand: centering, its time, and the broadcast."""
 
 from dataclasses import replace
 
@@ -172,7 +172,7 @@ def test_mixtures_of_atoms_nobody_has_mix_nothing():
 
 @pytest.mark.parametrize("centering", ["refit", "paper", "off"])
 def test_warps_and_mixtures_are_centred_together(centering):
-    """The paper centres warps alone, and tells nobody."""
+    """The paper centres only warps, and does not broadcast the gauge."""
     logs = np.array([[0.4, -0.4], [0.0, 0.0]])
     atoms = normalize(toy.first_guess(1, 2))
     some = replace(sums(mixing=logs), copies=N_SUBJECTS * atoms)

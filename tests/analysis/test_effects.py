@@ -23,7 +23,7 @@ PATTERN = np.stack([np.sin(2 * np.pi * TIME), np.cos(3 * np.pi * TIME)], 1)
 
 
 def people(bends, shapes, *, amplitudes=(0.8, 1.0, 1.2), gap=GAP, transform=WARP):
-    """Return people who repeat their shape at a pace of their own, and what a fit would say.
+    """Return people who repeat their shape at a personal pace, and the result of a fit.
 
     The bend b of a person warps time by ``b sin(pi t) / pi``.
     """

@@ -229,7 +229,7 @@ def test_a_site_can_be_checked_alone(place):
 
 def test_a_fingerprint_must_be_compared(place):
     invite(place)
-    message = refused(*join(place), code=1)  # nobody answers the question
+    message = refused(*join(place), code=1)  # no one answers the question
     assert "same fingerprint" in message
     assert not (place / "own" / "ledger.jsonl").exists()
 

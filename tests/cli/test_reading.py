@@ -91,7 +91,7 @@ def test_options_of_the_fit_do_not_bother_other_formats(walks, tmp_path):
 
 @pytest.fixture
 def mess(tmp_path):
-    """A folder in which every file is wrong in a way of its own."""
+    """A folder in which every file is wrong in a different way."""
     folder = write_walks(tmp_path / "mess")
     (folder / "Bo.csv").write_text("t,x,other\n0,1,2\n0.02,high,3\n")
     (folder / "Cy.csv").write_bytes(b"t,x,other\n0,\xff\xfe,2\n")

@@ -116,7 +116,7 @@ def test_the_real_walks(real_gait):
         for intervals in swings.values():
             assert (intervals[:, 0] < intervals[:, 1]).all()
             assert intervals.max() < data.cohort[code].n_times
-    # A foot that swings forward turns forward: the signal tells annotated swings from the rest.
+    # A foot that swings forward turns forward, so the signal separates swings from the rest.
     walk = data.cohort["10-5"].values[:, 0]
     inside = np.zeros(len(walk), bool)
     for start, end in data.swings["10-5"]["right"]:

@@ -492,7 +492,7 @@ def test_an_offset_that_drowns_the_signal_warns_before_the_first_round(fitted, n
             pytest.warns(OffsetWarning, match="mean of subjects Ada, Bo is .* Subtract it"),
         ):
             method(X)
-        # Ten times the signal is none of our business, nor is it in double precision.
+        # Ten times the signal gives no warning, nor does double precision.
         with pytest.raises(FirstRoundError):
             method(tolerable)
     with pytest.raises(FirstRoundError):

@@ -1,4 +1,4 @@
-"""An interrupted fit goes on as if nothing had happened, bit for bit."""
+"""A resumed fit gives the result of an uninterrupted one, bit for bit."""
 
 from dataclasses import replace
 
@@ -125,7 +125,7 @@ def test_another_device_or_version_is_refused(cohort, tmp_path, monkeypatch):
 
 
 def test_a_checkpoint_that_cannot_be_written_warns_once(cohort, tmp_path):
-    with pytest.warns(CheckpointWarning, match="goes on") as told:
+    with pytest.warns(CheckpointWarning, match="continues") as told:
         model = fit_with_checkpoints(make("PopCDL"), cohort, tmp_path / "none" / "at")
     assert len(told) == 1
     assert_same_fit(model, make("PopCDL").fit(cohort))

@@ -8,7 +8,7 @@ import host_calls
 
 
 def test_few_python_calls_per_recording():
-    """Counted in a process of its own, in which types are not checked at run time."""
+    """Counted in a separate process, in which types are not checked at run time."""
     counted = subprocess.run(
         [sys.executable, host_calls.__file__], capture_output=True, check=True
     )

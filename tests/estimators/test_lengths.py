@@ -20,7 +20,7 @@ def cycle(n):
 
 
 def people():
-    """Return people who repeat the same cycle, each at a length of their own."""
+    """Return people who repeat the same cycle, each with another length."""
     rng, arrays = np.random.default_rng(0), []
     for period in PERIODS:
         values = np.tile(cycle(period), 10)[:, None][: 8 * min(PERIODS) + 30]

@@ -30,7 +30,7 @@ def test_displacements_are_those_of_the_warps(fitted_models):
     psi = np.array([np.interp(at, range(last + 1), own) for own in warps])
     moved = table.filter(like="displacement").to_numpy()
     assert_allclose(moved, (psi - at)[:, 1:-1] / SFREQ, atol=1e-7)
-    # Speeds are how much of the population's time passes in an eighth of one's own.
+    # A speed is the population's time that passes in an eighth of the person's time.
     speeds = table.filter(like="speed").to_numpy()
     assert_allclose(speeds, np.diff(psi) / (last / N_PARTS), rtol=1e-5)
     assert_allclose(speeds.mean(1), 1)

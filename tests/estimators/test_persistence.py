@@ -182,7 +182,7 @@ def test_metadata_that_is_missing_or_nonsense(field, model_files, damaged):
 
 
 def test_altered_content_with_a_checksum_to_match(model_files, damaged):
-    """Whoever can compute the checksum still cannot make `load` run code or set any name."""
+    """A file with a valid checksum still cannot make `load` run code or set any name."""
     arrays = load_file(model_files["PopCDL"])
 
     def forge(alter):
@@ -259,7 +259,7 @@ def test_flipped_bits(name, model_files, fitted_models, damaged):
 
 @pytest.mark.parametrize("name", ["PopCDL"])
 def test_flipped_bits_of_the_header(name, model_files, fitted_models, damaged):
-    """Names, types and shapes: an empty array has no bytes that would tell its shape."""
+    """Names, types and shapes: the bytes of an empty array do not contain its shape."""
     whole = model_files[name].read_bytes()
     start = whole.index(b'"params_"')
     noticed = [

@@ -27,7 +27,7 @@ PERIODS = (22, 24, 27, 25, 23, 26, 28, 24)
 
 
 def walkers(periods=PERIODS):
-    """Return people who repeat a cycle of their own length, at 50 Hz."""
+    """Return people who repeat a cycle of a personal length, at 50 Hz."""
     arrays = [toy.cycles(period, seed=1, noise=0.02) for period in periods]
     return Cohort.from_arrays(arrays, sfreq=50, subjects=[f"p{i}" for i in range(len(arrays))])
 

@@ -24,7 +24,7 @@ LABELS = ["ecg:errors", "ecg:classification", "fig:app:ecg_atoms", "fig:app:ecg_
 
 
 def a_record(superclass, rng):
-    """Return beats (N, 2) in mV whose T wave, in one lead, tells the superclass."""
+    """Return beats (N, 2) in mV whose T wave, in one lead, depends on the superclass."""
     time = (np.arange(N_TIMES) - rng.integers(PERIOD)) % PERIOD
     r_wave = np.exp(-0.5 * ((time - 30) / 2) ** 2)
     t_wave = np.exp(-0.5 * ((time - 55 - rng.uniform(-2, 2)) / 5) ** 2)
@@ -92,7 +92,7 @@ def test_mean_amplitudes_are_in_the_order_of_the_subjects():
 
 def test_richer_transforms_have_more_parameters():
     table = Study().sweep(ecg.measure_auc, n_members=[N_MEMBERS], features=list(FEATURES))
-    # The T wave of a lead tells the class, by its size and sign: gains see it, warps do not.
+    # The size and sign of the T wave depend on the class: gains describe this, warps do not.
     assert table["auc"].iloc[1] > 0.8
     assert table["n_features"].tolist() == [4, 4 + 2 * ecg.WAVES.knots]
 

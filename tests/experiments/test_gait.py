@@ -105,7 +105,7 @@ def few_walks(shared_data):
         few = Algorithm(population_rounds=2, personal_rounds=2)
         patch.setattr(gait, "ALGORITHM", few)
         patch.setattr(Study, "pick", lambda self, small, paper: 3)
-        # Time warping has tests of its own, and takes long to compile.
+        # Time warping is tested elsewhere, and takes long to compile.
         euclidean = gait_groups.atom_distance
         patch.setattr(gait_groups, "atom_distance", lambda one, other, _: euclidean(one, other))
         for function in cached:

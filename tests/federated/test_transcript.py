@@ -1,4 +1,4 @@
-"""A board that lies, and members that tell two stories: noticed, and nothing is revealed."""
+"""A board that lies, and members that post contradictions: noticed, and nothing is revealed."""
 
 import numpy as np
 import pytest
@@ -210,7 +210,7 @@ def test_errors_that_name_subjects_stay_at_the_site(cohort, tmp_path, monkeypatc
     refusals = [str(post.head.facts["why"]) for _, post in posts_of_any(board)]
     assert any("InvalidRecordingError" in why for why in refusals)
     assert not any("Smith" in why for why in refusals)
-    # Whoever hears of another's refusal first has nothing to log.
+    # A site that first hears of another's refusal has nothing to log.
     logs = [path.read_text() for path in tmp_path.glob(f"*/{RUN}/log.jsonl")]
     assert any("Smith" in log for log in logs)
 

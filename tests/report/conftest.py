@@ -13,7 +13,7 @@ GROUPS = ("patient", "healthy", "patient", "patient", "healthy")
 
 @pytest.fixture
 def visit(chromium) -> Iterator[Callable[..., Visit]]:
-    """Open a file in a window of its own; no visit may complain or fetch anything."""
+    """Open a file in a new window; no visit may log an error or fetch anything."""
     opened = []
 
     def open_file(path: Path, fragment: str = "", **window) -> Visit:

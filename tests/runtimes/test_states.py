@@ -158,7 +158,7 @@ def test_a_damaged_state_is_told(tmp_path):
 
 
 def abandon(states):
-    """Stand for kill -9: nobody holds the states any more, and nothing else was done."""
+    """Simulate kill -9: no process holds the states, and nothing else was done."""
     release(states._held)
     return states.folder
 

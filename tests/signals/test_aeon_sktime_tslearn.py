@@ -116,7 +116,7 @@ def test_tslearn_estimator_takes_a_cohort(ragged):
 
 
 def test_frames_of_pandas_groupby_are_panels(ragged):
-    """A long frame with two index levels is a panel, whoever made it."""
+    """Any long frame with two index levels is a panel."""
     long = pd.concat(
         [pd.DataFrame(r.values, columns=["x", "y"]).assign(id=r.subject, t=range(r.n_times))
          for r in ragged]

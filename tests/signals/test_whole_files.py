@@ -1,4 +1,4 @@
-"""A file is written whole or not at all, whoever else writes and whatever was left behind."""
+"""A file is written whole or not at all, despite other writers and leftovers."""
 
 import errno
 import os

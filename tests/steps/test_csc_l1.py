@@ -22,7 +22,7 @@ V = N - L + 1
 
 fast_encode = jax.jit(encode_l1, static_argnames="signed")
 fast_bound = jax.jit(largest_useful_penalty, static_argnames="signed")
-# All options are always passed: a program is compiled anew for those that are not.
+# All options are always passed: a program is compiled again for those that are not.
 solve = partial(
     in_double, fast_encode, signed=False, n_steps=np.int32(20_000), tolerance=np.float64(1e-10)
 )

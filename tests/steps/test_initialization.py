@@ -1,4 +1,4 @@
-"""The first dictionary holds the patterns that recur, whoever comes first."""
+"""The first dictionary holds the patterns that recur, for any order of subjects."""
 
 from itertools import cycle
 

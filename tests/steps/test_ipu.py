@@ -180,7 +180,7 @@ def test_the_amplitude_of_a_subject_does_not_matter(solve, n_steps, transform, n
 
 @solvers
 def test_a_subject_is_fitted_as_if_it_were_alone(solve, n_steps, transform, n_channels):
-    """Its neighbours in the batch, and when they converge, are none of its business."""
+    """The result does not depend on the rest of the batch, or when it converges."""
     moment, weight = statistics(transform, n_channels, warps(transform, n_channels, 0.9), 0.3)
     start, atom = np.zeros((B, transform.n_params(L, n_channels))), an_atom(n_channels)
     together, _ = in_double(solve, transform, atom, moment, weight, start, n_steps)

@@ -112,7 +112,7 @@ def test_the_update_is_dense_least_squares():
     comb=st.booleans(),
 )
 def test_the_update_never_raises_the_squared_error(seed, density, single, comb):
-    """Not even where codes are too few, or too regular, to tell the atoms' samples apart."""
+    """Not even if codes are too few, or too regular, to determine the samples of atoms."""
     x, weights, signals, activations, atoms = draw(seed, density=density)
     if comb:
         activations = activations * 0 + (np.arange(V) % 2)

@@ -96,7 +96,7 @@ def test_no_nan_comes_of_a_delta_that_is_nothing_in_single_precision():
 
 
 def test_the_objective_falls_in_every_round_and_exact_half_step():
-    """Only from IPU to CSC it may rise a little: coding with weights of its own is a search."""
+    """Only from IPU to CSC it may rise a little: coding with new weights is not exact."""
     truth = make_synthetic(6, impulse_rate=0.1, impulse_subjects=0.5, random_state=0)
     model = PerCDL(
         2,

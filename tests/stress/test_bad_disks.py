@@ -33,7 +33,7 @@ def model(cohort):
 
 @pytest.fixture
 def disk(tmp_path):
-    """A folder on a disk of its own, with room for now."""
+    """A folder on a separate disk, with free space at first."""
     with mounted(tmp_path / "disk", kilobytes=256) as folder:
         yield folder
 

@@ -33,7 +33,7 @@ def test_no_file_loads_wrong(outcomes):
 
 
 def test_what_is_not_signed_anew_never_differs(outcomes):
-    """A checksum tells damage: such a file is refused, or it is the same."""
+    """A checksum detects damage: such a file is refused, or it is the same."""
     assert not [o.name for o in outcomes if not o.signed and o.verdict == "consistent"]
 
 

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forked")
 def test_killed_fits_end_as_if_nobody_had_killed_them(monkeypatch):
-    # In a process of its own, where JAX has not begun to work: one cannot fork afterwards.
+    # In a separate process, where JAX has not started: forking is impossible afterwards.
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "src"), str(ROOT)]))
     command = [sys.executable, "-m", "benchmarks.stress.kills", "6"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)

@@ -14,7 +14,7 @@ from percdl.estimators.personalization import Personalization
 from percdl.transforms import TimeWarp
 
 ROOT = Path(__file__).resolve().parents[2]
-WARP = TimeWarp(1, 5)  # nobody else's, so that its programs can be counted
+WARP = TimeWarp(1, 5)  # used only here, so that its programs can be counted
 
 
 @pytest.fixture

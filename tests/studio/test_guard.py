@@ -1,4 +1,4 @@
-"""Nobody but the person who started the studio gets in, and nothing outside its folder out."""
+"""Only the person who started the studio has access, and only to files in its folder."""
 
 import httpx
 import pytest

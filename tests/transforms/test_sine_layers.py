@@ -1,4 +1,4 @@
-"""The sines that warps are made of, and what warps are told to become."""
+"""The sines that warps are made of, and warps fitted to targets."""
 
 import jax
 import jax.numpy as jnp
@@ -33,7 +33,7 @@ def call(method, *args):
 
 
 def test_sines_are_told_apart_exactly():
-    """On the sampling times they are orthogonal, so a curve tells what it was made of."""
+    """They are orthogonal on the sampling times, so a curve determines its coefficients."""
     order = np.arange(1, W + 1)
     table = np.sin(np.pi * order[:, None] * TIME) / (np.pi * order[:, None])
     assert_allclose(in_double(sines, TIME, W), table, atol=1e-14)

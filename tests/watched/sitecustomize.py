@@ -23,7 +23,7 @@ def watch(event, arguments):
         return
     with open(os.environ["WATCHED"], "a") as file:
         file.write(f"{event} {address} by {sys.argv}\n")
-    raise ConnectionRefusedError(f"{event} {address}: nobody has asked for this")
+    raise ConnectionRefusedError(f"{event} {address}: no test asked for this")
 
 
 sys.addaudithook(watch)

@@ -81,7 +81,7 @@ CPU_SHAPE = Shape(rows=256, samples=2**23, block_rows=256)
 
 
 def accelerator_shape(n_devices: int) -> Shape:
-    """Return what several accelerators process at once: as much as one, for each of them."""
+    """Return the shape for several accelerators: that of one, times their number."""
     return Shape(n_devices * 2**16, n_devices * 2**29, n_devices * 2**16, 2**12, is_cpu=False)
 
 

@@ -47,7 +47,7 @@ class History:
         if not math.isfinite(objective):
             raise NumericalError(
                 f"The objective is {objective} after {step} in round {round_index} of the "
-                f'{phase} phase, so the fit cannot go on. Try `dtype="float64"`, or signals '
+                f'{phase} phase, so the fit cannot continue. Try `dtype="float64"`, or signals '
                 "scaled to ordinary size; if that does not help, please report it."
             )
         seconds = time.perf_counter() - self.started

@@ -105,7 +105,7 @@ def relay(
 
     percdl federate relay invitation.toml --certificate server.crt --key server.key
 
-    Posts are kept in FOLDER/RUN, so that a relay that was stopped goes on. It ends with the run,
+    Posts are kept in FOLDER/RUN, so that a stopped relay can continue. It ends with the run,
     or on Ctrl-C. GET /health says how far the run is.
     """
     packages = ("httpx", "starlette", "uvicorn", "cryptography")

@@ -185,7 +185,7 @@ def fit_with_checkpoints(
             if not failed:  # warn once
                 warnings.warn(
                     f"The checkpoint {path} cannot be written ({error.strerror or error}). The "
-                    "fit goes on, but could not be resumed from here.",
+                    "fit continues, but cannot be resumed from here.",
                     CheckpointWarning,
                     stacklevel=2,
                 )

@@ -278,7 +278,7 @@ class HyperParameters(BaseEstimator):
         return self
 
     def resolve(self, name: str) -> Any:
-        """Return an argument, or the object that None stands for, such as ``Algorithm()``."""
+        """Return an argument, or its default object for None, such as ``Algorithm()``."""
         value = getattr(self, name)
         if value is not None:
             return value

@@ -349,7 +349,7 @@ class Stream:
     def _check_chunk(self, chunk: Any) -> np.ndarray:
         if self._is_over:
             raise InvalidParameterError(
-                f"The stream of {self.subject!r} has finished. Make a new `Stream` to go on."
+                f"The stream of {self.subject!r} has finished. Make a new `Stream` to continue."
             )
         values, n_channels = np.asarray(chunk, float), self.model.n_channels_
         if values.ndim == 1 and n_channels == 1:

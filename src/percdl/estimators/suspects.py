@@ -172,7 +172,7 @@ def describe_suspects(table: pd.DataFrame) -> dict[str, str]:
 def warn_suspects(
     cohort: AnyCohort, settings: Settings, results: Results, fitted: bool
 ) -> pd.DataFrame:
-    """Return what `find_suspects` finds, and issue one warning for each kind."""
+    """Return the table of `find_suspects`, and issue one warning per kind."""
     events = results.subject, results.onset, results.length
     table = find_suspects(cohort, settings, *events, results.error, fitted)
     for kind, text in describe_suspects(table).items():

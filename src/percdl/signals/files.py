@@ -29,7 +29,7 @@ except ImportError:  # Windows
 # Access modes: as the umask allows, or for this account only.
 COMMON, PRIVATE = 0o666, 0o600
 ENDING = ".percdl-part"
-# Errors of file systems that cannot flush, e.g. on a network: writing goes on. A full or broken
+# Errors of file systems that cannot flush, e.g. on a network: writing continues. A full or broken
 # disk gives other errors.
 _NO_FLUSH = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 

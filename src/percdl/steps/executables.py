@@ -108,8 +108,8 @@ def _folder() -> Path | None:
 @functools.cache
 def _warn_untrusted(folder: Path) -> None:
     logger.warning(
-        "Compiled programs are not stored in %s: it belongs to somebody else, or others can write "
-        "to it. Take their permission away, or set PERCDL_CACHE_DIR to a folder of your own.",
+        "Compiled programs are not stored in %s: it belongs to another user, or others can write "
+        "to it. Take their permission away, or set PERCDL_CACHE_DIR to your own folder.",
         folder,
     )
 
@@ -200,7 +200,7 @@ def _describe_value(value: Any) -> str | None:
 
 
 def _initialize_lapack() -> None:
-    """Let JAX look up LAPACK, which it does otherwise when a program is lowered."""
+    """Load LAPACK now; otherwise JAX loads it when a program is lowered."""
     with _lapack_lock:
         try:
             lapack._lapack.initialize()  # pyright: ignore[reportPrivateImportUsage]
