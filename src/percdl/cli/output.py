@@ -238,7 +238,8 @@ def noticing_ctrl_c(output: Output, when: str) -> Iterator[threading.Event]:
         pressed.set()
         output.warn(f"stopping {when}. Press Ctrl-C again to stop immediately.")
 
-    with _handled(signal.SIGINT, on_signal):
+    ctrl_break = getattr(signal, "SIGBREAK", signal.SIGINT)  # Windows
+    with _handled(signal.SIGINT, on_signal), _handled(ctrl_break, on_signal):
         yield pressed
 
 

@@ -64,6 +64,8 @@ class Job:
             stderr=subprocess.PIPE,
             text=True,
             encoding="utf-8",
+            # Windows sends Ctrl-Break to a group of processes, and Ctrl-C to none.
+            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
         )
         self._said: list[str] = []
         self._listener = threading.Thread(target=self._drain, daemon=True)
@@ -73,7 +75,7 @@ class Job:
     def stop(self) -> None:
         """Stop the command as Ctrl-C does: a fit ends after its round and keeps a checkpoint."""
         if self._process.poll() is None:
-            self._process.send_signal(signal.SIGINT)
+            self._process.send_signal(getattr(signal, "CTRL_BREAK_EVENT", signal.SIGINT))
 
     def wait(self, n_known: int, seconds: float) -> dict[str, Any]:
         """Return the messages after the first ``n_known``, or none after a while.
