@@ -44,7 +44,7 @@ class Shape:
     block of IPU holds ``block_rows`` subjects at most; ``searched_rows`` of them are searched
     together. With ``is_cpu``, the rows are those of `CHUNK_ROWS` and `BLOCK_ROWS`: small chunks
     stay in the cache. An accelerator is kept busy by chunks that are as large as possible. With
-    ``is_exact``, all chunks and blocks have ``rows`` rows, whatever the recordings.
+    ``is_exact``, all chunks and blocks have ``rows`` rows, for any recordings.
     """
 
     rows: int

@@ -200,7 +200,7 @@ def _average(sums: Sums, total: np.ndarray) -> np.ndarray:
 
 
 def _mean(sums: Sums, total: np.ndarray, otherwise: ArrayLike) -> np.ndarray:
-    """Return the mean of a sum (K, ...) over the subjects that have each atom, where some do."""
+    """Return the mean of a sum (K, ...) over the subjects that have each atom, if any."""
     n_subjects = sums.n_warps.reshape(-1, *np.ones(total.ndim - 1, int))
     mean = np.array(np.broadcast_to(otherwise, total.shape), float)
     return np.divide(total, n_subjects, out=mean, where=n_subjects > 0)

@@ -133,7 +133,7 @@ def _personalize(transform, atom, moment, weight, params, precision):
 
 
 def _solve(gram: Float[Array, "G n n"], right, atom):
-    """Solve for the atom; a ridge keeps the old one where nothing is known."""
+    """Solve for the atom; a ridge keeps the old one where the data do not determine it."""
     size = gram.shape[-1]
     ridge = RIDGE * jnp.trace(gram, axis1=1, axis2=2).mean() / size
     systems = gram + ridge * jnp.eye(size)

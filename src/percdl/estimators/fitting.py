@@ -96,7 +96,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class Watch:
-    """The callbacks of a fit, and where it starts.
+    """The callbacks of a fit, and its initial state.
 
     ``save(take)`` is called after each round, then ``report(phase, round, objective)``; once
     more at the end. It writes the moment that ``take()`` returns to ``path``, and returns whether

@@ -379,7 +379,7 @@ class Stream:
         return values
 
     def _check_scaling(self, scaling: Any) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return means and scales; None where they must be learned."""
+        """Return means and scales; None if they must be learned."""
         n_channels = self.model.n_channels_
         if isinstance(scaling, str) and scaling == "auto":
             if scaled_per(self.model.processing_ or ()) is not None:

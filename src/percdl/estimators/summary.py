@@ -27,7 +27,7 @@ WIDTH, INDENT = 88, 14
 UNITS = ((86400, "days"), (3600, "hours"), (60, "minutes"))
 # Names listed in a fact.
 N_NAMED = 6
-LOSSES = {"squared": "", "relative": " Every recording counts alike, whatever its size."}
+LOSSES = {"squared": "", "relative": " Every recording counts alike, independent of its scale."}
 ROBUST = " Large residuals count less (Huber)."
 ERROR = "Share of the energy of a recording that the model does not explain; 0 is perfect."
 RATE = "60 over the median interval between the starts of two cycles, in seconds."

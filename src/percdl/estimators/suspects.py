@@ -266,7 +266,7 @@ def _drifting(
     drifts = (shares >= DRIFT) & (shares >= OF_ERROR * error[examined])
     if drifts.all() and len(badly) > MOST_EXAMINED:
         much = f"{np.median(shares):.0%} of the variance is slower than a cycle"
-        yield None, f"{much} in the {len(examined)} recordings looked at"
+        yield None, f"{much} in the {len(examined)} recordings examined"
         return
     for s, share in zip(examined[drifts].tolist(), shares[drifts], strict=True):
         yield s, f"{share:.0%} of its variance is slower than a cycle"

@@ -279,7 +279,7 @@ class Metadata:
     group: str | None = None  # column of the groups; `group`, if it exists, if None
 
     def groups_of(self, subjects: Sequence[str]) -> list[str | None]:
-        """Return the group of each subject of the table, None where it has none."""
+        """Return the group of each subject of the table, or None."""
         table, _, rows = self._read()
         absent = [subject for subject in subjects if subject not in rows]
         extra = [subject for subject in rows if subject not in set(subjects)]

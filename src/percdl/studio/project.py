@@ -1,4 +1,4 @@
-"""A folder of recordings and models, the commands run in it, and a look at a recording."""
+"""A folder of recordings and models, the commands run in it, and previews of recordings."""
 
 from __future__ import annotations
 

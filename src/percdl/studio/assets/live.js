@@ -73,7 +73,7 @@ function sayLive(now) {
   const own = live.events.filter(({ trial_type: kind }) => kind === last?.trial_type).slice(-6);
   const gaps = own.slice(1).map(({ onset }, i) => onset - own[i].onset).sort((a, b) => a - b);
   const rate = gaps.length ? `; now ${(60 / gaps[Math.floor(gaps.length / 2)]).toFixed(1)} per minute (${last.trial_type}, the last ${gaps.length + 1})` : "";
-  const found = last ? `${live.n} events${rate}; the last was known ${last.lag.toFixed(2)} s after its end` : "no events yet: the person is being learned from the first stretch";
+  const found = last ? `${live.n} events${rate}; the last was known ${last.lag.toFixed(2)} s after its end` : "no events yet: the parameters of the person are being learned";
   element("live-words").textContent = `${now.toFixed(1)} s recorded, ${found}.`;
 }
 
