@@ -34,7 +34,7 @@ from benchmarks.scale_model import (
 )  # fmt: skip
 from benchmarks.timing import say, seconds
 from percdl import Algorithm, Cohort, PerCDL, write_shards
-from percdl.federated.board import Board
+from percdl.federated.board import Board, Place
 from percdl.federated.certificates import make_authority, make_server_certificate
 from percdl.federated.identities import Identity, RunKeys
 from percdl.federated.manifest import propose
@@ -49,7 +49,6 @@ from percdl.federated.relay import (
     unpack,
 )  # fmt: skip
 from percdl.federated.secure_sum import mask
-from percdl.federated.transcript import Place
 
 # Two and three rounds, and two that close the fit.
 N_ROUNDS = 7

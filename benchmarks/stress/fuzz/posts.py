@@ -15,12 +15,11 @@ from benchmarks.stress.fuzz.choices import happens
 from benchmarks.stress.fuzz.engine import WrongResultError
 from percdl import Cohort, PerCDL, TimeWarp
 from percdl.exceptions import FederationError
-from percdl.federated.board import Board
+from percdl.federated.board import Board, Transcript
 from percdl.federated.consent import describe
 from percdl.federated.identities import Identity, RunKeys
 from percdl.federated.manifest import Invitation, Manifest, agree, propose
 from percdl.federated.messages import SIGNED, Holdings, Joining, read_post
-from percdl.federated.transcript import Transcript
 
 NAMES, LENGTH = ("lyon", "nice", "paris"), 8
 

@@ -1,12 +1,11 @@
-"""Sums that contradict each other, or what they promised: a site has sent wrong sums.
+"""Sums that contradict each other or an earlier promise: a site has sent wrong sums.
 
-Within a round, the objective is the energy less what the atoms explain, which follows from the
-other sums; the identity is exact. The sums also tell the objective that the new dictionary reaches
-with the old codes. Exact codes can only lower it, unless windows have moved; a new gauge costs
-little. If the identity fails, or the next round ends clearly above its promise, some sums were
-wrong. Masks hide whose. All sites then tell two numbers of their own, and the run ends: the
-objective that their sums promised, and the one they reached. Both add up to those of all, so a
-site that made sums up is the one whose two numbers disagree.
+Within a round, the objective is the energy less what the atoms explain, which follows exactly from
+the other sums. The sums also promise the objective of the new dictionary with the old codes. Exact
+codes can only lower it, unless windows have moved; a new gauge costs little. If the identity
+fails, or the next round ends clearly above its promise, some sums were wrong. Masks hide which, so
+every site then reveals two numbers, and the run ends: the objective that its own sums promised,
+and the one they reached. At a site that made sums up, the two disagree.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.settings import Settings
 from percdl.algorithm.state import History
 from percdl.exceptions import FederationError
+from percdl.federated.board import Transcript
 from percdl.federated.messages import Strict, parse
 from percdl.federated.private_rounds import multiply
-from percdl.federated.transcript import Transcript
 
 # Distance above the promise that rounding explains in the first phase, and a new gauge in the
 # second, over the energy of the signals.
@@ -31,33 +30,30 @@ MOST_ABOVE = {"population": 1e-3, "personal": 0.05}
 MOST_MOVED = 1.0
 # Error of the identity that single precision explains, over the energy: a hundred times the usual.
 MOST_OFF = 1e-5
-
-
 ABOVE, OTHER = "above what the sums before promised", "not what its other sums say"
 
 
 class Share(Strict):
-    """What a site tells in an alarm: the objective its sums promised, and the one it reached."""
+    """Part of a site in an alarm: the objective its sums promised, and the one it reached."""
 
     promised: float
     reached: float
 
 
-def is_broken(history: History, kind: str, broadcast: Broadcast, total: Sums) -> bool:
-    """Whether the totals of a round break the promise at the end of a history."""
-    record = history.records[-1] if history.records else None
-    if record is None or record.step not in ("CDU", "PerCDU"):
-        return False
-    # This objective is over everyone; the other one is over those who count (`Groups`).
-    moved = broadcast.move is not None and bool(np.any(broadcast.move))
-    most = MOST_MOVED if moved else MOST_ABOVE.get(kind, np.inf)
-    return total.objective_fitted > record.objective + most * total.signal
-
-
-def contradicts(total: Sums, broadcast: Broadcast, settings: Settings) -> bool:
-    """Whether the objective of a round is not what its other sums say."""
+def find_wrong(
+    history: History, kind: str, broadcast: Broadcast, total: Sums, settings: Settings
+) -> str | None:
+    """Return how the objective of a round shows that sums were wrong; None if it does not."""
     off = total.objective - total.energy + explain_away(total, broadcast, settings)
-    return abs(off) > MOST_OFF * total.signal
+    if abs(off) > MOST_OFF * total.signal:
+        return OTHER
+    if not history.records or history.records[-1].step not in ("CDU", "PerCDU"):
+        return None
+    moved = broadcast.move is not None and np.any(broadcast.move)
+    most = MOST_MOVED if moved else MOST_ABOVE.get(kind, np.inf)
+    # This objective is over everyone; the other one is over those who count (`Groups`).
+    is_above = total.objective_fitted > history.records[-1].objective + most * total.signal
+    return ABOVE if is_above else None
 
 
 def explain_away(sums: Sums, broadcast: Broadcast, settings: Settings) -> float:
@@ -97,17 +93,16 @@ def _forms(
 
 def raise_alarm(transcript: Transcript, kind: str, own: Share, why: str) -> NoReturn:
     """Exchange the shares of all sites, and end the run with them."""
-    posts = transcript.exchange("shares", **own.model_dump())
-    told = {site: post.head.facts for site, post in posts.items()}
-    shares = {site: parse(Share, told[site], f"Site {site} tells no shares") for site in told}
+    shares = {
+        site: parse(Share, post.head.facts, f"Site {site} sends no shares")
+        for site, post in transcript.exchange("shares", **own.model_dump()).items()
+    }
     gaps = {site: share.reached - share.promised for site, share in shares.items()}
     suspect = max(gaps, key=lambda site: gaps[site] if why == ABOVE else abs(gaps[site]))
-    lines = "; ".join(
-        f"{site} {share.promised:.6g}, {share.reached:.6g}"
-        for site, share in sorted(shares.items())
-    )
+    lines = (f"{site} {x.promised:.6g}, {x.reached:.6g}" for site, x in sorted(shares.items()))
     raise FederationError(
         f"The objective of slot {transcript.slot - 2} of run {transcript.manifest.run} is {why} "
         f"({kind}): some sums were wrong. Site {suspect} is furthest from its own, and the first "
-        f"suspect. Promised and reached: {lines}. Have the sites checked, or leave one out."
+        f"suspect. Promised and reached: {'; '.join(lines)}. Have the sites checked, or leave one "
+        "out."
     )

@@ -1,21 +1,32 @@
-"""The board of a run: members post one message per slot, and read the messages of all.
+"""The board of a run, where members post one message per slot, and the place of each at it.
 
 A board only carries messages. It adds nothing up, computes nothing and decides nothing; where a
 server is to do that (`percdl.federated.server`), it answers the posts of each slot.
+
+A site writes its post to disk before it sends it, and sends the same bytes again after a crash.
+Every post holds the checksum of all that was read before it, so that members with different
+histories notice it in the next slot.
 """
 
 from __future__ import annotations
 
+import json
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
 
 from percdl.exceptions import FederationError
+from percdl.federated.identities import Identity
 from percdl.federated.manifest import Manifest
-from percdl.federated.messages import Head, read_post
-from percdl.signals.files import PRIVATE, make_private_folder, replace_file
+from percdl.federated.messages import Head, Post, digest, frame, read_post, write_post
+from percdl.signals.files import PRIVATE, append_private, make_private_folder, replace_file
 
+# Makes the numbers of a post.
+Make = Callable[[], np.ndarray]
 # Name of the server among the sites, where it adds their posts; no site can have it.
 SERVER = ""
 
@@ -45,11 +56,10 @@ class Board:
     """
 
     def __init__(self, manifest: Manifest, folder: Path | None = None):
-        self.manifest, self._folder = manifest, folder
+        self.manifest, self._folder, self.turn = manifest, folder, threading.Condition()
         self._posts: dict[int, dict[str, bytes]] = {}
         self._answers: dict[int, bytes] = {}
         self._left: dict[str, str] = {}
-        self.turn = threading.Condition()
         self._over: str | None = None
         for path in [] if folder is None else sorted(folder.glob("*-*.post")):
             self._take(path.read_bytes())
@@ -111,9 +121,9 @@ class Board:
         with self.turn:
             self.turn.wait_for(lambda: self._over is not None or look() is not None)
             found = look()
-            if self._over is not None or found is None:
-                raise WaitedError(self._over)
-            return found
+        if self._over is not None or found is None:
+            raise WaitedError(self._over)
+        return found
 
     def missing(self, slot: int) -> list[str]:
         """Return the members that have not posted in a slot."""
@@ -134,3 +144,115 @@ class Board:
         with self.turn:
             self._over = why
             self.turn.notify_all()
+
+
+class Place:
+    """The place of a site or a server in a run: the slot, and the checksum of all read before."""
+
+    def __init__(self, manifest: Manifest, who: str):
+        self.manifest, self.who = manifest, who
+        self.slot, self.chain = 0, manifest.digest
+
+    def advance(self, received: dict[str, bytes]) -> None:
+        """Go on to the next slot, after what was read of this one."""
+        parts = [part for site in sorted(received) for part in (site, received[site])]
+        self.chain = digest(frame(self.chain, self.slot, *parts))
+        self.slot += 1
+
+    def check(self, kind: str, received: dict[str, bytes]) -> dict[str, Post]:
+        """Return the posts of all members if they are of this place; raises otherwise."""
+        if received.keys() != self.manifest.members.keys():
+            raise FederationError(
+                f"The board has posts of {', '.join(sorted(received)) or 'no site'} in slot "
+                f"{self.slot}, and the members are {', '.join(self.manifest.sites)}."
+            )
+        return {site: self._check(kind, site, received[site]) for site in self.manifest.sites}
+
+    def _check(self, kind: str, site: str, content: bytes) -> Post:
+        post = read_post(content, self.manifest.verify)
+        head, run = post.head, self.manifest.run
+        if head.kind == "refusal":
+            why = str(head.facts.get("why"))[:1000]
+            raise FederationError(f"Site {site} has left run {run}: {why}")
+        if (head.site, head.run, head.slot) != (site, run, self.slot):
+            raise FederationError(
+                f"The board handed out a post of site {head.site}, run {head.run}, slot "
+                f"{head.slot} as that of site {site} in slot {self.slot}. Ask who runs it."
+            )
+        if (head.chain, head.kind) != (self.chain, kind):
+            raise FederationError(
+                f"Site {site} has another history of run {run} than {self.who} in slot "
+                f"{self.slot} ({head.kind!r}, not {kind!r}): they have read different posts, or "
+                "do not run the same manifest. Nothing was revealed. Start a new run, and ask who "
+                "runs the board."
+            )
+        return post
+
+
+class Transcript(Place):
+    """The place of a site in a run; ``folder`` holds its posts and its log."""
+
+    def __init__(self, identity: Identity, manifest: Manifest, way: Connection, folder: Path):
+        super().__init__(manifest, f"site {identity.site}")
+        self.identity, self._way, self.folder, self.answer = identity, way, folder, b""
+        make_private_folder(folder)
+
+    def exchange(self, kind: Any, make: Make | None = None, **facts: Any) -> dict[str, Post]:
+        """Post facts and numbers, made if they were not posted before; return all posts.
+
+        Raises if a member refuses, or has another history than this site. If the server adds the
+        posts, none are returned after joining; ``answer`` holds the server's answer.
+        """
+        began, content = time.perf_counter(), self._own(kind, make, facts)
+        self._way.post(content)
+        received, posts = self._way.read(self.slot), {}
+        if self.manifest.aggregate == "sites" or self.slot == 0:
+            others = {site: post for site, post in received.items() if site != SERVER}
+            posts = self.check(kind, others)
+            if others[self.identity.site] != content:
+                raise FederationError(f"The post of site {self.identity.site} was exchanged.")
+        self.answer = received.get(SERVER, b"")
+        size, seconds = sum(map(len, received.values())), round(time.perf_counter() - began, 3)
+        self.log(asked=kind, sent=len(content), received=size, seconds=seconds)
+        self.advance(received)
+        return posts
+
+    def say(self, kind: Any, **facts: Any) -> None:
+        """Post facts, and do not wait for others."""
+        self._way.post(self._own(kind, None, facts))
+
+    def refuse(self, why: str) -> None:
+        """Tell the others that this site leaves the run, and why, in the next slot."""
+        if self._path.exists():
+            self.slot += 1
+        if not self._path.exists():
+            self.say("refusal", why=why)
+
+    def log(self, **line: Any) -> None:
+        """Add a line to the site's own log of the run."""
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        text = json.dumps({"time": stamp, "slot": self.slot, **line})
+        append_private(self.folder / "log.jsonl", (text + "\n").encode())
+
+    @property
+    def _path(self) -> Path:
+        return self.folder / f"{self.slot:06d}.post"
+
+    def _own(self, kind: Any, make: Make | None, facts: dict[str, Any]) -> bytes:
+        """Return the own post of this slot, the stored one if there is one."""
+        run, site, slot = self.manifest.run, self.identity.site, self.slot
+        if self._path.exists():
+            content = self._path.read_bytes()
+            head = read_post(content, self.manifest.verify).head
+            if (head.kind, head.chain) != (kind, self.chain):
+                raise FederationError(
+                    f"Site {site} has posted {head.kind!r} in slot {slot} of run {run} before, "
+                    "with another history. The board has changed its story, or the folder is of "
+                    "another run. Start a new run."
+                )
+            return content
+        numbers = b"" if make is None else make().tobytes()
+        head = Head(run=run, slot=slot, site=site, kind=kind, chain=self.chain, facts=facts)
+        content = write_post(Post(head, numbers), self.identity.sign)
+        replace_file(self._path, content, PRIVATE)
+        return content

@@ -58,11 +58,8 @@ class Layout(tuple[tuple[str, tuple[int, ...]], ...]):
 
     def pack(self, sums: Sums) -> np.ndarray:
         """Return sums as a vector (n,)."""
-        parts = [
-            np.asarray(getattr(sums, name), float).ravel()[_sent(name, shape)]
-            for name, shape in self
-        ]
-        return np.concatenate(parts)
+        arrays = [np.ravel(getattr(sums, name))[_sent(name, shape)] for name, shape in self]
+        return np.concatenate(arrays).astype(float)
 
     def unpack(self, vector: np.ndarray) -> Sums:
         """Return the sums of a vector (n,)."""
@@ -77,8 +74,19 @@ class Layout(tuple[tuple[str, tuple[int, ...]], ...]):
 
     def scales(self, bounds: Bounds, settings: Settings) -> np.ndarray:
         """Return upper bounds of all numbers, array (n,) of powers of two."""
-        exponents = [_exponent(name, bounds, settings) for name, _ in self]
-        return np.repeat(2.0 ** np.array(exponents), np.diff(self._ends, prepend=0))
+        energy, length = bounds.energy + ROOM_ENERGY, exponent(settings.atom_length)
+        # No recording is shorter than an atom.
+        n_subjects = bounds.samples - int(math.log2(settings.atom_length))
+        exponents = {
+            "energy": energy,
+            "activations": bounds.samples + exponent(settings.n_atoms),
+            "weighting": n_subjects + ROOM_WEIGHTED if settings.by_subject else energy,
+            "subjects": n_subjects + ROOM_SUBJECT,
+            "times": n_subjects + length,
+            "squared times": n_subjects + 2 * length,
+        }
+        scales = [2.0 ** exponents[UNITS[name]] for name, _ in self]
+        return np.repeat(scales, np.diff(self._ends, prepend=0))
 
     def add(self, parts: dict[str, np.ndarray]) -> np.ndarray:
         """Return the total of the vectors of some sites; raises where it overflows."""
@@ -158,19 +166,3 @@ def cover(parts: dict[str, Bounds]) -> Bounds:
                     "or it declares too much. Have it check them, or leave it out."
                 )
     return Bounds(*(exponent(sum(2.0**e for e in column)) for column in (energies, samples)))
-
-
-def _exponent(name: str, bounds: Bounds, settings: Settings) -> int:
-    """Return the exponent of the power of two that bounds a field."""
-    energy = bounds.energy + ROOM_ENERGY
-    # No recording is shorter than an atom.
-    n_subjects = bounds.samples - int(math.log2(settings.atom_length))
-    length = exponent(settings.atom_length)
-    return {
-        "energy": energy,
-        "activations": bounds.samples + exponent(settings.n_atoms),
-        "weighting": n_subjects + ROOM_WEIGHTED if settings.by_subject else energy,
-        "subjects": n_subjects + ROOM_SUBJECT,
-        "times": n_subjects + length,
-        "squared times": n_subjects + 2 * length,
-    }[UNITS[name]]

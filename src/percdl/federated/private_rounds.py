@@ -72,7 +72,7 @@ def scales_of(settings: Settings) -> dict[str, float]:
     """Return factors that give the fields of an ordinary subject a norm of about one.
 
     They depend on the agreement, not on data. "weight" is for weights of moments, "gram" for each
-    entry of a Gram matrix, "n_warps" for the number of subjects, "sines" for those of a
+    entry of a Gram matrix, "n_warps" for the number of subjects, "warp" for the sines of a
     displacement in samples, "mixing" for parameters that mix channels. Moments and transported
     segments have norm one as they are.
     """
@@ -84,7 +84,7 @@ def scales_of(settings: Settings) -> dict[str, float]:
         "weight": (length + 2 * settings.margin) ** -0.5,
         "gram": (n_gram * side) ** -0.5,
         "n_warps": COUNT_SCALE,
-        "sines": 1 / (ORDINARY_WARP * length**1.5 * n_warps**0.5),
+        "warp": 1 / (ORDINARY_WARP * length**1.5 * n_warps**0.5),
         "mixing": max(1, settings.n_params) ** -0.5,
     }
 
@@ -130,13 +130,11 @@ def to_sums(totals: dict[str, np.ndarray], like: Sums, settings: Settings) -> Su
     rows, columns = _band(settings, sums.gram.shape[-1])
     sums.gram[..., rows, columns] = sums.gram[..., columns, rows] = totals["gram"] / scales["gram"]
     sums.n_warps[:] = totals["n_warps"] / scales["n_warps"]
-    if "sines" in totals:
-        moved = totals["sines"] @ _sines(settings.atom_length).T / scales["sines"]
-        samples = np.arange(settings.atom_length)
-        sums.warp[:] = sums.n_warps[:, None, None] * samples + moved
-    if "mixing" in totals:
-        still = sums.n_warps[:, None] * neutral_mixing(settings)
-        sums.mixing[:] = still + totals["mixing"] / scales["mixing"]
+    for name, still in _still(settings, sums.n_warps).items():
+        moved = totals[name] / scales[name]
+        if name == "warp":
+            moved = moved @ _sines(settings.atom_length).T
+        getattr(sums, name)[:] = still + moved
     return sums
 
 
@@ -153,37 +151,45 @@ def _personal(summary: programs.Summary, settings: Settings) -> dict[str, Any]:
         "gram": scales["gram"] * gram[..., *_band(settings, gram.shape[-1])],
         "n_warps": scales["n_warps"] * active,
     }
-    if settings.warps and settings.centering != "off":
-        still = active[..., None, None] * np.arange(settings.atom_length)
-        moved = np.asarray(summary.warp, float) - still
-        rows["sines"] = scales["sines"] * moved @ _sines(settings.atom_length)
-    if summary.mixing.shape[-1]:
-        still = active[..., None] * neutral_mixing(settings)
-        rows["mixing"] = scales["mixing"] * (np.asarray(summary.mixing, float) - still)
+    for name, still in _still(settings, active).items():
+        moved = np.asarray(getattr(summary, name), float) - still
+        if name == "warp":
+            moved = moved @ _sines(settings.atom_length)
+        rows[name] = scales[name] * moved
     return rows
 
 
 @partial(program, static_argnames=("transform", "centres"))
 def _summarize_each(transform, dictionary, statistics: Statistics, params, centres: bool):
     """Return the `Summary` of each subject alone, with weight one."""
-
-    def alone(statistics, params):
-        own, at = jax.tree.map(lambda x: x[None], (statistics, params))
-        options = SumOptions(by_subject=True, centres=centres, searches=False, copy_steps=0)
-        return programs.summarize(transform, options, dictionary, own, at)
-
-    return jax.vmap(alone)(statistics, params)
+    options = SumOptions(by_subject=True, centres=centres, searches=False, copy_steps=0)
+    sum_one = partial(programs.summarize, transform, options, dictionary)
+    return jax.vmap(lambda *own: sum_one(*_single(own)))(statistics, params)
 
 
 @program
 def _balance_each(statistics: Statistics, dictionary):
     """Return moment and weight of each subject alone, with weight one."""
+    return jax.vmap(lambda own: programs.add_up(_single(own), dictionary, True))(statistics)
 
-    def alone(statistics):
-        one = jax.tree.map(lambda x: x[None], statistics)
-        return programs.add_up(one, dictionary, True)
 
-    return jax.vmap(alone)(statistics)
+def _single(own):
+    """Return the arrays of one subject as those of a cohort of one."""
+    return jax.tree.map(lambda x: x[None], own)
+
+
+def _still(settings: Settings, n_warps: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the sums of warps and mixtures of subjects who leave the atoms as they are.
+
+    ``n_warps`` (..., K) is the number of subjects. Sums that centering does not use are left out.
+    """
+    found, part = {}, settings.channel_part
+    if settings.warps and settings.centering != "off":
+        found["warp"] = n_warps[..., None, None] * np.arange(settings.atom_length)
+    if part is not None and settings.centering == "refit":
+        neutral = part[0].neutral(jnp.zeros((settings.atom_length, settings.n_channels)))
+        found["mixing"] = n_warps[..., None] * np.asarray(neutral)
+    return found
 
 
 def _band(settings: Settings, side: int) -> tuple[np.ndarray, np.ndarray]:
@@ -196,13 +202,6 @@ def _band(settings: Settings, side: int) -> tuple[np.ndarray, np.ndarray]:
 def _sines(length: int) -> np.ndarray:
     """Return orthonormal sines (L, N_SINES), which vanish at both ends as displacements do."""
     return sine_table(length, N_SINES).T * np.sqrt(2 / (length - 1))
-
-
-def neutral_mixing(settings: Settings) -> np.ndarray:
-    """Return the parameters (M,) that mix no channels."""
-    part = settings.channel_part
-    assert part is not None
-    return np.asarray(part[0].neutral(jnp.zeros((settings.atom_length, settings.n_channels))))
 
 
 class PrivateRounds(Rounds):
@@ -381,11 +380,12 @@ class Denoised(Rounds):
 
     def _clear_gauge(self, clear: Sums, noisy: Sums) -> Sums:
         """Return sums of warps and mixtures for the number of subjects now assumed."""
-        settings, scales, deviation = self._settings, self._scales, self._deviation
-        n_warps, samples = clear.n_warps[:, None, None], np.arange(settings.atom_length)
-        if settings.warps and settings.centering != "off":
-            moved = noisy.warp - noisy.n_warps[:, None, None] * samples
-            noise = (deviation / scales["sines"]) ** 2 * N_SINES
+        settings, deviation = self._settings, self._deviation
+        still, before = _still(settings, clear.n_warps), _still(settings, noisy.n_warps)
+        if "warp" in still:
+            n_warps, samples = clear.n_warps[:, None, None], np.arange(settings.atom_length)
+            noise = (deviation / self._scales["warp"]) ** 2 * N_SINES
+            moved = noisy.warp - before["warp"]
             moved = np.stack([[_shrink(row, noise, N_SINES) for row in rows] for rows in moved])
             moved = moved / np.maximum(n_warps, 1)
             # Displacements are scaled so that time runs forward.
@@ -396,14 +396,14 @@ class Denoised(Rounds):
             if noisy.inverse_warp.size:  # as if all warps were equal to their mean
                 with jax.enable_x64(True):
                     sums = jax.vmap(sum_warps)(mean[:, None], jnp.asarray(clear.n_warps)[:, None])
-                known = {name: np.asarray(x) for name, x in sums._asdict().items()}
-                clear = replace(clear, **known)
-        if noisy.mixing.size:
-            neutral = neutral_mixing(settings)
-            mixed = noisy.mixing - noisy.n_warps[:, None] * neutral
-            noise = (deviation / scales["mixing"]) ** 2 * neutral.size
+                clear = replace(
+                    clear, **{name: np.asarray(x) for name, x in sums._asdict().items()}
+                )
+        if "mixing" in still:
+            mixed = noisy.mixing - before["mixing"]
+            noise = (deviation / self._scales["mixing"]) ** 2 * mixed.shape[1]
             mixed = np.stack([_shrink(row, noise) for row in mixed])
-            clear = replace(clear, mixing=clear.n_warps[:, None] * neutral + mixed)
+            clear = replace(clear, mixing=still["mixing"] + mixed)
         return clear
 
 

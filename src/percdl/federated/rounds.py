@@ -1,7 +1,7 @@
 """Rounds over all members of a run, as one site sees them: its own sums, and the totals of all.
 
 The server's half of Algorithm 2 is deterministic. Every site adds the posts of all members itself
-and computes the next dictionary itself, so nobody can choose a dictionary.
+and computes the next dictionary itself, so no one can choose a dictionary.
 
 Sites cannot look for recurring segments together, because segments are recordings. For a first
 dictionary, all draw the same smooth random shapes. Sites code some of their recordings with each
@@ -32,13 +32,13 @@ from percdl.estimators.start import (
 )
 from percdl.exceptions import FederationError
 from percdl.federated import alarm
+from percdl.federated.board import Transcript
 from percdl.federated.identities import RunKeys
 from percdl.federated.layout import Layout
 from percdl.federated.manifest import Terms
 from percdl.federated.messages import Post, frame
 from percdl.federated.private_rounds import PrivateRounds
 from percdl.federated.secure_sum import decode, encode, mask
-from percdl.federated.transcript import Transcript
 from percdl.runtimes.in_process import InProcess
 from percdl.runtimes.protocol import Rounds
 from percdl.signals import Cohort, Recording
@@ -159,12 +159,13 @@ def _sample(cohort: Cohort, settings: Settings, least: int) -> Cohort:
 
 def add_posts(
     terms: Terms, kind: str, posts: Mapping[str, Post], n_vectors: int = 1
-) -> np.ndarray:
-    """Return the total of the posts of all members, a vector (n,).
+) -> list[Sums]:
+    """Return the totals of the posts of all members; a post holds ``n_vectors`` sums.
 
-    Every site calls it, or the server (`percdl.federated.server`). A post holds ``n_vectors``.
+    Every site calls it, or the server (`percdl.federated.server`).
     """
-    layout, secure, parts = terms.layout(kind).times(n_vectors), terms.manifest.secure, {}
+    one, secure, parts = terms.layout(kind), terms.manifest.secure, {}
+    layout = one.times(n_vectors)
     for site in terms.manifest.sites:
         try:
             parts[site] = posts[site].vector(np.uint64 if secure else np.float64, layout.size)
@@ -172,10 +173,12 @@ def add_posts(
                 raise ValueError("numbers that are not finite")
         except ValueError as error:
             raise FederationError(f"Site {site} sent {error} in a {kind} round.") from error
-    if not secure:
-        return layout.add(parts)
-    total = np.stack(list(parts.values())).sum(axis=0, dtype=np.uint64)
-    return decode(total, layout.scales(terms.common.bounds, terms.settings), len(parts))
+    if secure:
+        total = np.stack(list(parts.values())).sum(axis=0, dtype=np.uint64)
+        total = decode(total, layout.scales(terms.common.bounds, terms.settings), len(parts))
+    else:
+        total = layout.add(parts)
+    return [one.unpack(part) for part in np.split(total, n_vectors)]
 
 
 @dataclass
@@ -196,7 +199,7 @@ class FederatedRounds(Rounds):
     def run_round(self, kind: str, broadcast: Broadcast) -> Sums:
         """Run a round here, and let all others do so; return the sums over all."""
         sums, posts = self.post_round(kind, broadcast)
-        total = self.terms.layout(kind).unpack(add_posts(self.terms, kind, posts))
+        [total] = add_posts(self.terms, kind, posts)
         if self.terms.manifest.privacy is None:  # else there are no objectives
             self._watch(kind, sums, total, broadcast)
         return total
@@ -210,16 +213,18 @@ class FederatedRounds(Rounds):
         """End the run if sums contradict each other, or what the last ones promised."""
         settings = self.terms.settings
         last, self._last = self._last, (own, total)
-        if alarm.contradicts(total, broadcast, settings):
+        why = alarm.find_wrong(self.history, kind, broadcast, total, settings)
+        if why is None:
+            return
+        promised = reached = 0.0
+        if why == alarm.OTHER:
             promised = own.energy - alarm.explain_away(own, broadcast, settings)
-            share = alarm.Share(promised=promised, reached=own.objective)
-            alarm.raise_alarm(self.transcript, kind, share, alarm.OTHER)
-        if alarm.is_broken(self.history, kind, broadcast, total):
-            share = alarm.Share(promised=0.0, reached=0.0)
-            if last is not None:  # else this site was restarted since
-                promised = alarm.promise(*last, broadcast.dictionary, settings)
-                share = alarm.Share(promised=promised, reached=own.objective_fitted)
-            alarm.raise_alarm(self.transcript, kind, share, alarm.ABOVE)
+            reached = own.objective
+        elif last is not None:  # else this site was restarted since
+            promised = alarm.promise(*last, broadcast.dictionary, settings)
+            reached = own.objective_fitted
+        share = alarm.Share(promised=promised, reached=reached)
+        alarm.raise_alarm(self.transcript, kind, share, why)
 
     def first_dictionary(self) -> np.ndarray:
         """Return the first dictionary (K, L, P) of a run, given or found by sums.
@@ -249,14 +254,12 @@ class FederatedRounds(Rounds):
         """Let all candidates take the step of a population round; return them, the best first."""
         n = len(candidates)
         posts = self._post("first", lambda: self.own.try_dictionaries(candidates), n)
-        total = add_posts(self.terms, "first", posts, n)
-        sums = [self.terms.layout("first").unpack(part) for part in np.split(total, n)]
-        order = np.argsort([own.objective for own in sums], kind="stable")
-        steps = (
-            population_update(sums[c], Broadcast(candidates[c]), self.terms.trial)[0]
-            for c in order
-        )
-        return np.stack([step.dictionary for step in steps])
+        totals = add_posts(self.terms, "first", posts, n)
+        steps = [
+            population_update(total, Broadcast(candidate), self.terms.trial)[0].dictionary
+            for total, candidate in zip(totals, candidates, strict=True)
+        ]
+        return np.stack(steps)[np.argsort([x.objective for x in totals], kind="stable")]
 
     def _post(
         self, kind: str, make: Callable[[], list[Sums]], n_vectors: int = 1

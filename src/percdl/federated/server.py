@@ -19,15 +19,14 @@ from percdl.algorithm.loop import run_percdl
 from percdl.algorithm.state import History, StopReason
 from percdl.estimators.start import check_atoms
 from percdl.exceptions import FederationError, PerCDLError
-from percdl.federated.alarm import contradicts, is_broken
-from percdl.federated.board import SERVER, Board
+from percdl.federated.alarm import find_wrong
+from percdl.federated.board import SERVER, Board, Place
 from percdl.federated.layout import check_broadcast
 from percdl.federated.manifest import INIT, Terms, agree
 from percdl.federated.messages import Question, parse
 from percdl.federated.privacy import count_rounds
 from percdl.federated.private_rounds import denoised
 from percdl.federated.rounds import FederatedRounds, add_posts
-from percdl.federated.transcript import Place
 from percdl.runtimes.protocol import Rounds
 
 
@@ -49,16 +48,13 @@ class ServerRounds(Rounds):
         """Let all sites run a round; return the sums over all."""
         self.ask(kind, broadcast.to_arrays())
         posts = self.place.check(kind, self.board.collect(self.place.slot))
-        total = self.terms.layout(kind).unpack(add_posts(self.terms, kind, posts))
-        exact = self.board.manifest.privacy is None  # else there are no objectives
-        if exact and (
-            contradicts(total, broadcast, self.terms.settings)
-            or is_broken(self.history, kind, broadcast, total)
-        ):
+        [total] = add_posts(self.terms, kind, posts)
+        why = find_wrong(self.history, kind, broadcast, total, self.terms.settings)
+        if why and self.board.manifest.privacy is None:  # else there are no objectives
             raise FederationError(
-                f"The objective of slot {self.place.slot} of run {self.board.manifest.run} is not "
-                f"what the sums promised ({kind}): some sums were wrong. A server that adds "
-                "cannot tell whose. Have the sites checked, or let the sites add."
+                f"The objective of slot {self.place.slot} of run {self.board.manifest.run} is "
+                f"{why} ({kind}): some sums were wrong. A server that adds cannot tell which site "
+                "sent them. Have the sites checked, or let the sites add."
             )
         return total
 

@@ -20,7 +20,7 @@ from percdl.estimators.container import prefixed, under
 from percdl.estimators.fitting import End
 from percdl.estimators.modelfile import load
 from percdl.exceptions import FederationError, PerCDLError
-from percdl.federated.board import Connection, WaitedError
+from percdl.federated.board import Connection, Transcript, WaitedError
 from percdl.federated.consent import Consent, Ledger, check_manifest, describe, digests
 from percdl.federated.identities import Identity, RunKeys
 from percdl.federated.manifest import Manifest, Terms, agree, fitted_model
@@ -28,7 +28,6 @@ from percdl.federated.messages import Joining
 from percdl.federated.private_rounds import denoised
 from percdl.federated.rounds import FederatedRounds, OwnRounds
 from percdl.federated.server import follow
-from percdl.federated.transcript import Transcript
 from percdl.signals import Cohort
 from percdl.signals.events import events_to_csv
 
