@@ -37,7 +37,7 @@ from percdl import Algorithm, Cohort, PerCDL, write_shards
 from percdl.federated.board import Board, Place
 from percdl.federated.certificates import make_authority, make_server_certificate
 from percdl.federated.identities import Identity, RunKeys
-from percdl.federated.manifest import propose
+from percdl.federated.manifest import Invitation, propose
 from percdl.federated.messages import Head, Post, write_post
 from percdl.federated.relay import (
     _LOOK,
@@ -331,7 +331,8 @@ def measure_relay(n_numbers: int, members: _Members, n_slots: int = 12) -> dict[
     """
     manifest, takes, reads = members.manifest, [], [[], []]
     with tempfile.TemporaryDirectory() as folder, _served(manifest, Path(folder)) as where:
-        ways = [Relayed(*where, own, manifest) for own in members.identities.values()]
+        invited = Invitation(*where, manifest)
+        ways = [Relayed(invited, own) for own in members.identities.values()]
         for slot in range(n_slots):
             posts = members.posts(slot, n_numbers * (8 if slot % 2 else 1))
             content = pack(posts)

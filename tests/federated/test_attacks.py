@@ -16,6 +16,7 @@ from percdl.exceptions import FederationError, InvalidParameterError
 from percdl.federated import rounds
 from percdl.federated.alarm import explain_away
 from percdl.federated.consent import Consent, describe
+from percdl.federated.consent import sign as consent_to
 from percdl.federated.estimator import FederatedPerCDL, make_sites
 from percdl.federated.manifest import MOST, Manifest, Terms
 from percdl.federated.messages import parse
@@ -110,9 +111,7 @@ def sign(folder, members, cohort, consent, run="run", privacy=None):
     options = {"weighting": "subjects", "centering": "off"} if privacy else {}
     sites = make_sites(dict.fromkeys(members, cohort), folder, consent)
     manifest = FederatedPerCDL(double(**options), privacy=privacy).propose(run, sites)
-    from percdl.federated.consent import Ledger
-
-    Ledger(sites[0].folder).sign(sites[0].name, manifest, cohort, consent)
+    consent_to(sites[0].folder, sites[0].name, manifest, cohort, consent)
 
 
 def test_two_runs_with_other_members_are_refused(tmp_path):

@@ -27,6 +27,7 @@ from percdl.federated.certificates import (
     renew_server_certificate,
 )
 from percdl.federated.estimator import FederatedPerCDL, make_sites
+from percdl.federated.manifest import Invitation
 from percdl.federated.messages import Head, Post, write_post
 from percdl.federated.relay import (
     Listening,
@@ -81,8 +82,8 @@ def connect(place, manifest):
     with ExitStack() as stack:
 
         def connect(address, site, patience=5.0, authority=place / "ca.crt"):
-            way = Relayed(address, authority.read_text(), site.identity, manifest, patience)
-            return stack.enter_context(way)
+            invited = Invitation(address, authority.read_text(), manifest)
+            return stack.enter_context(Relayed(invited, site.identity, patience))
 
         yield connect
 
@@ -181,7 +182,7 @@ def test_those_who_wait_do_not_keep_others_from_posting(served, place, sites, ma
 
 def connect_and_post(address, place, site, manifest):
     authority = (place / "ca.crt").read_text()
-    with Relayed(address, authority, site.identity, manifest, 5.0) as way:
+    with Relayed(Invitation(address, authority, manifest), site.identity, 5.0) as way:
         way.post(make_post(site, manifest))
 
 

@@ -80,7 +80,7 @@ def join(
             fail("compare the fingerprint with the other sites before you take part.")
         again = "Stopped. The same command continues the run."
         n_rounds = rounds_per_run(manifest.make_model())
-        relayed = Relayed(*invited[:2], site.identity, manifest, plan.patience)
+        relayed = Relayed(invited, site.identity, plan.patience)
         with relayed, interruptible(output, n_rounds, lambda: again) as report:
             site.take_part(manifest, relayed, report)
     place = plan.folder / manifest.run

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import time
 from collections.abc import Iterator
@@ -18,13 +17,22 @@ from percdl.estimators.validation import check_samples
 from percdl.exceptions import FederationError
 from percdl.federated.layout import exponent
 from percdl.federated.manifest import Manifest
-from percdl.federated.messages import Bounds, Digest, Holdings, Name, Signals, Strict, parse
+from percdl.federated.messages import (
+    Bounds,
+    Digest,
+    Holdings,
+    Name,
+    Signals,
+    Strict,
+    digest,
+    parse,
+)
 from percdl.federated.privacy import count_releases, epsilon_of
 from percdl.signals import Cohort
 from percdl.signals.files import PRIVATE, append_private, make_private_folder
 from percdl.signals.preprocessing import lasting_steps
 
-# Power of two of the subjects of a site, if their number must not be told.
+# Power of two of the subjects of a site, if their number is secret.
 MOST_SUBJECTS = 24
 
 
@@ -36,7 +44,7 @@ class Consent:
     ----------
     min_subjects : int
         Smallest number of its people behind every number that it sends, jointly over rounds:
-        for each atom, people count in groups of so many, all of whom have it in that round.
+        for each atom, people count in groups of that size, all of whom have it in that round.
     min_sites : int
         Smallest number of members.
     allow_plain : bool
@@ -66,6 +74,10 @@ class Consent:
     max_epsilon: float | None = None
     manifest: str | None = None
 
+    def least(self, manifest: Manifest) -> int:
+        """Return the smallest number of people behind a number, for this site and for all."""
+        return max(self.min_subjects, manifest.min_subjects)
+
 
 def describe(cohort: Cohort, manifest: Manifest) -> Holdings:
     """Return the description of recordings that a site posts when it joins.
@@ -91,8 +103,7 @@ def check_manifest(site: str, key: str, cohort: Cohort, consent: Consent, m: Man
 
 
 def _object(site: str, key: str, cohort: Cohort, consent: Consent, m: Manifest) -> Iterator[str]:
-    """Yield what a site has against a manifest."""
-    least = max(consent.min_subjects, m.min_subjects)
+    """Yield the objections of a site to a manifest."""
     if m.version != __version__:
         yield f"runs percdl {__version__}, and the manifest is for {m.version}. Use one version."
     if consent.manifest not in (None, m.digest):
@@ -114,10 +125,10 @@ def _object(site: str, key: str, cohort: Cohort, consent: Consent, m: Manifest) 
             "computes every dictionary itself, and the manifest lets the server do that. Agree on "
             '`aggregate="sites"`, or trust the server (`trust_server`).'
         )
-    if len(cohort) < least:
+    if len(cohort) < consent.least(m):
         yield (
-            f"has fewer than {least} recordings, the least for a sum (`min_subjects`). Continue "
-            "without it, or agree on fewer."
+            f"has fewer than {consent.least(m)} recordings, the least for a sum "
+            "(`min_subjects`). Continue without it, or agree on fewer."
         )
     if m.privacy is None and consent.max_epsilon is not None:
         yield (
@@ -132,10 +143,7 @@ def _object(site: str, key: str, cohort: Cohort, consent: Consent, m: Manifest) 
 
 
 class Entry(Strict):
-    """One run: its manifest, its members, the recordings, and the privacy spent.
-
-    ``mu`` is that of `Privacy.spent`; None for exact sums.
-    """
+    """One run in the ledger; ``mu`` is that of `Privacy.spent`, None for exact sums."""
 
     time: str
     run: Name
@@ -145,57 +153,47 @@ class Entry(Strict):
     mu: float | None
 
 
-class Ledger:
-    """Runs that a site has signed, in ``ledger.jsonl``; entries are only ever added.
+def sign(folder: Path, site: str, manifest: Manifest, cohort: Cohort, consent: Consent) -> None:
+    """Add a run to ``ledger.jsonl``; raise if it reveals too much together with earlier ones.
 
     Two runs on the same recordings reveal more than one: the difference of two totals is the sums
     of the sites, or of the people, that only one of them had. Privacy spent adds up.
     """
-
-    def __init__(self, folder: Path):
-        self._path = folder / "ledger.jsonl"
-
-    def sign(self, site: str, manifest: Manifest, cohort: Cohort, consent: Consent) -> None:
-        """Record a run before anything is sent; raise if it reveals too much with earlier ones."""
-        make_private_folder(self._path.parent)
-        privacy, mu = manifest.privacy, math.inf
-        if privacy is not None:
-            mu = privacy.spent(count_releases(manifest.make_settings()))
-        entry = Entry(
-            time=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            run=manifest.run,
-            manifest=manifest.digest,
-            members=tuple(manifest.sites),
-            recordings=tuple(sorted(digests(cohort))),
-            mu=mu if math.isfinite(mu) else None,
-        )
-        least = max(consent.min_subjects, manifest.min_subjects)
-        delta = 0.0 if privacy is None else privacy.delta
-        with FileLock(self._path.with_name("ledger.lock"), mode=PRIVATE):
-            earlier = self._read()
-            known = [e for e in earlier if e.run == entry.run]
-            if known and known[0].model_copy(update={"time": entry.time}) == entry:
-                return  # after a crash
-            related = [e for e in earlier if {*e.recordings} & {*entry.recordings}] + known
-            for why in _reveal(entry, related, consent, least, delta):
-                raise FederationError(f"Site {site} {why}")
-            append_private(self._path, (entry.model_dump_json() + "\n").encode())
-
-    def _read(self) -> list[Entry]:
-        damaged = (
-            f"{self._path} is damaged, so this site does not know what it has taken part in. "
-            "Nothing is sent. Restore the file"
-        )
-        lines = self._path.read_bytes().splitlines() if self._path.is_file() else []
-        return [parse(Entry, line, damaged) for line in lines]
+    path, privacy, mu = folder / "ledger.jsonl", manifest.privacy, math.inf
+    if privacy is not None:
+        mu = privacy.spent(count_releases(manifest.make_settings()))
+    entry = Entry(
+        time=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        run=manifest.run,
+        manifest=manifest.digest,
+        members=tuple(manifest.sites),
+        recordings=tuple(sorted(digests(cohort))),
+        mu=mu if math.isfinite(mu) else None,
+    )
+    delta = 0.0 if privacy is None else privacy.delta
+    damaged = (
+        f"{path} is damaged, so this site does not know what it has taken part in. Nothing is "
+        "sent. Restore the file"
+    )
+    make_private_folder(folder)
+    with FileLock(folder / "ledger.lock", mode=PRIVATE):
+        lines = path.read_bytes().splitlines() if path.is_file() else []
+        earlier = [parse(Entry, line, damaged) for line in lines]
+        known = [e for e in earlier if e.run == entry.run]
+        if known and known[0].model_copy(update={"time": entry.time}) == entry:
+            return  # after a crash
+        related = [e for e in earlier if {*e.recordings} & {*entry.recordings}] + known
+        for why in _reveal(entry, related, consent, consent.least(manifest), delta):
+            raise FederationError(f"Site {site} {why}")
+        append_private(path, (entry.model_dump_json() + "\n").encode())
 
 
 def digests(cohort: Cohort) -> Iterator[str]:
     """Yield a checksum of the samples and corrections of each recording; they stay at the site."""
     for recording in cohort:
-        values = np.ascontiguousarray(recording.values)
+        values = recording.values
         about = f"{values.shape}{recording.corrections or ''}"
-        yield hashlib.sha256(about.encode() + values.tobytes()).hexdigest()
+        yield digest(about.encode() + values.tobytes())
 
 
 def _reveal(

@@ -1,6 +1,6 @@
 """Contents of all messages between the sites of a federation, as pydantic models.
 
-Nobody trusts anybody: types, ranges, sizes and signatures are checked before a message is used.
+No site trusts another: types, ranges, sizes and signatures are checked before a message is used.
 """
 
 from __future__ import annotations
@@ -12,15 +12,7 @@ from collections.abc import Callable
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    PlainSerializer,
-    PlainValidator,
-    StringConstraints,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, model_validator
 
 from percdl.exceptions import FederationError
 from percdl.signals.headers import read_json
@@ -36,12 +28,12 @@ POST = "percdl post, version 2"
 # Largest power of two of a bound: the scales computed from it stay finite.
 MOST_EXPONENT = 960
 
-Name = Annotated[str, StringConstraints(pattern=f"^{NAME}$")]
+Name = Annotated[str, Field(pattern=f"^{NAME}$")]
 # 32 bytes as hexadecimal digits: a checksum or a public key.
-Digest = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
+Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 Count = Annotated[int, Field(ge=0, lt=MOST_ROUNDS)]
 Exponent = Annotated[int, Field(ge=-MOST_EXPONENT, le=MOST_EXPONENT)]
-Label = Annotated[str, StringConstraints(max_length=1000)]
+Label = Annotated[str, Field(max_length=1000)]
 Labels = Annotated[tuple[Label, ...], Field(max_length=MOST_CHANNELS)]
 
 
@@ -71,11 +63,7 @@ class Signals(NamedTuple):
     units: Labels
     sfreq: Annotated[float, Field(gt=0)]
     processing: Labels
-
-    @property
-    def subjects(self) -> tuple[str, ...]:
-        """Return an empty tuple: only the sites know their subjects."""
-        return ()
+    subjects = ()  # only the sites know them
 
     @property
     def n_channels(self) -> int:
@@ -109,8 +97,8 @@ class Holdings(Strict):
 class Joining(Strict):
     """Contents of the first post of a site.
 
-    ``public`` is its public key for this run; ``dataset`` commits it to its recordings without
-    telling anything about them.
+    ``public`` is its public key for this run; ``dataset`` commits it to its recordings and reveals
+    nothing about them.
     """
 
     holdings: Holdings

@@ -82,14 +82,11 @@ class Privacy:
         """Return the same with the noise multiplier that its epsilon needs."""
         if self.epsilon is None:
             return self
-        most = 1.0
-        while self._excess(most) < 0:
+        budget, most = self.epsilon, 1.0
+        while epsilon_of(most, self.delta) < budget:
             most *= 2
-        mu = root_scalar(self._excess, bracket=(0.0, most)).root
-        return replace(self, epsilon=None, noise_multiplier=math.sqrt(n_releases) / mu)
-
-    def _excess(self, mu: float) -> float:
-        return epsilon_of(mu, self.delta) - (self.epsilon or 0.0)
+        solution = root_scalar(lambda mu: epsilon_of(mu, self.delta) - budget, bracket=(0.0, most))
+        return replace(self, epsilon=None, noise_multiplier=math.sqrt(n_releases) / solution.root)
 
     def epsilon_spent(self, n_releases: int) -> float:
         """Return the epsilon of a number of releases, at the delta given."""

@@ -26,7 +26,7 @@ from starlette.routing import Route
 from percdl.exceptions import FederationError
 from percdl.federated.board import SERVER, Board, WaitedError
 from percdl.federated.identities import Identity
-from percdl.federated.manifest import Manifest
+from percdl.federated.manifest import Invitation, Manifest
 from percdl.federated.messages import MOST_BYTES, frame, read_post
 from percdl.federated.server import add_for_sites
 
@@ -90,16 +90,12 @@ def make_app(board: Board, hold: float = _HOLD) -> Starlette:
     async def health(request: Request) -> Response:
         return JSONResponse({"slot": board.latest, "over": board.is_over})
 
-    return Starlette(
-        routes=[
-            Route("/posts/{slot:int}", answer, methods=["GET", "POST"]),
-            Route("/health", health),
-        ]
-    )
+    posts = Route("/posts/{slot:int}", answer, methods=["GET", "POST"])
+    return Starlette(routes=[posts, Route("/health", health)])
 
 
 async def _wait(board: Board, slot: int, hold: float) -> dict[str, bytes] | None:
-    """Wait for a slot without a thread: however many wait, posts find one."""
+    """Wait for a slot without a thread, so that threads are free for posts."""
     end = time.monotonic() + hold
     while (posts := board.look(slot)) is None and time.monotonic() < end:
         await anyio.sleep(_LOOK)
@@ -145,18 +141,9 @@ def serve(board: Board, at: Listening, linger: float = LINGER) -> None:
 
 def make_server(app: Any, at: Listening) -> Any:
     """Return a server with TLS, not yet running."""
-    config = uvicorn.Config(
-        app,
-        host=at.host,
-        port=at.port,
-        ssl_certfile=str(at.certificate),
-        ssl_keyfile=str(at.key),
-        ws="none",
-        log_config=None,
-        log_level="info",
-        server_header=False,
-    )
-    return uvicorn.Server(config)
+    tls = {"ssl_certfile": str(at.certificate), "ssl_keyfile": str(at.key)}
+    quiet: Any = {"ws": "none", "log_config": None, "log_level": "info", "server_header": False}
+    return uvicorn.Server(uvicorn.Config(app, at.host, at.port, **tls, **quiet))
 
 
 def _connect(server: str, authority: str, timeout: float) -> httpx.Client:
@@ -198,20 +185,13 @@ def look_at_server(server: str, authority: str, timeout: float = 30.0) -> float 
 class Relayed:
     """Connection of a site to a board over HTTPS; a context manager.
 
-    It retries for ``patience`` seconds. ``authority`` is the certificate of the authority that the
-    server must have (PEM text). Proxies are taken from the environment (``HTTPS_PROXY``).
+    It retries for ``patience`` seconds. Proxies are taken from the environment (``HTTPS_PROXY``).
     """
 
-    def __init__(
-        self,
-        server: str,
-        authority: str,
-        identity: Identity,
-        manifest: Manifest,
-        patience: float = 3600.0,
-    ):
-        self._identity, self._manifest, self._patience = identity, manifest, patience
-        self._client, self._most = _connect(server, authority, _HOLD + 40), MOST_BYTES
+    def __init__(self, invited: Invitation, identity: Identity, patience: float = 3600.0):
+        self._identity, self._manifest, self._patience = identity, invited.manifest, patience
+        self._client = _connect(invited.server, invited.authority, _HOLD + 40)
+        self._most = MOST_BYTES
 
     def __enter__(self) -> Relayed:
         return self

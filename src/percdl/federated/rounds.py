@@ -11,8 +11,7 @@ Many candidates take that step in one post, and the best go on. Atoms are added 
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,9 +33,8 @@ from percdl.exceptions import FederationError
 from percdl.federated import alarm
 from percdl.federated.board import Transcript
 from percdl.federated.identities import RunKeys
-from percdl.federated.layout import Layout
 from percdl.federated.manifest import Terms
-from percdl.federated.messages import Post, frame
+from percdl.federated.messages import Post, digest, frame
 from percdl.federated.private_rounds import PrivateRounds
 from percdl.federated.secure_sum import decode, encode, mask
 from percdl.runtimes.in_process import InProcess
@@ -100,10 +98,7 @@ class Groups:
 
 
 class OwnRounds:
-    """Rounds on the recordings of a site; ``least`` people or more are behind each atom's sums.
-
-    That holds jointly over rounds, see `Groups`.
-    """
+    """Rounds on the recordings of a site, with ``least`` people or more per atom (`Groups`)."""
 
     def __init__(self, cohort: Cohort, terms: Terms, least: int):
         self._cohort, self._terms, self._least = cohort, terms, least
@@ -207,7 +202,7 @@ class FederatedRounds(Rounds):
     def post_round(self, kind: str, broadcast: Broadcast) -> tuple[Sums, dict[str, Post]]:
         """Run a round here and post its sums; return them, and the posts of all."""
         sums = self.own.run_round(kind, broadcast)  # also if it was posted before a crash
-        return sums, self._post(kind, lambda: [sums])
+        return sums, self.transcript.exchange(kind, lambda: self._protect(kind, [sums]))
 
     def _watch(self, kind: str, own: Sums, total: Sums, broadcast: Broadcast) -> None:
         """End the run if sums contradict each other, or what the last ones promised."""
@@ -237,8 +232,7 @@ class FederatedRounds(Rounds):
             return check_atoms(np.asarray(given, float), settings)
         seed = model.random_state
         if seed is None:  # every site draws the same shapes
-            run = self.terms.manifest.run.encode()
-            seed = int.from_bytes(hashlib.sha256(run).digest()[:8], "big")
+            seed = int(digest(self.terms.manifest.run.encode())[:16], 16)
         rng, n_drawn = np.random.default_rng(int(seed)), N_DRAWN * model.n_restarts
         # Empty slots hold zero atoms, which are never activated.
         found = np.zeros((settings.n_atoms, settings.atom_length, settings.n_channels))
@@ -252,41 +246,32 @@ class FederatedRounds(Rounds):
 
     def _advance(self, candidates: np.ndarray) -> np.ndarray:
         """Let all candidates take the step of a population round; return them, the best first."""
-        n = len(candidates)
-        posts = self._post("first", lambda: self.own.try_dictionaries(candidates), n)
-        totals = add_posts(self.terms, "first", posts, n)
+        posts = self.transcript.exchange(
+            "first", lambda: self._protect("first", self.own.try_dictionaries(candidates))
+        )
+        totals = add_posts(self.terms, "first", posts, len(candidates))
         steps = [
             population_update(total, Broadcast(candidate), self.terms.trial)[0].dictionary
             for total, candidate in zip(totals, candidates, strict=True)
         ]
         return np.stack(steps)[np.argsort([x.objective for x in totals], kind="stable")]
 
-    def _post(
-        self, kind: str, make: Callable[[], list[Sums]], n_vectors: int = 1
-    ) -> dict[str, Post]:
-        """Post own sums, masked if the manifest says so; return the posts of all."""
-        one, site = self.terms.layout(kind), self.transcript.identity.site
-
-        def prepare() -> np.ndarray:
-            vector = np.concatenate([one.pack(sums) for sums in make()])
-            layout = one.times(n_vectors)
-            bad = np.flatnonzero(~np.isfinite(vector))
-            if bad.size:
-                raise FederationError(
-                    f"The sum `{layout.locate(int(bad[0]))}` is not finite. Nothing is sent. "
-                    f"Check the recordings of site {site}."
-                )
-            return self._hide(vector, layout, kind) if self.terms.manifest.secure else vector
-
-        return self.transcript.exchange(kind, prepare)
-
-    def _hide(self, sums: np.ndarray, layout: Layout, kind: Any) -> np.ndarray:
-        """Return own sums in fixed point, under masks."""
-        site, at = self.transcript.identity.site, self.transcript
+    def _protect(self, kind: Any, sums: list[Sums]) -> np.ndarray:
+        """Return own sums as the numbers of a post, masked if the manifest says so."""
+        one, at, site = self.terms.layout(kind), self.transcript, self.transcript.identity.site
+        layout, vector = one.times(len(sums)), np.concatenate([one.pack(own) for own in sums])
+        bad = np.flatnonzero(~np.isfinite(vector))
+        if bad.size:
+            raise FederationError(
+                f"The sum `{layout.locate(int(bad[0]))}` is not finite. Nothing is sent. "
+                f"Check the recordings of site {site}."
+            )
+        if not self.terms.manifest.secure:
+            return vector
         publics = {name: post.public for name, post in self.terms.joined.items()}
         scales = layout.scales(self.terms.common.bounds, self.terms.settings)
         try:
-            encoded = encode(sums, scales, len(publics), layout.locate)
+            encoded = encode(vector, scales, len(publics), layout.locate)
         except FederationError as error:
             at.log(asked=kind, refused=str(error))  # it holds a sum of this site, so it stays here
             raise FederationError(

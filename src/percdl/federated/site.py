@@ -21,7 +21,7 @@ from percdl.estimators.fitting import End
 from percdl.estimators.modelfile import load
 from percdl.exceptions import FederationError, PerCDLError
 from percdl.federated.board import Connection, Transcript, WaitedError
-from percdl.federated.consent import Consent, Ledger, check_manifest, describe, digests
+from percdl.federated.consent import Consent, check_manifest, describe, digests, sign
 from percdl.federated.identities import Identity, RunKeys
 from percdl.federated.manifest import Manifest, Terms, agree, fitted_model
 from percdl.federated.messages import Joining
@@ -91,7 +91,7 @@ class FederatedSite:
         if (place / MODEL).is_file():  # the run is over
             return load(place / MODEL)
         check_manifest(self.name, self.identity.public, self.cohort, self.consent, manifest)
-        Ledger(self.folder).sign(self.name, manifest, self.cohort, self.consent)
+        sign(self.folder, self.name, manifest, self.cohort, self.consent)
         transcript = Transcript(self.identity, manifest, connection, place)
         try:
             return self._run(transcript, report)
@@ -109,7 +109,7 @@ class FederatedSite:
         place, manifest = transcript.folder, transcript.manifest
         keys = RunKeys.at(place / KEY)
         terms = self._join(transcript, keys)
-        own = OwnRounds(self.cohort, terms, max(self.consent.min_subjects, manifest.min_subjects))
+        own = OwnRounds(self.cohort, terms, self.consent.least(manifest))
         rounds = FederatedRounds(transcript, terms, own, keys, History())
         if manifest.aggregate == "server":
             asked, sums, reason = follow(rounds, report)
@@ -143,7 +143,8 @@ class FederatedSite:
     def _keep(self, place: Path, terms: Terms, end: End) -> BaseCDL:
         """Write the site's own model, the common one, events and report to its disk."""
         model = fitted_model(terms, end, self.cohort)
-        shared = replace(end, results=_nobody(terms))
+        empty = {name: values[:0] for name, values in vars(end.results).items()}
+        shared = replace(end, results=Results(**empty))
         if terms.manifest.aggregate == "server":  # objectives are those of this site
             unknown = [replace(r, objective=0.0) for r in end.history.records]
             shared = replace(shared, objective=0.0, history=History(unknown))
@@ -183,11 +184,3 @@ def _add(rounds: FederatedRounds, report: Report) -> tuple[Broadcast, Sums, Stop
     found = run_percdl(runtime, terms.settings, first, rounds.history, report, save=save)
     last = Broadcast(found.dictionary, precision=found.precision)
     return last, found.sums, found.stop_reason
-
-
-def _nobody(terms: Terms) -> Results:
-    """Return results over no subjects."""
-    settings, none = terms.settings, np.zeros(0, int)
-    params = np.zeros((0, settings.n_atoms, settings.n_params))
-    counts = np.zeros((0, settings.n_atoms), int)
-    return Results(params, counts, none, none, none, np.zeros(0), none, np.zeros(0))
