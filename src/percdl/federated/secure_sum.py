@@ -4,7 +4,7 @@ Each pair of members shares a secret and draws the same numbers from it. The sit
 name adds them, the other subtracts them, so they cancel in the sum over all members.
 
 This is the first protocol of Bonawitz et al. (2017, section 4.0: "masking with one-time pads"),
-with a fixed roster: nobody can drop out of a sum, so there are no shares of seeds and no second
+with a fixed roster: no site can drop out of a sum, so there are no shares of seeds and no second
 masks. A run waits for a member that is away, or ends.
 """
 

@@ -78,7 +78,7 @@ def add_for_sites(board: Board) -> None:
             runtime, settings, first, rounds.history, lambda phase, index, value: None
         )
         rounds.ask("finish", {}, found.stop_reason.value)
-    except Exception as error:  # sites must hear of it, whatever it is
+    except Exception as error:  # the sites must know of it, of any kind
         why = str(error) if isinstance(error, PerCDLError) else f"{type(error).__name__}: {error}"
         rounds.ask("refusal", {}, why)
 
