@@ -273,16 +273,13 @@ def check_agreeable(model: BaseCDL) -> None:
         for given in (model.init, model.atom_length)
     )
     hint = "Agree on a number; `percdl suggest` helps each site to propose one."
+    find = 'Agree on an array, or let the sites find one: `init="auto"`.'
     for argument, depends, advice in (
         ("n_atoms", isinstance(model.n_atoms, str), hint),
         ("atom_length", any(isinstance(length, str) for length in lengths), hint),
         ("penalty", isinstance(model.penalty, str), hint),
         ("loss", model.loss == Huber(), "Agree on `Huber(delta)`, in signal units."),
-        (
-            "init",
-            any(isinstance(motif, Motif) for motif in motifs),
-            'Agree on an array, or let the sites find one: `init="auto"`.',
-        ),
+        ("init", any(isinstance(motif, Motif) for motif in motifs), find),
     ):
         if depends:
             raise InvalidParameterError(

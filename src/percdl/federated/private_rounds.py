@@ -1,16 +1,14 @@
 """Rounds of a site under differential privacy: clipped contributions of subjects, plus noise.
 
-A subject's contribution to a round is one vector that holds only what the server needs. Each
-field is scaled so that an ordinary subject's part has a norm of about one, in any units of the
-signals. A common clip then treats the fields alike, which is close to the best split of the noise.
-A contribution does not depend on other subjects: chunks have one shape (`ROWS`), and programs
-treat their rows alike.
+A subject's contribution to a round is one vector with the fields that the update needs. Fields are
+scaled so that each has a norm of about one for an ordinary subject, in any units of the signals.
+One clip for all of them is then close to the best split of the noise. A contribution does not
+depend on other subjects: chunks have one shape (`ROWS`), and programs treat their rows alike.
 
-The server denoises every total (`Denoised`), which costs no privacy, as it only uses released
-sums. The amount of noise is public. An atom whose sums are below the noise keeps its shape. For
-the others, the difference to the old atom is shrunk by the share that noise explains (the
-James-Stein estimator), so an update that could be noise changes nothing. A ridge as large as the
-noise of the Gram matrix keeps the system positive; it pulls towards the old atom.
+`Denoised` costs no privacy: it only uses released sums and the amount of noise, which is public.
+Atoms with sums below the noise keep their shape. For the others, the difference to the old atom is
+shrunk by the share that noise explains (the James-Stein estimator). A ridge as large as the noise
+of the Gram matrix keeps the system positive, and pulls towards the old atom.
 """
 
 from __future__ import annotations
@@ -383,7 +381,7 @@ class Denoised(Rounds):
         settings, deviation = self._settings, self._deviation
         still, before = _still(settings, clear.n_warps), _still(settings, noisy.n_warps)
         if "warp" in still:
-            n_warps, samples = clear.n_warps[:, None, None], np.arange(settings.atom_length)
+            n_warps = clear.n_warps[:, None, None]
             noise = (deviation / self._scales["warp"]) ** 2 * N_SINES
             moved = noisy.warp - before["warp"]
             moved = np.stack([[_shrink(row, noise, N_SINES) for row in rows] for rows in moved])
@@ -391,14 +389,14 @@ class Denoised(Rounds):
             # Displacements are scaled so that time runs forward.
             slowing = -np.diff(moved).min(-1, keepdims=True)
             slowest = 1 - MIN_SPEED
-            mean = samples + moved * np.minimum(1, slowest / np.maximum(slowing, slowest))
+            moved = moved * np.minimum(1, slowest / np.maximum(slowing, slowest))
+            mean = np.arange(settings.atom_length) + moved
             clear = replace(clear, warp=n_warps * mean)
             if noisy.inverse_warp.size:  # as if all warps were equal to their mean
                 with jax.enable_x64(True):
                     sums = jax.vmap(sum_warps)(mean[:, None], jnp.asarray(clear.n_warps)[:, None])
-                clear = replace(
-                    clear, **{name: np.asarray(x) for name, x in sums._asdict().items()}
-                )
+                known = {name: np.asarray(x) for name, x in sums._asdict().items()}
+                clear = replace(clear, **known)
         if "mixing" in still:
             mixed = noisy.mixing - before["mixing"]
             noise = (deviation / self._scales["mixing"]) ** 2 * mixed.shape[1]

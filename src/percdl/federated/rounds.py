@@ -11,7 +11,7 @@ Many candidates take that step in one post, and the best go on. Atoms are added 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -42,6 +42,8 @@ from percdl.runtimes.protocol import Rounds
 from percdl.signals import Cohort, Recording
 from percdl.steps.initialization import draw_shapes
 
+# Called after each round with the phase, the number of the round, and the objective.
+Report = Callable[[str, int, float], None]
 # Shapes drawn for each atom of a first dictionary, and how many go on after each step.
 N_DRAWN, N_KEPT = 24, (8, 3, 1)
 

@@ -9,7 +9,6 @@ many rounds as the manifest has.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ from percdl.federated.manifest import INIT, Terms, agree
 from percdl.federated.messages import Question, parse
 from percdl.federated.privacy import count_rounds
 from percdl.federated.private_rounds import denoised
-from percdl.federated.rounds import FederatedRounds, add_posts
+from percdl.federated.rounds import FederatedRounds, Report, add_posts
 from percdl.runtimes.protocol import Rounds
 
 
@@ -74,18 +73,14 @@ def add_for_sites(board: Board) -> None:
         settings = rounds.join().settings
         first = check_atoms(np.asarray(manifest.arrays[INIT]), settings)
         runtime = denoised(rounds, settings, manifest)
-        found = run_percdl(
-            runtime, settings, first, rounds.history, lambda phase, index, value: None
-        )
+        found = run_percdl(runtime, settings, first, rounds.history, lambda *_: None)
         rounds.ask("finish", {}, found.stop_reason.value)
-    except Exception as error:  # the sites must know of it, of any kind
+    except Exception as error:  # of any kind: the sites must know of it
         why = str(error) if isinstance(error, PerCDLError) else f"{type(error).__name__}: {error}"
         rounds.ask("refusal", {}, why)
 
 
-def follow(
-    rounds: FederatedRounds, report: Callable[[str, int, float], None]
-) -> tuple[Broadcast, Sums, StopReason]:
+def follow(rounds: FederatedRounds, report: Report) -> tuple[Broadcast, Sums, StopReason]:
     """Answer the questions of a server; return the last one, the own sums then, and why it ended.
 
     The manifest bounds the number of questions of each kind.

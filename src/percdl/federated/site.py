@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -26,12 +25,11 @@ from percdl.federated.identities import Identity, RunKeys
 from percdl.federated.manifest import Manifest, Terms, agree, fitted_model
 from percdl.federated.messages import Joining
 from percdl.federated.private_rounds import denoised
-from percdl.federated.rounds import FederatedRounds, OwnRounds
+from percdl.federated.rounds import FederatedRounds, OwnRounds, Report
 from percdl.federated.server import follow
 from percdl.signals import Cohort
 from percdl.signals.events import events_to_csv
 
-Report = Callable[[str, int, float], None]
 # Files of a run at a site: its own model, and the model without subjects, to be passed on.
 MODEL, COMMON, STATE, KEY = "model.percdl", "common.percdl", "state.percdl", "run.key"
 
@@ -77,15 +75,11 @@ class FederatedSite:
         return self.identity.site
 
     def take_part(
-        self,
-        manifest: Manifest,
-        connection: Connection,
-        report: Report = lambda phase, index, objective: None,
+        self, manifest: Manifest, connection: Connection, report: Report = lambda *_: None
     ) -> BaseCDL:
         """Take part in a run to its end; return the model with the subjects of this site.
 
-        ``report(phase, round, objective)`` is called after each round. Raises `FederationError`
-        if this site or another one refuses.
+        Raises `FederationError` if this site or another one refuses.
         """
         place = self.folder / manifest.run
         if (place / MODEL).is_file():  # the run is over
