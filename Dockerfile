@@ -1,8 +1,10 @@
-# percdl in a container: the shell, a site of a federation, or its relay. Nothing runs as root, and the
-# file system may be read-only.
+# percdl in a container: the shell, the studio, a site of a federation, or its relay. Nothing runs as
+# root, and the file system may be read-only.
 #
 #   docker build -t percdl .
 #   docker run --rm --read-only --tmpfs /tmp -v "$PWD:/data" percdl fit walks/ --sfreq 100
+#   docker run --rm -it -p 127.0.0.1:8000:8000 -v "$PWD:/data" percdl \
+#       studio --host 0.0.0.0 --port 8000 --no-open
 #
 # /data holds your files, and /cache compiled programs. Both must be writable for user 10001, or for
 # the one you choose with --user.
@@ -12,7 +14,7 @@ FROM ${BASE} AS build
 COPY pyproject.toml README.md LICENSE /src/
 COPY src /src/src
 RUN python3 -m venv /opt/percdl \
-    && /opt/percdl/bin/pip install --no-cache-dir '/src[plot,data,federated]'
+    && /opt/percdl/bin/pip install --no-cache-dir '/src[plot,data,federated,studio]'
 
 FROM ${BASE}
 RUN useradd --system --uid 10001 --user-group --home-dir /data percdl \

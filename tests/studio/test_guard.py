@@ -1,7 +1,12 @@
 """Only the person who started the studio has access, and only to files in its folder."""
 
+import threading
+
 import httpx
 import pytest
+
+from percdl.cli.studio_command import make_studio
+from percdl.studio.server import listen
 
 OUTSIDE = ["../secret.csv", "/etc/passwd", "walks/../../secret.csv", "a\0b"]
 
@@ -28,6 +33,22 @@ def test_without_the_token_nothing_is_answered(studio):
 def test_other_sites_are_refused_even_with_the_cookie(client, headers):
     assert client.post("/api/files", json={}, headers=headers).status_code == 403
     assert client.get("/", headers=headers).status_code == 403
+
+
+def test_a_container_listens_for_others_but_answers_this_machine_only(folder):
+    made = make_studio(folder)
+    server, address = listen(made, 0, "0.0.0.0")
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        assert server.listening.getsockname()[0] == "0.0.0.0"
+        with httpx.Client(follow_redirects=True) as person:
+            assert person.get(address).status_code == 200
+            assert person.get(address, headers={"host": "10.0.0.7:8000"}).status_code == 403
+        assert httpx.get(address.partition("?")[0]).status_code == 403
+    finally:
+        server.stop()
+        thread.join()
 
 
 def test_the_cookie_stays_with_the_studio(studio):

@@ -25,14 +25,18 @@ def studio(
         Path, typer.Argument(metavar="PLACE", help="A folder of recordings, or a model in it.")
     ] = Path(),
     port: Annotated[int, typer.Option(help="Port to listen on; 0 chooses one.")] = 0,
+    host: Annotated[
+        str, typer.Option(help="Network address to listen on; in a container 0.0.0.0.")
+    ] = "127.0.0.1",
     open_page: OpenPage = True,
 ) -> None:
     """Fit, look, correct, compare and export in the browser.
 
     percdl studio walks/
 
-    Only this machine can reach the page, and only files in the folder are read and written. Every
-    command that the studio runs is added to percdl-studio.sh in the folder. Ctrl-C ends it.
+    Only this machine can reach the page, unless you choose another host. Only files in the folder
+    are read and written. Every command that the studio runs is added to percdl-studio.sh in the
+    folder. Ctrl-C ends it.
     """
     packages = ("starlette", "uvicorn", "jinja2", "plotly", "matplotlib")
     require_packages(packages, "studio", "the studio is a web application")
@@ -41,7 +45,7 @@ def studio(
     if not place.exists():
         fail(f"there is no {place}. Name a folder of recordings, or a model.")
     folder = (place if place.is_dir() else place.parent).resolve()
-    server, address = listen(make_studio(folder), port)
+    server, address = listen(make_studio(folder), port, host)
     os.chdir(folder)  # names of files are relative to it, as in the commands
     page = address if place.is_dir() else f"{address}&{urlencode({'model': place.name})}"
     typer.echo(f"PerCDL studio of {folder}:\n{page}\nCtrl-C ends it.")

@@ -278,13 +278,17 @@ class Server(NamedTuple):
         self.server.should_exit = True
 
 
-def listen(studio: Studio, port: int) -> tuple[Server, str]:
-    """Return a server, not yet running, and the address that lets a person in."""
+def listen(studio: Studio, port: int, host: str = HOST) -> tuple[Server, str]:
+    """Return a server, not yet running, and the address that lets a person in.
+
+    ``host`` is the network address to listen on. Whatever it is, browsers must ask for this
+    machine by name (see `Guard`), so that a container has to publish the port to its own machine.
+    """
     uvicorn = _package("uvicorn")
     # With a stated protocol, an answer is sent at once; otherwise its end waits for 40 ms.
     listening = socket.socket(proto=socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listening.bind((HOST, port))
+    listening.bind((host, port))
     config = uvicorn.Config(studio.make_app(), log_level="warning", ws="none", server_header=False)
     address = f"http://{HOST}:{listening.getsockname()[1]}/?token={studio.token}"
     return Server(uvicorn.Server(config), listening, studio.project), address
