@@ -159,10 +159,10 @@ def _run_once(client: Any, fit: Callable[[], object], n_shards: int) -> DaskRun:
 
 
 def measure_dask() -> tuple[DaskCosts, float]:
-    """Return the costs of fits on one worker, and how many cores two workers have together."""
+    """Return the costs of fits on one worker, and the speed of a core beside a busy one."""
     sizes = (SMALL, LARGE)
     runs, pair = [run_dask(1, N_SHARDS, size) for size in sizes], run_dask(2, N_SHARDS, SMALL)
-    cores = 2 * runs[0].processor / pair.processor
+    speed = runs[0].processor / pair.processor
     tasks, leads = zip(*(_split(run) for run in runs), strict=True)
     lines = [_line(sizes, values) for values in zip(*tasks, strict=True)]
     between_ = np.min(leads, axis=0)
@@ -173,7 +173,7 @@ def measure_dask() -> tuple[DaskCosts, float]:
     rounds[-1] = replace(rounds[-1], lead=0.0)
     told, answer, record = _weigh()
     costs = DaskCosts(rounds, 0.0, submit / N_SHARDS, opening, closing, told, answer, record)
-    return costs, cores
+    return costs, speed
 
 
 def _split(run: DaskRun) -> tuple[list[float], list[float]]:
@@ -431,8 +431,8 @@ def _exchange_seconds(costs: FederationCosts, run: FederationRun, slot: int) -> 
 
 def measure_all() -> Measured:
     """Measure all parameters."""
-    dask, cores = measure_dask()
-    return Measured(cores, dask, measure_federation())
+    dask, speed = measure_dask()
+    return Measured(speed, dask, measure_federation())
 
 
 if __name__ == "__main__":

@@ -94,9 +94,9 @@ class FederationCosts:
 
 @dataclass(frozen=True)
 class Measured:
-    """All measurements, on one machine with this number of ``cores``."""
+    """All measurements; ``speed`` is that of a core while others are busy, 1 if it is alone."""
 
-    cores: float
+    speed: float
     dask: DaskCosts
     federation: FederationCosts
 
@@ -264,7 +264,7 @@ def million(measured: Measured, n_machines: int = MACHINES, own_disks: bool = Fa
     n_cores = n_machines * CORES
     cluster = Cluster(
         n_workers=n_cores,
-        cores=n_cores * measured.cores / 2,  # as two cores here, which share a memory
+        cores=n_cores * measured.speed,
         link=CLUSTER_LINK,
         disk=n_machines * OWN_DISK if own_disks else FILE_SERVER,
         stream=OWN_DISK if own_disks else CLUSTER_LINK,

@@ -7,6 +7,7 @@ depend on what others do with the machine; seconds do, and are compared only if 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -31,12 +32,13 @@ def claims() -> Iterator[Claim]:
     from benchmarks.scale_model import Cluster, Network, federate, fit_on_dask
 
     measured = measure.measure_all()
+    cores = (os.cpu_count() or 1) * measured.speed
     for n_workers in WORKERS[:1] if is_quick() else WORKERS:
         real = measure.run_dask(n_workers, N_SHARDS, PER_SHARD)
-        here = Cluster(n_workers, measured.cores, shares_cores=True)
+        here = Cluster(n_workers, cores, shares_cores=True)
         simulated = fit_on_dask(measured.dask, here, [PER_SHARD] * N_SHARDS)
         yield from _compare(f"Dask, {n_workers} workers", simulated, real)
-    more, here = measured.seconds_of(PER_SITE), Network(measured.cores)
+    more, here = measured.seconds_of(PER_SITE), Network(cores)
     for n_sites in SITES[:1] if is_quick() else SITES:
         for server_adds in (False, True):
             real = measure.run_federation(n_sites, server_adds, PER_SITE)
