@@ -181,3 +181,16 @@ def test_corrections_are_obeyed(model_file, new_walks, expected, tmp_path):
     assert not set(found["onset_sample"][:2]) >= set(events["onset_sample"][:2])
     message = refused("personalize", model_file, new_walks, *options[:2], "--out", corrections)
     assert "one of the files that are read" in message
+
+
+def test_corrections_may_use_the_names_of_atoms(model_file, new_walks, expected, tmp_path):
+    named, paths = tmp_path / "named.percdl", [tmp_path / f"{i}.csv" for i in range(2)]
+    percdl.load(model_file).name_atoms({0: "step"}).save(named)
+    table = percdl.find_corrections(expected.events, expected.events.drop(1), duration=16 / 50)
+    for i, kind in enumerate(("atom0", "step")):
+        corrections = tmp_path / "corrections.tsv"
+        percdl.write_corrections(table.assign(trial_type=kind), corrections)
+        options = ("--corrections", corrections, "--out", tmp_path / "params.csv")
+        result = run("personalize", named, new_walks, *options, "--events", paths[i])
+        assert result.exit_code == 0, result.output
+    assert paths[0].read_text() == paths[1].read_text()

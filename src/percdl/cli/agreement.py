@@ -45,7 +45,7 @@ def reliability(
     protect_recordings(source, {"--out": out})
     with output.showing_warnings():
         fitted = load(model)
-        cohort = read_cohort(source, fitted.settings_)
+        cohort = read_cohort(source, fitted)
         table = read_metadata(source, cohort)
         wanted = [name for name in (person, visit) if name is not None]
         if table is None or not {*wanted} <= {*table.columns}:

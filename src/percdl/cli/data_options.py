@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +15,7 @@ from percdl.cli.output import fail
 if TYPE_CHECKING:
     import pandas as pd
 
+    from percdl.estimators import PerCDL
     from percdl.signals import AnyCohort, Cohort
 
 _TEXT, _PROCESS = {"panel": "Text files"}, {"panel": "Processing, in this order"}
@@ -126,12 +127,11 @@ class DataOptions:
         return replace(self, **{k: v for k, v in fitted.items() if getattr(self, k) is None})
 
 
-def read_cohort(
-    options: DataOptions, settings: Mapping[str, Any] | None = None, names: Sequence[str] = ()
-) -> Cohort:
-    """Read and process recordings; settings of a model replace options that are not given.
+def read_cohort(options: DataOptions, fitted: PerCDL | None = None) -> Cohort:
+    """Read and process recordings.
 
-    ``names`` are those of the atoms, which corrections may use.
+    The settings of a fitted model replace options that are not given, and corrections may use the
+    names of its atoms.
     """
     from percdl.signals import Cohort, read_corrections
 
@@ -139,14 +139,14 @@ def read_cohort(
     if format == _SHARDS:
         fail(f"{files[0].parent} holds shards, which only `percdl fit` reads.")
     _refuse_useless(options, format)
-    options = options.as_fitted(settings)
+    options = options.as_fitted(None if fitted is None else fitted.settings_)
     given = {name: getattr(options, name) for name in (*_READERS[format], "group")}
     if metadata is not None:
         given |= {"metadata": metadata, "metadata_subject": options.metadata_subject}
     given = {name: value for name, value in given.items() if value is not None}
     for name in given.keys() & {"channels", "units"}:
-        names = [given[name]] if isinstance(given[name], str) else given[name]
-        listed = [part.strip() for text in names for part in text.split(",")]
+        texts = [given[name]] if isinstance(given[name], str) else given[name]
+        listed = [part.strip() for text in texts for part in text.split(",")]
         given[name] = listed[0] if len(listed) == 1 else listed
     cohort = getattr(Cohort, f"from_{format}")(files, **given)
     if options.resample is not None:
@@ -158,6 +158,7 @@ def read_cohort(
     if options.zscore or options.zscore_jointly:
         cohort = cohort.zscore("channel" if options.zscore else "recording")
     if options.corrections is not None:
+        names = () if fitted is None else fitted.atom_names_
         cohort = cohort.correct(read_corrections(options.corrections), names)
     return cohort
 

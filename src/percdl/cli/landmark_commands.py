@@ -53,7 +53,7 @@ def mark(
         if annotations is None:
             fitted.mark(name, atom, at, channel=channel)
         else:
-            cohort = read_cohort(source, fitted.settings_)
+            cohort = read_cohort(source, fitted)
             marks = read_annotations(annotations, labels=label, sfreq=cohort.sfreq)
             fitted.mark(None, atom, marks, channel=channel, X=cohort)
         with writing(target, "--out"):

@@ -90,7 +90,7 @@ def start(command: str, model: Path, source: DataOptions, output: Output) -> tup
     from percdl.estimators.modelfile import load
 
     fitted = load(model)
-    cohort = read_cohort(source, fitted.settings_, fitted.atom_names_)
+    cohort = read_cohort(source, fitted)
     output.say(repr(cohort))
     output.event("start", command=command, model=model, subjects=len(cohort))
     return fitted, cohort
