@@ -435,7 +435,7 @@ def test_options_that_contradict_one_another(options, message):
     ("stages", "message"),
     [
         ((), r"`Compose\(\)` needs at least one transform"),
-        ((Free(),), r"`Compose` cannot hold Free\(.*\): it takes single transforms that keep"),
+        ((Free(),), r"`Compose` cannot hold Free\(.*\): it takes single transforms that depend"),
     ],
 )
 def test_stages_that_cannot_be_composed(stages, message):
