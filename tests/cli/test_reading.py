@@ -7,14 +7,18 @@ import pandas as pd
 import pytest
 from commands import READ, contents, refused, write_walks
 
-from percdl import Cohort
+from percdl import Cohort, PerCDL
 from percdl.cli.data_options import DataOptions, read_cohort
 from percdl.cli.output import CommandError
 from percdl.exceptions import UnreadableFileError
 
 
 def read(*data, settings=None, **options):
-    return read_cohort(DataOptions(data=[str(path) for path in data], **options), settings)
+    model = None
+    if settings is not None:
+        model = PerCDL()
+        model.settings_ = settings
+    return read_cohort(DataOptions(data=[str(path) for path in data], **options), model)
 
 
 def test_folders_patterns_and_files_are_the_same_recordings(walks):
