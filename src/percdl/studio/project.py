@@ -64,7 +64,7 @@ class Job:
             stderr=subprocess.PIPE,
             text=True,
             encoding="utf-8",
-            # Windows sends Ctrl-Break to a group of processes, and Ctrl-C to none.
+            # On Windows, only Ctrl-Break can be sent, and only to a process group.
             creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
         )
         self._said: list[str] = []

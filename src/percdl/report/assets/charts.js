@@ -53,8 +53,7 @@ const PAUSE = 400;
 
 const watcher = new IntersectionObserver((entries) => {
   for (const { target, isIntersecting } of entries) {
-    if (!isIntersecting) near.delete(target);
-    else near.add(target);
+    near[isIntersecting ? "add" : "delete"](target);
     if (isIntersecting && waiting.has(target)) plot(target, ...waiting.get(target));
   }
 }, { rootMargin: "25%" });

@@ -146,6 +146,6 @@ function listenToGroups() {
       choose(s);
       document.getElementById("subjects").scrollIntoView();
     });
-    place.on("plotly_afterplot", markPoint);
   }
+  document.getElementById("plane").on?.("plotly_afterplot", markPoint);
 }
