@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from scipy import stats
 
 from percdl import Cohort
 from percdl.analysis import atom_prevalence, measure_regularity
@@ -59,13 +60,23 @@ def test_pauses_are_counted_and_do_not_spoil_the_variability():
     assert counted["interval_cv"].item() > 10 * steady["interval_cv"]
 
 
+@given(st.floats(20, 100), st.integers(0, 5), st.integers(0, 2**16))
+def test_the_rate_is_finer_than_a_sample_and_forgives_missed_and_false_events(period, n_off, seed):
+    rng = np.random.default_rng(seed)
+    exact = np.cumsum(period * (1 + 0.03 * rng.standard_normal(200)))
+    onsets = np.delete(exact.round().astype(int), rng.choice(199, n_off, replace=False))
+    onsets = np.union1d(onsets, onsets[rng.choice(len(onsets), n_off)] + round(period / 2))
+    row = measure_regularity(events_of(A=onsets), still(n_times=30_000)).iloc[0]
+    assert_allclose(row["cadence"], 6000 / period, rtol=0.02)
+
+
 def test_textbook_definitions_where_nothing_pauses():
     intervals = np.random.default_rng(0).normal(1.0, 0.05, 5000)
     found = describe_intervals(intervals)
     assert_allclose(found["interval_cv"], intervals.std(ddof=1) / intervals.mean())
     assert_allclose(found["rmssd"], np.sqrt(np.mean(np.diff(intervals) ** 2)))
     assert_allclose(found["interval_robust_cv"], 0.05, rtol=0.05)  # normal intervals: the same
-    assert_allclose(found["cadence"], 60 / np.median(intervals))
+    assert_allclose(found["cadence"], 60 / stats.trim_mean(intervals, 0.25))
 
 
 def test_too_few_events_leave_unknown_what_they_cannot_tell():

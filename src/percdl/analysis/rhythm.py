@@ -15,7 +15,7 @@ from percdl.analysis.checks import Fitted, as_personalization, check_columns, ch
 from percdl.analysis.segmentation import ratio, relative_amplitude
 from percdl.exceptions import InvalidParameterError
 from percdl.signals import as_cohort
-from percdl.signals.events import event_lengths
+from percdl.signals.events import event_lengths, usual_interval
 from percdl.signals.recording import abbreviate
 from percdl.steps.period import NORMAL_MAD
 
@@ -160,9 +160,9 @@ def measure_regularity(
         One row per subject and atom, times in seconds: subject, group, atom, n_activations; rate
         (per minute of recording, missing samples left out); activation_share and time_share (of
         all activations of the subject, and of the recording); cadence (per minute, from the
-        median interval); interval_median, and without pauses interval_mean, interval_sd,
-        interval_cv (sd / mean); interval_robust_cv (1.4826 times the median absolute deviation
-        over the median); rmssd (root mean square of the differences of successive intervals,
+        mean of the middle half of the intervals); interval_median, and without pauses
+        interval_mean, interval_sd, interval_cv (sd / mean); interval_robust_cv (1.4826 times the
+        median absolute deviation over the median); rmssd (root mean square of the differences of successive intervals,
         without pauses); n_pauses, longest_pause (0 without). NaN with fewer than two activations,
         or two intervals for the variability.
 
@@ -229,7 +229,7 @@ def describe_intervals(
     mean, sd = _over(np.mean, steady), _over(partial(np.std, ddof=1), steady, 2)
     spread = _over(np.median, np.abs(intervals - median)) / NORMAL_MAD
     return {
-        "cadence": ratio(60, median),
+        "cadence": ratio(60, usual_interval(intervals)),
         "interval_median": median,
         "interval_mean": mean,
         "interval_sd": sd,

@@ -15,6 +15,7 @@ from percdl.estimators.cycles import FALSE_ALARMS, find_cycles
 from percdl.estimators.people import check_names, describe_people
 from percdl.estimators.suspects import KINDS
 from percdl.signals import AnyCohort, Cohort
+from percdl.signals.events import usual_interval
 from percdl.signals.recording import abbreviate
 
 if TYPE_CHECKING:
@@ -30,7 +31,10 @@ N_NAMED = 6
 LOSSES = {"squared": "", "relative": " Every recording counts alike, independent of its scale."}
 ROBUST = " Large residuals count less (Huber)."
 ERROR = "Share of the energy of a recording that the model does not explain; 0 is perfect."
-RATE = "60 over the median interval between the starts of two cycles, in seconds."
+RATE = (
+    "60 over the usual interval in seconds between the starts of two cycles (the mean of the "
+    "middle half of all intervals)."
+)
 FLAGGED = "Cycles whose residual is larger than that of 99 % of the person's ordinary cycles."
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
@@ -237,7 +241,7 @@ def _describe_findings(model: Described, found: Any, cohort: AnyCohort | None) -
         n_people = int((found.n_activations[:, k] > 0).sum())
         text = f"{count(len(own), 'cycle')} in {n_people} of {len(found.subjects)} recordings"
         starts = own.sort_values("onset_seconds").groupby("subject")["onset_seconds"]
-        rates = 60 / starts.diff().groupby(own["subject"]).median()
+        rates = 60 / starts.agg(lambda seconds: usual_interval(np.diff(seconds)))
         if rates.notna().any():
             text += f"; {_spread(rates.to_numpy(float), '.3g')} per minute"
         yield Fact("Cycles" if model.n_atoms_ == 1 else name, text, RATE)

@@ -25,7 +25,7 @@ from percdl.analysis.effects import exact_speed
 from percdl.analysis.groups import summarize_groups
 from percdl.estimators.cycles import FALSE_ALARMS, find_cycles
 from percdl.estimators.start import make_settings
-from percdl.estimators.summary import ERROR
+from percdl.estimators.summary import ERROR, RATE
 from percdl.estimators.suspects import find_suspects
 from percdl.exceptions import InvalidParameterError, MissingPackageError
 from percdl.plotting.people import embed
@@ -252,8 +252,7 @@ def tabulate_people(people: People) -> list[dict[str, Any]]:
     n_atoms = len(people.found.dictionary)
     if n_atoms == 1:
         columns += [
-            _column("cadence", "Per min", "Cycles per minute: 60 over the median interval in "
-                    "seconds between the starts of two cycles", table["cadence"], 1),
+            _column("cadence", "Per min", f"Cycles per minute: {RATE[:-1]}", table["cadence"], 1),
             _column("variability", "CV (%)", "Coefficient of variation of the intervals, pauses "
                     "left out: 0 is perfectly regular", 100 * table["interval_cv"], 1),
             _column("cycles", "Cycles", "Number of cycles found", table["n_activations"], 0),

@@ -254,3 +254,14 @@ def _bids_label(text: str) -> str:
             f"{text!r} has no letter or digit, which is all that BIDS allows in names."
         )
     return label
+
+
+def usual_interval(intervals: np.ndarray) -> float:
+    """Return the mean of the middle half of some intervals; NaN without any.
+
+    Missed and additional events, up to a quarter each, do not count. Unlike the median, it is not
+    a whole number of samples.
+    """
+    n = len(intervals)
+    cut = min(-(-n // 4), (n - 1) // 2)
+    return float(np.sort(intervals)[cut : n - cut].mean()) if n else np.nan
