@@ -162,9 +162,9 @@ def measure_regularity(
         all activations of the subject, and of the recording); cadence (per minute, from the
         mean of the middle half of the intervals); interval_median, and without pauses
         interval_mean, interval_sd, interval_cv (sd / mean); interval_robust_cv (1.4826 times the
-        median absolute deviation over the median); rmssd (root mean square of the differences of successive intervals,
-        without pauses); n_pauses, longest_pause (0 without). NaN with fewer than two activations,
-        or two intervals for the variability.
+        median absolute deviation over the median); rmssd (root mean square of the differences of
+        successive intervals, without pauses); n_pauses, longest_pause (0 without). NaN with fewer
+        than two activations, or two intervals for the variability.
 
     Examples
     --------
