@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import pandas as pd
 import pytest
@@ -53,12 +54,20 @@ def test_a_reference_that_is_no_group_is_refused(model_file, walks, table, tmp_p
     assert contents(tmp_path) == before
 
 
-def test_groups_of_the_fit_that_are_missing_are_spoken_of(walks, table, tmp_path):
-    model, out = tmp_path / "groups.percdl", tmp_path / "page.html"
+def test_the_table_of_the_fit_is_used_with_the_data_of_the_fit(walks, table, tmp_path):
+    # The table lies among the recordings, so it must not be read as one of them.
+    folder, model, out = tmp_path / "walks", tmp_path / "groups.percdl", tmp_path / "page.html"
+    shutil.copytree(walks, folder)
+    table = table.rename(folder / "subjects.csv")
     metadata = ["--metadata", table, "--group", "diagnosis"]
-    assert run("fit", walks, *READ, *MODEL, *metadata, "--out", model).exit_code == 0
-    assert f"--metadata {table}" in run("report", model, walks, "--out", out).stderr
-    assert "no groups" not in run("report", model, walks, *metadata, "--out", out).stderr
+    assert run("fit", folder, *READ, *MODEL, *metadata, "--out", model).exit_code == 0
+    result = run("report", model, f"{folder}/", "--out", out)
+    assert result.exit_code == 0, result.output
+    columns = {column["label"]: column["values"] for column in content_of(out)["columns"]}
+    assert (columns["Group"], columns["age"]) == (["control", "ill"] * 2, [50, None, 61, 70])
+    two = [folder / "Ada.csv", folder / "Bo.csv"]
+    assert f"--metadata {table}" in run("report", model, *two, "--out", out).stderr
+    assert "no groups" not in run("report", model, *two, *metadata, "--out", out).stderr
 
 
 def test_recordings_are_needed(model_file, tmp_path):

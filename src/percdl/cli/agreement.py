@@ -46,7 +46,7 @@ def reliability(
     with output.showing_warnings():
         fitted = load(model)
         cohort = read_cohort(source, fitted)
-        table = read_metadata(source, cohort)
+        table = read_metadata(source, cohort, fitted)
         wanted = [name for name in (person, visit) if name is not None]
         if table is None or not {*wanted} <= {*table.columns}:
             fail(f"--metadata needs a table with the column(s) {', '.join(wanted)}.")

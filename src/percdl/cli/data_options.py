@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -123,8 +123,21 @@ class DataOptions:
             names -= {"sfreq", "time"}
         if self.zscore is not None or self.zscore_jointly is not None:
             names -= {"zscore", "zscore_jointly"}
-        fitted = {name: (settings or {}).get(name) for name in names}
-        return replace(self, **{k: v for k, v in fitted.items() if getattr(self, k) is None})
+        return self._completed(names, settings or {})
+
+    def with_table_of(self, fitted: PerCDL | None) -> DataOptions:
+        """Take the table of metadata from a fit to the same DATA, unless one is given."""
+        settings: Mapping[str, Any] = {} if fitted is None else fitted.settings_ or {}
+        table, data = settings.get("metadata"), settings.get("data") or []
+        is_same = list(map(Path, self.data or [])) == list(map(Path, data))
+        if not is_same or self.metadata is not None or table is None or not Path(table).is_file():
+            return self
+        own = self._completed({"metadata_subject", "group"}, settings)
+        return replace(own, metadata=Path(table))
+
+    def _completed(self, names: Iterable[str], settings: Mapping[str, Any]) -> DataOptions:
+        missing = [name for name in names if getattr(self, name) is None]
+        return replace(self, **{name: settings.get(name) for name in missing})
 
 
 def read_cohort(options: DataOptions, fitted: PerCDL | None = None) -> Cohort:
@@ -135,6 +148,7 @@ def read_cohort(options: DataOptions, fitted: PerCDL | None = None) -> Cohort:
     """
     from percdl.signals import Cohort, read_corrections
 
+    options = options.with_table_of(fitted)
     format, files, metadata = _find(options)
     if format == _SHARDS:
         fail(f"{files[0].parent} holds shards, which only `percdl fit` reads.")
@@ -190,10 +204,13 @@ def _shards(options: DataOptions) -> Path | None:
     return folders[0] if len(folders) == 1 and (folders[0] / INDEX).is_file() else None
 
 
-def read_metadata(options: DataOptions, cohort: Cohort) -> pd.DataFrame | None:
+def read_metadata(
+    options: DataOptions, cohort: Cohort, fitted: PerCDL | None = None
+) -> pd.DataFrame | None:
     """Return the rows of the metadata, if any, in the order of the cohort."""
     from percdl.signals.from_files import Metadata
 
+    options = options.with_table_of(fitted)
     table = _find(options)[2]
     if table is None:
         return None

@@ -193,8 +193,8 @@ def report(
 
     percdl report gait.percdl walks/ --metadata subjects.csv --group diagnosis --out gait.html
 
-    DATA are the recordings of the fit, or others, which are personalized first. The page is one
-    file that works offline.
+    DATA are the recordings of the fit, or others, which are personalized first. With the DATA of
+    the fit, its --metadata and --group are used too. The page is one file that works offline.
     """
     require_packages(("jinja2", "plotly", "matplotlib"), "plot", "a report draws pictures")
     from percdl.report.cohort import write_report
@@ -205,9 +205,12 @@ def report(
         fitted, cohort = start("report", model, source, output)
         table = (fitted.settings_ or {}).get("metadata")
         if table is not None and source.metadata is None and not any(cohort.groups):
-            output.warn(f"there are no groups. The fit used --metadata {table}: pass it here too.")
+            output.warn(
+                f"there are no groups. The fit used --metadata {table}, but to other DATA or in "
+                "another folder: pass it here too."
+            )
         options = {"reference": reference, "person": person, "title": title}
-        metadata = read_metadata(source, cohort)
+        metadata = read_metadata(source, cohort, fitted)
         with writing(out, "--out"):
             write_report(fitted, out, cohort, metadata=metadata, **options)
     output.event("done", out=out, bytes=out.stat().st_size)
@@ -236,8 +239,8 @@ def person(
 
     percdl person gait.percdl walks/ --metadata subjects.csv --group diagnosis --about P07
 
-    DATA are the recordings of the person and of those to compare with. The page contains no names
-    or recordings of other people.
+    DATA are the recordings of the person and of those to compare with. With the DATA of the fit,
+    its --metadata and --group are used too. The page contains no names or recordings of others.
     """
     require_packages(("jinja2", "matplotlib"), "plot", "the page draws pictures")
     from percdl.report.person import write_person
@@ -247,7 +250,7 @@ def person(
     with output.showing_warnings():
         fitted, cohort = start("person", model, source, output)
         options = {"reference": reference, "person": person}
-        metadata = read_metadata(source, cohort)
+        metadata = read_metadata(source, cohort, fitted)
         with writing(out, "--out"):
             write_person(fitted, out, about, cohort, metadata=metadata, **options)
     output.event("done", out=out, bytes=out.stat().st_size)
