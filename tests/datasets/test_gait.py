@@ -49,6 +49,9 @@ def test_values_and_labels_are_those_of_the_files(walks):
     assert list(data.metadata.index) == ["7-2", "2-1"]
     assert np.isnan(data.metadata.loc["7-2", "Weight"])
     assert data.metadata.loc["7-2", "Subject"] == 7
+    named = load_gait(walks, channels={"RRY": "right foot"}, trials=["7-2"], download=False)
+    assert named.cohort.channels == ("right foot",)
+    np.testing.assert_allclose(named.cohort["7-2"].values, frame[["RRY"]])
 
 
 def test_walks_are_described_in_a_line(walks):

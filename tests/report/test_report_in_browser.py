@@ -40,7 +40,7 @@ def download(seen, button):
 @pytest.mark.parametrize("size", [150, 400])
 def test_a_page_opens_in_silence_and_alone(visit, request, size):
     seen = visit(request.getfixturevalue(f"report{size}"))
-    assert seen.page.locator("#people tbody tr").count() == size
+    assert seen.page.get_attribute("#people", "aria-rowcount") == f"{size + 1}"
     assert f"{size} recordings" in seen.page.inner_text("#shown")
     seen.keep(f"report_{size}", full_page=True)
 
@@ -253,6 +253,42 @@ def test_the_keyboard_is_enough(visit, report150):
     assert seen.page.inner_text("#range") == "2.5 to 5.0 s of 5.0 s"
     seen.page.keyboard.press("0")
     assert seen.page.inner_text("#range") == whole
+
+
+def test_a_long_table_holds_the_rows_in_view_and_all_of_them_on_paper(visit, report400):
+    seen = visit(report400)
+    rows = seen.page.locator("#people tbody tr")
+    assert rows.count() < 400
+    widths = "() => [...document.querySelectorAll('#people thead th')].map((th) => th.offsetWidth)"
+    before = seen.ask(widths)
+    seen.page.locator("#people tbody tr[tabindex='0']").focus()
+    seen.page.keyboard.press("End")
+    seen.page.wait_for_function("() => document.getElementById('who').textContent === 'S0399'")
+    last = seen.ask(
+        """() => {
+            const row = document.activeElement.getBoundingClientRect();
+            const frame = document.querySelector(".people").getBoundingClientRect();
+            return [document.activeElement.getAttribute("aria-rowindex"), row.bottom <= frame.bottom + 1];
+        }"""
+    )
+    assert last == ["401", True]
+    assert rows.count() < 400
+    assert seen.ask(widths) == before
+    seen.ask("() => document.querySelector('.people').scrollTo(0, 0)")
+    seen.page.wait_for_selector("#people tbody tr[aria-rowindex='2']")
+    seen.page.emulate_media(media="print")
+    seen.page.wait_for_function(
+        "() => document.querySelectorAll('#people tbody tr').length === 400"
+    )
+
+
+def test_another_person_does_not_move_the_page(visit, report150):
+    seen = visit(report150, viewport={"width": 1000, "height": 700})  # the table is above
+    seen.ask("() => document.getElementById('who').scrollIntoView()")
+    before = seen.ask("scrollY")
+    seen.page.click("#next")
+    seen.page.wait_for_function("() => document.getElementById('who').textContent === 'S0001'")
+    assert seen.ask("scrollY") == before > 0
 
 
 def test_going_to_a_part_of_the_page_keeps_the_person(visit, report150):

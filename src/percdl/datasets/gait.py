@@ -65,7 +65,7 @@ class GaitData:
 def load_gait(
     data_home: str | os.PathLike[str] | None = None,
     *,
-    channels: str | Iterable[str] = ("RRY",),
+    channels: str | Iterable[str] | Mapping[str, str] = ("RRY",),
     trials: Iterable[str] | None = None,
     subjects: Iterable[int] | None = None,
     download: bool = True,
@@ -81,9 +81,10 @@ def load_gait(
     data_home : path, optional
         Folder of the files, all or some, or one that holds ``gait/``. By default ``PERCDL_DATA``,
         then ``shared/data`` beside a checkout of the repository, then the user's cache.
-    channels : list of str, default=("RRY",)
-        Columns to read: foot (L or R), acceleration (A, in g) or angular velocity (R, in
-        deg/s), axis (V, X, Y or Z). The paper's is RRY: right foot, sagittal plane.
+    channels : list of str or dict, default=("RRY",)
+        Columns to read, or columns and the names to show: foot (L or R), acceleration (A, in g)
+        or angular velocity (R, in deg/s), axis (V, X, Y or Z). The paper's is RRY: right foot,
+        sagittal plane.
     trials, subjects : list, optional
         Codes of the trials wanted, in that order, and numbers of the participants.
     download : bool, default=True
@@ -106,7 +107,7 @@ def load_gait(
     ...     load_gait(folder, subjects=[10]).cycles
     {'10-5': array([1])}
     """
-    names = as_names(channels)
+    names = channels if isinstance(channels, Mapping) else {x: x for x in as_names(channels)}
     if unknown := set(names) - set(CHANNELS):
         raise InvalidParameterError(
             f"`load_gait(channels=...)` asks for {min(unknown)!r}. Channels: "
@@ -138,7 +139,12 @@ def load_gait(
             values = pd.read_csv(folder / f"{code}.csv", usecols=list(names))[list(names)]
             units = [UNITS[name[1]] for name in names]
             person, _, trial = code.partition("-")
-            labels = {"channels": names, "units": units, "subject": code, "group": group}
+            labels = {
+                "channels": [*names.values()],
+                "units": units,
+                "subject": code,
+                "group": group,
+            }
             labels |= {"person": person, "visit": trial}
             recordings.append(Recording(values.to_numpy(float), sfreq=SFREQ, **labels))
     table = pd.DataFrame.from_dict(about, orient="index").rename_axis("code").replace("NC", None)

@@ -207,7 +207,7 @@ def _tiles(people: People) -> list[tuple[Fact, str]]:
     seconds = people.model.atom_length_ / cohort.sfreq
     about = {
         "Recordings": "Files or arrays that were read; a person can have several.",
-        "Cycles found": "Occurrences of the atoms in all recordings.",
+        "Cycles found": "How often an atom, the shape of one cycle, was found in all recordings.",
         "Length of the atom": "How long the learned pattern lasts; cycles may be longer.",
         "Recorded": "Duration of all recordings together.",
     }

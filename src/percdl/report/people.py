@@ -242,7 +242,8 @@ def tabulate_people(people: People) -> list[dict[str, Any]]:
     cohort, deviation, table = people.cohort, people.deviation, people.regularity
     columns = [_column("subject", "Subject", "", cohort.subjects)]
     if people.groups:
-        columns.append(_column("group", "Group", "", cohort.groups))
+        columns.append(_column("group", "Group", "Group that was given with the recording, such "
+                               "as a diagnosis", cohort.groups))  # fmt: skip
     if isinstance(deviation, Deviation):
         columns.append(_column("deviation", "Deviation", f"Distance of the cycle from the mean of "
                                f"{people.norm}: 1 is as far as a typical member, 2 twice as far",
@@ -259,8 +260,8 @@ def tabulate_people(people: People) -> list[dict[str, Any]]:
         ]  # fmt: skip
     for k in range(n_atoms) if n_atoms > 1 else ():
         counts = table.loc[table["atom"] == k, "n_activations"]
-        columns.append(_column(f"cycles{k}", f"Atom {k}", f"Times that atom {k} was found",
-                               counts, 0))  # fmt: skip
+        columns.append(_column(f"cycles{k}", f"Atom {k}", f"Times that atom {k} was found; "
+                               "an atom is a shape that repeats", counts, 0))  # fmt: skip
     flags: Any = 100.0 * people.cycles["flagged"]
     flagged = flags.groupby(people.subject_of_events).mean()
     columns.append(_column("flagged", "Flagged (%)", "Share of the cycles that fit worse than "

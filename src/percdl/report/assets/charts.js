@@ -42,25 +42,36 @@ function axis(title, options = {}) {
     zerolinecolor: line,
     tickfont: { color: text },
     automargin: true,
+    ticklabeloverflow: "allow", // else every label is measured in every drawing
     ...options,
   };
 }
 
-// Charts on the screen or near it; others are drawn when they come near, or after a pause (ms).
-const near = new Set();
+// Charts on the screen are drawn at once, others when they come near, or after a pause (ms). Charts
+// that are far are left out of frames: thousands of points cost time even where no one looks.
+const onScreen = new Set();
 const waiting = new Map();
 const PAUSE = 400;
+const LEAST_SEEN = 0.2; // share of a chart that makes it one on the screen
 
-const watcher = new IntersectionObserver((entries) => {
-  for (const { target, isIntersecting } of entries) {
-    near[isIntersecting ? "add" : "delete"](target);
-    if (isIntersecting && waiting.has(target)) plot(target, ...waiting.get(target));
-  }
-}, { rootMargin: "25%" });
+function watch(options, hear) {
+  return new IntersectionObserver((entries) => {
+    for (const { target, isIntersecting, intersectionRatio } of entries) {
+      const isIn = isIntersecting && intersectionRatio >= (options.threshold ?? 0);
+      hear(target, isIn);
+      if (isIn && waiting.has(target)) plot(target, ...waiting.get(target));
+    }
+  }, options);
+}
+
+const watchers = [
+  watch({ threshold: LEAST_SEEN }, (place, isSeen) => onScreen[isSeen ? "add" : "delete"](place)),
+  watch({ rootMargin: "25%" }, (place, isNear) => place.classList.toggle("far", !isNear)),
+];
 
 function draw(id, ...content) {
   const place = document.getElementById(id);
-  if (near.has(place) || !place.data || paper.matches) return plot(place, ...content);
+  if (onScreen.has(place) || !place.data || paper.matches) return plot(place, ...content);
   waiting.set(place, content);
   place.dataset.stale = "yes";
   clearTimeout(waiting.timer);
@@ -78,7 +89,7 @@ function drawNext() {
 function plot(place, traces, layout = {}, config = {}) {
   waiting.delete(place);
   delete place.dataset.stale;
-  watcher.observe(place);
+  for (const watcher of watchers) watcher.observe(place);
   const { text, ground } = theme();
   const base = {
     // The tool bar stands in the margin on the right, beside the curves and the legend.

@@ -123,16 +123,24 @@ function drawPlane() {
     hovertemplate: "%{text}<extra></extra>",
   }));
   draw("plane", traces, { xaxis: axis(labels[0]), yaxis: axis(labels[1]) });
+}
+
+// The points of all people, and that of the selected one. Its style is set by hand: the plotting
+// library would draw thousands of points again.
+const plane = { points: [], chosen: null };
+
+function findPoints() {
+  if (!report.plane) return;
+  const drawn = document.querySelectorAll("#plane .point");
+  const order = [...report.groups.names.keys(), -1].flatMap(members).filter((s) => report.plane.x[s] !== null);
+  order.forEach((s, i) => (plane.points[s] = drawn[i]));
   markPoint();
 }
 
-// The point of the selected person. Its style is set by hand: the plotting library would draw
-// thousands of points again.
 function markPoint() {
-  if (!report.plane) return;
-  document.querySelector("#plane .point.chosen")?.classList.remove("chosen");
-  const all = [...report.groups.names.keys(), -1].flatMap(members).filter((s) => report.plane.x[s] !== null);
-  document.querySelectorAll("#plane .point")[all.indexOf(view.subject)]?.classList.add("chosen");
+  plane.chosen?.classList.remove("chosen");
+  plane.chosen = plane.points[view.subject];
+  plane.chosen?.classList.add("chosen");
 }
 
 // A click on a point selects the person.
@@ -147,5 +155,6 @@ function listenToGroups() {
       document.getElementById("subjects").scrollIntoView();
     });
   }
-  document.getElementById("plane").on?.("plotly_afterplot", markPoint);
+  document.getElementById("plane").on?.("plotly_afterplot", findPoints);
+  findPoints();
 }

@@ -41,7 +41,7 @@ async function start() {
   drawHistory();
   drawGroups();
   drawPlane();
-  await visit(Number(body.rows[0].dataset.subject));
+  await visit(shown[0]);
   listenToOverview();
   listenToSignal();
   listenToSubject();

@@ -1,10 +1,15 @@
 // The table of people: search, filter, sort, select. Texts are set as text, never as markup.
 
-const rows = [];
+const rows = []; // of all people, those that are not shown too
+let shown = []; // the people that match, in the order of the table
 const sorting = { column: 0, down: false };
+const table = document.getElementById("people");
+const frame = table.parentElement;
 const search = document.getElementById("search");
 const filter = document.getElementById("filter");
-const body = document.querySelector("#people tbody");
+const [body] = table.tBodies;
+// Of more rows than this, only those near the view are part of the page.
+const MOST_ROWS = 200;
 
 function cellText(column, value) {
   if (value === null || value === undefined) return "–";
@@ -17,7 +22,7 @@ function cellText(column, value) {
 }
 
 function buildTable() {
-  const head = document.querySelector("#people thead tr");
+  const [head] = table.tHead.rows;
   report.columns.forEach((column, index) => {
     const cell = document.createElement("th");
     cell.scope = "col";
@@ -30,11 +35,14 @@ function buildTable() {
     head.append(cell);
   });
   for (let s = 0; s < report.n_subjects; s++) rows.push(buildRow(s));
+  table.createTFoot().append(buildRuler());
   for (const name of report.groups.names) filter.append(new Option(name, name));
   filter.parentElement.hidden = !report.groups.names.length;
   search.addEventListener("input", showRows);
   filter.addEventListener("change", showRows);
   body.addEventListener("keydown", walkRows);
+  frame.addEventListener("scroll", attachRows, { passive: true });
+  paper.addEventListener("change", attachRows);
   showRows();
 }
 
@@ -55,6 +63,18 @@ function buildRow(s) {
   });
   row.addEventListener("click", () => choose(s));
   return row;
+}
+
+// A row that is not seen: the longest text of each column, so that columns keep their widths.
+function buildRuler() {
+  const ruler = document.createElement("tr");
+  report.columns.forEach((column, index) => {
+    const texts = rows.map((row) => row.cells[index].textContent);
+    const longest = texts.reduce((a, b) => (b.length > a.length ? b : a), "");
+    ruler.insertCell().textContent = longest;
+    ruler.cells[index].className = column.kind;
+  });
+  return ruler;
 }
 
 function sortBy(index) {
@@ -83,11 +103,12 @@ function wanted(s) {
 
 function showRows() {
   const values = report.columns[sorting.column].values;
-  const shown = rows
+  shown = rows
     .map((_, s) => s)
     .filter(wanted)
     .sort((a, b) => compare(values[a], values[b]) || a - b);
-  body.replaceChildren(...shown.map((s) => rows[s]));
+  body.replaceChildren();
+  attachRows();
   document.querySelectorAll("#people thead th").forEach((cell, index) => {
     if (index !== sorting.column) cell.removeAttribute("aria-sort");
     else cell.setAttribute("aria-sort", sorting.down ? "descending" : "ascending");
@@ -95,41 +116,77 @@ function showRows() {
   const all = `${rows.length} recording${rows.length === 1 ? "" : "s"}`;
   document.getElementById("shown").textContent = shown.length === rows.length ? all : `${shown.length} of ${all}`;
   document.getElementById("none").hidden = shown.length > 0;
+}
+
+// The height of a row and of the head.
+function measureTable() {
+  return [body.rows[0]?.getBoundingClientRect().height ?? 0, table.tHead.offsetHeight];
+}
+
+// Makes rows part of the page: all, or those on four screens around the view.
+function attachRows() {
+  let [first, last, height] = [0, shown.length, 0];
+  if (shown.length > MOST_ROWS && !paper.matches) {
+    if (!body.rows.length) body.append(rows[shown[0]]);
+    [height] = measureTable();
+    const screen = Math.ceil(frame.clientHeight / height);
+    first = Math.max(0, Math.floor(frame.scrollTop / height / screen - 1) * screen);
+    last = Math.min(shown.length, first + 4 * screen);
+  }
+  if (body.rows.length === last - first && body.rows[0] === rows[shown[first]]) return;
+  const focused = body.contains(document.activeElement) ? document.activeElement : null;
+  body.replaceChildren(...shown.slice(first, last).map((s) => rows[s]));
+  shown.slice(first, last).forEach((s, i) => rows[s].setAttribute("aria-rowindex", first + i + 2));
+  table.setAttribute("aria-rowcount", shown.length + 1);
+  table.style.margin = `${first * height}px 0 ${(shown.length - last) * height}px`;
+  if (focused?.isConnected) focused.focus({ preventScroll: true });
   markChosen();
 }
 
-// Touches few rows: there may be thousands.
-function markChosen() {
-  for (const row of body.querySelectorAll("[aria-selected=true], [tabindex='0']")) markRow(row, false);
-  const row = rows[view.subject];
-  if (row.isConnected) markRow(row, true);
-  else if (body.rows.length) body.rows[0].tabIndex = 0; // one row is always reachable with the tab key
+// Scrolls the table, never the page, until a row is in view.
+function reveal(at) {
+  const [height, head] = measureTable();
+  const bottom = head + (at + 1) * height - frame.clientHeight;
+  frame.scrollTop = Math.max(bottom, Math.min(frame.scrollTop, at * height));
+  attachRows();
 }
 
-function markRow(row, chosen) {
-  row.setAttribute("aria-selected", chosen);
-  row.tabIndex = chosen ? 0 : -1;
+// The row that the tab key reaches: that of the selected person, or the first. There may be
+// thousands, so none is searched for.
+let reachable = null;
+
+function markChosen() {
+  if (reachable) markRow(reachable, false);
+  const row = rows[view.subject];
+  reachable = row.isConnected ? row : body.rows[0];
+  if (reachable) markRow(reachable, true);
+}
+
+function markRow(row, isReachable) {
+  row.setAttribute("aria-selected", isReachable && row === rows[view.subject]);
+  row.tabIndex = isReachable ? 0 : -1;
 }
 
 function walkRows(event) {
   const row = event.target.closest("tr");
   if (!row) return;
-  const all = [...body.rows];
-  const at = all.indexOf(row);
-  const goal = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: all.length - 1, Enter: at, " ": at }[event.key];
+  const at = shown.indexOf(Number(row.dataset.subject));
+  const last = shown.length - 1;
+  const goal = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: last, Enter: at, " ": at }[event.key];
   if (goal === undefined) return;
   event.preventDefault();
-  const next = all[Math.min(Math.max(goal, 0), all.length - 1)];
-  choose(Number(next.dataset.subject));
-  next.focus();
+  const next = Math.min(Math.max(goal, 0), last);
+  choose(shown[next]);
+  reveal(next);
+  rows[shown[next]].focus();
 }
 
 // Select the next or previous person in the order of the table.
 function step(by) {
-  const n = body.rows.length;
+  const n = shown.length;
   if (!n) return;
-  const row = rows[view.subject];
-  const next = body.rows[row.isConnected ? (row.sectionRowIndex + by + n) % n : 0];
-  choose(Number(next.dataset.subject));
-  next.scrollIntoView({ block: "nearest" });
+  const at = shown.indexOf(view.subject);
+  const next = at < 0 ? 0 : (at + by + n) % n;
+  choose(shown[next]);
+  reveal(next);
 }
