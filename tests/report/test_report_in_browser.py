@@ -268,7 +268,8 @@ def test_a_long_table_holds_the_rows_in_view_and_all_of_them_on_paper(visit, rep
         """() => {
             const row = document.activeElement.getBoundingClientRect();
             const frame = document.querySelector(".people").getBoundingClientRect();
-            return [document.activeElement.getAttribute("aria-rowindex"), row.bottom <= frame.bottom + 1];
+            const at = document.activeElement.getAttribute("aria-rowindex");
+            return [at, row.bottom <= frame.bottom + 1];
         }"""
     )
     assert last == ["401", True]
@@ -285,6 +286,8 @@ def test_a_long_table_holds_the_rows_in_view_and_all_of_them_on_paper(visit, rep
 def test_another_person_does_not_move_the_page(visit, report150):
     seen = visit(report150, viewport={"width": 1000, "height": 700})  # the table is above
     seen.ask("() => document.getElementById('who').scrollIntoView()")
+    bar, name = (seen.page.locator(part).bounding_box() for part in (".bar", "#who"))
+    assert name["y"] >= bar["y"] + bar["height"]
     before = seen.ask("scrollY")
     seen.page.click("#next")
     seen.page.wait_for_function("() => document.getElementById('who').textContent === 'S0001'")

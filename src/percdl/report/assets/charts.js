@@ -47,8 +47,8 @@ function axis(title, options = {}) {
   };
 }
 
-// Charts on the screen are drawn at once, others when they come near, or after a pause (ms). Charts
-// that are far are left out of frames: thousands of points cost time even where no one looks.
+// Charts on the screen are drawn at once, others when they come near, or after a pause (ms). The
+// points of far charts are not rendered: thousands cost time in every frame, even out of sight.
 const onScreen = new Set();
 const waiting = new Map();
 const PAUSE = 400;
