@@ -2,6 +2,7 @@
 
 const bubble = document.getElementById("bubble");
 let explained = null; // the button whose explanation is shown
+let shownAt = 0; // where it was on the screen
 
 // Returns a button, or nothing for a number that needs no explanation.
 function why(name, text) {
@@ -31,6 +32,7 @@ function showBubble(button) {
   button.setAttribute("aria-expanded", "true");
   button.setAttribute("aria-describedby", "bubble");
   const { left, bottom, top } = button.getBoundingClientRect();
+  shownAt = top;
   const { width, height } = bubble.getBoundingClientRect();
   const room = document.documentElement.clientWidth - width - 8;
   bubble.style.left = `${Math.max(8, Math.min(left, room))}px`;
@@ -45,4 +47,7 @@ document.addEventListener("click", (event) => {
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape") hideBubble();
 });
-window.addEventListener("scroll", hideBubble, { capture: true, passive: true });
+// Late events of a scroll that came before the button was pressed do not count.
+window.addEventListener("scroll", () => {
+  if (explained && explained.getBoundingClientRect().top !== shownAt) hideBubble();
+}, { capture: true, passive: true });
