@@ -143,7 +143,7 @@ def nothing_like(sums: Sums) -> Sums:
 
 def _personal(summary: programs.Summary, settings: Settings) -> dict[str, Any]:
     scales = scales_of(settings)
-    gram, active = np.asarray(summary.gram), np.asarray(summary.n_warps, float)
+    gram, active = np.asarray(summary.gram, float), np.asarray(summary.n_warps, float)
     rows: dict[str, Any] = {
         "transported": summary.transported,
         "gram": scales["gram"] * gram[..., *_band(settings, gram.shape[-1])],
