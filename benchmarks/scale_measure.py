@@ -37,18 +37,10 @@ from percdl import Algorithm, Cohort, PerCDL, write_shards
 from percdl.federated.board import Board, Place
 from percdl.federated.certificates import make_authority, make_server_certificate
 from percdl.federated.identities import Identity, RunKeys
+from percdl.federated.layout import mask
 from percdl.federated.manifest import Invitation, propose
-from percdl.federated.messages import Head, Post, write_post
-from percdl.federated.relay import (
-    _LOOK,
-    Listening,
-    Relayed,
-    make_app,
-    make_server,
-    pack,
-    unpack,
-)  # fmt: skip
-from percdl.federated.secure_sum import mask
+from percdl.federated.messages import Head, Post, pack, unpack, write_post
+from percdl.federated.relay import _LOOK, Listening, Relayed, make_app, make_server
 
 # Two and three rounds, and two that close the fit.
 N_ROUNDS = 7
@@ -313,7 +305,7 @@ def measure_posts(n_numbers: int, members: _Members) -> dict[str, float]:
 
     def check() -> None:
         place.slot, place.chain = 1, chain
-        checked = place.check(KIND, unpack(content, manifest))
+        checked = place.check(KIND, unpack(content))
         np.stack([post.vector(np.uint64, n_numbers) for post in checked.values()]).sum(0)
         place.advance(posts)
 
@@ -337,7 +329,7 @@ def measure_relay(n_numbers: int, members: _Members, n_slots: int = 12) -> dict[
             posts = members.posts(slot, n_numbers * (8 if slot % 2 else 1))
             content = pack(posts)
             here = time.thread_time()
-            unpack(content, manifest)
+            unpack(content)
             unpacking = time.thread_time() - here
             for way, post in zip(ways, posts.values(), strict=True):
                 spent = seconds(lambda: way.post(post))  # noqa: B023

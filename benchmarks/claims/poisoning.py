@@ -19,8 +19,7 @@ from percdl import Algorithm, FederatedPerCDL, PerCDL, PopCDL, TimeWarp, make_sy
 from percdl.algorithm.exchange import Sums
 from percdl.datasets import SyntheticCohort, atom_distance
 from percdl.exceptions import FederationError
-from percdl.federated.alarm import explain_away
-from percdl.federated.rounds import OwnRounds
+from percdl.federated.rounds import OwnRounds, explain_away
 
 # Largest distance by which an unnamed site may move the atoms, of norm one.
 MOST_MOVED = 0.05

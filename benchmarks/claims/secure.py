@@ -39,7 +39,7 @@ def claims() -> Iterator[Claim]:
 
 
 def _sums(n_sites: int) -> Iterator[Claim]:
-    from percdl.federated.secure_sum import decode, encode, mask
+    from percdl.federated.layout import decode, encode, mask
 
     keys, publics = _keys(n_sites)
     rng = np.random.default_rng(n_sites)
@@ -63,7 +63,7 @@ def _sums(n_sites: int) -> Iterator[Claim]:
 
 def _uniform() -> Claim:
     """Test the bytes of one masked vector for each of many keys; test the p-values."""
-    from percdl.federated.secure_sum import mask
+    from percdl.federated.layout import mask
 
     n_keys = 20 if is_quick() else 300
     values = np.zeros(N_NUMBERS, np.uint64)

@@ -14,14 +14,13 @@ from federation import cohort_of, double, make_cohort, run_scripted, split
 from percdl import Algorithm, Free, L1Coder, PerCDL
 from percdl.exceptions import FederationError, InvalidParameterError
 from percdl.federated import rounds
-from percdl.federated.alarm import explain_away
 from percdl.federated.consent import Consent, describe
 from percdl.federated.consent import sign as consent_to
 from percdl.federated.estimator import FederatedPerCDL, make_sites
 from percdl.federated.manifest import MOST, Manifest, Terms
 from percdl.federated.messages import parse
 from percdl.federated.privacy import Privacy
-from percdl.federated.rounds import OwnRounds
+from percdl.federated.rounds import OwnRounds, explain_away
 
 CAREFUL = Consent(min_subjects=3, allow_plain=True)
 SHORT = {"population_rounds": 1, "personal_rounds": 1}
@@ -254,7 +253,7 @@ def test_a_site_that_poisons_is_named(name, consistent, monkeypatch):
 
     monkeypatch.setattr(OwnRounds, "run_round", lie)
     why = "above what the sums before promised" if consistent else "not what its other sums say"
-    with pytest.raises(FederationError, match=rf"{why}.* Site ouest is furthest from its own"):
+    with pytest.raises(FederationError, match=rf"{why}.* Site ouest has the largest gap"):
         FederatedPerCDL(double(name)).fit(split(make_cohort()))
 
 

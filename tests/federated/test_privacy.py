@@ -57,9 +57,9 @@ def test_epsilon_falls_with_noise_and_grows_with_releases():
 
 @pytest.mark.parametrize("epsilon", [0.5, 4.0, 32.0])
 def test_calibration_spends_what_is_given(epsilon):
-    found = Privacy(epsilon, 1e-6).calibrated(9)
-    assert found.epsilon is None
-    assert found.epsilon_spent(9) == pytest.approx(epsilon, rel=1e-6)
+    noise = Privacy(epsilon, 1e-6).noise(9)
+    found = Privacy(noise_multiplier=noise, delta=1e-6).epsilon_spent(9)
+    assert found == pytest.approx(epsilon, rel=1e-6)
     assert Privacy(epsilon, 1e-6).epsilon_spent(9) <= epsilon * (1 + 1e-6)
 
 
@@ -81,14 +81,9 @@ def test_what_makes_no_sense_is_refused(arguments):
         Privacy(**arguments)
 
 
-def test_noise_that_is_not_known_is_not_zero():
-    with pytest.raises(InvalidParameterError, match="calibrated"):
-        Privacy(epsilon=1.0).deviation(2)
-
-
 def test_sites_that_share_the_noise_make_up_all_of_it():
-    alone = Privacy(noise_multiplier=3.0).deviation(2)
-    share = Privacy(noise_multiplier=3.0, shared_by=5).deviation(2)
+    alone = Privacy(noise_multiplier=3.0).deviation(2, 7)
+    share = Privacy(noise_multiplier=3.0, shared_by=5).deviation(2, 7)
     assert alone == pytest.approx(3.0 * Privacy(noise_multiplier=3.0).bound(2))
     assert math.sqrt(5) * share == pytest.approx(alone)
 

@@ -12,8 +12,8 @@ from hypothesis.extra.numpy import arrays
 from keyed_sites import byte_p_value, names, private_key, publics, run_keys
 
 from percdl.exceptions import FederationError
+from percdl.federated.layout import decode, encode, keystream, mask
 from percdl.federated.messages import frame
-from percdl.federated.secure_sum import decode, encode, keystream, mask
 
 ONES = np.ones(16, np.uint64)
 SUM = b"occasion"

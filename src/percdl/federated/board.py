@@ -22,7 +22,7 @@ import numpy as np
 from percdl.exceptions import FederationError
 from percdl.federated.identities import Identity
 from percdl.federated.manifest import Manifest
-from percdl.federated.messages import Head, Post, digest, frame, read_post, write_post
+from percdl.federated.messages import Head, Post, digest, frame, pack, read_post, write_post
 from percdl.signals.files import PRIVATE, append_private, make_private_folder, replace_file
 
 # Makes the numbers of a post.
@@ -58,7 +58,6 @@ class Board:
     def __init__(self, manifest: Manifest, folder: Path | None = None):
         self.manifest, self._folder, self.turn = manifest, folder, threading.Condition()
         self._posts: dict[int, dict[str, bytes]] = {}
-        self._answers: dict[int, bytes] = {}
         self._left: dict[str, str] = {}
         self._over: str | None = None
         for path in [] if folder is None else sorted(folder.glob("*-*.post")):
@@ -91,17 +90,18 @@ class Board:
     def look(self, slot: int) -> dict[str, bytes] | None:
         """Return what members read of a slot; None while something is missing.
 
-        That is the posts of all. If the server adds them, it is the server's answer instead, and
-        the posts only in the first slot, in which sites join.
+        Members read the posts of all. If the server adds the posts, they read its answer instead,
+        and the posts of the first slot only, in which sites join.
         """
         if self.manifest.aggregate == "sites":
             return self.posts(slot)
-        joined = self._posts.get(slot, {}) if slot == 0 else {}
-        return {SERVER: self._answers[slot], **joined} if slot in self._answers else None
+        joined, answer = self.posts(0) if slot == 0 else {}, self._posts.get(slot, {}).get(SERVER)
+        return None if joined is None or answer is None else {SERVER: answer, **joined}
 
     def posts(self, slot: int) -> dict[str, bytes] | None:
         """Return the posts of all members in a slot; None while some are missing."""
-        return None if self.missing(slot) else dict(self._posts[slot])
+        sites = self.manifest.sites
+        return None if self.missing(slot) else {site: self._posts[slot][site] for site in sites}
 
     def read(self, slot: int) -> dict[str, bytes]:
         """Wait until a slot is complete; return what members read of it."""
@@ -114,7 +114,7 @@ class Board:
     def answer(self, slot: int, content: bytes) -> None:
         """Take the server's answer to the posts of a slot."""
         with self.turn:
-            self._answers[slot] = content
+            self._posts.setdefault(slot, {})[SERVER] = content
             self.turn.notify_all()
 
     def _wait(self, look: Callable[[], dict[str, bytes] | None]) -> dict[str, bytes]:
@@ -155,16 +155,15 @@ class Place:
 
     def advance(self, received: dict[str, bytes]) -> None:
         """Go on to the next slot, after what was read of this one."""
-        parts = [part for site in sorted(received) for part in (site, received[site])]
-        self.chain = digest(frame(self.chain, self.slot, *parts))
+        self.chain = digest(frame(self.chain, self.slot) + pack(received))
         self.slot += 1
 
     def check(self, kind: str, received: dict[str, bytes]) -> dict[str, Post]:
         """Return the posts of all members if they are of this place; raises otherwise."""
         if received.keys() != self.manifest.members.keys():
             raise FederationError(
-                f"The board has posts of {', '.join(sorted(received)) or 'no site'} in slot "
-                f"{self.slot}, and the members are {', '.join(self.manifest.sites)}."
+                f"The board has posts of {sorted(received)!r:.500} in slot {self.slot}, and the "
+                f"members are {self.manifest.sites}."
             )
         return {site: self._check(kind, site, received[site]) for site in self.manifest.sites}
 

@@ -154,8 +154,8 @@ class _File(Strict):
 class Invitation(NamedTuple):
     """Invitation to a run: one readable file for the server and for all sites.
 
-    Address of the server, certificate of its authority (PEM), and the manifest. Sites get it by
-    any way, and compare its fingerprint by telephone.
+    It holds the address of the server, the certificate of its authority (PEM) and the manifest.
+    Sites may get it in any way, because they compare its fingerprint by telephone.
     """
 
     server: str

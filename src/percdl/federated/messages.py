@@ -197,6 +197,22 @@ def frame(*parts: bytes | str | int) -> bytes:
     return b"".join(len(part).to_bytes(8, "big") + part for part in raw)
 
 
+def pack(posts: dict[str, bytes]) -> bytes:
+    """Return posts as one message, in the order of their sites."""
+    return frame(*(part for site in sorted(posts) for part in (site, posts[site])))
+
+
+def unpack(content: bytes) -> dict[str, bytes]:
+    """Return the posts of a message by site; `Place.check` verifies them."""
+    parts, start = [], 0
+    while start < len(content):
+        size = int.from_bytes(content[start : start + 8], "big")
+        parts.append(content[start + 8 : start + 8 + size])
+        start += 8 + size
+    names = (name.decode(errors="replace") for name in parts[::2])
+    return dict(zip(names, parts[1::2], strict=False))
+
+
 def digest(content: bytes) -> str:
     """Return the SHA-256 checksum of some bytes."""
     return hashlib.sha256(content).hexdigest()

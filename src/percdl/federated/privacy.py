@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int64
@@ -49,8 +49,8 @@ class Privacy:
 
     Examples
     --------
-    >>> privacy = Privacy(epsilon=8.0).calibrated(n_releases=7)
-    >>> round(privacy.noise_multiplier, 2), round(privacy.epsilon_spent(7), 2)
+    >>> privacy = Privacy(epsilon=8.0)
+    >>> round(privacy.noise(n_releases=7), 2), round(privacy.epsilon_spent(n_releases=7), 2)
     (1.6, 8.0)
     """
 
@@ -78,15 +78,15 @@ class Privacy:
                 value = getattr(self, name)
                 raise InvalidParameterError(f"`Privacy({name}={value!r})` must be {needed}.")
 
-    def calibrated(self, n_releases: int) -> Privacy:
-        """Return the same with the noise multiplier that its epsilon needs."""
+    def noise(self, n_releases: int) -> float:
+        """Return the noise multiplier: the given one, or the one that epsilon needs."""
         if self.epsilon is None:
-            return self
+            return self.noise_multiplier or 0.0
         budget, most = self.epsilon, 1.0
         while epsilon_of(most, self.delta) < budget:
             most *= 2
         solution = root_scalar(lambda mu: epsilon_of(mu, self.delta) - budget, bracket=(0.0, most))
-        return replace(self, epsilon=None, noise_multiplier=math.sqrt(n_releases) / solution.root)
+        return math.sqrt(n_releases) / solution.root
 
     def epsilon_spent(self, n_releases: int) -> float:
         """Return the epsilon of a number of releases, at the delta given."""
@@ -98,20 +98,16 @@ class Privacy:
         Composition is exact, also if later questions depend on earlier answers: the squares of mu
         add up, over runs too (Dong, Roth and Su 2022, corollary 3.3).
         """
-        noise = self.calibrated(n_releases).noise_multiplier
+        noise = self.noise(n_releases)
         return math.sqrt(n_releases) / noise if noise else math.inf
 
     def bound(self, n_atoms: int) -> float:
         """Return C, the largest norm of a subject's contribution."""
         return self.clip * math.sqrt(n_atoms)
 
-    def deviation(self, n_atoms: int) -> float:
+    def deviation(self, n_atoms: int, n_releases: int) -> float:
         """Return the standard deviation of the noise that one site adds to every number."""
-        if self.noise_multiplier is None:
-            raise InvalidParameterError(
-                "The noise of this `Privacy` is not known yet: call `calibrated(n_releases)`."
-            )
-        noise = self.noise_multiplier / math.sqrt(self.shared_by)
+        noise = self.noise(n_releases) / math.sqrt(self.shared_by)
         return noise * self.bound(n_atoms) if noise else 0.0  # the bound may be infinite
 
 

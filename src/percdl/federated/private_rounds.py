@@ -39,7 +39,7 @@ from percdl.runtimes.protocol import Rounds
 from percdl.signals import Cohort, as_cohort
 from percdl.steps.centering import MIN_SPEED, SMOOTH_WIDTH, sum_warps
 from percdl.steps.compilation import program
-from percdl.steps.dictionary import normalize
+from percdl.steps.dictionary import apply_systems, normalize
 from percdl.steps.prior import sine_table
 from percdl.steps.types import Statistics
 from percdl.steps.windows import move_windows
@@ -69,16 +69,17 @@ Rows = dict[str, Float64[np.ndarray, "S ..."]]
 def scales_of(settings: Settings) -> dict[str, float]:
     """Return factors that give the fields of an ordinary subject a norm of about one.
 
-    They depend on the agreement, not on data. "weight" is for weights of moments, "gram" for each
+    They depend on the manifest, not on data. "weight" is for weights of moments, "gram" for each
     entry of a Gram matrix, "n_warps" for the number of subjects, "warp" for the sines of a
-    displacement in samples, "mixing" for parameters that mix channels. Moments and transported
-    segments have norm one as they are.
+    displacement in samples, "mixing" for parameters that mix channels.
     """
     length = settings.atom_length
     shapes = personal_shapes(settings, 0)  # sites with missing samples cannot join
     n_gram, side, _ = shapes.get("gram", (0, 1, length, length))[1:]
     n_warps = shapes.get("warp", (0, 1, length))[1]
     return {
+        "moment": 1.0,
+        "transported": 1.0,
         "weight": (length + 2 * settings.margin) ** -0.5,
         "gram": (n_gram * side) ** -0.5,
         "n_warps": COUNT_SCALE,
@@ -100,7 +101,7 @@ def reach_of(settings: Settings) -> int:
 
 
 def contributions(site: Site, dictionary: np.ndarray, kind: str) -> Rows:
-    """Return what each subject adds to the round just run, scaled, in the order of the blocks."""
+    """Return what each subject adds to the round just run, in the order of the blocks."""
     settings, parts = site.settings, []
     atoms = np.asarray(dictionary, settings.dtype)
     with jax.enable_x64(settings.dtype == "float64"):
@@ -112,7 +113,6 @@ def contributions(site: Site, dictionary: np.ndarray, kind: str) -> Rows:
                 rows = _personal(summary, settings)
             else:
                 moment, weight = _balance_each(statistics, atoms)
-                weight = scales_of(settings)["weight"] * np.asarray(weight, float)
                 rows = {"moment": moment, "weight": weight}
             n_subjects = sum(block.counts)
             parts.append({name: np.asarray(x, float)[:n_subjects] for name, x in rows.items()})
@@ -121,19 +121,14 @@ def contributions(site: Site, dictionary: np.ndarray, kind: str) -> Rows:
 
 def to_sums(totals: dict[str, np.ndarray], like: Sums, settings: Settings) -> Sums:
     """Return totals of contributions as sums, zero elsewhere; the map is linear."""
-    scales, sums = scales_of(settings), nothing_like(like)
-    if "moment" in totals:
-        return replace(sums, moment=totals["moment"], weight=totals["weight"] / scales["weight"])
-    sums = replace(sums, transported=totals["transported"])
-    rows, columns = _band(settings, sums.gram.shape[-1])
-    sums.gram[..., rows, columns] = sums.gram[..., columns, rows] = totals["gram"] / scales["gram"]
-    sums.n_warps[:] = totals["n_warps"] / scales["n_warps"]
-    for name, still in _still(settings, sums.n_warps).items():
-        moved = totals[name] / scales[name]
-        if name == "warp":
-            moved = moved @ _sines(settings.atom_length).T
-        getattr(sums, name)[:] = still + moved
-    return sums
+    sums = nothing_like(like)
+    if "gram" in totals:
+        rows, columns = _band(settings, sums.gram.shape[-1])
+        sums.gram[..., rows, columns] = sums.gram[..., columns, rows] = totals.pop("gram")
+        for name, still in _still(settings, totals["n_warps"]).items():
+            moved = totals[name]
+            totals[name] = still + (moved @ _sines(settings).T if name == "warp" else moved)
+    return replace(sums, **totals)
 
 
 def nothing_like(sums: Sums) -> Sums:
@@ -142,18 +137,12 @@ def nothing_like(sums: Sums) -> Sums:
 
 
 def _personal(summary: programs.Summary, settings: Settings) -> dict[str, Any]:
-    scales = scales_of(settings)
-    gram, active = np.asarray(summary.gram, float), np.asarray(summary.n_warps, float)
-    rows: dict[str, Any] = {
-        "transported": summary.transported,
-        "gram": scales["gram"] * gram[..., *_band(settings, gram.shape[-1])],
-        "n_warps": scales["n_warps"] * active,
-    }
+    gram, active = np.asarray(summary.gram), np.asarray(summary.n_warps, float)
+    band = gram[..., *_band(settings, gram.shape[-1])]
+    rows = {"transported": summary.transported, "gram": band, "n_warps": active}
     for name, still in _still(settings, active).items():
         moved = np.asarray(getattr(summary, name), float) - still
-        if name == "warp":
-            moved = moved @ _sines(settings.atom_length)
-        rows[name] = scales[name] * moved
+        rows[name] = moved @ _sines(settings) if name == "warp" else moved
     return rows
 
 
@@ -197,8 +186,9 @@ def _band(settings: Settings, side: int) -> tuple[np.ndarray, np.ndarray]:
     return rows[near], columns[near]
 
 
-def _sines(length: int) -> np.ndarray:
+def _sines(settings: Settings) -> np.ndarray:
     """Return orthonormal sines (L, N_SINES), which vanish at both ends as displacements do."""
+    length = settings.atom_length
     return sine_table(length, N_SINES).T * np.sqrt(2 / (length - 1))
 
 
@@ -222,7 +212,8 @@ class PrivateRounds(Rounds):
         self.inside = InProcess(cohort, settings, ROWS, unit=1.0, is_exact=True)
         self._settings, self._random_bytes = settings, random_bytes
         self._left = dp.count_releases(settings)
-        self._privacy = privacy.calibrated(self._left)
+        self._bound = privacy.bound(settings.n_atoms)
+        self._deviation = privacy.deviation(settings.n_atoms, self._left)
 
     def run_round(self, kind: str, broadcast: Broadcast) -> Sums:
         """Run a round; return clipped and noisy sums, or zeros where they are not used."""
@@ -236,25 +227,25 @@ class PrivateRounds(Rounds):
             )
         self._left -= 1
         rows = contributions(self.inside.site, broadcast.dictionary, kind)
-        ends = np.cumsum([x[0].size for x in rows.values()])
-        pieces = zip(rows.items(), np.split(self._add(_flat(rows)), ends[:-1]), strict=True)
-        totals = {name: total.reshape(x.shape[1:]) for (name, x), total in pieces}
-        return to_sums(totals, exact, self._settings)
+        ends, scales = np.cumsum([x[0].size for x in rows.values()]), scales_of(self._settings)
+        totals = np.split(self._add(_flat(rows, scales)), ends[:-1])
+        pieces = zip(rows.items(), totals, strict=True)
+        found = {name: total.reshape(x.shape[1:]) / scales[name] for (name, x), total in pieces}
+        return to_sums(found, exact, self._settings)
 
     def _add(self, rows: np.ndarray) -> np.ndarray:
         """Clip and add rows, and add noise."""
-        n_atoms = self._settings.n_atoms
-        bound, deviation = self._privacy.bound(n_atoms), self._privacy.deviation(n_atoms)
-        if deviation == 0:
-            return dp.clip_rows(rows, bound).sum(0)
-        step = dp.step_of(deviation)
-        total = dp.add_on_grid(rows, bound, step)
-        return step * (total + dp.draw_noise(total.size, deviation, step, self._random_bytes))
+        if self._deviation == 0:
+            return dp.clip_rows(rows, self._bound).sum(0)
+        step = dp.step_of(self._deviation)
+        total = dp.add_on_grid(rows, self._bound, step)
+        noise = dp.draw_noise(total.size, self._deviation, step, self._random_bytes)
+        return step * (total + noise)
 
 
-def _flat(rows: Rows) -> np.ndarray:
-    """Return contributions as an array (S, n)."""
-    return np.hstack([x.reshape(len(x), -1) for x in rows.values()])
+def _flat(rows: Rows, scales: dict[str, float]) -> np.ndarray:
+    """Return contributions as an array (S, n), scaled."""
+    return np.hstack([scales[name] * x.reshape(len(x), -1) for name, x in rows.items()])
 
 
 def suggest_clip(model: BaseCDL, X: Any, quantile: float = 0.75) -> float:
@@ -302,7 +293,7 @@ def suggest_clip(model: BaseCDL, X: Any, quantile: float = 0.75) -> float:
     for kind in ("population", "personal"):
         runtime.run_round(kind, broadcast)
         rows = contributions(runtime.site, broadcast.dictionary, kind)
-        norms.append(np.linalg.norm(_flat(rows), axis=1))
+        norms.append(np.linalg.norm(_flat(rows, scales_of(settings)), axis=1))
     return float(np.quantile(np.concatenate(norms) / np.sqrt(settings.n_atoms), quantile))
 
 
@@ -317,7 +308,7 @@ class Denoised(Rounds):
     """Runtime of the server over ``n_sites`` sites with noisy sums: it denoises every total."""
 
     def __init__(self, runtime: Rounds, settings: Settings, privacy: dp.Privacy, n_sites: int = 1):
-        noise = privacy.calibrated(dp.count_releases(settings)).deviation(settings.n_atoms)
+        noise = privacy.deviation(settings.n_atoms, dp.count_releases(settings))
         self._runtime, self._settings, self._scales = runtime, settings, scales_of(settings)
         self._deviation = noise * n_sites**0.5  # of the noise in the total
 
@@ -368,7 +359,7 @@ class Denoised(Rounds):
             level = np.trace(sums.gram[k], axis1=1, axis2=2).mean() / side
             if level <= SEEN * deviation * n_gram**0.5:
                 continue
-            old = multiply(sums.gram[k], atom)
+            old = apply_systems(sums.gram[k], atom)
             noise = deviation**2 * atom.size + entry**2 * near * (atom**2).sum()
             gram[k] = sums.gram[k] + ridge * np.eye(side)
             right[k] = old + _shrink(sums.transported[k] - old, noise) + ridge * atom
@@ -428,11 +419,3 @@ def _shrink(difference: np.ndarray, noise: float, freedom: int | None = None) ->
     doubt = 1 + 2 * math.sqrt(2 / (difference.size if freedom is None else freedom))
     square = float((difference**2).sum())
     return difference * (max(0.0, 1 - doubt * noise / square) if square > 0 else 0.0)
-
-
-def multiply(systems: np.ndarray, atom: np.ndarray) -> np.ndarray:
-    """Return the product of Gram matrices (G, n, n) and an atom (L, P)."""
-    if systems.shape[-1] == atom.size:
-        return (systems[0] @ atom.ravel()).reshape(atom.shape)
-    groups = np.broadcast_to(systems, (atom.shape[1], *systems.shape[1:]))
-    return np.einsum("pij,jp->ip", groups, atom)

@@ -24,10 +24,10 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from percdl.exceptions import FederationError
-from percdl.federated.board import SERVER, Board, WaitedError
+from percdl.federated.board import Board, WaitedError
 from percdl.federated.identities import Identity
 from percdl.federated.manifest import Invitation, Manifest
-from percdl.federated.messages import MOST_BYTES, frame, read_post
+from percdl.federated.messages import MOST_BYTES, frame, pack, read_post, unpack
 from percdl.federated.server import add_for_sites
 
 # Seconds that a request for posts waits at the server, between two looks of it at the board, and
@@ -41,23 +41,7 @@ LINGER = 15.0
 
 def signed_request(run: str, method: str, slot: int) -> bytes:
     """Return the text that a site signs to prove who asks."""
-    return frame("percdl request, version 2", run, method, slot)
-
-
-def pack(posts: dict[str, bytes]) -> bytes:
-    """Return posts as one message, each with its length in front; the server's comes first."""
-    return frame(*(posts[site] for site in sorted(posts)))
-
-
-def unpack(content: bytes, manifest: Manifest) -> dict[str, bytes]:
-    """Return the posts of a message by site; raises `FederationError` for anything else."""
-    parts = []
-    while content:
-        size = int.from_bytes(content[:8], "big")
-        parts.append(content[8 : 8 + size])
-        content = content[8 + size :]
-    answers = {SERVER: parts.pop(0)} if manifest.aggregate == "server" and parts else {}
-    return answers | {read_post(post, manifest.verify).head.site: post for post in parts}
+    return frame("percdl request, version 3", run, method, slot)
 
 
 def make_app(board: Board, hold: float = _HOLD) -> Starlette:
@@ -213,7 +197,7 @@ class Relayed:
         while True:
             status, content = self._ask("GET", slot, end)
             if status == 200:
-                return unpack(content, self._manifest)
+                return unpack(content)
             if status != 202:
                 raise FederationError(f"The server refuses to answer: {_shown(content)}")
             if time.monotonic() > end:

@@ -7,6 +7,13 @@ Sites cannot look for recurring segments together, because segments are recordin
 dictionary, all draw the same smooth random shapes. Sites code some of their recordings with each
 candidate, and the sums of an ordinary population round, masked as all others, give a better atom.
 Many candidates take that step in one post, and the best go on. Atoms are added one by one.
+
+Wrong sums end a run. The objective of a round is the energy less what the atoms explain, and this
+follows exactly from the other sums. The sums also promise the objective of the new dictionary with
+the old codes. Exact codes can only lower it, unless windows have moved; a new gauge costs little.
+If the identity fails, or the next round ends clearly above its promise, some sums were wrong. As
+masks hide whose, every site then reveals two numbers: the objective that its own sums promised and
+the one they reached. They disagree at a site that made its sums up.
 """
 
 from __future__ import annotations
@@ -30,22 +37,31 @@ from percdl.estimators.start import (
     given_atoms,
 )
 from percdl.exceptions import FederationError
-from percdl.federated import alarm
 from percdl.federated.board import Transcript
 from percdl.federated.identities import RunKeys
+from percdl.federated.layout import decode, encode, mask
 from percdl.federated.manifest import Terms
-from percdl.federated.messages import Post, digest, frame
+from percdl.federated.messages import Post, Strict, digest, frame, parse
 from percdl.federated.private_rounds import PrivateRounds
-from percdl.federated.secure_sum import decode, encode, mask
 from percdl.runtimes.in_process import InProcess
 from percdl.runtimes.protocol import Rounds
 from percdl.signals import Cohort, Recording
+from percdl.steps.dictionary import apply_systems
 from percdl.steps.initialization import draw_shapes
 
 # Called after each round with the phase, the number of the round, and the objective.
 Report = Callable[[str, int, float], None]
 # Shapes drawn for each atom of a first dictionary, and how many go on after each step.
 N_DRAWN, N_KEPT = 24, (8, 3, 1)
+# Distance above the promise that rounding explains in the first phase, and a new gauge in the
+# second, over the energy of the signals.
+MOST_ABOVE = {"population": 1e-3, "personal": 0.05}
+# The same after windows have moved, when recordings that end with a pattern may lose it: only a
+# promise of less than nothing is broken then.
+MOST_MOVED = 1.0
+# Error of the identity that single precision explains, over the energy: a hundred times the usual.
+MOST_OFF = 1e-5
+ABOVE, OTHER = "above what the sums before promised", "not what its other sums say"
 
 
 class Groups:
@@ -90,8 +106,8 @@ class Groups:
         counted = self.admit(counts)
         if not (counted == (counts > 0)).all():
             some = runtime.add_some(sums, kind, broadcast, counted)
-            hidden = alarm.explain_away(sums, broadcast, settings)
-            hidden -= alarm.explain_away(some, broadcast, settings)
+            hidden = explain_away(sums, broadcast, settings)
+            hidden -= explain_away(some, broadcast, settings)
             sums = replace(some, objective=sums.objective + hidden)
         if not sums.ztz.size:
             return sums
@@ -178,6 +194,65 @@ def add_posts(
     return [one.unpack(part) for part in np.split(total, n_vectors)]
 
 
+class Share(Strict):
+    """Part of a site in an alarm: the objective its sums promised, and the one it reached."""
+
+    promised: float
+    reached: float
+
+
+def find_wrong(
+    history: History, kind: str, broadcast: Broadcast, total: Sums, settings: Settings
+) -> str | None:
+    """Return how the objective of a round shows that sums were wrong; None if it does not."""
+    off = total.objective - total.energy + explain_away(total, broadcast, settings)
+    if abs(off) > MOST_OFF * total.signal:
+        return OTHER
+    if not history.records or history.records[-1].step not in ("CDU", "PerCDU"):
+        return None
+    moved = broadcast.move is not None and np.any(broadcast.move)
+    most = MOST_MOVED if moved else MOST_ABOVE.get(kind, np.inf)
+    # This objective is over everyone; the other one is over those who count (`Groups`).
+    is_above = total.objective_fitted > history.records[-1].objective + most * total.signal
+    return ABOVE if is_above else None
+
+
+def explain_away(sums: Sums, broadcast: Broadcast, settings: Settings) -> float:
+    """Return the energy that the atoms of a round explain, from its sums.
+
+    It is exact where sums have the unit of the energy; elsewhere it is taken from the objective.
+    """
+    known = sums.gram.size or (sums.moment.size and not sums.n_warps.size and not sums.ztz.size)
+    if settings.by_subject or not known or (sums.gram.size and broadcast.precision is not None):
+        return sums.energy - sums.objective
+    linear, square = _forms(sums, broadcast.dictionary, settings)
+    return float((2 * linear - square).sum())
+
+
+def promise(own: Sums, total: Sums, dictionary: np.ndarray, settings: Settings) -> float:
+    """Return the objective that own sums promise with a new dictionary, at the scales of all."""
+    linear, square = _forms(total, dictionary, settings)
+    scale = np.divide(linear, square, out=np.zeros_like(linear), where=square > 0)
+    linear, square = _forms(own, dictionary, settings)
+    return own.energy - float((2 * scale * linear - scale**2 * square).sum())
+
+
+def _forms(
+    sums: Sums, dictionary: np.ndarray, settings: Settings
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the linear and the quadratic part (K,) of the error, from sums of either phase."""
+    if sums.gram.size:
+        pairs = zip(sums.gram, dictionary, strict=True)
+        bent = np.stack([apply_systems(systems, atom) for systems, atom in pairs])
+        right = sums.transported
+    elif sums.moment.size:
+        inner = slice(settings.margin, settings.margin + settings.atom_length)
+        bent, right = sums.weight[:, inner] * dictionary, sums.moment[:, inner]
+    else:
+        return np.zeros(len(dictionary)), np.zeros(len(dictionary))
+    return (right * dictionary).sum((1, 2)), (bent * dictionary).sum((1, 2))
+
+
 @dataclass
 class FederatedRounds(Rounds):
     """Runtime over the recordings of all members, at one of them.
@@ -210,18 +285,30 @@ class FederatedRounds(Rounds):
         """End the run if sums contradict each other, or what the last ones promised."""
         settings = self.terms.settings
         last, self._last = self._last, (own, total)
-        why = alarm.find_wrong(self.history, kind, broadcast, total, settings)
+        why = find_wrong(self.history, kind, broadcast, total, settings)
         if why is None:
             return
         promised = reached = 0.0
-        if why == alarm.OTHER:
-            promised = own.energy - alarm.explain_away(own, broadcast, settings)
+        if why == OTHER:
+            promised = own.energy - explain_away(own, broadcast, settings)
             reached = own.objective
         elif last is not None:  # else this site was restarted since
-            promised = alarm.promise(*last, broadcast.dictionary, settings)
+            promised = promise(*last, broadcast.dictionary, settings)
             reached = own.objective_fitted
-        share = alarm.Share(promised=promised, reached=reached)
-        alarm.raise_alarm(self.transcript, kind, share, why)
+        facts = {"promised": float(promised), "reached": float(reached)}
+        shares = {
+            site: parse(Share, post.head.facts, f"Site {site} sends no shares")
+            for site, post in self.transcript.exchange("shares", **facts).items()
+        }
+        gaps = {site: share.reached - share.promised for site, share in shares.items()}
+        suspect = max(gaps, key=lambda site: gaps[site] if why == ABOVE else abs(gaps[site]))
+        lines = (f"{site} {x.promised:.6g}, {x.reached:.6g}" for site, x in sorted(shares.items()))
+        raise FederationError(
+            f"The objective of slot {self.transcript.slot - 2} of run {self.terms.manifest.run} "
+            f"is {why} ({kind}): some sums were wrong. Site {suspect} has the largest gap and is "
+            f"the first suspect. Promised and reached: {'; '.join(lines)}. Have the sites "
+            "checked, or leave one out."
+        )
 
     def first_dictionary(self) -> np.ndarray:
         """Return the first dictionary (K, L, P) of a run, given or found by sums.

@@ -18,14 +18,13 @@ from percdl.algorithm.loop import run_percdl
 from percdl.algorithm.state import History, StopReason
 from percdl.estimators.start import check_atoms
 from percdl.exceptions import FederationError, PerCDLError
-from percdl.federated.alarm import find_wrong
-from percdl.federated.board import SERVER, Board, Place
+from percdl.federated.board import Board, Place
 from percdl.federated.layout import check_broadcast
 from percdl.federated.manifest import INIT, Terms, agree
 from percdl.federated.messages import Question, parse
 from percdl.federated.privacy import count_rounds
 from percdl.federated.private_rounds import denoised
-from percdl.federated.rounds import FederatedRounds, Report, add_posts
+from percdl.federated.rounds import FederatedRounds, Report, add_posts, find_wrong
 from percdl.runtimes.protocol import Rounds
 
 
@@ -35,12 +34,11 @@ class ServerRounds(Rounds):
     def __init__(self, board: Board):
         self.board, self.history = board, History()
         self.place = Place(board.manifest, "the server")
-        self._joined: dict[str, bytes] = {}
 
     def join(self) -> Terms:
         """Wait until all sites have joined; return the terms of the run."""
-        self._joined = self.board.collect(0)
-        self.terms = agree(self.board.manifest, self.place.check("join", self._joined))
+        posts = self.place.check("join", self.board.collect(0))
+        self.terms = agree(self.board.manifest, posts)
         return self.terms
 
     def run_round(self, kind: str, broadcast: Broadcast) -> Sums:
@@ -61,9 +59,8 @@ class ServerRounds(Rounds):
         """Answer the posts of the last slot with the next round, or with the end."""
         at, run = self.place.slot, self.board.manifest.run
         question = Question(run=run, slot=at, kind=kind, arrays=arrays, why=why[:1000])
-        content = question.model_dump_json().encode()
-        self.board.answer(at, content)
-        self.place.advance({SERVER: content, **(self._joined if at == 0 else {})})
+        self.board.answer(at, question.model_dump_json().encode())
+        self.place.advance(self.board.look(at) or {})
 
 
 def add_for_sites(board: Board) -> None:

@@ -72,6 +72,14 @@ def personal_explained(gram: np.ndarray, transported: np.ndarray, dictionary: np
     return float(total)
 
 
+def apply_systems(systems: np.ndarray, atom: np.ndarray) -> np.ndarray:
+    """Return ``Sigma phi``: the systems (G, n, n) of an atom times the atom (L, P)."""
+    if systems.shape[-1] == atom.size:
+        return (systems[0] @ atom.ravel()).reshape(atom.shape)
+    groups = np.broadcast_to(systems, (atom.shape[1], *systems.shape[1:]))
+    return np.einsum("pij,jp->ip", groups, atom)
+
+
 def normalize(dictionary: np.ndarray) -> np.ndarray:
     """Return the atoms at unit norm, the constraint of Eq. 1."""
     norm = np.sqrt((dictionary**2).sum((1, 2), keepdims=True))
