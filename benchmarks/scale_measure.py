@@ -40,7 +40,7 @@ from percdl.federated.identities import Identity, RunKeys
 from percdl.federated.layout import mask
 from percdl.federated.manifest import Invitation, propose
 from percdl.federated.messages import Head, Post, pack, unpack, write_post
-from percdl.federated.relay import _LOOK, Listening, Relayed, make_app, make_server
+from percdl.federated.relay import _LOOK, Relayed, make_app, make_server
 
 # Two and three rounds, and two that close the fit.
 N_ROUNDS = 7
@@ -356,8 +356,8 @@ def _served(manifest: Any, folder: Path) -> Iterator[tuple[str, str]]:
     make_authority(folder)
     make_server_certificate(["127.0.0.1"], folder)
     port = free_port()
-    at = Listening("127.0.0.1", port, folder / "server.crt", folder / "server.key")
-    server = make_server(make_app(Board(manifest, folder / "board")), at)
+    at = "127.0.0.1", port, folder / "server.crt", folder / "server.key"
+    server = make_server(make_app(Board(manifest, folder / "board")), *at)
     thread = threading.Thread(target=server.run)
     thread.start()
     while thread.is_alive() and not server.started:

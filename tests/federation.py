@@ -10,7 +10,7 @@ from small_models import SFREQ, assert_same_table, make, spaced_recordings
 from percdl import Cohort
 from percdl.federated.board import Board
 from percdl.federated.messages import read_post
-from percdl.federated.server import add_for_sites
+from percdl.federated.server import start_adding
 
 LENGTHS = (97, 110, 118, 128, 101, 125, 99, 120, 104, 127)
 NAMES = ("nord", "ouest", "sud")
@@ -111,13 +111,8 @@ def run_scripted(sites, manifest, on_post=None, on_read=None, folder=None):
             errors[site.name] = error
             board.end(f"{site.name} has left")
 
-    def add():
-        with board.turn:
-            add_for_sites(board)
-
     threads = [threading.Thread(target=take_part, args=[site]) for site in sites]
-    if manifest.aggregate == "server":
-        threading.Thread(target=add, daemon=True).start()
+    start_adding(board)
     for thread in threads:
         thread.start()
     for thread in threads:

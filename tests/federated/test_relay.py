@@ -30,7 +30,6 @@ from percdl.federated.estimator import FederatedPerCDL, make_sites
 from percdl.federated.manifest import Invitation
 from percdl.federated.messages import Head, Post, pack, unpack, write_post
 from percdl.federated.relay import (
-    Listening,
     Relayed,
     look_at_server,
     make_app,
@@ -56,6 +55,10 @@ def manifest(sites):
     return FederatedPerCDL(double("PopCDL")).propose("run", sites)
 
 
+def listen(place, port):
+    return "127.0.0.1", port, place / "server.crt", place / "server.key"
+
+
 @pytest.fixture
 def served(place, manifest):
     """A board behind a server with TLS; yields it and its address."""
@@ -63,8 +66,7 @@ def served(place, manifest):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    at = Listening("127.0.0.1", port, place / "server.crt", place / "server.key")
-    server = make_server(make_app(board, hold=0.2), at)
+    server = make_server(make_app(board, hold=0.2), *listen(place, port))
     thread = threading.Thread(target=server.run)
     thread.start()
     while thread.is_alive() and not server.started:
@@ -193,8 +195,7 @@ def lying(place):
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-        at = Listening("127.0.0.1", port, place / "server.crt", place / "server.key")
-        server = make_server(app, at)
+        server = make_server(app, *listen(place, port))
         thread = threading.Thread(target=server.run, daemon=True)
         thread.start()
         while thread.is_alive() and not server.started:

@@ -118,7 +118,7 @@ def test_two_dictionaries_in_one_round_give_noise(cohort, tmp_path):
     _, errors, board = run_scripted(sites, manifest, on_read=on_read)
     assert any("another history" in str(error) for error in errors.values())
     for slot in (1, 2):
-        posts = [read_post(post, manifest.verify) for post in board._posts[slot].values()]
+        posts = [read_post(post, manifest.verify) for post in board.posts(slot).values()]
         total = sum(np.frombuffer(post.numbers, np.uint64) for post in posts)
         assert (byte_p_value(total) > 1e-6) == (slot == 2)
 

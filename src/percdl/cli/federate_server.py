@@ -114,7 +114,7 @@ def relay(
     from percdl.federated.board import Board
     from percdl.federated.certificates import read_end
     from percdl.federated.identities import check_key_file
-    from percdl.federated.relay import Listening, serve
+    from percdl.federated.relay import make_app, make_server, serve
 
     manifest = read_invitation_file(invitation).manifest
     if not certificate.is_file():
@@ -132,7 +132,7 @@ def relay(
     output.say(f"Run {manifest.run} of {', '.join(manifest.sites)}, {manifest.fingerprint}")
     output.say(f"Listening on {host}:{port}.")
     with logging_to(log), terminating_like_ctrl_c():
-        serve(board, Listening(host, port, certificate, key))
+        serve(board, make_server(make_app(board), host, port, certificate, key))
     output.event("done", folder=place, slots=board.latest + 1)
     output.say(f"The run is over after {board.latest + 1} posts of each site.")
 

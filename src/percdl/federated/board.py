@@ -165,27 +165,26 @@ class Place:
                 f"The board has posts of {sorted(received)!r:.500} in slot {self.slot}, and the "
                 f"members are {self.manifest.sites}."
             )
-        return {site: self._check(kind, site, received[site]) for site in self.manifest.sites}
-
-    def _check(self, kind: str, site: str, content: bytes) -> Post:
-        post = read_post(content, self.manifest.verify)
-        head, run = post.head, self.manifest.run
-        if head.kind == "refusal":
-            why = str(head.facts.get("why"))[:1000]
-            raise FederationError(f"Site {site} has left run {run}: {why}")
-        if (head.site, head.run, head.slot) != (site, run, self.slot):
-            raise FederationError(
-                f"The board handed out a post of site {head.site}, run {head.run}, slot "
-                f"{head.slot} as that of site {site} in slot {self.slot}. Ask who runs it."
-            )
-        if (head.chain, head.kind) != (self.chain, kind):
-            raise FederationError(
-                f"Site {site} has another history of run {run} than {self.who} in slot "
-                f"{self.slot} ({head.kind!r}, not {kind!r}): they have read different posts, or "
-                "do not run the same manifest. Nothing was revealed. Start a new run, and ask who "
-                "runs the board."
-            )
-        return post
+        posts, run = {}, self.manifest.run
+        for site in self.manifest.sites:
+            posts[site] = read_post(received[site], self.manifest.verify)
+            head = posts[site].head
+            if head.kind == "refusal":
+                why = str(head.facts.get("why"))[:1000]
+                raise FederationError(f"Site {site} has left run {run}: {why}")
+            if (head.site, head.run, head.slot) != (site, run, self.slot):
+                raise FederationError(
+                    f"The board handed out a post of site {head.site}, run {head.run}, slot "
+                    f"{head.slot} as that of site {site} in slot {self.slot}. Ask who runs it."
+                )
+            if (head.chain, head.kind) != (self.chain, kind):
+                raise FederationError(
+                    f"Site {site} has another history of run {run} than {self.who} in slot "
+                    f"{self.slot} ({head.kind!r}, not {kind!r}): they have read different posts, "
+                    "or do not run the same manifest. Nothing was revealed. Start a new run, and "
+                    "ask who runs the board."
+                )
+        return posts
 
 
 class Transcript(Place):

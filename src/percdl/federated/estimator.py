@@ -25,7 +25,7 @@ from percdl.federated.identities import Identity
 from percdl.federated.manifest import Manifest, propose
 from percdl.federated.messages import check_name
 from percdl.federated.privacy import Privacy
-from percdl.federated.server import add_for_sites
+from percdl.federated.server import start_adding
 from percdl.federated.site import COMMON, FederatedSite
 from percdl.signals import as_cohort
 from percdl.signals.files import make_private_folder
@@ -157,13 +157,8 @@ def run_together(sites: list[FederatedSite], board: Board) -> dict[str, BaseCDL]
             errors.append(error)
             board.end(f"Site {site.name} has left the run: {error}")
 
-    def add() -> None:
-        with board.turn:
-            add_for_sites(board)
-
     threads = [threading.Thread(target=take_part, args=[site], daemon=True) for site in sites]
-    if board.manifest.aggregate == "server":
-        threading.Thread(target=add, daemon=True).start()
+    start_adding(board)
     for thread in threads:
         thread.start()
     try:

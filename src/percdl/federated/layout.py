@@ -97,19 +97,6 @@ class Layout(tuple[tuple[str, tuple[int, ...]], ...]):
         scales = [2.0 ** exponents[UNITS[name]] for name, _ in self]
         return np.repeat(scales, np.diff(self._ends, prepend=0))
 
-    def add(self, parts: dict[str, np.ndarray]) -> np.ndarray:
-        """Return the total of the vectors of some sites; raises where it overflows."""
-        with np.errstate(over="ignore"):
-            total = np.sum(list(parts.values()), axis=0)
-        bad = np.flatnonzero(~np.isfinite(total))
-        if bad.size:
-            largest = max(parts, key=lambda site: abs(parts[site][bad[0]]))
-            raise FederationError(
-                f"The sum `{self.locate(int(bad[0]))}` overflows; the largest part of it is from "
-                f"site {largest}. Have that site check its recordings, or leave it out."
-            )
-        return total
-
     def locate(self, position: int) -> str:
         """Return the name of the field that a number belongs to."""
         return self[int(np.searchsorted(self._ends, position, side="right"))][0]
@@ -177,6 +164,22 @@ def cover(parts: dict[str, Bounds]) -> Bounds:
     return Bounds(*(exponent(sum(2.0**e for e in column)) for column in (energies, samples)))
 
 
+def check_size(
+    values: Float64[np.ndarray, " n"],
+    scales: Float64[np.ndarray, " n"],
+    name: Callable[[int], str] = "entry {}".format,
+) -> None:
+    """Raise if a value is not finite or exceeds its scale; the message does not reveal it."""
+    refused = np.flatnonzero(~(np.abs(values) <= scales))
+    if refused.size:
+        first = int(refused[0])
+        raise FederationError(
+            f"The sum `{name(first)}` is not finite or exceeds {scales[first]:.6g}, the bound "
+            f"that the sites agreed on ({refused.size} of {values.size} numbers are refused). "
+            "Nothing is sent. Check the recordings of this site."
+        )
+
+
 def encode(
     values: Float64[np.ndarray, " n"],
     scales: Float64[np.ndarray, " n"],
@@ -189,14 +192,7 @@ def encode(
     ``2^(e - f)``, ``f = 63 - bit_length(n_sites)``. The total of n sites stays below 2^63 and is
     off by at most ``n 2^(e - f - 1)``. Values beyond their scale would wrap, and are refused.
     """
-    refused = np.flatnonzero(~(np.abs(values) <= scales))
-    if refused.size:
-        first = int(refused[0])
-        raise FederationError(
-            f"{name(first)} is {values[first]:.6g}, and the sites agreed on at most "
-            f"{scales[first]:.6g} in size ({refused.size} of {values.size} values are refused). "
-            "Nothing is sent. Check the recordings of this site."
-        )
+    check_size(values, scales, name)
     exponents = _exponents(scales, n_sites)
     return np.rint(np.ldexp(values, -exponents)).astype(np.int64).view(np.uint64)
 

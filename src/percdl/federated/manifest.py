@@ -240,17 +240,11 @@ def propose(
     check_agreeable(model)
     arrays: dict[str, np.ndarray] = {}
     try:
-        parameters = encode_parameters(model, arrays)
-    except ModelFileError as error:
-        raise InvalidParameterError(
-            f"A federation agrees on data, never on code: {error}"
-        ) from error
-    try:
         manifest = Manifest(
             run=run,
             members=dict(sorted(members.items())),
             model=type(model).__name__,
-            parameters=parameters,
+            parameters=encode_parameters(model, arrays),
             secure=len(members) >= FEWEST_SITES if secure == "auto" else secure,  # pyright: ignore[reportArgumentType]
             aggregate=aggregate,  # pyright: ignore[reportArgumentType]
             min_subjects=min_subjects,
@@ -258,6 +252,10 @@ def propose(
             privacy=privacy,
             arrays=arrays,
         )
+    except ModelFileError as error:
+        raise InvalidParameterError(
+            f"A federation agrees on data, never on code: {error}"
+        ) from error
     except ValidationError as error:
         raise InvalidParameterError(f"A federation is not possible: {explain(error)}.") from error
     if privacy is not None:

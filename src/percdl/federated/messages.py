@@ -127,9 +127,12 @@ class Post(NamedTuple):
     numbers: bytes
 
     def vector(self, dtype: Any, size: int) -> np.ndarray:
-        """Return the numbers as a vector (n,); raises `ValueError` for another size."""
+        """Return the numbers as a vector (n,); raises `FederationError` for another size."""
         if len(self.numbers) != 8 * size:
-            raise ValueError(f"{len(self.numbers)} bytes of numbers, not {8 * size}")
+            raise FederationError(
+                f"Site {self.head.site} sent {len(self.numbers)} bytes of numbers in a "
+                f"{self.head.kind} round, not {8 * size}."
+            )
         return np.frombuffer(self.numbers, np.dtype(dtype).newbyteorder("<")).astype(dtype)
 
 

@@ -37,7 +37,7 @@ from percdl.federated.manifest import Manifest, settings_of
 from percdl.runtimes.in_process import InProcess
 from percdl.runtimes.protocol import Rounds
 from percdl.signals import Cohort, as_cohort
-from percdl.steps.centering import MIN_SPEED, SMOOTH_WIDTH, sum_warps
+from percdl.steps.centering import SMOOTH_WIDTH, slow_enough, sum_warps
 from percdl.steps.compilation import program
 from percdl.steps.dictionary import apply_systems, normalize
 from percdl.steps.prior import sine_table
@@ -377,15 +377,14 @@ class Denoised(Rounds):
             moved = noisy.warp - before["warp"]
             moved = np.stack([[_shrink(row, noise, N_SINES) for row in rows] for rows in moved])
             moved = moved / np.maximum(n_warps, 1)
+            samples = np.arange(settings.atom_length)
             # Displacements are scaled so that time runs forward.
-            slowing = -np.diff(moved).min(-1, keepdims=True)
-            slowest = 1 - MIN_SPEED
-            moved = moved * np.minimum(1, slowest / np.maximum(slowing, slowest))
-            mean = np.arange(settings.atom_length) + moved
+            mean = samples + slow_enough(samples, moved) * moved
             clear = replace(clear, warp=n_warps * mean)
             if noisy.inverse_warp.size:  # as if all warps were equal to their mean
                 with jax.enable_x64(True):
-                    sums = jax.vmap(sum_warps)(mean[:, None], jnp.asarray(clear.n_warps)[:, None])
+                    warps, counts = jnp.asarray(mean), jnp.asarray(clear.n_warps)
+                    sums = jax.vmap(sum_warps)(warps[:, None], counts[:, None])
                 known = {name: np.asarray(x) for name, x in sums._asdict().items()}
                 clear = replace(clear, **known)
         if "mixing" in still:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import ssl
 import threading
 import time
+from contextlib import AbstractContextManager
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import anyio
 import httpx
@@ -28,7 +29,7 @@ from percdl.federated.board import Board, WaitedError
 from percdl.federated.identities import Identity
 from percdl.federated.manifest import Invitation, Manifest
 from percdl.federated.messages import MOST_BYTES, frame, pack, read_post, unpack
-from percdl.federated.server import add_for_sites
+from percdl.federated.server import start_adding
 
 # Seconds that a request for posts waits at the server, between two looks of it at the board, and
 # between two tries after a failure.
@@ -97,18 +98,8 @@ def _is_member(manifest: Manifest, request: Request) -> bool:
     return True
 
 
-class Listening(NamedTuple):
-    """Address of a server, and its PEM files: certificate and private key."""
-
-    host: str
-    port: int
-    certificate: Path
-    key: Path
-
-
-def serve(board: Board, at: Listening, linger: float = LINGER) -> None:
+def serve(board: Board, server: uvicorn.Server, linger: float = LINGER) -> None:
     """Run a server until the run is over, and a little longer, or until it is interrupted."""
-    server = make_server(make_app(board), at)
 
     def watch() -> None:
         while not server.should_exit:
@@ -118,16 +109,15 @@ def serve(board: Board, at: Listening, linger: float = LINGER) -> None:
             time.sleep(0.2)
 
     threading.Thread(target=watch, daemon=True).start()
-    if board.manifest.aggregate == "server":
-        threading.Thread(target=add_for_sites, args=[board], daemon=True).start()
+    start_adding(board)
     server.run()
 
 
-def make_server(app: Any, at: Listening) -> Any:
-    """Return a server with TLS, not yet running."""
-    tls = {"ssl_certfile": str(at.certificate), "ssl_keyfile": str(at.key)}
+def make_server(app: Any, host: str, port: int, certificate: Path, key: Path) -> uvicorn.Server:
+    """Return a server with TLS, not yet running; certificate and private key are PEM files."""
+    tls = {"ssl_certfile": str(certificate), "ssl_keyfile": str(key)}
     quiet: Any = {"ws": "none", "log_config": None, "log_level": "info", "server_header": False}
-    return uvicorn.Server(uvicorn.Config(app, at.host, at.port, **tls, **quiet))
+    return uvicorn.Server(uvicorn.Config(app, host, port, **tls, **quiet))
 
 
 def _connect(server: str, authority: str, timeout: float) -> httpx.Client:
@@ -166,7 +156,7 @@ def look_at_server(server: str, authority: str, timeout: float = 30.0) -> float 
     return date.timestamp() - time.time()
 
 
-class Relayed:
+class Relayed(AbstractContextManager):
     """Connection of a site to a board over HTTPS; a context manager.
 
     It retries for ``patience`` seconds. Proxies are taken from the environment (``HTTPS_PROXY``).
@@ -176,9 +166,6 @@ class Relayed:
         self._identity, self._manifest, self._patience = identity, invited.manifest, patience
         self._client = _connect(invited.server, invited.authority, _HOLD + 40)
         self._most = MOST_BYTES
-
-    def __enter__(self) -> Relayed:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self._client.close()

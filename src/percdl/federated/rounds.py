@@ -39,7 +39,7 @@ from percdl.estimators.start import (
 from percdl.exceptions import FederationError
 from percdl.federated.board import Transcript
 from percdl.federated.identities import RunKeys
-from percdl.federated.layout import decode, encode, mask
+from percdl.federated.layout import check_size, decode, encode, mask
 from percdl.federated.manifest import Terms
 from percdl.federated.messages import Post, Strict, digest, frame, parse
 from percdl.federated.private_rounds import PrivateRounds
@@ -177,20 +177,19 @@ def add_posts(
 
     Every site calls it, or the server (`percdl.federated.server`).
     """
-    one, secure, parts = terms.layout(kind), terms.manifest.secure, {}
-    layout = one.times(n_vectors)
+    one, dtype = terms.layout(kind), np.uint64 if terms.manifest.secure else np.float64
+    layout, parts = one.times(n_vectors), []
+    scales = layout.scales(terms.common.bounds, terms.settings)
     for site in terms.manifest.sites:
-        try:
-            parts[site] = posts[site].vector(np.uint64 if secure else np.float64, layout.size)
-            if not np.isfinite(parts[site]).all():
-                raise ValueError("numbers that are not finite")
-        except ValueError as error:
-            raise FederationError(f"Site {site} sent {error} in a {kind} round.") from error
-    if secure:
-        total = np.stack(list(parts.values())).sum(axis=0, dtype=np.uint64)
-        total = decode(total, layout.scales(terms.common.bounds, terms.settings), len(parts))
-    else:
-        total = layout.add(parts)
+        parts.append(posts[site].vector(dtype, layout.size))
+        if not terms.manifest.secure and not (np.abs(parts[-1]) <= scales).all():
+            raise FederationError(
+                f"Site {site} sent numbers in a {kind} round that are not finite or exceed the "
+                "agreed bounds. Have it check its recordings, or leave it out."
+            )
+    total = np.stack(parts).sum(axis=0, dtype=dtype)
+    if terms.manifest.secure:
+        total = decode(total, scales, len(parts))
     return [one.unpack(part) for part in np.split(total, n_vectors)]
 
 
@@ -295,7 +294,7 @@ class FederatedRounds(Rounds):
         elif last is not None:  # else this site was restarted since
             promised = promise(*last, broadcast.dictionary, settings)
             reached = own.objective_fitted
-        facts = {"promised": float(promised), "reached": float(reached)}
+        facts: Any = {"promised": float(promised), "reached": float(reached)}
         shares = {
             site: parse(Share, post.head.facts, f"Site {site} sends no shares")
             for site, post in self.transcript.exchange("shares", **facts).items()
@@ -349,22 +348,11 @@ class FederatedRounds(Rounds):
         """Return own sums as the numbers of a post, masked if the manifest says so."""
         one, at, site = self.terms.layout(kind), self.transcript, self.transcript.identity.site
         layout, vector = one.times(len(sums)), np.concatenate([one.pack(own) for own in sums])
-        bad = np.flatnonzero(~np.isfinite(vector))
-        if bad.size:
-            raise FederationError(
-                f"The sum `{layout.locate(int(bad[0]))}` is not finite. Nothing is sent. "
-                f"Check the recordings of site {site}."
-            )
+        scales = layout.scales(self.terms.common.bounds, self.terms.settings)
         if not self.terms.manifest.secure:
+            check_size(vector, scales, layout.locate)
             return vector
         publics = {name: post.public for name, post in self.terms.joined.items()}
-        scales = layout.scales(self.terms.common.bounds, self.terms.settings)
-        try:
-            encoded = encode(vector, scales, len(publics), layout.locate)
-        except FederationError as error:
-            at.log(asked=kind, refused=str(error))  # it holds a sum of this site, so it stays here
-            raise FederationError(
-                f"A sum of site {site} exceeds its agreed bound; its own log says which."
-            ) from error
+        encoded = encode(vector, scales, len(publics), layout.locate)
         occasion = frame(self.terms.manifest.run, at.slot, kind, at.chain)
         return mask(encoded, site, self.keys, publics, occasion)

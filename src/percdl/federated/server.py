@@ -8,7 +8,9 @@ many rounds as the manifest has.
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,11 +37,10 @@ class ServerRounds(Rounds):
         self.board, self.history = board, History()
         self.place = Place(board.manifest, "the server")
 
-    def join(self) -> Terms:
-        """Wait until all sites have joined; return the terms of the run."""
-        posts = self.place.check("join", self.board.collect(0))
-        self.terms = agree(self.board.manifest, posts)
-        return self.terms
+    @cached_property
+    def terms(self) -> Terms:
+        """The terms of the run; the first call waits until all sites have joined."""
+        return agree(self.board.manifest, self.place.check("join", self.board.collect(0)))
 
     def run_round(self, kind: str, broadcast: Broadcast) -> Sums:
         """Let all sites run a round; return the sums over all."""
@@ -63,18 +64,25 @@ class ServerRounds(Rounds):
         self.place.advance(self.board.look(at) or {})
 
 
-def add_for_sites(board: Board) -> None:
+def start_adding(board: Board) -> None:
+    """Start the server's half of a run in a thread, if the manifest asks for it."""
+    if board.manifest.aggregate == "server":
+        threading.Thread(target=_add, args=[board], daemon=True).start()
+
+
+def _add(board: Board) -> None:
     """Run the server's half of a run to its end; the last answer says why it ended."""
     rounds, manifest = ServerRounds(board), board.manifest
-    try:
-        settings = rounds.join().settings
-        first = check_atoms(np.asarray(manifest.arrays[INIT]), settings)
-        runtime = denoised(rounds, settings, manifest)
-        found = run_percdl(runtime, settings, first, rounds.history, lambda *_: None)
-        rounds.ask("finish", {}, found.stop_reason.value)
-    except Exception as error:  # of any kind: the sites must know of it
-        why = str(error) if isinstance(error, PerCDLError) else f"{type(error).__name__}: {error}"
-        rounds.ask("refusal", {}, why)
+    with board.turn:
+        try:
+            settings = rounds.terms.settings
+            first = check_atoms(np.asarray(manifest.arrays[INIT]), settings)
+            runtime = denoised(rounds, settings, manifest)
+            found = run_percdl(runtime, settings, first, rounds.history, lambda *_: None)
+            rounds.ask("finish", {}, found.stop_reason.value)
+        except Exception as error:  # of any kind: the sites must know of it
+            known = isinstance(error, PerCDLError)
+            rounds.ask("refusal", {}, str(error) if known else f"{type(error).__name__}: {error}")
 
 
 def follow(rounds: FederatedRounds, report: Report) -> tuple[Broadcast, Sums, StopReason]:

@@ -129,7 +129,7 @@ def _correct(normal, mean, sines, squares, n_subjects) -> Float[np.ndarray, " L"
     times = np.linspace(0, length - 1, FINENESS * (length - 1) + 1)
     inverse = np.interp(times, normal, samples)
     change = times + np.sin(np.pi * times[:, None] * order / (length - 1)) @ found - inverse
-    share = _slow_enough(inverse, change, MIN_SPEED / FINENESS)
+    share = slow_enough(inverse, change, MIN_SPEED / FINENESS)
     return np.interp(samples, inverse + share * change, times)
 
 
@@ -144,7 +144,7 @@ def _normal_gauge(
     in samples. Returns the mean warp plus the part that only the inverses show.
     """
     hidden = expected_inverse(mean, spread) - mean_inverse
-    return mean + _slow_enough(mean, hidden) * hidden
+    return mean + slow_enough(mean, hidden) * hidden
 
 
 def smooth_warp(warp: Float[Values, "*batch L"], width: int = SMOOTH_WIDTH) -> Any:
@@ -199,9 +199,9 @@ def recenter_params(
     return transform.follow(params, inverse, n_channels)
 
 
-def _slow_enough(warp: np.ndarray, change: np.ndarray, least: float = MIN_SPEED) -> np.ndarray:
+def slow_enough(warp: np.ndarray, change: np.ndarray, least: float = MIN_SPEED) -> np.ndarray:
     """Return the largest share of a change that keeps every step of a warp above the least."""
     room = np.maximum(np.diff(warp) - least, 0)
     slowing = -np.diff(change)
-    share = np.divide(room, slowing, out=np.ones_like(room), where=slowing > room)
+    share = np.divide(room, slowing, out=np.ones_like(slowing), where=slowing > room)
     return share.min(-1, keepdims=True)
