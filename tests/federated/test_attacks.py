@@ -14,13 +14,14 @@ from federation import cohort_of, double, make_cohort, run_scripted, split
 from percdl import Algorithm, Free, L1Coder, PerCDL
 from percdl.exceptions import FederationError, InvalidParameterError
 from percdl.federated import rounds
-from percdl.federated.consent import Consent, describe
+from percdl.federated.consent import Consent
 from percdl.federated.consent import sign as consent_to
 from percdl.federated.estimator import FederatedPerCDL, make_sites
 from percdl.federated.manifest import MOST, Manifest, Terms
 from percdl.federated.messages import parse
 from percdl.federated.privacy import Privacy
 from percdl.federated.rounds import OwnRounds, explain_away
+from percdl.federated.site import describe
 
 CAREFUL = Consent(min_subjects=3, allow_plain=True)
 SHORT = {"population_rounds": 1, "personal_rounds": 1}
@@ -157,7 +158,7 @@ def test_a_damaged_ledger_ends_everything(tmp_path):
     sign(tmp_path, "abc", make_cohort(), CAREFUL)
     path = tmp_path / "a" / "ledger.jsonl"
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(FederationError, match="does not know what it has taken part in"):
+    with pytest.raises(FederationError, match="earlier runs are unknown"):
         sign(tmp_path, "abc", make_cohort(), CAREFUL, "two")
 
 

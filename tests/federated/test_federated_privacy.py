@@ -89,5 +89,5 @@ def test_a_site_with_missing_samples_does_not_join():
     cohorts["nice"] = Cohort.from_arrays(values, sfreq=small_models.SFREQ)
     model = small_models.make("PerCDL", **OPTIONS)
     federation = FederatedPerCDL(model, secure=False, privacy=Privacy(epsilon=1.0))
-    with pytest.raises(FederationError, match="have missing samples"):
+    with pytest.raises(FederationError, match="with missing samples"):
         federation.fit(cohorts)

@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 from keyed_sites import byte_p_value, names, private_key, publics, run_keys
 
 from percdl.exceptions import FederationError
-from percdl.federated.layout import decode, encode, keystream, mask
+from percdl.federated.layout import Layout, decode, encode, keystream, mask
 from percdl.federated.messages import frame
 
 ONES = np.ones(16, np.uint64)
@@ -68,9 +68,10 @@ def test_one_site_gets_back_what_it_wrote(values):
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 4.0000001, -5.0])
 def test_values_that_do_not_fit_are_refused_by_name(bad):
-    values = np.array([1.0, -4.0, bad, 0.0])
-    with pytest.raises(FederationError, match=r"gram\[2\]` is not finite or exceeds 4, .*1 of 4"):
-        encode(values, np.full(4, 4.0), 3, "gram[{}]".format)
+    layout = Layout([("energy", ()), ("counts", (2,)), ("n_warps", (1,))])
+    with pytest.raises(FederationError, match=r"`counts` is not finite or exceeds 4, .*1 of 4"):
+        layout.check(np.array([1.0, -4.0, bad, 0.0]), np.full(4, 4.0))
+    layout.check(np.array([1.0, -4.0, 4.0, 0.0]), np.full(4, 4.0))
 
 
 # Masks.

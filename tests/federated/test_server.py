@@ -174,5 +174,6 @@ def test_poison_ends_the_run_without_a_name(cohort, tmp_path, monkeypatch):
     monkeypatch.setattr(OwnRounds, "run_round", lie)
     sites, manifest = prepare(cohort, tmp_path, double("PopCDL"))
     _, errors, _ = run_scripted(sites, manifest)
-    assert any("A server that adds cannot tell which site" in str(e) for e in errors.values())
-    assert not any("ouest" in str(e) for e in errors.values())
+    told = [str(e) for e in errors.values() if "cannot tell which site" in str(e)]
+    assert told
+    assert not any("ouest" in why for why in told)

@@ -239,19 +239,20 @@ def _check_same(resume: Checkpoint, model: BaseCDL, identity: str) -> None:
         )
 
 
-def pack_state(state: FitState, history: History) -> tuple[dict[str, Any], Arrays]:
-    """Return the server's part of a fit between two rounds, as JSON and arrays."""
+def pack_state(state: FitState, history: History, site: Arrays) -> tuple[dict[str, Any], Arrays]:
+    """Return a fit between two rounds as JSON and arrays; ``site`` is the subjects' state."""
     content = {f.name: getattr(state, f.name) for f in fields(state) if f.name != "broadcast"}
     content |= {"reason": state.reason.value, "history": [astuple(r) for r in history.records]}
-    return content, prefixed("broadcast/", state.broadcast.to_arrays())
+    arrays = prefixed("broadcast/", state.broadcast.to_arrays()) | prefixed("site/", site)
+    return content, {name: np.ascontiguousarray(value) for name, value in arrays.items()}
 
 
-def unpack_state(content: dict[str, Any], arrays: Arrays) -> tuple[FitState, History]:
-    """Return the state and the history that `pack_state` packed."""
+def unpack_state(content: dict[str, Any], arrays: Arrays) -> tuple[FitState, History, Arrays]:
+    """Return the state, the history and the subjects' state that `pack_state` packed."""
     values = {f.name: content[f.name] for f in fields(FitState) if f.name != "broadcast"}
     values["reason"] = StopReason(content["reason"])
     state = FitState(Broadcast(**under("broadcast/", arrays)), **values)
-    return state, _read_history(content["history"])
+    return state, _read_history(content["history"]), under("site/", arrays)
 
 
 def pack_end(end: End) -> dict[str, Any]:
@@ -270,8 +271,8 @@ def unpack_end(content: dict[str, Any], last: Broadcast, results: Results) -> En
 def _pack(moment: Moment) -> tuple[dict[str, Any], Arrays]:
     best = moment.best
     _, key, *draws = moment.draws
-    content, arrays = pack_state(moment.state, moment.history)
-    arrays |= prefixed("site/", moment.site) | {"draws": np.asarray(key)}
+    content, arrays = pack_state(moment.state, moment.history, moment.site)
+    arrays["draws"] = np.asarray(key)
     content |= {"restart": moment.restart, "draws": draws, "best": None}
     if best is not None:
         content["best"] = pack_end(best)
@@ -282,12 +283,12 @@ def _pack(moment: Moment) -> tuple[dict[str, Any], Arrays]:
 
 def _unpack(checkpoint: Checkpoint) -> Moment:
     content, arrays = checkpoint.content, checkpoint.arrays
-    state, history = unpack_state(content, arrays)
+    state, history, site = unpack_state(content, arrays)
     best, draws = None, ("MT19937", arrays["draws"], *content["draws"])
     if content["best"] is not None:
         last, results = (under(prefix, arrays) for prefix in ("best/", "results/"))
         best = unpack_end(content["best"], Broadcast(**last), Results(**results))
-    return Moment(content["restart"], state, history, draws, best, under("site/", arrays))
+    return Moment(content["restart"], state, history, draws, best, site)
 
 
 def _read_history(lines: Any) -> History:

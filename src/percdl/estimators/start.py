@@ -16,7 +16,7 @@ from percdl.estimators.validation import check_lengths, check_samples
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError
 from percdl.parameters import in_samples, share_of
 from percdl.seeds import as_random_state
-from percdl.signals import AnyCohort
+from percdl.signals import AnyCohort, Cohort, Recording
 from percdl.steps.coders import L0Coder, L1Coder, SizedCoder
 
 if TYPE_CHECKING:
@@ -293,6 +293,15 @@ def revive_atoms(
     price = sample.settings.penalty
     before, after = np.asarray(mean_shares(sample.signals, both, price, settings.disjoint_coder))
     return revived if after > before else dictionary
+
+
+def spread_sample(cohort: Cohort, atom_length: int, least: int) -> Cohort:
+    """Return the beginnings of ``least`` recordings or more, over the whole range of powers."""
+    n_picked = min(len(cohort), max(MOST_RECORDINGS, least))
+    ranks = np.linspace(0, len(cohort) - 1, n_picked).astype(int)
+    longest = MOST_LENGTHS * atom_length
+    picked = (cohort[i] for i in np.sort(by_power(cohort)[ranks]))
+    return Cohort(Recording(r.values[:longest], subject=r.subject) for r in picked)
 
 
 def draw_sample(cohort: AnyCohort, settings: Settings, rng: np.random.RandomState) -> Sample:

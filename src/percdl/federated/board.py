@@ -1,7 +1,7 @@
-"""The board of a run, where members post one message per slot, and the place of each at it.
+"""The board of a run, where each member posts one message per slot, and the members' place at it.
 
-A board only carries messages. It adds nothing up, computes nothing and decides nothing; where a
-server is to do that (`percdl.federated.server`), it answers the posts of each slot.
+A board only carries messages. If the manifest lets a server add the posts, the board also holds
+its answer to the posts of each slot (`percdl.federated.server`).
 
 A site writes its post to disk before it sends it, and sends the same bytes again after a crash.
 Every post holds the checksum of all that was read before it, so that members with different
@@ -27,17 +27,17 @@ from percdl.signals.files import PRIVATE, append_private, make_private_folder, r
 
 # Makes the numbers of a post.
 Make = Callable[[], np.ndarray]
-# Name of the server among the sites, where it adds their posts; no site can have it.
+# Name under which the server's answer is listed among the posts; no site can have it.
 SERVER = ""
 
 
 class WaitedError(FederationError):
-    """Others did not answer in time: the site leaves, and may join again."""
+    """Raised when others did not answer in time; the site may join again."""
 
 
 @runtime_checkable
 class Connection(Protocol):
-    """The way of a site to the board of its run."""
+    """Connection of a site to the board of its run."""
 
     def post(self, content: bytes) -> None:
         """Post a message; the same one may be posted again."""
@@ -105,11 +105,7 @@ class Board:
 
     def read(self, slot: int) -> dict[str, bytes]:
         """Wait until a slot is complete; return what members read of it."""
-        return self._wait(lambda: self.look(slot))
-
-    def collect(self, slot: int) -> dict[str, bytes]:
-        """Wait until all members have posted in a slot; return their posts, for the server."""
-        return self._wait(lambda: self.posts(slot))
+        return self.wait(self.look, slot)
 
     def answer(self, slot: int, content: bytes) -> None:
         """Take the server's answer to the posts of a slot."""
@@ -117,10 +113,11 @@ class Board:
             self._posts.setdefault(slot, {})[SERVER] = content
             self.turn.notify_all()
 
-    def _wait(self, look: Callable[[], dict[str, bytes] | None]) -> dict[str, bytes]:
+    def wait(self, look: Callable[[int], dict[str, bytes] | None], slot: int) -> dict[str, bytes]:
+        """Wait until `look` or `posts` finds something in a slot; return it."""
         with self.turn:
-            self.turn.wait_for(lambda: self._over is not None or look() is not None)
-            found = look()
+            self.turn.wait_for(lambda: self._over is not None or look(slot) is not None)
+            found = look(slot)
         if self._over is not None or found is None:
             raise WaitedError(self._over)
         return found
@@ -140,30 +137,30 @@ class Board:
         return "refusal" in self._left.values() or len(self._left) == len(self.manifest.members)
 
     def end(self, why: str) -> None:
-        """Wake all who wait, with an error."""
+        """Raise `WaitedError` in all threads that wait."""
         with self.turn:
             self._over = why
             self.turn.notify_all()
 
 
 class Place:
-    """The place of a site or a server in a run: the slot, and the checksum of all read before."""
+    """Progress of a site or a server in a run: the slot, and the checksum of all read before."""
 
     def __init__(self, manifest: Manifest, who: str):
         self.manifest, self.who = manifest, who
         self.slot, self.chain = 0, manifest.digest
 
     def advance(self, received: dict[str, bytes]) -> None:
-        """Go on to the next slot, after what was read of this one."""
+        """Go on to the next slot, given what was read of this one."""
         self.chain = digest(frame(self.chain, self.slot) + pack(received))
         self.slot += 1
 
     def check(self, kind: str, received: dict[str, bytes]) -> dict[str, Post]:
-        """Return the posts of all members if they are of this place; raises otherwise."""
+        """Return the posts of all members in this slot; raises if one does not belong here."""
         if received.keys() != self.manifest.members.keys():
             raise FederationError(
                 f"The board has posts of {sorted(received)!r:.500} in slot {self.slot}, and the "
-                f"members are {self.manifest.sites}."
+                f"members are {', '.join(self.manifest.sites)}."
             )
         posts, run = {}, self.manifest.run
         for site in self.manifest.sites:
@@ -188,7 +185,7 @@ class Place:
 
 
 class Transcript(Place):
-    """The place of a site in a run; ``folder`` holds its posts and its log."""
+    """Progress of a site in a run; ``folder`` holds its posts and its log."""
 
     def __init__(self, identity: Identity, manifest: Manifest, way: Connection, folder: Path):
         super().__init__(manifest, f"site {identity.site}")
@@ -196,7 +193,7 @@ class Transcript(Place):
         make_private_folder(folder)
 
     def exchange(self, kind: Any, make: Make | None = None, **facts: Any) -> dict[str, Post]:
-        """Post facts and numbers, made if they were not posted before; return all posts.
+        """Post facts and numbers; return the posts of all. After a crash, the stored post counts.
 
         Raises if a member refuses, or has another history than this site. If the server adds the
         posts, none are returned after joining; ``answer`` holds the server's answer.
@@ -208,7 +205,7 @@ class Transcript(Place):
             others = {site: post for site, post in received.items() if site != SERVER}
             posts = self.check(kind, others)
             if others[self.identity.site] != content:
-                raise FederationError(f"The post of site {self.identity.site} was exchanged.")
+                raise FederationError(f"The board has changed the post of {self.who}.")
         self.answer = received.get(SERVER, b"")
         size, seconds = sum(map(len, received.values())), round(time.perf_counter() - began, 3)
         self.log(asked=kind, sent=len(content), received=size, seconds=seconds)

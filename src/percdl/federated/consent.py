@@ -1,4 +1,4 @@
-"""The conditions of a site, and the ledger of its runs: both are checked before it signs one."""
+"""Conditions of a site and the ledger of its runs, both checked before it signs a manifest."""
 
 from __future__ import annotations
 
@@ -8,32 +8,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 from filelock import FileLock
 
 from percdl import __version__
 from percdl.estimators.start import choose
 from percdl.estimators.validation import check_samples
 from percdl.exceptions import FederationError
-from percdl.federated.layout import exponent
-from percdl.federated.manifest import Manifest
-from percdl.federated.messages import (
-    Bounds,
-    Digest,
-    Holdings,
-    Name,
-    Signals,
-    Strict,
-    digest,
-    parse,
-)
+from percdl.federated.manifest import Manifest, settings_of
+from percdl.federated.messages import Digest, Name, Strict, digest, parse
 from percdl.federated.privacy import count_releases, epsilon_of
 from percdl.signals import Cohort
 from percdl.signals.files import PRIVATE, append_private, make_private_folder
-from percdl.signals.preprocessing import lasting_steps
-
-# Power of two of the subjects of a site, if their number is secret.
-MOST_SUBJECTS = 24
 
 
 @dataclass(frozen=True)
@@ -44,19 +29,19 @@ class Consent:
     ----------
     min_subjects : int
         Smallest number of its people behind every number that it sends, jointly over rounds:
-        for each atom, people count in groups of that size, all of whom have it in that round.
+        for each atom, people count in groups of that size, all of whom have it in a round.
     min_sites : int
         Smallest number of members.
     allow_plain : bool
-        Whether it also takes part if sums are not masked, as with two members.
+        Whether it takes part even if sums are not masked, as with two members.
     trust_server : bool
-        Whether it also takes part if the server adds the sums and computes the dictionaries.
+        Whether it takes part even if the server adds the sums and computes the dictionaries.
     other_members : bool
-        Whether it takes part in runs on the same recordings with different members. The
-        difference of two totals shows the sums of the sites that only one run had.
+        Whether it takes part in runs with different members on the same recordings. The
+        difference of two totals shows the sums of the sites that were in one run only.
     max_epsilon : float, optional
-        Largest epsilon of differential privacy of all runs on the same recordings together;
-        without it, sums may be exact.
+        Largest epsilon of differential privacy of all runs on the same recordings together.
+        None: sums may be exact.
     manifest : str, optional
         Checksum of the only manifest it signs.
 
@@ -75,23 +60,8 @@ class Consent:
     manifest: str | None = None
 
     def least(self, manifest: Manifest) -> int:
-        """Return the smallest number of people behind a number, for this site and for all."""
+        """Return the smallest number of people behind a number: the site's or the manifest's."""
         return max(self.min_subjects, manifest.min_subjects)
-
-
-def describe(cohort: Cohort, manifest: Manifest) -> Holdings:
-    """Return the description of recordings that a site posts when it joins.
-
-    Under differential privacy it holds public constants only: room for 2^24 subjects, and for
-    noise of the same size.
-    """
-    about = cohort.channels, cohort.units, cohort.sfreq, lasting_steps(cohort.processing)
-    if manifest.privacy is not None:
-        bounds = Bounds(0, MOST_SUBJECTS + exponent(manifest.make_settings().atom_length))
-    else:
-        energy = float(np.nansum(cohort.power * cohort.lengths * cohort.n_channels))
-        bounds = Bounds(exponent(energy), exponent(float(cohort.lengths.sum())))
-    return Holdings(signals=Signals(*about), n_masks=int(cohort.n_masks), bounds=bounds)
 
 
 def check_manifest(site: str, key: str, cohort: Cohort, consent: Consent, m: Manifest) -> None:
@@ -109,10 +79,7 @@ def _object(site: str, key: str, cohort: Cohort, consent: Consent, m: Manifest) 
     if consent.manifest not in (None, m.digest):
         yield f"has consented to another manifest than the one with the checksum {m.digest}."
     if m.members.get(site) != key:
-        yield (
-            "is not a member by its key. Send your public key to the person who makes the "
-            "manifest, and compare the fingerprints."
-        )
+        yield "is not a member with this key. Send the public key to the person who invites."
     if len(m.members) < consent.min_sites:
         yield f"takes part in sums over {consent.min_sites} sites or more, not {len(m.members)}."
     if not m.secure and not consent.allow_plain:
@@ -137,8 +104,8 @@ def _object(site: str, key: str, cohort: Cohort, consent: Consent, m: Manifest) 
         )
     if m.privacy is not None and cohort.n_masks:
         yield (
-            "has recordings that have missing samples, which differential privacy does not "
-            "allow. Fill the gaps, or leave these recordings out."
+            "has recordings with missing samples, which differential privacy does not allow. Fill "
+            "the gaps, or leave these recordings out."
         )
 
 
@@ -156,12 +123,12 @@ class Entry(Strict):
 def sign(folder: Path, site: str, manifest: Manifest, cohort: Cohort, consent: Consent) -> None:
     """Add a run to ``ledger.jsonl``; raise if it reveals too much together with earlier ones.
 
-    Two runs on the same recordings reveal more than one: the difference of two totals is the sums
-    of the sites, or of the people, that only one of them had. Privacy spent adds up.
+    Two runs on the same recordings reveal more than one: the difference of their totals is the
+    sum over the sites, or the people, that were in one run only. Privacy spent adds up.
     """
     path, privacy, mu = folder / "ledger.jsonl", manifest.privacy, math.inf
     if privacy is not None:
-        mu = privacy.spent(count_releases(manifest.make_settings()))
+        mu = privacy.spent(count_releases(settings_of(manifest.make_model())))
     entry = Entry(
         time=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         run=manifest.run,
@@ -171,10 +138,7 @@ def sign(folder: Path, site: str, manifest: Manifest, cohort: Cohort, consent: C
         mu=mu if math.isfinite(mu) else None,
     )
     delta = 0.0 if privacy is None else privacy.delta
-    damaged = (
-        f"{path} is damaged, so this site does not know what it has taken part in. Nothing is "
-        "sent. Restore the file"
-    )
+    damaged = f"{path} is damaged, so earlier runs are unknown. Nothing is sent. Restore the file"
     make_private_folder(folder)
     with FileLock(folder / "ledger.lock", mode=PRIVATE):
         lines = path.read_bytes().splitlines() if path.is_file() else []
@@ -199,7 +163,7 @@ def digests(cohort: Cohort) -> Iterator[str]:
 def _reveal(
     entry: Entry, related: list[Entry], consent: Consent, least: int, delta: float
 ) -> Iterator[str]:
-    """Yield what a run would reveal together with earlier ones on some of its recordings."""
+    """Yield the reasons why a run would reveal too much, together with ``related`` ones."""
     for known in related:
         if known.run == entry.run:
             yield (

@@ -1,6 +1,6 @@
-"""Identities of sites: Ed25519 keys that sign, and X25519 keys of one run that make masks.
+"""Keys of sites: Ed25519 keys that sign, and X25519 keys of one run that make masks.
 
-Private halves never leave the disk of the site.
+Private keys never leave the disk of the site.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Identity:
 
     @property
     def public(self) -> str:
-        """The public key, as hexadecimal digits; it stands in the manifest of a run."""
+        """The public key as hexadecimal digits, as in the manifest of a run."""
         return self.key.public_key().public_bytes_raw().hex()
 
     def sign(self, text: bytes) -> bytes:
@@ -94,7 +94,7 @@ class RunKeys:
 
     @classmethod
     def at(cls, path: Path) -> RunKeys:
-        """Read the key of a run; make a new one where there is none."""
+        """Read the key of a run; make a new one if there is none."""
         kind = asymmetric("x25519").X25519PrivateKey
         if not path.exists():
             write_private(path, kind.generate())
@@ -110,7 +110,7 @@ class RunKeys:
         key = asymmetric("x25519").X25519PublicKey.from_public_bytes(bytes.fromhex(public))
         try:
             return self._key.exchange(key)
-        except ValueError as error:  # with a point of small order, anyone could compute it
+        except ValueError as error:  # a point of small order: anyone could compute the secret
             raise FederationError("A site has announced a weak key.") from error
 
 
@@ -121,8 +121,8 @@ def verify(public: str, signature: bytes, text: bytes, who: str) -> None:
         key.verify(signature, text)
     except crypto("exceptions").InvalidSignature as error:
         raise FederationError(
-            f"The signature of {who} is not valid: the message was changed on the way, or "
-            "signed with another key than the one in the manifest."
+            f"The signature of {who} is not valid: the message was changed on the way, or not "
+            "signed with the key in the manifest."
         ) from error
 
 

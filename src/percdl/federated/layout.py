@@ -17,7 +17,7 @@ shares of seeds and no second masks. A run waits for a member that is away, or e
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from functools import lru_cache
 
@@ -97,9 +97,16 @@ class Layout(tuple[tuple[str, tuple[int, ...]], ...]):
         scales = [2.0 ** exponents[UNITS[name]] for name, _ in self]
         return np.repeat(scales, np.diff(self._ends, prepend=0))
 
-    def locate(self, position: int) -> str:
-        """Return the name of the field that a number belongs to."""
-        return self[int(np.searchsorted(self._ends, position, side="right"))][0]
+    def check(self, vector: np.ndarray, scales: np.ndarray) -> None:
+        """Raise if a number is not finite or exceeds its scale; the message does not reveal it."""
+        refused = np.flatnonzero(~(np.abs(vector) <= scales))
+        if refused.size:
+            name, _ = self[int(np.searchsorted(self._ends, refused[0], side="right"))]
+            raise FederationError(
+                f"The sum `{name}` is not finite or exceeds {scales[refused[0]]:.6g}, the bound "
+                f"that the sites agreed on ({refused.size} of {vector.size} numbers are refused). "
+                "Nothing is sent. Check the recordings of this site."
+            )
 
     @property
     def _ends(self) -> np.ndarray:
@@ -164,35 +171,15 @@ def cover(parts: dict[str, Bounds]) -> Bounds:
     return Bounds(*(exponent(sum(2.0**e for e in column)) for column in (energies, samples)))
 
 
-def check_size(
-    values: Float64[np.ndarray, " n"],
-    scales: Float64[np.ndarray, " n"],
-    name: Callable[[int], str] = "entry {}".format,
-) -> None:
-    """Raise if a value is not finite or exceeds its scale; the message does not reveal it."""
-    refused = np.flatnonzero(~(np.abs(values) <= scales))
-    if refused.size:
-        first = int(refused[0])
-        raise FederationError(
-            f"The sum `{name(first)}` is not finite or exceeds {scales[first]:.6g}, the bound "
-            f"that the sites agreed on ({refused.size} of {values.size} numbers are refused). "
-            "Nothing is sent. Check the recordings of this site."
-        )
-
-
 def encode(
-    values: Float64[np.ndarray, " n"],
-    scales: Float64[np.ndarray, " n"],
-    n_sites: int,
-    name: Callable[[int], str] = "entry {}".format,
+    values: Float64[np.ndarray, " n"], scales: Float64[np.ndarray, " n"], n_sites: int
 ) -> UInt64[np.ndarray, " n"]:
     """Write values in fixed point modulo 2^64, such that sums over the sites do not wrap.
 
     With ``2^e`` the next power of two from ``scale`` on, a value is rounded to a multiple of
     ``2^(e - f)``, ``f = 63 - bit_length(n_sites)``. The total of n sites stays below 2^63 and is
-    off by at most ``n 2^(e - f - 1)``. Values beyond their scale would wrap, and are refused.
+    off by at most ``n 2^(e - f - 1)``. Values beyond their scale would wrap: see `Layout.check`.
     """
-    check_size(values, scales, name)
     exponents = _exponents(scales, n_sites)
     return np.rint(np.ldexp(values, -exponents)).astype(np.int64).view(np.uint64)
 

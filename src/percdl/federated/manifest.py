@@ -42,7 +42,7 @@ from percdl.federated.privacy import Privacy, check_private
 from percdl.signals.files import replace_file
 from percdl.steps.coders import L1Coder
 
-# Most work that terms may ask of a site, by argument: more would keep it busy for days.
+# Largest values that a site accepts: more would keep it busy for days.
 MOST = {
     "n_atoms": 100,
     "atom_length": 10_000,
@@ -61,9 +61,9 @@ _HEAD = "# Invitation to a federation of percdl. Compare the fingerprint by tele
 
 
 class Manifest(Strict):
-    """Decides a run: who takes part, with which model, schedule, seed and privacy.
+    """All terms of a run: members, model, schedule, seed and privacy.
 
-    Every site checks it and signs it once. Whatever is not in it is refused.
+    Every site checks it and signs it once, and refuses anything that is not in it.
 
     ``members`` are the public keys of the sites (Ed25519, as hexadecimal digits). ``parameters``
     are the constructor arguments of the estimator named ``model``, as in a model file; ``arrays``
@@ -126,16 +126,12 @@ class Manifest(Strict):
             raise FederationError(f"{site!r} is not a member of run {self.run}.")
         verify(self.members[site], signature, text, f"site {site} in run {self.run}")
 
-    def make_settings(self, signals: Signals = ONE_CHANNEL) -> Settings:
-        """Return the settings of the fit; without signals, for one channel."""
-        return settings_of(self.make_model(), signals)
-
     def make_model(self) -> BaseCDL:
         """Return the estimator, not fitted."""
         try:
             model = decode_model(self.model, self.parameters, self.arrays)
             if self.arrays.keys() != array_names(self.parameters):
-                raise ValueError("it comes with other arrays than it names")
+                raise ValueError("its arrays are not those that it names")
         except (KeyError, TypeError, ValueError) as error:
             raise FederationError(
                 f"The model of the manifest is unknown ({error!r}). This is percdl {__version__}: "
@@ -179,7 +175,7 @@ class Invitation(NamedTuple):
 
 @dataclass(frozen=True)
 class Terms:
-    """Terms of a run after all members have joined: what they said, and have in common."""
+    """Terms of a run after all members have joined: each member's facts, and the common ones."""
 
     manifest: Manifest
     joined: dict[str, Joining]
@@ -188,11 +184,11 @@ class Terms:
     @cached_property
     def settings(self) -> Settings:
         """Settings of the fit."""
-        return self.manifest.make_settings(self.common.signals)
+        return settings_of(self.manifest.make_model(), self.common.signals)
 
     @property
     def trial(self) -> Settings:
-        """Settings that code with candidates of a first dictionary: without overlap."""
+        """Settings to code with candidates of a first dictionary: without overlap."""
         return replace(self.settings, coder=self.settings.disjoint_coder)
 
     def layout(self, kind: str) -> Layout:
@@ -259,12 +255,12 @@ def propose(
     except ValidationError as error:
         raise InvalidParameterError(f"A federation is not possible: {explain(error)}.") from error
     if privacy is not None:
-        check_private(manifest.make_settings())
+        check_private(settings_of(manifest.make_model()))
     return manifest
 
 
 def check_agreeable(model: BaseCDL) -> None:
-    """Raise if a model cannot be fitted without seeing all recordings."""
+    """Raise if a model needs all recordings in one place, or too much work of a site."""
     check_arguments(model)
     motifs, lengths = (
         given if isinstance(given, (list, tuple)) else [given]
@@ -284,16 +280,11 @@ def check_agreeable(model: BaseCDL) -> None:
                 f"`{type(model).__name__}({argument}={getattr(model, argument)!r})` depends on "
                 f"the recordings, and no place has all of them. {advice}"
             )
-    check_work(model)
-
-
-def check_work(model: BaseCDL) -> None:
-    """Raise if a model asks for more work than any site should do."""
-    settings = settings_of(model, ONE_CHANNEL)
-    asked = {name: getattr(settings, name, None) for name in MOST}
-    asked["n_restarts"] = model.n_restarts
-    asked["n_steps"] = settings.coder.n_steps if isinstance(settings.coder, L1Coder) else None
-    asked["parameters per atom"] = settings.n_params
+    settings = settings_of(model)
+    asked = {name: getattr(settings, name, 0) for name in MOST}
+    asked |= {"n_restarts": model.n_restarts, "parameters per atom": settings.n_params}
+    if isinstance(settings.coder, L1Coder):
+        asked["n_steps"] = settings.coder.n_steps
     for name, value in asked.items():
         if (value or 0) > MOST[name]:
             raise InvalidParameterError(
@@ -302,8 +293,8 @@ def check_work(model: BaseCDL) -> None:
             )
 
 
-def settings_of(model: BaseCDL, source: Any) -> Settings:
-    """Return the settings of a fit to recordings of a source."""
+def settings_of(model: BaseCDL, source: Any = ONE_CHANNEL) -> Settings:
+    """Return the settings of a fit to recordings of a source; by default, of one channel."""
     return make_settings(model, source, _choices_of(model))
 
 

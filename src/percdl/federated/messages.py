@@ -57,7 +57,7 @@ Model = TypeVar("Model", bound=Strict)
 
 
 class Signals(NamedTuple):
-    """The signal properties that all sites have in common: a `Source` without subjects."""
+    """Signal properties that all sites must share: a `Source` without subjects."""
 
     channels: Annotated[Labels, Field(min_length=1)]
     units: Labels
@@ -97,8 +97,8 @@ class Holdings(Strict):
 class Joining(Strict):
     """Contents of the first post of a site.
 
-    ``public`` is its public key for this run; ``dataset`` commits it to its recordings and reveals
-    nothing about them.
+    ``public`` is its public key for this run. ``dataset`` commits the site to its recordings
+    without revealing anything about them.
     """
 
     holdings: Holdings
@@ -137,7 +137,7 @@ class Post(NamedTuple):
 
 
 class Question(Strict):
-    """What a server that adds the posts sends to all sites: the next round, or the end."""
+    """Answer of a server that adds the posts, to all sites: the next round, or the end."""
 
     run: Name
     slot: Count
@@ -195,7 +195,7 @@ def check_name(kind: str, name: str) -> str:
 
 
 def frame(*parts: bytes | str | int) -> bytes:
-    """Join parts, each with its length in front: different lists give different bytes."""
+    """Join parts, each after its length, so that different lists give different bytes."""
     raw = [part if isinstance(part, bytes) else str(part).encode() for part in parts]
     return b"".join(len(part).to_bytes(8, "big") + part for part in raw)
 

@@ -35,7 +35,7 @@ class Privacy:
     Parameters
     ----------
     epsilon, delta : float
-        Budget of a whole run, from which the noise follows (or give ``noise_multiplier``), and
+        Budget of a whole run, which sets the noise (or give ``noise_multiplier``), and the
         probability that the guarantee fails, well below one over the number of subjects.
     clip : float
         Largest contribution of a subject per atom. An ordinary contribution is about 1 in the
@@ -45,7 +45,7 @@ class Privacy:
         Standard deviation of the noise over the clip, instead of ``epsilon``. 0 means no noise
         and no privacy, for comparison.
     shared_by : int
-        Number of honest sites that make up the noise together. More than 1 needs secure sums.
+        Number of honest sites that share the noise. More than 1 needs secure sums.
 
     Examples
     --------
@@ -134,7 +134,7 @@ def epsilon_of(mu: float, delta: float) -> float:
 
     if mu == 0 or excess(0.0) <= 0:
         return 0.0
-    most = mu * (mu / 2 - ndtri(delta))  # there the first term alone is delta
+    most = mu * (mu / 2 - ndtri(delta))  # the first term alone is delta there
     return root_scalar(excess, bracket=(0.0, most), xtol=1e-12).root
 
 

@@ -195,9 +195,9 @@ def _sines(settings: Settings) -> np.ndarray:
 class PrivateRounds(Rounds):
     """Rounds of a site with noise added to all sums.
 
-    ``inside`` are the rounds without noise; its state and results stay at the site. The noise is
-    made from ``random_bytes``, by default those of the operating system. At most the number of
-    rounds of a fit is answered.
+    ``inside`` runs the rounds without noise; its state and results stay at the site. The noise is
+    made from ``random_bytes``, by default of the operating system. No more rounds are answered
+    than a fit has.
     """
 
     def __init__(
@@ -222,16 +222,16 @@ class PrivateRounds(Rounds):
             return nothing_like(exact)
         if self._left == 0:
             raise FederationError(
-                "All agreed releases are spent: one more would break the guarantee of "
+                "All agreed releases are spent, and one more would break the guarantee of "
                 "differential privacy. Nothing is sent."
             )
         self._left -= 1
         rows = contributions(self.inside.site, broadcast.dictionary, kind)
         ends, scales = np.cumsum([x[0].size for x in rows.values()]), scales_of(self._settings)
-        totals = np.split(self._add(_flat(rows, scales)), ends[:-1])
-        pieces = zip(rows.items(), totals, strict=True)
-        found = {name: total.reshape(x.shape[1:]) / scales[name] for (name, x), total in pieces}
-        return to_sums(found, exact, self._settings)
+        parts = np.split(self._add(_flat(rows, scales)), ends[:-1])
+        pairs = zip(rows.items(), parts, strict=True)
+        totals = {name: part.reshape(x.shape[1:]) / scales[name] for (name, x), part in pairs}
+        return to_sums(totals, exact, self._settings)
 
     def _add(self, rows: np.ndarray) -> np.ndarray:
         """Clip and add rows, and add noise."""
@@ -251,8 +251,7 @@ def _flat(rows: Rows, scales: dict[str, float]) -> np.ndarray:
 def suggest_clip(model: BaseCDL, X: Any, quantile: float = 0.75) -> float:
     """Return a clip for `Privacy`, from recordings that need no protection.
 
-    Do not use recordings of the federation: the clip is public, and would reveal something of
-    them.
+    Do not use recordings of the federation: the clip is public, and would reveal something.
 
     Parameters
     ----------
@@ -305,7 +304,7 @@ def denoised(rounds: Rounds, settings: Settings, manifest: Manifest) -> Rounds:
 
 
 class Denoised(Rounds):
-    """Runtime of the server over ``n_sites`` sites with noisy sums: it denoises every total."""
+    """Rounds over ``n_sites`` sites with noisy sums, whose totals are denoised."""
 
     def __init__(self, runtime: Rounds, settings: Settings, privacy: dp.Privacy, n_sites: int = 1):
         noise = privacy.deviation(settings.n_atoms, dp.count_releases(settings))
@@ -313,7 +312,7 @@ class Denoised(Rounds):
         self._deviation = noise * n_sites**0.5  # of the noise in the total
 
     def run_round(self, kind: str, broadcast: Broadcast) -> Sums:
-        """Run a round everywhere; return sums without noise, as far as possible."""
+        """Run a round everywhere; return denoised sums."""
         sums = self._runtime.run_round(kind, broadcast)
         if kind == "express":
             return sums
@@ -326,8 +325,8 @@ class Denoised(Rounds):
     def _clear_population(self, sums: Sums, dictionary: np.ndarray) -> Sums:
         """Return moments and weights of the atoms above the noise, shrunk towards the old atoms.
 
-        An atom moves to another window if its gain in energy exceeds the noise; samples outside
-        the window are set to zero.
+        An atom moves to another window if the gain in energy exceeds the noise. Samples outside
+        of the window are set to zero.
         """
         settings, deviation = self._settings, self._deviation
         moment, weight = np.zeros_like(sums.moment), np.zeros_like(sums.weight)
@@ -363,7 +362,7 @@ class Denoised(Rounds):
             noise = deviation**2 * atom.size + entry**2 * near * (atom**2).sum()
             gram[k] = sums.gram[k] + ridge * np.eye(side)
             right[k] = old + _shrink(sums.transported[k] - old, noise) + ridge * atom
-            # Such an atom has subjects, though their noisy number may be negative.
+            # An atom above the noise has subjects, even if their noisy number is negative.
             n_warps[k] = sums.n_warps[k] if deviation == 0 else max(sums.n_warps[k], level)
         return replace(sums, gram=gram, transported=right, n_warps=n_warps)
 
@@ -381,7 +380,7 @@ class Denoised(Rounds):
             # Displacements are scaled so that time runs forward.
             mean = samples + slow_enough(samples, moved) * moved
             clear = replace(clear, warp=n_warps * mean)
-            if noisy.inverse_warp.size:  # as if all warps were equal to their mean
+            if noisy.inverse_warp.size:  # assume that all warps equal their mean
                 with jax.enable_x64(True):
                     warps, counts = jnp.asarray(mean), jnp.asarray(clear.n_warps)
                     sums = jax.vmap(sum_warps)(warps[:, None], counts[:, None])

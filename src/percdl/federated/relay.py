@@ -1,8 +1,7 @@
 """A board over HTTPS: a small server, and the connection of a site to it.
 
-Sites only make outgoing connections. Every request is signed with the key of a member, every post
-once more in itself; the server cannot change a post, and has nothing to decide, unless the
-manifest lets it add the posts.
+Sites only make outgoing connections. A member signs every request, and every post separately, so
+the server cannot change a post. It decides nothing, unless the manifest lets it add the posts.
 """
 
 from __future__ import annotations
@@ -31,17 +30,17 @@ from percdl.federated.manifest import Invitation, Manifest
 from percdl.federated.messages import MOST_BYTES, frame, pack, read_post, unpack
 from percdl.federated.server import start_adding
 
-# Seconds that a request for posts waits at the server, between two looks of it at the board, and
-# between two tries after a failure.
+# Seconds that the server holds a request for posts, between its looks at the board, and between
+# two attempts of a site after a failure.
 _HOLD, _LOOK, _RETRY = 20.0, 0.05, 2.0
-# Bytes by which a post, or the answer of a server, may exceed another post of its slot.
+# Bytes by which the posts of a slot, or the server's answer, may differ in size.
 _MOST_MORE = 2**22
-# Seconds that the server stays after the end of a run, so that all sites read the last posts.
+# Seconds that the server keeps running after the end, so that all sites can read the last posts.
 LINGER = 15.0
 
 
 def signed_request(run: str, method: str, slot: int) -> bytes:
-    """Return the text that a site signs to prove who asks."""
+    """Return the text that a site signs to prove its identity."""
     return frame("percdl request, version 3", run, method, slot)
 
 
@@ -99,7 +98,7 @@ def _is_member(manifest: Manifest, request: Request) -> bool:
 
 
 def serve(board: Board, server: uvicorn.Server, linger: float = LINGER) -> None:
-    """Run a server until the run is over, and a little longer, or until it is interrupted."""
+    """Run a server until ``linger`` seconds after the end of the run, or an interruption."""
 
     def watch() -> None:
         while not server.should_exit:
@@ -126,16 +125,16 @@ def _connect(server: str, authority: str, timeout: float) -> httpx.Client:
         context = ssl.create_default_context(cadata=authority)
     except ssl.SSLError as error:
         raise FederationError("The authority is not a certificate in PEM.") from error
-    # A body that is not compressed is not larger than what was received.
+    # Without compression, a body cannot grow when it is unpacked.
     headers = {"accept-encoding": "identity"}
     address = f"https://{server}"
     return httpx.Client(base_url=address, verify=context, timeout=timeout, headers=headers)
 
 
 def look_at_server(server: str, authority: str, timeout: float = 30.0) -> float | None:
-    """Return by how many seconds the clock of a relay is ahead; None if no server answers.
+    """Return the seconds by which the clock of a relay is ahead; None if no server answers.
 
-    Raises `FederationError` if it does not prove its identity, or is no relay.
+    Raises `FederationError` if the server does not prove its identity, or is not a relay.
     """
     try:
         with _connect(server, authority, timeout) as client:
@@ -148,11 +147,11 @@ def look_at_server(server: str, authority: str, timeout: float = 30.0) -> float 
         if "CERTIFICATE_VERIFY_FAILED" not in str(error):
             return None
         raise FederationError(
-            f"The server at {server} does not prove its identity ({error}). Ask for the right "
-            "certificate authority, or for a certificate with this name; do not go on without."
+            f"The server at {server} does not prove its identity ({error}). Do not join. Ask for "
+            "the right certificate authority, or for a certificate with this name."
         ) from error
     except (KeyError, TypeError, ValueError) as error:
-        raise FederationError(f"What answers at {server} is not a relay of percdl.") from error
+        raise FederationError(f"The server at {server} is not a relay of percdl.") from error
     return date.timestamp() - time.time()
 
 
@@ -216,8 +215,8 @@ class Relayed(AbstractContextManager):
             content += part
             if len(content) > self._most:
                 raise FederationError(
-                    f"The server sends more than {self._most} bytes, which no posts of this run "
-                    "can have. Ask who runs it."
+                    f"The server sends more than {self._most} bytes, more than the posts of this "
+                    "run can have. Ask the person who runs it."
                 )
             if time.monotonic() > end + _HOLD:
                 raise WaitedError("The server is too slow. Join again to continue the run.")

@@ -3,10 +3,11 @@
 The server's half of Algorithm 2 is deterministic. Every site adds the posts of all members itself
 and computes the next dictionary itself, so no one can choose a dictionary.
 
-Sites cannot look for recurring segments together, because segments are recordings. For a first
-dictionary, all draw the same smooth random shapes. Sites code some of their recordings with each
-candidate, and the sums of an ordinary population round, masked as all others, give a better atom.
-Many candidates take that step in one post, and the best go on. Atoms are added one by one.
+Sites cannot search for recurring segments together, because segments are recordings. To find a
+first dictionary, all sites draw the same smooth random shapes as candidates and code some of their
+recordings with each. The sums of an ordinary population round, masked like all others, improve a
+candidate. One post holds the sums of many candidates, and only the best are kept. Atoms are found
+one by one.
 
 Wrong sums end a run. The objective of a round is the energy less what the atoms explain, and this
 follows exactly from the other sums. The sums also promise the objective of the new dictionary with
@@ -29,37 +30,30 @@ from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.server import population_update
 from percdl.algorithm.settings import Settings
 from percdl.algorithm.state import History
-from percdl.estimators.start import (
-    MOST_LENGTHS,
-    MOST_RECORDINGS,
-    by_power,
-    check_atoms,
-    given_atoms,
-)
+from percdl.estimators.start import check_atoms, given_atoms, spread_sample
 from percdl.exceptions import FederationError
 from percdl.federated.board import Transcript
 from percdl.federated.identities import RunKeys
-from percdl.federated.layout import check_size, decode, encode, mask
+from percdl.federated.layout import decode, encode, mask
 from percdl.federated.manifest import Terms
 from percdl.federated.messages import Post, Strict, digest, frame, parse
 from percdl.federated.private_rounds import PrivateRounds
 from percdl.runtimes.in_process import InProcess
 from percdl.runtimes.protocol import Rounds
-from percdl.signals import Cohort, Recording
+from percdl.signals import Cohort
 from percdl.steps.dictionary import apply_systems
 from percdl.steps.initialization import draw_shapes
 
 # Called after each round with the phase, the number of the round, and the objective.
 Report = Callable[[str, int, float], None]
-# Shapes drawn for each atom of a first dictionary, and how many go on after each step.
+# Candidates drawn for each atom of a first dictionary, and the number kept after each step.
 N_DRAWN, N_KEPT = 24, (8, 3, 1)
-# Distance above the promise that rounding explains in the first phase, and a new gauge in the
-# second, over the energy of the signals.
+# Largest excess over the promise, relative to the energy of the signals: rounding explains it in
+# the first phase, and a new gauge in the second.
 MOST_ABOVE = {"population": 1e-3, "personal": 0.05}
-# The same after windows have moved, when recordings that end with a pattern may lose it: only a
-# promise of less than nothing is broken then.
+# The same after windows have moved: a recording that ends with a pattern may lose it.
 MOST_MOVED = 1.0
-# Error of the identity that single precision explains, over the energy: a hundred times the usual.
+# Largest error of the identity, relative to the energy: 100 times that of single precision.
 MOST_OFF = 1e-5
 ABOVE, OTHER = "above what the sums before promised", "not what its other sums say"
 
@@ -67,10 +61,10 @@ ABOVE, OTHER = "above what the sums before promised", "not what its other sums s
 class Groups:
     """At least k people behind every number, jointly over the rounds of a run.
 
-    The sums of two rounds differ by those who have an atom in one of them only. With one such
-    person, the difference would show that person. So for each atom people are put into groups of
-    ``least`` or more, which never change, and a group counts in a round only if all of its people
-    have the atom then. Whatever rounds are added or subtracted, people come and go by k or more.
+    If one person has an atom in only one of two rounds, the difference of the sums shows that
+    person. So for each atom, people form groups of ``least`` or more that never change, and a
+    group counts in a round only if all its people have the atom. Any sums and differences of
+    rounds are then over whole groups.
 
     ``of`` (S, K) is the group of each person for each atom, 0 for none yet.
     """
@@ -81,8 +75,8 @@ class Groups:
     def admit(self, counts: Int[np.ndarray, "S K"]) -> Bool[np.ndarray, "S K"]:
         """Return who counts for each atom in a round, from the numbers of activations.
 
-        People without a group form new ones as soon as there are enough. Those with
-        few activations are put together: they are the ones who may lose an atom.
+        People without a group form new ones as soon as there are enough. People with few
+        activations share a group, because they are most likely to lose the atom.
         """
         has = counts > 0
         admitted = np.zeros_like(has)
@@ -97,10 +91,10 @@ class Groups:
         return admitted
 
     def limit(self, runtime: InProcess, sums: Sums, kind: str, broadcast: Broadcast) -> Sums:
-        """Return the sums of the last round of a runtime over those who count.
+        """Return the sums of the last round of a runtime over the people who count.
 
-        Numbers over all recordings still contain everyone, except the objective: what others
-        explain is not in it. Pairs of overlapping atoms that too few people have are left out.
+        Energies are still over everyone; the objective excludes what the others explain. Pairs of
+        overlapping atoms are left out if too few people have both.
         """
         counts, settings = runtime.results().counts, runtime.site.settings
         counted = self.admit(counts)
@@ -148,11 +142,11 @@ class OwnRounds:
     def try_dictionaries(self, candidates: np.ndarray) -> list[Sums]:
         """Return the sums of a population round with each of some dictionaries (C, K, L, P).
 
-        The sums are over the beginnings of some recordings, at least ``least`` of them for each
-        atom of each candidate. Candidates are not compared: one has nothing to do with the next.
+        The sums are over the beginnings of some recordings, of at least ``least`` people for each
+        atom of each candidate. Groups are new for each candidate.
         """
         settings, found = self._terms.trial, []
-        sample = _sample(self._cohort, settings, self._least)
+        sample = spread_sample(self._cohort, settings.atom_length, self._least)
         for broadcast in map(Broadcast, candidates):
             runtime = InProcess(sample, settings, None, self._terms.common.n_masks)
             groups = Groups(len(sample), settings.n_atoms, self._least)
@@ -161,22 +155,10 @@ class OwnRounds:
         return found
 
 
-def _sample(cohort: Cohort, settings: Settings, least: int) -> Cohort:
-    """Return the beginnings of some recordings, over the whole range of powers."""
-    n_picked = min(len(cohort), max(MOST_RECORDINGS, least))
-    ranks = np.linspace(0, len(cohort) - 1, n_picked).astype(int)
-    longest = MOST_LENGTHS * settings.atom_length
-    picked = (cohort[i] for i in np.sort(by_power(cohort)[ranks]))
-    return Cohort(Recording(r.values[:longest], subject=r.subject) for r in picked)
-
-
 def add_posts(
     terms: Terms, kind: str, posts: Mapping[str, Post], n_vectors: int = 1
 ) -> list[Sums]:
-    """Return the totals of the posts of all members; a post holds ``n_vectors`` sums.
-
-    Every site calls it, or the server (`percdl.federated.server`).
-    """
+    """Return the totals of the posts of all members; a post holds ``n_vectors`` sums."""
     one, dtype = terms.layout(kind), np.uint64 if terms.manifest.secure else np.float64
     layout, parts = one.times(n_vectors), []
     scales = layout.scales(terms.common.bounds, terms.settings)
@@ -194,7 +176,7 @@ def add_posts(
 
 
 class Share(Strict):
-    """Part of a site in an alarm: the objective its sums promised, and the one it reached."""
+    """The objective that the sums of a site promised, and the one that they reached."""
 
     promised: float
     reached: float
@@ -203,7 +185,7 @@ class Share(Strict):
 def find_wrong(
     history: History, kind: str, broadcast: Broadcast, total: Sums, settings: Settings
 ) -> str | None:
-    """Return how the objective of a round shows that sums were wrong; None if it does not."""
+    """Return why the objective of a round shows that sums were wrong; None if it does not."""
     off = total.objective - total.energy + explain_away(total, broadcast, settings)
     if abs(off) > MOST_OFF * total.signal:
         return OTHER
@@ -211,15 +193,15 @@ def find_wrong(
         return None
     moved = broadcast.move is not None and np.any(broadcast.move)
     most = MOST_MOVED if moved else MOST_ABOVE.get(kind, np.inf)
-    # This objective is over everyone; the other one is over those who count (`Groups`).
+    # `objective_fitted` is over everyone; `objective` is over the people who count (`Groups`).
     is_above = total.objective_fitted > history.records[-1].objective + most * total.signal
     return ABOVE if is_above else None
 
 
 def explain_away(sums: Sums, broadcast: Broadcast, settings: Settings) -> float:
-    """Return the energy that the atoms of a round explain, from its sums.
+    """Return the energy that the atoms of a round explain.
 
-    It is exact where sums have the unit of the energy; elsewhere it is taken from the objective.
+    It follows from the other sums if these have the unit of the energy, else from the objective.
     """
     known = sums.gram.size or (sums.moment.size and not sums.n_warps.size and not sums.ztz.size)
     if settings.by_subject or not known or (sums.gram.size and broadcast.precision is not None):
@@ -229,7 +211,7 @@ def explain_away(sums: Sums, broadcast: Broadcast, settings: Settings) -> float:
 
 
 def promise(own: Sums, total: Sums, dictionary: np.ndarray, settings: Settings) -> float:
-    """Return the objective that own sums promise with a new dictionary, at the scales of all."""
+    """Return the objective that own sums promise with a new dictionary, scaled to fit all sums."""
     linear, square = _forms(total, dictionary, settings)
     scale = np.divide(linear, square, out=np.zeros_like(linear), where=square > 0)
     linear, square = _forms(own, dictionary, settings)
@@ -254,11 +236,7 @@ def _forms(
 
 @dataclass
 class FederatedRounds(Rounds):
-    """Runtime over the recordings of all members, at one of them.
-
-    ``keys`` is the key of this site for this run. Sums that contradict each other, or what the
-    last ones promised, as ``history`` has it, end the run.
-    """
+    """Runtime over the recordings of all members, at one site; ``keys`` is its key for the run."""
 
     transcript: Transcript
     terms: Terms
@@ -268,7 +246,7 @@ class FederatedRounds(Rounds):
     _last: tuple[Sums, Sums] | None = None
 
     def run_round(self, kind: str, broadcast: Broadcast) -> Sums:
-        """Run a round here, and let all others do so; return the sums over all."""
+        """Run a round at all sites; return the sums over all."""
         sums, posts = self.post_round(kind, broadcast)
         [total] = add_posts(self.terms, kind, posts)
         if self.terms.manifest.privacy is None:  # else there are no objectives
@@ -276,12 +254,12 @@ class FederatedRounds(Rounds):
         return total
 
     def post_round(self, kind: str, broadcast: Broadcast) -> tuple[Sums, dict[str, Post]]:
-        """Run a round here and post its sums; return them, and the posts of all."""
+        """Run a round at this site and post its sums; return them, and the posts of all."""
         sums = self.own.run_round(kind, broadcast)  # also if it was posted before a crash
         return sums, self.transcript.exchange(kind, lambda: self._protect(kind, [sums]))
 
     def _watch(self, kind: str, own: Sums, total: Sums, broadcast: Broadcast) -> None:
-        """End the run if sums contradict each other, or what the last ones promised."""
+        """End the run if sums contradict each other or the promise of the last round."""
         settings = self.terms.settings
         last, self._last = self._last, (own, total)
         why = find_wrong(self.history, kind, broadcast, total, settings)
@@ -310,9 +288,9 @@ class FederatedRounds(Rounds):
         )
 
     def first_dictionary(self) -> np.ndarray:
-        """Return the first dictionary (K, L, P) of a run, given or found by sums.
+        """Return the first dictionary (K, L, P) of a run, given or found together.
 
-        The search takes three posts per atom. It draws ``n_restarts`` times as many shapes.
+        The search takes three posts per atom. ``n_restarts`` multiplies the number of candidates.
         """
         settings, model = self.terms.settings, self.terms.manifest.make_model()
         given = given_atoms(model.init)
@@ -333,7 +311,7 @@ class FederatedRounds(Rounds):
         return found
 
     def _advance(self, candidates: np.ndarray) -> np.ndarray:
-        """Let all candidates take the step of a population round; return them, the best first."""
+        """Improve all candidates by a population round; return them, the best first."""
         posts = self.transcript.exchange(
             "first", lambda: self._protect("first", self.own.try_dictionaries(candidates))
         )
@@ -349,10 +327,10 @@ class FederatedRounds(Rounds):
         one, at, site = self.terms.layout(kind), self.transcript, self.transcript.identity.site
         layout, vector = one.times(len(sums)), np.concatenate([one.pack(own) for own in sums])
         scales = layout.scales(self.terms.common.bounds, self.terms.settings)
+        layout.check(vector, scales)
         if not self.terms.manifest.secure:
-            check_size(vector, scales, layout.locate)
             return vector
         publics = {name: post.public for name, post in self.terms.joined.items()}
-        encoded = encode(vector, scales, len(publics), layout.locate)
+        encoded = encode(vector, scales, len(publics))
         occasion = frame(self.terms.manifest.run, at.slot, kind, at.chain)
         return mask(encoded, site, self.keys, publics, occasion)

@@ -1,9 +1,9 @@
-"""A server that adds: with ``aggregate="server"`` it computes dictionaries, and sites get them.
+"""A server that adds the posts and computes the dictionaries (``aggregate="server"``).
 
-Sites see no totals then. The server is trusted to compute honestly, since it could choose any
-dictionary (docs/federated/threat_model.md). It runs the loop of every fit on the posts of the
-sites, and starts over after a restart, which gives the same answers. A site follows it for as
-many rounds as the manifest has.
+Sites see dictionaries and no totals. They trust the server to compute honestly, since it could
+send any dictionary (docs/federated/threat_model.md). The server runs the usual loop of a fit on
+the posts; after a restart it repeats the rounds from the stored posts and gives the same answers.
+A site answers no more rounds than the manifest has.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from percdl.exceptions import FederationError, PerCDLError
 from percdl.federated.board import Board, Place
 from percdl.federated.layout import check_broadcast
 from percdl.federated.manifest import INIT, Terms, agree
-from percdl.federated.messages import Question, parse
+from percdl.federated.messages import Post, Question, parse
 from percdl.federated.privacy import count_rounds
 from percdl.federated.private_rounds import denoised
 from percdl.federated.rounds import FederatedRounds, Report, add_posts, find_wrong
@@ -40,13 +40,15 @@ class ServerRounds(Rounds):
     @cached_property
     def terms(self) -> Terms:
         """The terms of the run; the first call waits until all sites have joined."""
-        return agree(self.board.manifest, self.place.check("join", self.board.collect(0)))
+        return agree(self.board.manifest, self._posts("join"))
+
+    def _posts(self, kind: str) -> dict[str, Post]:
+        return self.place.check(kind, self.board.wait(self.board.posts, self.place.slot))
 
     def run_round(self, kind: str, broadcast: Broadcast) -> Sums:
         """Let all sites run a round; return the sums over all."""
         self.ask(kind, broadcast.to_arrays())
-        posts = self.place.check(kind, self.board.collect(self.place.slot))
-        [total] = add_posts(self.terms, kind, posts)
+        [total] = add_posts(self.terms, kind, self._posts(kind))
         why = find_wrong(self.history, kind, broadcast, total, self.terms.settings)
         if why and self.board.manifest.privacy is None:  # else there are no objectives
             raise FederationError(
@@ -86,7 +88,7 @@ def _add(board: Board) -> None:
 
 
 def follow(rounds: FederatedRounds, report: Report) -> tuple[Broadcast, Sums, StopReason]:
-    """Answer the questions of a server; return the last one, the own sums then, and why it ended.
+    """Answer the questions of a server to its end; return the last dictionary, own sums and why.
 
     The manifest bounds the number of questions of each kind.
     """

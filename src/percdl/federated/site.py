@@ -15,31 +15,34 @@ from percdl.algorithm.state import FitState, History, StopReason
 from percdl.estimators import container
 from percdl.estimators.base import BaseCDL
 from percdl.estimators.checkpoint import pack_state, unpack_state
-from percdl.estimators.container import prefixed, under
 from percdl.estimators.fitting import End
 from percdl.estimators.modelfile import load
 from percdl.exceptions import FederationError, PerCDLError
 from percdl.federated.board import Connection, Transcript, WaitedError
-from percdl.federated.consent import Consent, check_manifest, describe, digests, sign
+from percdl.federated.consent import Consent, check_manifest, digests, sign
 from percdl.federated.identities import Identity, RunKeys
-from percdl.federated.manifest import Manifest, Terms, agree, fitted_model
-from percdl.federated.messages import Joining
+from percdl.federated.layout import exponent
+from percdl.federated.manifest import Manifest, Terms, agree, fitted_model, settings_of
+from percdl.federated.messages import Bounds, Holdings, Joining, Signals
 from percdl.federated.private_rounds import denoised
 from percdl.federated.rounds import FederatedRounds, OwnRounds, Report
 from percdl.federated.server import follow
 from percdl.signals import Cohort
 from percdl.signals.events import events_to_csv
+from percdl.signals.preprocessing import lasting_steps
 
 # Files of a run at a site: its own model, and the model without subjects, to be passed on.
 MODEL, COMMON, STATE, KEY = "model.percdl", "common.percdl", "state.percdl", "run.key"
+# Exponent of the assumed number of subjects of a site, if their number is secret.
+MOST_SUBJECTS = 24
 
 
 @dataclass(frozen=True)
 class FederatedSite:
-    """A site of a federation, which takes part in runs.
+    """A site of a federation.
 
-    Its state lies in its folder: after a crash, taking part again continues the run. An error that
-    could name a subject is written to the site's own log; only its type is posted.
+    Its folder holds its state: after a crash, taking part again continues the run. An error that
+    may name a subject is written to the site's own log, and only its type is posted.
 
     Parameters
     ----------
@@ -90,7 +93,7 @@ class FederatedSite:
         try:
             return self._run(transcript, report)
         except WaitedError:
-            raise  # the run goes on when the others are back
+            raise  # the run can continue later
         except PerCDLError as error:
             transcript.log(refused=str(error))
             why = str(error)
@@ -110,7 +113,7 @@ class FederatedSite:
             transcript.say("finish")
         else:
             asked, sums, reason = _add(rounds, report)
-            transcript.exchange("finish")  # all have the same history to the end
+            transcript.exchange("finish")  # checks that all have the same history
         reached = sums.objective, reason, rounds.history, own.runtime.results()
         end = End(asked.dictionary, *reached, asked.precision)
         model = self._keep(place, terms, end)
@@ -129,7 +132,7 @@ class FederatedSite:
         terms = agree(transcript.manifest, posts)
         if terms.joined[self.name] != own:
             raise FederationError(
-                f"Site {self.name} has other recordings or another key than when it joined run "
+                f"The recordings or the key of site {self.name} have changed since it joined run "
                 f"{transcript.manifest.run}. Restore them, or start a new run."
             )
         return terms
@@ -153,25 +156,40 @@ class FederatedSite:
         return model
 
 
-def _add(rounds: FederatedRounds, report: Report) -> tuple[Broadcast, Sums, StopReason]:
-    """Add the posts of all members, and compute every dictionary here, from the last state on.
+def describe(cohort: Cohort, manifest: Manifest) -> Holdings:
+    """Return the description of recordings that a site posts when it joins.
 
-    Returns the last dictionary, the sums over all then, and why the fit ended.
+    Under differential privacy its bounds are public constants: room for 2^24 subjects, and for
+    noise of the same size.
+    """
+    about = cohort.channels, cohort.units, cohort.sfreq, lasting_steps(cohort.processing)
+    if manifest.privacy is not None:
+        bounds = Bounds(
+            0, MOST_SUBJECTS + exponent(settings_of(manifest.make_model()).atom_length)
+        )
+    else:
+        energy = float(np.nansum(cohort.power * cohort.lengths * cohort.n_channels))
+        bounds = Bounds(exponent(energy), exponent(float(cohort.lengths.sum())))
+    return Holdings(signals=Signals(*about), n_masks=int(cohort.n_masks), bounds=bounds)
+
+
+def _add(rounds: FederatedRounds, report: Report) -> tuple[Broadcast, Sums, StopReason]:
+    """Run the fit from the last saved state; each site adds the posts of all members itself.
+
+    Returns the last dictionary, the last sums over all, and why the fit ended.
     """
     transcript, terms, path = rounds.transcript, rounds.terms, rounds.transcript.folder / STATE
     if path.is_file():  # the run was interrupted
         content, arrays = container.read(path, container.FEDERATION)
-        first, rounds.history = unpack_state(content["state"], arrays)
-        rounds.own.restore(under("site/", arrays))
+        first, rounds.history, site = unpack_state(content["state"], arrays)
+        rounds.own.restore(site)
         transcript.slot, transcript.chain = content["slot"], content["chain"]
     else:
         first = rounds.first_dictionary()
 
     def save(state: FitState) -> None:
-        content, arrays = pack_state(state, rounds.history)
+        content, arrays = pack_state(state, rounds.history, rounds.own.snapshot())
         content = {"slot": transcript.slot, "chain": transcript.chain, "state": content}
-        arrays |= prefixed("site/", rounds.own.snapshot())
-        arrays = {name: np.ascontiguousarray(x) for name, x in arrays.items()}
         container.write(path, container.FEDERATION, content, arrays)
 
     runtime = denoised(rounds, terms.settings, terms.manifest)
