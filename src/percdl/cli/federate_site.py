@@ -1,4 +1,4 @@
-"""``percdl federate join``, ``keys`` and ``renew``: a hospital's part of a federation; keys."""
+"""``percdl federate join``, ``keys`` and ``renew``: the commands of a site, and its keys."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def _ask(path: Path) -> None:
     """Write the file of a site from answers to a few questions."""
     identity = typer.prompt("Private key of this site (SITE.key, made by `percdl federate keys`)")
     data = typer.prompt("Folder of the recordings")
-    sfreq = typer.prompt("Samples per second (0: the files tell)", type=float)
+    sfreq = typer.prompt("Samples per second (0 if the files contain it)", type=float)
     least = typer.prompt("Smallest number of people behind every number", type=int, default=5)
     lines = [
         "[site]",
