@@ -65,10 +65,10 @@ class Consent:
 
 
 def check_manifest(site: str, key: str, cohort: Cohort, consent: Consent, m: Manifest) -> None:
-    """Raise if a site with a public key, recordings and conditions does not sign a manifest."""
+    """Raise if a site refuses a manifest, given its public key, recordings and conditions."""
     for why in _object(site, key, cohort, consent, m):
         raise FederationError(f"Site {site} {why}")
-    choose(m.make_model(), cohort)  # raises where the recordings are too short
+    choose(m.make_model(), cohort)  # raises if recordings are too short
     check_samples(cohort)
 
 

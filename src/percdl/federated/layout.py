@@ -1,4 +1,4 @@
-"""Sums as one vector, in an order and at scales that all sites know beforehand, and masks.
+"""Sums as one vector, in an order and at scales that all sites know, and masks that hide it.
 
 A site sends ``8 n`` bytes in a round, with n numbers. With K atoms of L samples and P channels,
 margins of R samples, Q masks and a time warp shared by the channels, a round of the first phase
@@ -42,11 +42,11 @@ _SUMS = {
 }
 UNITS = {name: unit for unit, names in _SUMS.items() for name in names.split()}
 SYMMETRIC = "gram"
-# Powers of two by which a sum may exceed its unit: warps of an atom's energy, amplitudes of atoms
-# that a transform makes small, activations that overlap and cancel.
+# Exponents by which a sum may exceed its unit: warps change the energy of an atom, amplitudes grow
+# if a transform shrinks an atom, and overlapping activations may cancel.
 ROOM_ENERGY, ROOM_SUBJECT, ROOM_WEIGHTED = 8, 4, 12
-# Powers of two by which the recordings of one site may exceed those of the median site. Beyond it,
-# the fixed-point sums of the others would lose digits that a fit needs.
+# Exponent by which the recordings of one site may exceed those of the median site. Beyond it, the
+# fixed-point sums of the others would lose digits that a fit needs.
 MOST_SPREAD = 24
 
 
@@ -58,7 +58,7 @@ class Layout(tuple[tuple[str, tuple[int, ...]], ...]):
 
     @property
     def size(self) -> int:
-        """n, how many numbers there are."""
+        """Number of entries, n."""
         return int(self._ends[-1])
 
     def times(self, n_vectors: int) -> Layout:
@@ -145,7 +145,7 @@ def check_broadcast(arrays: dict[str, np.ndarray], settings: Settings) -> Broadc
 
 
 def exponent(value: float) -> int:
-    """Return the exponent of the least power of two that is at least a positive value."""
+    """Return the exponent of the smallest power of two that is not below a positive value."""
     if not 0 < value < math.inf:
         raise FederationError(
             f"The energy of the recordings is {value:g}. Scale the signals to other units."

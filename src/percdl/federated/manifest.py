@@ -192,7 +192,7 @@ class Terms:
         return replace(self.settings, coder=self.settings.disjoint_coder)
 
     def layout(self, kind: str) -> Layout:
-        """Return the layout of the posts of a kind of round; of "first" for one candidate."""
+        """Return the layout of the posts of a kind of round; for "first", of one candidate."""
         settings = self.trial if kind == "first" else self.settings
         return layout_of(kind, settings, self.common.n_masks)
 

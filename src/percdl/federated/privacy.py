@@ -30,7 +30,7 @@ RandomBytes = Callable[[int], bytes]
 
 @dataclass(frozen=True)
 class Privacy:
-    """Limit on what can be learned of one subject; see docs/federated/privacy.md.
+    """Limit on what can be learned about one subject; see docs/federated/privacy.md.
 
     Parameters
     ----------
@@ -112,14 +112,14 @@ class Privacy:
 
 
 def count_rounds(settings: Settings) -> Counter[str]:
-    """Return how many rounds of each kind a fit has at most, the closing ones included."""
+    """Return the largest number of rounds of each kind in a fit, with the closing ones."""
     n_init, n_perso = settings.schedule
     population = max(n_init, 1) + (n_perso == 0)
     return Counter(population=population, personal=n_perso + (n_perso > 0), express=1)
 
 
 def count_releases(settings: Settings) -> int:
-    """Return how many noisy sums a fit releases; the express round releases none."""
+    """Return the number of noisy sums that a fit releases; the express round releases none."""
     return count_rounds(settings).total() - 1
 
 

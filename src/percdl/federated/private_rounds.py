@@ -45,7 +45,7 @@ from percdl.steps.types import Statistics
 from percdl.steps.windows import move_windows
 from percdl.transforms import TimeWarp
 
-# One shape of all chunks and blocks: no subject's numbers change with the other subjects.
+# Rows of all chunks and blocks. As it is fixed, a subject's numbers do not depend on others.
 ROWS = 4
 # The mean warp is computed from its first sines, which centering removes during the rounds too.
 N_SINES = SMOOTH_WIDTH
@@ -166,9 +166,9 @@ def _single(own):
 
 
 def _still(settings: Settings, n_warps: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the sums of warps and mixtures of subjects who leave the atoms as they are.
+    """Return the sums of warps and mixtures of ``n_warps`` (..., K) neutral subjects.
 
-    ``n_warps`` (..., K) is the number of subjects. Sums that centering does not use are left out.
+    Sums that centering does not use are left out.
     """
     found, part = {}, settings.channel_part
     if settings.warps and settings.centering != "off":
@@ -346,7 +346,7 @@ class Denoised(Rounds):
         return replace(sums, moment=moment, weight=weight)
 
     def _clear_personal(self, sums: Sums, dictionary: np.ndarray) -> Sums:
-        """Return the systems of the atoms above the noise, positive, shrunk towards the old."""
+        """Return positive systems of the atoms above the noise, shrunk towards the old atoms."""
         deviation = self._deviation
         gram, right = np.zeros_like(sums.gram), np.zeros_like(sums.transported)
         n_warps, (n_gram, side) = np.zeros_like(sums.n_warps), gram.shape[1:3]
@@ -367,7 +367,7 @@ class Denoised(Rounds):
         return replace(sums, gram=gram, transported=right, n_warps=n_warps)
 
     def _clear_gauge(self, clear: Sums, noisy: Sums) -> Sums:
-        """Return sums of warps and mixtures for the number of subjects now assumed."""
+        """Return denoised sums of warps and mixtures, for the denoised numbers of subjects."""
         settings, deviation = self._settings, self._deviation
         still, before = _still(settings, clear.n_warps), _still(settings, noisy.n_warps)
         if "warp" in still:
