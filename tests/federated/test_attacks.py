@@ -12,8 +12,8 @@ import toy
 from federation import cohort_of, double, make_cohort, run_scripted, split
 
 from percdl import Algorithm, Free, L1Coder, PerCDL
+from percdl.estimators import start
 from percdl.exceptions import FederationError, InvalidParameterError
-from percdl.federated import rounds
 from percdl.federated.consent import Consent
 from percdl.federated.consent import sign as consent_to
 from percdl.federated.estimator import FederatedPerCDL, make_sites
@@ -97,8 +97,8 @@ def test_first_dictionaries_are_tried_on_enough_people(tmp_path, monkeypatch):
     terms = Terms(manifest, {}, describe(cohort, manifest))
     sums = {}
     for picked, least in ((6, 1), (1, 6), (1, 1), (6, 3)):
-        monkeypatch.setattr(rounds, "MOST_RECORDINGS", picked)
-        own = rounds.OwnRounds(cohort, terms, least)
+        monkeypatch.setattr(start, "MOST_RECORDINGS", picked)
+        own = OwnRounds(cohort, terms, least)
         (sums[picked, least],) = own.try_dictionaries(toy.patterns()[None])
     assert sums[1, 6].signal == sums[6, 1].signal > sums[1, 1].signal
     assert sums[6, 1].counts[1] > 0

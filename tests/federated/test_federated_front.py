@@ -183,7 +183,10 @@ def test_a_manifest_survives_an_invitation(cohort, tmp_path):
     ("change", "why"),
     [
         ({"version": "0.0.1"}, "the manifest is for 0.0.1"),
-        ({"members": {"nord": "0" * 64, "sud": "1" * 64, "est": "2" * 64}}, "not a member by its"),
+        (
+            {"members": {"nord": "0" * 64, "sud": "1" * 64, "est": "2" * 64}},
+            "not a member with this key",
+        ),
         ({"secure": False}, "masked sums only"),
         ({"min_subjects": 7}, "has fewer than 7 recordings"),
         ({"parameters": {}}, "unknown"),

@@ -8,10 +8,10 @@ from federation import LENGTHS, cohort_of, double
 from percdl import IndCDL, L1Coder, Rotation, TimeWarp
 from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.estimators.start import Choices, choose
-from percdl.federated.consent import describe
 from percdl.federated.layout import UNITS, cover, layout_of
 from percdl.federated.manifest import propose
 from percdl.federated.messages import Bounds
+from percdl.federated.site import describe
 from percdl.runtimes.in_process import InProcess
 from percdl.transforms import Free, Identity
 

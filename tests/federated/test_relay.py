@@ -6,6 +6,8 @@ from contextlib import ExitStack
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 pytest.importorskip("uvicorn", reason="uvicorn is not installed: pip install 'percdl[federated]'")
 
@@ -101,7 +103,17 @@ def test_posts_arrive_as_they_were_sent(served, connect, sites, manifest):
         connect(served[1], site).post(posts[site.name])
     for site in sites:
         assert connect(served[1], site).read(0) == posts
+
+
+@given(st.dictionaries(st.text(), st.binary()))
+def test_a_message_holds_the_posts_that_were_packed(posts):
     assert unpack(pack(posts)) == posts
+
+
+@given(st.binary())
+def test_any_message_can_be_unpacked(content):
+    """Junk gives junk, which no signature fits."""
+    assert sum(map(len, unpack(content).values())) <= len(content)
 
 
 def test_a_missing_site_is_named(served, connect, sites, manifest):

@@ -16,10 +16,10 @@ from benchmarks.stress.fuzz.engine import WrongResultError
 from percdl import Cohort, PerCDL, TimeWarp
 from percdl.exceptions import FederationError
 from percdl.federated.board import Board, Transcript
-from percdl.federated.consent import describe
 from percdl.federated.identities import Identity, RunKeys
 from percdl.federated.manifest import Invitation, Manifest, agree, propose
 from percdl.federated.messages import SIGNED, Holdings, Joining, read_post
+from percdl.federated.site import describe
 
 NAMES, LENGTH = ("lyon", "nice", "paris"), 8
 
