@@ -8,6 +8,7 @@ from federation import LENGTHS, cohort_of, double
 from percdl import IndCDL, L1Coder, Rotation, TimeWarp
 from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.estimators.start import Choices, choose
+from percdl.exceptions import FederationError
 from percdl.federated.layout import UNITS, cover, layout_of
 from percdl.federated.manifest import propose
 from percdl.federated.messages import Bounds
@@ -59,12 +60,15 @@ def test_a_layout_is_known_without_the_sums(case):
             np.testing.assert_allclose(
                 getattr(again, name), getattr(sums, name), rtol=1e-12, atol=1e-12, err_msg=name
             )
-        # Masked sums are refused beyond their scale, and lose digits far below it.
+        # Sums are refused beyond their scale, and masked ones lose digits far below it.
         scales = layout.scales(bounds, chosen)
-        assert (np.abs(vector) <= scales).all()
+        layout.check(vector, scales)
         assert (np.abs(vector).max() > 2.0**-30 * scales.max()).all()
-        assert layout.locate(0) == "objective"
-        assert layout.locate(layout.size - 1) == layout[-1][0]
+        for position, name in ((0, "objective"), (-1, layout[-1][0])):
+            wrong = vector.copy()
+            wrong[position] = np.nan
+            with pytest.raises(FederationError, match=f"`{name}` is not finite"):
+                layout.check(wrong, scales)
 
 
 def test_every_field_has_a_unit():
