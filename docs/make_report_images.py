@@ -56,7 +56,7 @@ def main() -> None:
 
 def report_gait() -> Path:
     """Report the angular velocity of the right foot of 150 walkers, by group."""
-    data = load_gait()
+    data = load_gait(channels={"RRY": "rotation of the right foot"})
     cohort = data.cohort.zscore()
     # Keep the windows: people are compared sample by sample.
     start = PopCDL(1, 100, penalty=0.01, random_state=0).fit(cohort).dictionary_

@@ -22,7 +22,7 @@ from percdl.cli.studio_command import make_studio
 from percdl.studio.server import listen
 
 IMAGES = Path(__file__).resolve().parent / "images" / "studio"
-FIT = "--channels RRY --time t --zscore --metadata people.csv --group group"
+FIT = "--channels foot_rotation --time t --zscore --metadata people.csv --group group"
 
 
 def main() -> None:
@@ -42,7 +42,7 @@ def main() -> None:
             browser = running.chromium.launch(executable_path=path, args=["--no-sandbox"])
             page = browser.new_page(viewport={"width": 1280, "height": 900})
             show(page, address, "#preview .main-svg")
-            page.uncheck("#channels input[value=RAX]")
+            page.uncheck("#channels input[value=foot_push]")
             page.check("#zscore")
             page.wait_for_timeout(3000)
             page.locator("#candidates button").first.click()
@@ -68,7 +68,7 @@ def main() -> None:
 def write_walks(folder: Path) -> list[str]:
     """Write some walks of healthy people and patients, and a table of them; return the files."""
     folder.mkdir()
-    walks = load_gait(channels=["RRY", "RAX"]).cohort
+    walks = load_gait(channels={"RRY": "foot_rotation", "RAX": "foot_push"}).cohort
     rows = []
     for group in ("Healthy", "Orthopedic"):
         some = [walk for walk in walks if walk.group == group][:12]

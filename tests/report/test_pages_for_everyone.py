@@ -1,5 +1,7 @@
 """Pages that everyone can use: axe-core, keyboard, narrow screens, dark mode, paper."""
 
+import re
+
 import numpy as np
 import pytest
 from browser import faults
@@ -44,6 +46,14 @@ def test_axe_finds_no_serious_fault_in_the_page_of_a_person(chromium, person_pag
         <= WINDOWS[window]["viewport"]["width"]
     )
     context.close()
+
+
+def test_the_page_of_a_person_is_one_sheet_of_paper(chromium, person_page):
+    page = chromium.new_page(color_scheme="dark")
+    page.goto(person_page.as_uri())
+    printed = page.pdf(prefer_css_page_size=True)
+    page.close()
+    assert len(re.findall(rb"/Type\s*/Page\b", printed)) == 1
 
 
 def test_the_page_of_a_person_is_about_one(person_page, model150):

@@ -407,7 +407,7 @@ def test_where_cycles_are_many_neighbours_share_a_mark(visit, several):
     marks = seen.curve("signal", "start of a cycle", "x")
     assert len(marks) < len(onsets) / 2
     assert np.isclose(onsets[:, None], marks).any(0).all()
-    share = cohort[1].duration / 100
+    share = cohort[1].duration / 40
     assert np.abs(onsets[:, None] - marks).min(1).max() <= share
 
 

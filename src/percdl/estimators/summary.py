@@ -167,11 +167,12 @@ def describe_cohort(cohort: AnyCohort) -> list[Fact]:
     sizes = pd.Series([group for group in cohort.groups if group is not None]).value_counts()
     groups = ", ".join(f"{name}: {size}" for name, size in sizes.items())
     total = " ".join(say_duration(float(lengths.sum())))
+    each = f", {lengths.min():.3g} to {lengths.max():.3g} s each" if len(lengths) > 1 else ""
     facts = [
         Fact("Recordings", who),
         Fact("Groups", groups or "none given"),
         Fact("Channels", _name_channels(cohort.channels, cohort.units, cohort.sfreq)),
-        Fact("Recorded", f"{total}, {lengths.min():.3g} to {lengths.max():.3g} s each"),
+        Fact("Recorded", f"{total}{each}"),
     ]
     if isinstance(cohort, Cohort):
         missing = sum(int(np.isnan(record.values).sum()) for record in cohort)

@@ -185,7 +185,7 @@ def _row(
         warnings.simplefilter("ignore", RuntimeWarning)  # a side without the atom
         a, b = (float(np.nanmedian(values[side.rows])) for side in sides)
     error = np.nan if errors is None else errors.get(name, np.nan)
-    return [name, *(f"{x:.4g}" if np.isfinite(x) else "-" for x in (a, b, a - b, error))]
+    return [name, *(f"{x:.3g}" if np.isfinite(x) else "unknown" for x in (a, b, a - b, error))]
 
 
 def _curves(people: People, side: Side, atom: int, channel: int) -> dict[str, Any]:

@@ -6,8 +6,10 @@ const N_BINS = 1000;
 // Height of one channel in pixels, alone or stacked.
 const HEIGHT = 300;
 const ROW_HEIGHT = 90;
-// More cycles than this are not shaded, and neighbours share a mark.
+// More cycles than this are not shaded, and neighbours share one of this many marks, each of which
+// takes a third of a millisecond.
 const MOST_CYCLES = 100;
+const MOST_MARKS = 40;
 
 // `seen` and `made` are pieces of the recording and of its reconstruction. A piece begins at sample
 // `start` and holds every sample (run 1), or the extremes of each run of samples, for all channels.
@@ -124,7 +126,7 @@ function drawSignal() {
 // One event of each bin, if there are many.
 function thinned(events) {
   if (events.length <= MOST_CYCLES) return events;
-  const width = ((signal.to - signal.from) * report.sfreq) / MOST_CYCLES;
+  const width = ((signal.to - signal.from) * report.sfreq) / MOST_MARKS;
   const bin = ({ onset }) => Math.floor(onset / width);
   return events.filter((event, i) => !i || bin(event) !== bin(events[i - 1]));
 }
