@@ -256,9 +256,11 @@ def test_the_keyboard_is_enough(visit, report150):
 
 
 def test_a_long_table_holds_the_rows_in_view_and_all_of_them_on_paper(visit, report400):
-    seen = visit(report400)
+    seen = visit(report400, viewport={"width": 1400, "height": 2000})
     rows = seen.page.locator("#people tbody tr")
     assert rows.count() < 400
+    (last, frame) = (part.bounding_box() for part in (rows.last, seen.page.locator(".people")))
+    assert last["y"] + last["height"] >= frame["y"] + frame["height"] - 2
     widths = "() => [...document.querySelectorAll('#people thead th')].map((th) => th.offsetWidth)"
     before = seen.ask(widths)
     seen.page.locator("#people tbody tr[tabindex='0']").focus()

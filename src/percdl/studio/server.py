@@ -290,6 +290,7 @@ def listen(studio: Studio, port: int, host: str = HOST) -> tuple[Server, str]:
     listening = socket.socket(proto=socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listening.bind((host, port))
+    listening.listen()  # so that a browser that is faster than the server waits
     config = uvicorn.Config(studio.make_app(), log_level="warning", ws="none", server_header=False)
     address = f"http://{HOST}:{listening.getsockname()[1]}/?token={studio.token}"
     return Server(uvicorn.Server(config), listening, studio.project), address

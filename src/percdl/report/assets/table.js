@@ -42,6 +42,7 @@ function buildTable() {
   filter.addEventListener("change", showRows);
   body.addEventListener("keydown", walkRows);
   frame.addEventListener("scroll", attachRows, { passive: true });
+  window.addEventListener("resize", attachRows);
   paper.addEventListener("change", attachRows);
   showRows();
 }
@@ -74,6 +75,7 @@ function buildRuler() {
     ruler.insertCell().textContent = longest;
     ruler.cells[index].className = column.kind;
   });
+  if (report.suspects.some(Boolean)) ruler.cells[0].classList.add("suspect");
   return ruler;
 }
 
@@ -129,7 +131,7 @@ function attachRows() {
   if (shown.length > MOST_ROWS && !paper.matches) {
     if (!body.rows.length) body.append(rows[shown[0]]);
     [height] = measureTable();
-    const screen = Math.ceil(frame.clientHeight / height);
+    const screen = Math.ceil(window.innerHeight / height); // the frame is never higher
     first = Math.max(0, Math.floor(frame.scrollTop / height / screen - 1) * screen);
     last = Math.min(shown.length, first + 4 * screen);
   }
