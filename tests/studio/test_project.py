@@ -108,8 +108,9 @@ def wait_for(client, job):
 
 def wait_for_people(client):
     end = time.monotonic() + 300
-    while not client.ask("open", file="walks.percdl").json()["ready"]:
-        assert time.monotonic() < end
+    while not (state := client.ask("open", file="walks.percdl").json())["ready"]:
+        assert not state["failure"]
+        assert time.monotonic() < end, state
         time.sleep(0.1)
 
 
