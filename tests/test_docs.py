@@ -57,7 +57,7 @@ def test_tutorial_on_csv_files_runs_in_the_shell_too(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.realdata
-@pytest.mark.filterwarnings("ignore::percdl.exceptions.SuspectRecordingWarning")  # as they say
+@pytest.mark.filterwarnings("ignore:.*(5016|6563|13060|100-2)")  # as the pages say
 @pytest.mark.parametrize("name", ["gait", "ecg"])
 def test_tutorial_runs_on_real_recordings(name, shared_data, tmp_path, monkeypatch):
     pytest.importorskip("mne")
