@@ -21,7 +21,7 @@ N_SINES = min(20, L - 2)
 class Told:
     """A runtime that answers with sums made up, and remembers what it was asked.
 
-    Its objectives fall by half each round, unless given.
+    Its objectives fall by half each round, unless given, and not at the end.
     """
 
     def __init__(self, counts=(), objectives=()):
@@ -29,8 +29,9 @@ class Told:
 
     def _sums(self, name, broadcast):
         self.asked.append((name, broadcast))
+        n_fallen = len([name for name in self.names if name != "express"])
         counts = self.counts.pop(0) if self.counts else [9.0, 9.0]
-        objective = self.objectives.pop(0) if self.objectives else 0.5 ** len(self.asked)
+        objective = self.objectives.pop(0) if self.objectives else 0.5**n_fallen
         warp = np.tile(N * np.arange(L), (K, 1, 1))
         return Sums(
             objective,
@@ -96,6 +97,21 @@ def test_rounds_are_those_of_the_algorithm(transform, centering, names):
     runtime, outcome, _, _ = run(settings(transform, centering=centering))
     assert runtime.names == names
     assert outcome.stop_reason == StopReason.ROUNDS_DONE
+
+
+@pytest.mark.parametrize("gains", [(2.0,), (2.0, 2.0)], ids=["once", "twice"])
+def test_a_fit_whose_end_explains_clearly_more_is_updated_once_more(gains):
+    """The dictionary was fitted to worse parameters; a second gain changes nothing."""
+    objectives = [9.0] * 4
+    for gain in gains:
+        objectives += [objectives[-1], objectives[-1] - gain]
+    chosen = settings(population_rounds=2, personal_rounds=2)
+    runtime, outcome, records, _ = run(chosen, Told(objectives=objectives))
+    assert runtime.names[4:] == ["personal", "express"] * 2
+    assert [(index, step) for _, index, step in records[-3:]] == [
+        (1, step) for step in ("IPU", "CSC", "express")
+    ]
+    assert_array_equal(outcome.dictionary, runtime.asked[-1][1].dictionary)
 
 
 def test_no_second_phase_means_no_gauge_to_fix():

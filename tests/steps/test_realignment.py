@@ -6,6 +6,7 @@ import jax
 import numpy as np
 from double import in_double
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.signal import lfilter
 
 from percdl.steps.alignment import MAX_SPEED, align
 from percdl.steps.ipu import explained_energy
@@ -75,7 +76,7 @@ def test_shifts_are_relative_to_the_start_and_stay_in_the_margin():
 def test_only_the_shifts_given_are_tried():
     moment, weight, truth = shifted_statistics(seed=2)
     start = np.zeros((B, WARP.n_params(L, 1))), np.zeros(B, int)
-    some = np.resize([-3, -2], len(SHIFTS))
+    some = np.resize([0, -3, -2], len(SHIFTS))
     _, shift = run(moment, weight, start, some)
     assert set(shift) <= {-3, -2, 0}
     assert_array_equal(shift[truth < -1], truth[truth < -1])
@@ -88,6 +89,17 @@ def test_search_is_never_worse_than_its_start():
     params, shift = run(moment, weight, start)
     assert (explained(params, shift, moment, weight) >= explained(*start, moment, weight)).all()
     assert (shift != start[1]).any()
+
+
+def test_noise_shifts_nobody_whether_white_or_smooth():
+    start = np.zeros((B, WARP.n_params(L, 1))), np.zeros(B, int)
+    for seed, smooth in product(range(5), (0.0, 0.9)):
+        rng = np.random.default_rng(seed)
+        noise = 0.3 * rng.standard_normal((B, L + 2 * R, 1))
+        noise = lfilter([np.sqrt(1 - smooth**2)], [1, -smooth], noise, axis=1)
+        moment = np.pad(np.broadcast_to(2 * an_atom(), (B, L, 1)), ((0, 0), (R, R), (0, 0)))
+        _, shift = run(moment + noise, np.ones_like(moment), start)
+        assert (shift != 0).mean() <= 0.15
 
 
 def test_a_free_atom_takes_the_window_of_largest_energy():

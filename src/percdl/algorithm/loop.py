@@ -15,6 +15,9 @@ from percdl.algorithm.settings import Settings
 from percdl.algorithm.state import FitState, History, StopReason, begin
 from percdl.steps.dictionary import normalize
 
+# Share of the recordings' energy that the end of a fit must gain for one more update.
+CLEARLY = 1e-3
+
 
 @runtime_checkable
 class Runtime(Protocol):
@@ -114,19 +117,31 @@ def run_percdl(
 
 
 def _close(runtime: Runtime, settings: Settings, state: FitState, history: History) -> Outcome:
-    """Bring codes and parameters up to date with the last dictionary, and center it."""
+    """Bring codes and parameters up to date with the last dictionary, and center it.
+
+    The parameters are found from the start, as for new subjects: a recording gets the same ones
+    in both cases. If they explain clearly more than those of the rounds, then the dictionary was
+    fitted to worse ones, so it is updated once more.
+    """
     broadcast = state.broadcast
     if not settings.schedule[1]:
         sums = runtime.population_round(broadcast)
-    else:
+        history.record("final", 0, "CSC", sums.objective)
+        return Outcome(broadcast.dictionary, sums, state.reason, broadcast.precision)
+    for index in range(2):
         sums = runtime.personal_round(broadcast)
-        history.record("final", 0, "IPU", sums.objective_fitted)
-    history.record("final", 0, "CSC", sums.objective)
-    if settings.ends_centred:
+        history.record("final", index, "IPU", sums.objective_fitted)
+        history.record("final", index, "CSC", sums.objective)
+        if not settings.ends_centred:
+            break
+        reached = sums.objective
         broadcast = fix_gauge(sums, broadcast, settings)
-        # As for new subjects: a recording gets the same parameters in both cases.
         sums = runtime.express(broadcast)
-        history.record("final", 0, "express", sums.objective)
+        history.record("final", index, "express", sums.objective)
+        # Sums with noise for privacy have no counts here, and no objective.
+        if index or not sums.counts.any() or reached - sums.objective < CLEARLY * sums.signal:
+            break
+        broadcast, _ = personal_update(sums, broadcast, settings, 0)
     return Outcome(broadcast.dictionary, sums, state.reason, broadcast.precision)
 
 

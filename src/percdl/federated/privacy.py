@@ -115,12 +115,12 @@ def count_rounds(settings: Settings) -> Counter[str]:
     """Return the largest number of rounds of each kind in a fit, with the closing ones."""
     n_init, n_perso = settings.schedule
     population = max(n_init, 1) + (n_perso == 0)
-    return Counter(population=population, personal=n_perso + (n_perso > 0), express=1)
+    return Counter(population=population, personal=n_perso + 2 * (n_perso > 0), express=2)
 
 
 def count_releases(settings: Settings) -> int:
     """Return the number of noisy sums that a fit releases; the express round releases none."""
-    return count_rounds(settings).total() - 1
+    return max(settings.schedule[0], 1) + settings.schedule[1] + 1
 
 
 def epsilon_of(mu: float, delta: float) -> float:

@@ -5,6 +5,10 @@ off, the fit is stuck, and the dictionary inherits the offset. Statistics on a w
 determine the moments at any common shift, so a shift can be tried without the signal. Each try
 starts from a monotone alignment of the atom to the mean segment (`alignment`), which avoids the
 local minima of the warp fit.
+
+A warp can imitate most of a shift, so real recordings hardly determine it: the windows of one
+person would differ from recording to recording, and the warps with them. A shift must therefore
+explain significantly more, given the residuals of the best fit.
 """
 
 from __future__ import annotations
@@ -12,18 +16,24 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
+from scipy.special import chdtri
 
 from percdl.steps.alignment import align
 from percdl.steps.compilation import is_on_cpu
 from percdl.steps.ipu import explained_energy, gauss_newton
 from percdl.steps.prior import Prior
 from percdl.steps.statistics import at_shift
-from percdl.transforms.base import Atom, ClosedFormTransform, WarpTransform, require
+from percdl.transforms.base import Atom, ClosedFormTransform, WarpTransform, divide, require
 
 # Number of shifts that are fitted: those with the best alignment.
 N_TRIES = 2
-# Relative gain in explained energy that a shift needs to be preferred.
+# Relative gain in explained energy that a try needs to be preferred.
 PREFERENCE = 1e-6
+# Gain that a shift needs, in variances of the residuals: the 5 % point of the chi-square
+# distribution with one degree of freedom.
+SIGNIFICANT = float(chdtri(1, 0.05))
+# Largest correlation of neighbouring residuals; one means that they are all the same.
+MOST_CORRELATED = 0.99
 
 
 def search(
@@ -39,9 +49,9 @@ def search(
 ) -> tuple[Float[Array, "B M"], Int[Array, " B"]]:
     """Return the parameters and the shift of the best fit.
 
-    Tries the parameters and shift of ``start``, then the ``shifts`` (relative to it) with the
-    best alignment, with ``n_steps`` Gauss-Newton iterations per try. Cost O(T B L^2) to screen,
-    O(B L M^2) per try.
+    Tries the parameters and shift of ``start``, an alignment at the same shift if ``align_first``,
+    and the ``shifts`` (relative to it, with 0 among them) with the best alignment. A try has
+    ``n_steps`` Gauss-Newton iterations. Cost O(T B L^2) to screen, O(B L M^2) per try.
     """
     advice = "Fit without a search: `realign=False, multistart=False`."
     require(transform, WarpTransform, "search", advice)
@@ -59,27 +69,53 @@ def search(
         return explained_energy(transform.resample(atom, path), *at(moved))[0], moved, path
 
     def attempt(index):
-        # The first try starts from the current parameters.
-        ranked = ranking[jnp.maximum(index - 1, 0)], rows
-        moved = jnp.where(index == 0, shift, shifts_tried[ranked])
-        begin = transform.approximate(paths[ranked]) if align_first else params
+        tried = tries[index], rows
+        begin = transform.approximate(paths[tried]) if align_first else params
         begin = jnp.where(index == 0, params, begin)
+        moved = shifts_tried[tried]
         found, explained = gauss_newton(transform, atom, *at(moved), begin, n_steps, prior=prior)
-        return explained, found, moved
+        atoms = transform.apply(found, atom)
+        return explained, found, moved, _residual_variance(atoms, *at(moved))
 
     rows = jnp.arange(moment.shape[0])
     own = transform.warp(params, *atom.shape)
     # On a CPU, one shift at a time stays in the cache; an accelerator needs all at once.
     each = jax.lax.map if is_on_cpu() else lambda f, x: jax.vmap(f)(x)
     promise, shifts_tried, paths = each(screen, shifts)
-    n_tries = 1 + min(N_TRIES, len(shifts))
-    ranking = _rank(promise, n_tries - 1)
-    explained, found, moved = each(attempt, jnp.arange(n_tries))
-    best, most = jnp.zeros_like(rows), explained[0]
-    for i in range(1, n_tries):
+    n_still = 2 if align_first else 1
+    still = jnp.broadcast_to(jnp.argmax(shifts == 0), (n_still, len(rows)))
+    promise = jnp.where((shifts == 0)[:, None], -jnp.inf, promise)
+    moves = _rank(promise, min(N_TRIES, len(shifts) - 1))
+    tries = jnp.concatenate([still, moves])
+    explained, found, moved, variance = each(attempt, jnp.arange(len(tries)))
+    toll = SIGNIFICANT * variance.min(0)
+    best = _prefer(explained - jnp.where(moved == shift, 0, toll))
+    return found[best, rows], moved[best, rows]
+
+
+def _residual_variance(
+    atoms: Float[Array, "B L P"], moment: Float[Array, "B L P"], weight: Float[Array, "B L Q"]
+) -> Float[Array, " B"]:
+    """Return the variance of the residuals of mean segments, in units of the explained energy.
+
+    Residuals that vary together count as one: with a correlation r of neighbours there are
+    ``(1 - r) / (1 + r)`` independent ones per sample, as in an autoregressive process.
+    """
+    amplitude = explained_energy(atoms, moment, weight)[1][:, None, None]
+    n_seen = jnp.broadcast_to(weight > 0, moment.shape).sum((1, 2))
+    rest = divide(moment - weight * amplitude * atoms, jnp.sqrt(weight))
+    energy, lagged = (rest**2).sum((1, 2)), (rest[:, 1:] * rest[:, :-1]).sum((1, 2))
+    r = jnp.clip(divide(lagged, energy), 0, MOST_CORRELATED)
+    return energy / jnp.maximum(n_seen, 1) * (1 + r) / (1 - r)
+
+
+def _prefer(explained: Float[Array, "n B"]) -> Int[Array, " B"]:
+    """Return the try that explains most; a later one must explain clearly more."""
+    best, most = jnp.zeros(explained.shape[1:], int), explained[0]
+    for i in range(1, len(explained)):
         better = explained[i] > most * (1 + PREFERENCE)
         best, most = jnp.where(better, i, best), jnp.where(better, explained[i], most)
-    return found[best, rows], moved[best, rows]
+    return best
 
 
 def _rank(promise: Float[Array, "T B"], n_first: int) -> Int[Array, "n B"]:
@@ -92,7 +128,7 @@ def _rank(promise: Float[Array, "T B"], n_first: int) -> Int[Array, "n B"]:
         place = jnp.argmax(promise, axis=0)
         places.append(place)
         promise = jnp.where(jnp.arange(len(promise))[:, None] == place, -jnp.inf, promise)
-    return jnp.stack(places)
+    return jnp.reshape(jnp.array(places, int), (-1, promise.shape[1]))
 
 
 def best_window(
