@@ -25,12 +25,12 @@ RECORDED = {
     "0.022": "automatic",
     "97.7 %": "automatic",
     "0.014": "automatic",
-    "1.108": "gait_errors",
-    "1.146": "gait_errors",
+    "1.133": "gait_errors",
+    "1.164": "gait_errors",
     "0.679": "ecg_errors",
     "0.831": "ecg_auc",
     "0.801": "ecg_auc",
-    "0.879": "ecg_auc",
+    "0.875": "ecg_auc",
     "0.889": "ecg_auc",
 }
 
