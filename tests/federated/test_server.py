@@ -83,7 +83,7 @@ def test_a_site_consents_to_it_or_refuses(cohort, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"kind": "express"}, "more express rounds than the manifest has"),
+        ({"kind": "population"}, "more population rounds than the manifest has"),
         ({"kind": "join"}, "more join rounds than the manifest has"),
         ({"kind": "finish", "why": "Because."}, "for a reason that is unknown"),
         ({"slot": 1}, "of another run or slot"),
@@ -96,10 +96,9 @@ def test_a_site_consents_to_it_or_refuses(cohort, tmp_path):
 )
 def test_what_a_server_cannot_ask(cohort, tmp_path, changes, why):
     """It may ask for as many rounds as the manifest has, each with one dictionary."""
-    spent = {"express": 1} if changes.get("kind") == "express" else {}
 
     def on_read(site, slot, posts):
-        return changed(posts, **changes) if slot >= 1 + len(spent) else posts
+        return changed(posts, **changes) if slot >= 1 else posts
 
     sites, manifest = prepare(cohort, tmp_path)
     _, errors, _ = run_scripted(sites, manifest, on_read=on_read)
