@@ -24,7 +24,7 @@ RECORDED = {
     "98.5 %": "automatic",
     "0.022": "automatic",
     "97.7 %": "automatic",
-    "0.014": "automatic",
+    "0.015": "automatic",
     "1.133": "gait_errors",
     "1.164": "gait_errors",
     "0.70": "ecg_errors",
