@@ -7,7 +7,6 @@ parameters at once, and is zero where the values do not vary.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any, Literal, NamedTuple
@@ -202,8 +201,10 @@ def permute_clusters(
         parted = np.pad(np.moveaxis(curves, 2, 1), ((0, 0), (0, 0), (0, 1)))
         line = parted.reshape(len(curves), -1)
         lines.append(np.hstack([line, -line]) if two_sided else line)
-    with warnings.catch_warnings(), mne.use_log_level("ERROR"):
-        warnings.filterwarnings("ignore", "No clusters found", RuntimeWarning)
+    observed = statistic(*(line.T for line in lines))
+    if not (observed > threshold).any():
+        return ()
+    with mne.use_log_level("ERROR"):
         _, runs, p_values, _ = mne.stats.permutation_cluster_test(
             lines,
             threshold=threshold,
@@ -214,7 +215,6 @@ def permute_clusters(
             buffer_size=None,
             seed=as_random_state(random_state),
         )
-    observed = statistic(*(line.T for line in lines))
     found = []
     for (run,), p_value in zip(runs, p_values, strict=True):
         line, start = divmod(run.start, length + 1)
