@@ -27,7 +27,7 @@ RECORDED = {
     "0.015": "automatic",
     "1.133": "gait_errors",
     "1.164": "gait_errors",
-    "0.70": "ecg_errors",
+    "0.7005": "ecg_errors",
     "0.831": "ecg_auc",
     "0.801": "ecg_auc",
     "0.875": "ecg_auc",
