@@ -1,9 +1,12 @@
 """A small synthetic cohort, and one call that runs the algorithm on it."""
 
+from collections import Counter
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 
-from percdl.algorithm.loop import Outcome, run_percdl
+from percdl.algorithm.loop import CLEARLY, Outcome, run_percdl
 from percdl.algorithm.settings import Settings
 from percdl.algorithm.state import History
 from percdl.runtimes.in_process import InProcess
@@ -87,3 +90,24 @@ def corrections(*rows):
 
 def ignore(*_):
     """Report nothing."""
+
+
+class Counting(InProcess):
+    """A site that counts its rounds, and whose last ones report what they are told to.
+
+    They explain more than the round before by ``gain`` times what is clear, for ``crowd`` times
+    as many people.
+    """
+
+    def __init__(self, arrays, chosen, gain, crowd):
+        super().__init__(Cohort.from_arrays(arrays), chosen)
+        self.asked, self._gain, self._crowd = Counter(), gain, crowd
+
+    def run_round(self, kind, broadcast):
+        self.asked[kind] += 1
+        sums = super().run_round(kind, broadcast)
+        if kind != "express":
+            self._reached = sums.objective
+            return sums
+        objective = self._reached - self._gain * CLEARLY * sums.signal
+        return replace(sums, objective=objective, n_warps=self._crowd * sums.n_warps)

@@ -6,7 +6,7 @@ answers a broadcast with sums over its subjects, and nothing else leaves it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -34,10 +34,9 @@ from percdl.algorithm.results import Results, collect_results
 from percdl.algorithm.settings import Settings
 from percdl.algorithm.shapes import broadcast_shapes, prior_shape
 from percdl.algorithm.shelf import Shelf
-from percdl.exceptions import InvalidParameterError, ModelFileError
 from percdl.signals import Cohort
 from percdl.signals.measured import Measures
-from percdl.steps.types import Events, Signals, Statistics
+from percdl.steps.types import Signals, Statistics
 
 # Compiled programs take host arrays as they take device arrays.
 Values = jax.Array | np.ndarray
@@ -436,65 +435,3 @@ def _counted(tally: Tally) -> dict[str, Any]:
         "signal": tally.energy,
         "counts": tally.count,
     }
-
-
-def site_arrays(site: Site) -> dict[str, np.ndarray]:
-    """Return the private state of a site, as arrays by name."""
-    arrays = {}
-    for i in range(len(site.chunks)):
-        for j, leaf in enumerate(jax.tree.leaves(site.coded[i])):
-            arrays[f"chunk{i}/{j}"] = np.asarray(leaf)
-    for i, block in enumerate(site.blocks):
-        arrays[f"block{i}/params"] = np.asarray(block.params)
-        arrays[f"block{i}/fruitless"] = np.asarray(block.fruitless)
-    return arrays
-
-
-def restore_site(site: Site, arrays: Mapping[str, np.ndarray]) -> None:
-    """Restore the state that `site_arrays` returned; the recordings must be the same."""
-    n_rows = [arrays[name].shape[:1] for name in arrays if name.endswith("/0")]
-    if sorted(n_rows) != sorted((chunk.rows,) for chunk in site.chunks):
-        raise InvalidParameterError(
-            "The fit was interrupted with another `chunk_rows`, runtime or kind of device, so its "
-            "recordings are in other chunks. Resume it there, or start the fit again."
-        )
-    for name, shape in _state_shapes(site).items():
-        if name not in arrays or arrays[name].shape != shape:
-            raise ModelFileError(
-                f"The state of the subjects is damaged, or of another fit: `{name}` should be an "
-                f"array of shape {shape}. Start the fit again."
-            )
-    for i in range(len(site.chunks)):
-        n_leaves = sum(name.startswith(f"chunk{i}/") for name in arrays)
-        leaves = [arrays[f"chunk{i}/{j}"] for j in range(n_leaves)]
-        site.coded[i] = _as_coded(leaves, 3 + site.settings.has_lengths)
-    for i, block in enumerate(site.blocks):
-        block.params = np.array(arrays[f"block{i}/params"])
-        block.fruitless = np.array(arrays[f"block{i}/fruitless"])
-
-
-def _state_shapes(site: Site) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of the arrays that the settings determine."""
-    settings = site.settings
-    window = settings.atom_length + 2 * settings.margin
-    # Events come first, with their lengths if there are several.
-    statistics = 3 + settings.has_lengths
-    by_chunk = {
-        f"chunk{i}/{statistics}": (c.rows, settings.n_atoms, window)
-        for i, c in enumerate(site.chunks)
-    }
-    shapes = {name: (*shape, settings.n_channels) for name, shape in by_chunk.items()}
-    for i, block in enumerate(site.blocks):
-        by_atom = block.rows, settings.n_atoms
-        shapes |= {
-            f"block{i}/params": (*by_atom, settings.n_params),
-            f"block{i}/fruitless": by_atom,
-        }
-    return shapes
-
-
-def _as_coded(leaves: list[Any], n_columns: int) -> Coded:
-    """Rebuild the tuple that `jax.tree.leaves` flattened, events of some columns first."""
-    events, statistics = Events(*leaves[:n_columns]), Statistics(*leaves[n_columns:][:3])
-    energy, unexplained, objective, *overlap = leaves[n_columns + 3 :]
-    return Coded(events, statistics, energy, unexplained, objective, tuple(overlap) or None)  # pyright: ignore[reportArgumentType]

@@ -15,8 +15,9 @@ from percdl.algorithm.settings import Settings
 from percdl.algorithm.state import FitState, History, StopReason, begin
 from percdl.steps.dictionary import normalize
 
-# Share of the recordings' energy that the end of a fit must gain for one more update.
-CLEARLY = 1e-3
+# Share of the recordings' energy that the end of a fit must gain for one more update, in cohorts
+# of at most so many people.
+CLEARLY, FEW = 1e-3, 64
 
 
 @runtime_checkable
@@ -121,7 +122,8 @@ def _close(runtime: Runtime, settings: Settings, state: FitState, history: Histo
 
     The parameters are found from the start, as for new subjects: a recording gets the same ones
     in both cases. If they explain clearly more than those of the rounds, then the dictionary was
-    fitted to worse ones, so it is updated once more.
+    fitted to worse ones. Among few people, one of them can move the mean warp, so the dictionary
+    is updated once more; among many, an update changes little and can lose what was gained.
     """
     broadcast = state.broadcast
     if not settings.schedule[1]:
@@ -139,7 +141,8 @@ def _close(runtime: Runtime, settings: Settings, state: FitState, history: Histo
         sums = runtime.express(broadcast)
         history.record("final", index, "express", sums.objective)
         # Sums with noise for privacy have no counts here, and no objective.
-        if index or not sums.counts.any() or reached - sums.objective < CLEARLY * sums.signal:
+        few = sums.counts.any() and sums.n_warps.max() <= FEW
+        if index or not few or reached - sums.objective < CLEARLY * sums.signal:
             break
         broadcast, _ = personal_update(sums, broadcast, settings, 0)
     return Outcome(broadcast.dictionary, sums, state.reason, broadcast.precision)

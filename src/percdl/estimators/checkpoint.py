@@ -23,6 +23,7 @@ from percdl import __version__
 from percdl.algorithm.exchange import Broadcast
 from percdl.algorithm.results import Results
 from percdl.algorithm.shapes import broadcast_shapes
+from percdl.algorithm.snapshot import check_codes
 from percdl.algorithm.state import FitState, HalfStep, History, StopReason
 from percdl.estimators import container
 from percdl.estimators.base import BaseCDL
@@ -42,9 +43,6 @@ from percdl.transforms import Transform
 MAY_DIFFER = ("progress",)
 # Arrays that hold integers only.
 WHOLE = ("draws", "results/counts", "results/subject", "results/onset", "results/atom")
-# Kinds of the arrays of a chunk's codes, by their number: events, with their lengths if there are
-# several, statistics, energies and objective, and statistics of overlaps.
-CODES = {9: "iifffifff", 10: "iififfifff", 11: "iifffifffff", 12: "iififfifffff"}
 # A line of the history: phase, round, step, objective, seconds.
 Line = tuple[
     Literal["population", "personal", "final"],
@@ -117,7 +115,7 @@ def read_checkpoint(path: Any) -> Checkpoint:
         Header.model_validate_json(json.dumps(content))
         model = decode_model(content["model"], content["parameters"], arrays)
         _check_sizes(content, arrays, model.resolve("transformation"))
-        _check_codes(under("site/", arrays), content["chosen"][0])
+        check_codes(under("site/", arrays), content["chosen"][0])
         _check_results(under("results/", arrays))
         _unpack(checkpoint)
     return checkpoint
@@ -147,29 +145,6 @@ def _check_sizes(content: dict[str, Any], arrays: Arrays, transform: Transform) 
         is_finite = name.endswith("/dictionary") or name.startswith("site/block")
         if is_finite and not np.isfinite(array).all():
             raise ValueError(f"`{name}` is not finite")
-
-
-def _check_codes(arrays: Arrays, n_atoms: int) -> None:
-    """Raise `ValueError` or `KeyError` if the codes of some recordings do not belong together."""
-    names = [name for name in arrays if name.startswith("chunk")]
-    for chunk in {name.partition("/")[0] for name in names}:
-        count = sum(name.startswith(f"{chunk}/") for name in names)
-        codes = [arrays[f"{chunk}/{i}"] for i in range(count)]
-        kinds = CODES.get(count, "")
-        n_events = 4 if kinds.startswith("iifi") else 3
-        events, moment = codes[:n_events], codes[n_events]
-        shapes = [x.shape for x in (*events, codes[n_events + 2])]
-        alike = [events[0].shape] * n_events + [moment.shape[:2]]
-        if (
-            "".join(x.dtype.kind for x in codes) != kinds
-            or shapes != alike
-            or len({len(x) for x in codes}) > 1
-            or codes[n_events + 1].shape[:3] != moment.shape[:3]
-            or not all(np.isfinite(x).all() for x in codes)
-            or (events[0] < 0).any()
-            or not ((events[1] >= 0) & (events[1] < n_atoms)).all()
-        ):
-            raise ValueError(f"the arrays of `{chunk}` do not belong together")
 
 
 def _check_results(arrays: Arrays) -> None:

@@ -11,9 +11,10 @@ import numpy as np
 
 from percdl.algorithm.chunks import CPU_SHAPE, accelerator_shape
 from percdl.algorithm.exchange import Broadcast, Sums
-from percdl.algorithm.local import Site, restore_site, site_arrays
+from percdl.algorithm.local import Site
 from percdl.algorithm.results import Results
 from percdl.algorithm.settings import Settings
+from percdl.algorithm.snapshot import restore_site, site_arrays
 from percdl.runtimes.protocol import Rounds
 from percdl.signals import Cohort
 
