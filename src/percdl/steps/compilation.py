@@ -81,7 +81,11 @@ class Program:
                 x if isinstance(x, jax.Array | np.ndarray) else np.asarray(x) for x in leaves
             ]
         executable = self._executable(_key(static, leaves, structure))
-        return executable(*jax.tree.unflatten(structure, leaves))
+        arguments = jax.tree.unflatten(structure, leaves)
+        if _turn.is_held or not is_on_cpu():
+            return executable(*arguments)
+        with alone():
+            return jax.block_until_ready(executable(*arguments))
 
     def executable(self, *args: Any) -> Any:
         """Return the executable of a call, compiled now if it has not been before."""
@@ -218,6 +222,33 @@ def on_wait(listener: Callable[[str], None]) -> Iterator[None]:
         yield
     finally:
         _wait_listener = before
+
+
+class _Turn(threading.local):
+    """Whether this thread is the one whose programs run."""
+
+    is_held = False
+
+
+_turn, _turns = _Turn(), threading.Lock()
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Run programs on a CPU while those of other threads wait; finish them before the end.
+
+    XLA runs each program in a thread of its pool, and a loop waits there for its parts. With as
+    many programs at once as the pool has threads, all of them wait for each other forever.
+    """
+    if _turn.is_held or not is_on_cpu():
+        yield
+        return
+    with _turns:
+        _turn.is_held = True
+        try:
+            yield
+        finally:
+            _turn.is_held = False
 
 
 @functools.cache
