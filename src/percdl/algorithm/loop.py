@@ -15,8 +15,8 @@ from percdl.algorithm.settings import Settings
 from percdl.algorithm.state import FitState, History, StopReason, begin
 from percdl.steps.dictionary import normalize
 
-# Share of the recordings' energy that the end of a fit must gain for one more update, in cohorts
-# of at most so many people.
+# One more update follows if the end of a fit gains this share of the recordings' energy, and if
+# the cohort is not larger than this. Both are set by hand.
 CLEARLY, FEW = 1e-3, 64
 
 

@@ -79,7 +79,7 @@ def check_codes(arrays: Mapping[str, np.ndarray], n_atoms: int) -> None:
     for chunk in {name.partition("/")[0] for name in arrays if name.startswith("chunk")}:
         leaves = _leaves(arrays, chunk)
         if "".join(x.dtype.kind for x in leaves) != LEAVES.get(len(leaves)):
-            raise ValueError(f"the arrays of `{chunk}` are of other types or numbers")
+            raise ValueError(f"the arrays of `{chunk}` have unexpected types")
         (onset, atom, *columns), (moment, weight, count), *_ = _as_coded(leaves)
         if (
             any(x is not None and x.shape != onset.shape for x in (atom, *columns))
