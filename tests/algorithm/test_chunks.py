@@ -28,6 +28,7 @@ from percdl.algorithm.chunks import (
 )
 from percdl.signals import Cohort
 from percdl.signals.measured import measure
+from percdl.steps.compilation import n_cores
 
 SHAPES = [
     CPU_SHAPE,
@@ -93,13 +94,24 @@ def test_rows_go_into_few_buckets(count, most):
     st.lists(st.integers(1, 300), min_size=1, max_size=5, unique=True).map(sorted),
     st.data(),
 )
-def test_rows_are_filled_unless_other_programs_are_ready(count, sizes, data):
+def test_compiled_programs_are_used_if_there_are_any(count, sizes, data):
     ready = data.draw(st.sets(st.sampled_from(sizes)))
     rows = choose_rows(count, sizes, ready.__contains__)
-    assert rows in (ready or sizes)
-    filled = [size for size in sizes if size <= count]
-    if not ready or (filled and filled[-1] in ready):
-        assert rows == (filled[-1] if filled else sizes[0])
+    assert rows in (ready or {count})
+    if any(size >= count for size in ready):
+        assert rows == min(size for size in ready if size >= count)  # the least padding
+
+
+@given(st.integers(1, 10**4))
+def test_each_core_has_a_block(count):
+    """Blocks of at most 256 rows, that many cores share evenly."""
+    chunks = [Chunk(np.arange(n), 16, 64) for n in [16] * (count // 16) + [count % 16] if n]
+    rows = CPU_SHAPE.choose_block(count, lambda rows: False)
+    blocks = plan_blocks(chunks, rows, n_cores())
+    assert rows <= CPU_SHAPE.block_rows
+    assert len(blocks) % n_cores() == 0 or len(blocks) == len(chunks)
+    filled = [sum(block.counts) for block in blocks]
+    assert max(filled) - min(filled) <= 16
 
 
 def test_buckets_of_rows_are_few():

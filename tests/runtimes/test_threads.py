@@ -4,20 +4,30 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 # As many threads as XLA has, each with a fit of its own.
 FITS = """
 import os
 from threading import Thread
 
+import jax.numpy as jnp
 import numpy as np
 
-from percdl import PerCDL, make_synthetic
+from percdl import PerCDL, TimeWarp, make_synthetic
+from percdl.transforms import Custom
 
 cohort, found = make_synthetic(32, random_state=0).cohort, []
 
 
+def with_lapack(phi, a):
+    size = jnp.linalg.cholesky((1 + a**2) * jnp.eye(40))[0, 0]
+    return phi * size * jnp.exp(a * jnp.linspace(-1, 1, len(phi)))[:, None]
+
+
 def fit():
-    found.append(PerCDL(2, 50, penalty=0.01, random_state=0).fit(cohort).dictionary_)
+    model = PerCDL(2, 50, {transformation}, penalty=0.01, random_state=0)
+    found.append(model.fit(cohort).dictionary_)
 
 
 fit()
@@ -31,8 +41,11 @@ assert all(np.array_equal(each, found[0]) for each in found)
 """
 
 
-def test_fits_in_threads_of_a_cpu_end_and_give_the_same_bits():
-    """Programs of several threads once waited for each other in XLA, forever."""
+@pytest.mark.parametrize("transformation", ["TimeWarp()", "Custom(with_lapack, 1)"])
+def test_fits_in_threads_of_a_cpu_end_and_give_the_same_bits(transformation):
+    """Programs of several threads that use LAPACK wait for each other in XLA, forever."""
     on_cpu = {**os.environ, "JAX_PLATFORMS": "cpu"}
-    command = [sys.executable, "-W", "ignore", "-c", FITS]
-    subprocess.run(command, env=on_cpu, check=True, timeout=600)
+    fits = FITS.format(transformation=transformation)
+    subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", fits], env=on_cpu, check=True, timeout=600
+    )

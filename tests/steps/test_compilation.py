@@ -1,5 +1,7 @@
 """Programs: compiled once per shape, part of the programs that call them, the same bits always."""
 
+import time
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,7 +10,7 @@ from compilations import COMPILED, count_events
 from numpy.testing import assert_array_equal
 
 from benchmarks.stress.determinism import busy_machine
-from percdl.steps.compilation import forget_programs, on_wait, program
+from percdl.steps.compilation import forget_programs, on_wait, program, side_by_side
 from percdl.steps.csc import encode
 from percdl.steps.types import Signals
 
@@ -128,3 +130,24 @@ def test_a_busy_machine_does_not_change_a_bit():
             jax.tree.map(np.asarray, code(signals, atoms, jnp.float32(0.5))) for _ in range(60)
         ]
     assert len({b"".join(part.tobytes() for part in jax.tree.leaves(one)) for one in codes}) == 1
+
+
+@pytest.mark.parametrize("n_items", [0, 1, 50])
+def test_work_side_by_side_is_in_order_and_in_the_precision_of_the_caller(n_items):
+    with jax.enable_x64(True):
+        found = [*side_by_side(lambda n: (n, jnp.asarray(0.5).dtype), range(n_items))]
+    assert found == [(n, "float64") for n in range(n_items)]
+
+
+def test_nothing_is_begun_after_an_error():
+    begun = []
+
+    def work(n):
+        begun.append(n)
+        if n == 3:
+            raise LookupError(n)
+        time.sleep(0.01)
+
+    with pytest.raises(LookupError):
+        [*side_by_side(work, range(500))]
+    assert len(begun) < 500

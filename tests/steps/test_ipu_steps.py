@@ -9,7 +9,7 @@ import pytest
 from double import in_double
 from numpy.testing import assert_allclose
 
-from percdl.steps.ipu import explained_energy, gauss_newton, polyak, solve_parts
+from percdl.steps.ipu import explained_energy, gauss_newton, polyak, solve_parts, solve_positive
 from percdl.transforms import Custom, TimeWarp
 from percdl.transforms.base import Transform
 
@@ -188,3 +188,16 @@ def test_a_closed_form_is_taken_where_it_explains_more():
     solve = jax.jit(partial(solve_parts, Tilt()))
     found = in_double(solve, ATOM, moment, np.ones_like(moment), start)
     assert_allclose(found, [[0.25], [-0.5], [0.25]])
+
+
+@pytest.mark.parametrize("size", [1, 7, 15, 40])
+def test_a_batch_of_systems_is_solved_and_an_indefinite_one_is_not(size):
+    rng = np.random.default_rng(size)
+    factor, right = rng.normal(size=(5, 2, size, size + 3)), rng.normal(size=(5, 2, size, 3))
+    system = factor @ factor.swapaxes(2, 3) * 10.0 ** np.arange(-4, 6, 2)[:, None, None, None]
+    system[3, 1, -1, -1] = -1
+    found = in_double(jax.jit(solve_positive), system, right)
+    solved = np.ones((5, 2), bool)
+    solved[3, 1] = False
+    assert_allclose(found[solved], np.linalg.solve(system, right)[solved], rtol=1e-8, atol=1e-12)
+    assert np.isnan(found[3, 1]).all()

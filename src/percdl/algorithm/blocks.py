@@ -58,27 +58,27 @@ class Block:
         return _pad(np.concatenate(real), self.rows)
 
 
-def plan_blocks(chunks: Sequence[Chunk], most_rows: int) -> list[Block]:
-    """Pack chunks, the largest first, into blocks of at most ``most_rows`` subjects.
+def plan_blocks(chunks: Sequence[Chunk], most_rows: int, n_at_once: int = 1) -> list[Block]:
+    """Pack chunks into blocks of at most ``most_rows`` subjects, which take equally long.
 
-    Chunks of `LARGE_CHUNK` subjects or more are separate blocks. On a CPU all blocks have
-    ``most_rows`` rows, so that their programs are compiled once; on an accelerator they have
-    fewer if possible.
+    Their number is a multiple of ``n_at_once``, if possible. Chunks of `LARGE_CHUNK` subjects or
+    more are separate blocks. On a CPU all blocks have ``most_rows`` rows, so that their programs
+    are compiled once; on an accelerator they have fewer if possible.
     """
-    blocks: list[Block] = []
-    unfilled: list[Block] = []
-    for index in sorted(range(len(chunks)), key=lambda i: -len(chunks[i].subjects)):
+    order = sorted(range(len(chunks)), key=lambda i: -len(chunks[i].subjects))
+    n_small = sum(n for chunk in chunks if (n := len(chunk.subjects)) < LARGE_CHUNK)
+    n_blocks = n_at_once * -(-n_small // (n_at_once * most_rows))
+    blocks = [Block([], [], []) for _ in range(n_blocks)]
+    for index in order:
         count = len(chunks[index].subjects)
-        block = next((b for b in unfilled if sum(b.counts) + count <= most_rows), None)
-        if block is None:
+        block = min(blocks, key=lambda b: sum(b.counts), default=None)
+        if block is None or count >= LARGE_CHUNK or sum(block.counts) + count > most_rows:
             block = Block([], [], [])
             blocks.append(block)
-            unfilled.append(block)
         block.chunks.append(index)
         block.chunk_rows.append(chunks[index].rows)
         block.counts.append(count)
-        if count >= LARGE_CHUNK or sum(block.counts) == most_rows:
-            unfilled.remove(block)
+    blocks = [block for block in blocks if block.chunks]
     for block in blocks:
         total = max(sum(block.counts), block.chunk_rows[0] if len(block.chunks) == 1 else 0)
         block.rows = most_rows if most_rows < LARGE_CHUNK else bucket_rows(total, most_rows)

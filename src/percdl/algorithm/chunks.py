@@ -18,15 +18,13 @@ import numpy as np
 
 from percdl.signals import AnyCohort, Cohort
 from percdl.signals.measured import Measures
-from percdl.steps.compilation import program
+from percdl.steps.compilation import n_cores, program
 from percdl.steps.types import Signals
 
 # Rows of the chunks on a CPU. Results of a row are equal to the bit in chunks of any multiple of
 # 16 rows: processors compute several rows at once, and the rest by instructions that round
 # differently.
 CHUNK_ROWS = (1, 4, 16, 256)
-# Rows of the blocks on a CPU. The time per subject does not depend on them.
-BLOCK_ROWS = (1, 4, 16, 32, 256)
 ALIKE_ROWS = 16
 # Chunks of fewer recordings with more samples (N x P) than this are not padded to `ALIKE_ROWS`.
 MANY_SAMPLES = 2**12
@@ -42,7 +40,7 @@ class Shape:
 
     A chunk of CSC holds ``rows`` recordings at most, ``samples`` (rows x N x P) in all; a
     block of IPU holds ``block_rows`` subjects at most; ``searched_rows`` of them are searched
-    together. With ``is_cpu``, the rows are those of `CHUNK_ROWS` and `BLOCK_ROWS`: small chunks
+    together. With ``is_cpu``, chunks have one of `CHUNK_ROWS`, and small ones
     stay in the cache. An accelerator is kept busy by chunks that are as large as possible. With
     ``is_exact``, all chunks and blocks have ``rows`` rows, for any recordings.
     """
@@ -65,11 +63,16 @@ class Shape:
         sizes = [rows for rows in CHUNK_ROWS if rows <= min(most, cached)]
         return sizes if row_samples > MANY_SAMPLES else _alike(sizes)
 
-    def block_sizes(self) -> list[int]:
-        """Return the possible rows of a block, in ascending order."""
+    def choose_block(self, count: int, is_ready: Callable[[int], bool]) -> int:
+        """Return the rows of the blocks for ``count`` subjects: one block per core, if it can be.
+
+        ``is_ready(rows)`` says whether the programs for such a block are compiled.
+        """
         if self.is_exact or not self.is_cpu:
-            return [self.block_rows]
-        return _alike([rows for rows in BLOCK_ROWS if rows <= self.block_rows])
+            return self.block_rows
+        share = -(-count // n_cores())
+        sizes = sorted({bucket_rows(n, self.block_rows) for n in range(1, self.block_rows + 1)})
+        return choose_rows(bucket_rows(share, self.block_rows), sizes, is_ready)
 
 
 def _alike(sizes: list[int]) -> list[int]:
@@ -85,15 +88,14 @@ def accelerator_shape(n_devices: int) -> Shape:
     return Shape(n_devices * 2**16, n_devices * 2**29, n_devices * 2**16, 2**12, is_cpu=False)
 
 
-def choose_rows(count: int, sizes: Sequence[int], is_ready: Callable[[int], bool]) -> int:
-    """Return the largest of the sizes that ``count`` rows fill.
+def choose_rows(wanted: int, sizes: Sequence[int], is_ready: Callable[[int], bool]) -> int:
+    """Return the number of rows that is wanted, or the next of the sizes with compiled programs.
 
     If programs are ready for other sizes only, return one of those: personalizing two people
     after a fit of many then compiles nothing.
     """
-    wanted = max((rows for rows in sizes if rows <= count), default=sizes[0])
-    ready = [rows for rows in sizes if is_ready(rows)]
-    return wanted if wanted in ready or not ready else ready[0]
+    ready = [rows for rows in sizes if is_ready(rows)] or [wanted]
+    return min((rows for rows in ready if rows >= wanted), default=ready[-1])
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ def bucket_length(n_times: int) -> int:
 
 
 def bucket_rows(count: int, most: int) -> int:
-    """Return the padded number of rows on an accelerator: the next bucket, at most ``most``.
+    """Return the padded number of rows: the next bucket, at most ``most``.
 
     >>> [bucket_rows(n, 2**16) for n in (2, 17, 40, 100)]
     [16, 32, 48, 128]
@@ -137,7 +139,8 @@ def plan_chunks(
     for n_times in map(int, np.unique(padded)):
         members = np.flatnonzero(padded == n_times)
         sizes = shape.chunk_sizes(len(members), n_times * n_channels)
-        rows = choose_rows(len(members), sizes, lambda rows, n=n_times: is_ready(rows, n))
+        filled = max((rows for rows in sizes if rows <= len(members)), default=sizes[0])
+        rows = choose_rows(filled, sizes, lambda rows, n=n_times: is_ready(rows, n))
         starts = range(0, len(members), rows)
         chunks += [Chunk(members[start : start + rows], rows, n_times) for start in starts]
     return chunks

@@ -6,7 +6,7 @@ answers a broadcast with sums over its subjects, and nothing else leaves it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,6 @@ from percdl.algorithm.ahead import Forecast, prepare_programs
 from percdl.algorithm.blocks import Block, plan_blocks
 from percdl.algorithm.chunks import (
     Shape,
-    choose_rows,
     fill,
     fill_on_device,
     mask_missing,
@@ -36,6 +35,7 @@ from percdl.algorithm.shapes import broadcast_shapes, prior_shape
 from percdl.algorithm.shelf import Shelf
 from percdl.signals import Cohort
 from percdl.signals.measured import Measures
+from percdl.steps.compilation import n_cores, side_by_side
 from percdl.steps.types import Signals, Statistics
 
 # Compiled programs take host arrays as they take device arrays.
@@ -100,8 +100,9 @@ class Site:
         self._energy: list[jax.Array | None] = [None] * len(self.chunks)
         self.coded: Shelf | dict[int, Coded] = {} if resident else Shelf(self.chunks)
         forecast = Forecast(self.settings, self.n_masks, resident)
-        rows = choose_rows(len(cohort), shape.block_sizes(), forecast.is_block_compiled)
-        self.blocks = plan_blocks(self.chunks, rows)
+        rows = shape.choose_block(len(cohort), forecast.is_block_compiled)
+        rows = max([rows, *(len(chunk.subjects) for chunk in self.chunks)])
+        self.blocks = plan_blocks(self.chunks, rows, n_cores())
         self._n_together = shape.searched_rows
         if jax.device_count() == 1:
             self._prepare_programs(forecast)
@@ -135,13 +136,14 @@ class Site:
         """Code every recording with the common atoms (Alg. 1, line 3) and add up."""
         dictionary = self._array(broadcast.dictionary)
         self._begin(dictionary)
-        return self._tell(self._population_sums(block, dictionary) for block in self.blocks)
+        return self._tell(lambda block: self._population_sums(block, dictionary))
 
     def personal_round(self, broadcast: Broadcast) -> Sums:
         """Update parameters and codes (Alg. 1, lines 7-8) and add up."""
         return self._tell(
-            self._personal_sums(block, broadcast, self._personalize(block, broadcast))
-            for block in self.blocks
+            lambda block: self._personal_sums(
+                block, broadcast, self._personalize(block, broadcast)
+            )
         )
 
     def express(self, broadcast: Broadcast) -> Sums:
@@ -160,10 +162,12 @@ class Site:
         rounds = [search, *[replace(search, misfit=infinite)] * (n_rounds - 2)]
         if n_rounds > 1:
             rounds = [Broadcast(dictionary, misfit=infinite), *rounds]
-        for each in rounds[:-1]:
-            for block in self.blocks:
-                self._personalize(block, each)
-        return self.personal_round(rounds[-1])
+
+        def find(block: Block) -> dict[str, Any]:
+            *_, fitted_objectives = [self._personalize(block, each) for each in rounds]
+            return self._personal_sums(block, rounds[-1], fitted_objectives)
+
+        return self._tell(find)
 
     def add_some(self, sums: Sums, kind: str, broadcast: Broadcast, counted: np.ndarray) -> Sums:
         """Add the last round up again, each atom over the subjects in ``counted`` (S, K).
@@ -178,10 +182,11 @@ class Site:
         }
         try:
             some = self._tell(
-                self._personal_sums(block, broadcast, [])
-                if is_express or kind == "personal"
-                else self._population_sums(block, dictionary)
-                for block in self.blocks
+                lambda block: (
+                    self._personal_sums(block, broadcast, [])
+                    if is_express or kind == "personal"
+                    else self._population_sums(block, dictionary)
+                )
             )
         finally:
             self.coded = everyone
@@ -190,12 +195,16 @@ class Site:
 
     def _begin(self, dictionary: Values) -> None:
         """Code every recording with the common atoms, and forget all parameters."""
-        for index in range(len(self.chunks)):
-            self.coded[index] = self._code(index, dictionary[None])
-        for block in self.blocks:
+
+        def begin(block: Block) -> None:
+            for index in block.chunks:
+                self.coded[index] = self._code(index, dictionary[None])
             neutral = programs.neutral_params(self.settings.transform, block.rows, dictionary)
             block.params = self._rest(neutral)
             block.fruitless = np.zeros((block.rows, len(dictionary)), np.int32)
+
+        for _ in side_by_side(begin, self.blocks):
+            pass
 
     def _personalize(self, block: Block, broadcast: Broadcast) -> list[Any]:
         """Run IPU and CSC on a block; return the objectives between them, by chunk.
@@ -272,8 +281,9 @@ class Site:
             return self._array(broadcast.precision)
         return self._array(np.zeros(prior_shape(settings)))
 
-    def _tell(self, parts: Iterator[dict[str, Any]]) -> Sums:
-        """Wait for the sums of all blocks, and return their total."""
+    def _tell(self, work: Callable[[Block], dict[str, Any]]) -> Sums:
+        """Work on all blocks, and return the total of their sums."""
+        parts = side_by_side(work, self.blocks)
         if self._on_device is not None:
             parts = iter([*parts])  # a device has begun on all of them before one is waited for
         # A device sends all arrays of a block before the first is waited for.

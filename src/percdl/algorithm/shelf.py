@@ -6,6 +6,7 @@ the heap; with copies in place, a fit needs only the memory of its state.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 
 import jax
@@ -25,6 +26,7 @@ class Shelf:
     def __init__(self, chunks: Sequence[Chunk]):
         self._chunks = chunks
         self._views: dict[int, Coded] = {}
+        self._lock = threading.Lock()  # chunks are coded side by side
         self._written: set[int] = set()  # space is allocated before a chunk has codes
 
     def __contains__(self, index: int) -> bool:
@@ -34,8 +36,9 @@ class Shelf:
         return self._views[index]
 
     def __setitem__(self, index: int, coded: Coded) -> None:
-        if index not in self._views:
-            self._allocate(self._chunks[index].n_times, coded)
+        with self._lock:
+            if index not in self._views:
+                self._allocate(self._chunks[index].n_times, coded)
         jax.tree.map(np.copyto, self._views[index], coded)
         self._written.add(index)
 

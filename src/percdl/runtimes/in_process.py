@@ -17,7 +17,6 @@ from percdl.algorithm.settings import Settings
 from percdl.algorithm.snapshot import restore_site, site_arrays
 from percdl.runtimes.protocol import Rounds
 from percdl.signals import Cohort
-from percdl.steps.compilation import alone
 
 # Share of an accelerator's memory that the recordings may occupy between rounds.
 RESIDENT_SHARE = 0.25
@@ -58,7 +57,7 @@ class InProcess(Rounds):
             "personal": self.site.personal_round,
             "express": self.site.express,
         }
-        with self._precision(), alone():
+        with self._precision():
             return rounds[kind](broadcast)
 
     def results(self) -> Results:
@@ -67,7 +66,7 @@ class InProcess(Rounds):
 
     def add_some(self, sums: Sums, kind: str, broadcast: Broadcast, counted: np.ndarray) -> Sums:
         """Add the last round up again, each atom over some subjects (S, K); see `Site`."""
-        with self._precision(), alone():
+        with self._precision():
             return self.site.add_some(sums, kind, broadcast, counted)
 
     def snapshot(self, reader: Path | None = None) -> dict[str, np.ndarray]:

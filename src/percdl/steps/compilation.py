@@ -12,7 +12,8 @@ import inspect
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -34,6 +35,7 @@ CPU_OPTIONS = {
 
 _unknown_options: set[str] = set()
 _wait_listener: Callable[[str], None] | None = None
+_turn = threading.Lock()
 
 
 class Program:
@@ -81,11 +83,7 @@ class Program:
                 x if isinstance(x, jax.Array | np.ndarray) else np.asarray(x) for x in leaves
             ]
         executable = self._executable(_key(static, leaves, structure))
-        arguments = jax.tree.unflatten(structure, leaves)
-        if _turn.is_held or not is_on_cpu():
-            return executable(*arguments)
-        with alone():
-            return jax.block_until_ready(executable(*arguments))
+        return executable(*jax.tree.unflatten(structure, leaves))
 
     def executable(self, *args: Any) -> Any:
         """Return the executable of a call, compiled now if it has not been before."""
@@ -141,8 +139,11 @@ class Program:
         )
         found = executables.load(description)
         if found is None:
-            found = _compile(self._jitted.lower(*self._arguments(key)), options)
-            if description is not None:
+            lowered = self._jitted.lower(*self._arguments(key))
+            found = _compile(lowered, options)
+            if "@lapack" in lowered.as_text():  # in a transform of the user
+                found = _in_turn(found)
+            elif description is not None:
                 _workers().submit(executables.save, description, found)
         return found
 
@@ -224,31 +225,52 @@ def on_wait(listener: Callable[[str], None]) -> Iterator[None]:
         _wait_listener = before
 
 
-class _Turn(threading.local):
-    """Whether this thread is the one whose programs run."""
-
-    is_held = False
-
-
-_turn, _turns = _Turn(), threading.Lock()
+def n_cores() -> int:
+    """How many programs should run at once: on a CPU, each uses little more than one core."""
+    return os.cpu_count() or 1 if is_on_cpu() else 1
 
 
-@contextmanager
-def alone() -> Iterator[None]:
-    """Run programs on a CPU while those of other threads wait; finish them before the end.
+def side_by_side(function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
+    """Yield ``function(item)`` of each item, in order, as many at a time as there are cores.
 
-    XLA runs each program in a thread of its pool, and a loop waits there for its parts. With as
-    many programs at once as the pool has threads, all of them wait for each other forever.
+    The environment variable ``NPROC`` sets another number, for XLA too. On an accelerator,
+    programs follow each other. After an error or an interrupt, no other item is begun.
     """
-    if _turn.is_held or not is_on_cpu():
-        yield
+    n_threads, double = int(os.environ.get("NPROC", n_cores())), is_double()
+    if n_threads == 1 or not is_on_cpu():
+        yield from map(function, items)
         return
-    with _turns:
-        _turn.is_held = True
+    results: list[Any] = [None] * len(items)
+    todo = iter([*enumerate(items)])
+
+    def work(_: int) -> None:
         try:
-            yield
+            with jax.enable_x64(double):  # a setting of each thread
+                for place, item in todo:
+                    results[place] = function(item)
         finally:
-            _turn.is_held = False
+            deque(todo, maxlen=0)
+
+    with ThreadPoolExecutor(n_threads, "percdl-run") as threads:
+        try:
+            deque(threads.map(work, range(n_threads)), maxlen=0)
+        finally:
+            deque(todo, maxlen=0)
+    yield from results
+
+
+def _in_turn(executable: Callable[..., Any]) -> Callable[..., Any]:
+    """Return an executable that has ended before another such one begins, in any thread.
+
+    LAPACK runs in a thread of XLA's pool and waits for others of the same pool. With as many
+    such programs at once as the pool has threads, all of them would wait forever.
+    """
+
+    def run(*arguments: Any) -> Any:
+        with _turn:
+            return jax.block_until_ready(executable(*arguments))
+
+    return run
 
 
 @functools.cache

@@ -17,14 +17,12 @@ import pickle
 import platform
 import stat
 import tempfile
-import threading
 from dataclasses import fields, is_dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import jax
-from jaxlib import lapack
 
 logger = logging.getLogger(__name__)
 
@@ -32,8 +30,6 @@ logger = logging.getLogger(__name__)
 MOST_BYTES = 2**29
 _SOURCES = ("steps", "transforms", "algorithm", "analysis", "federated")
 _SUFFIX = ".executable"
-# Executables that other threads load meanwhile have to wait for it, too.
-_lapack_lock = threading.Lock()
 
 
 def describe(name: str, static: tuple[Any, ...], *rest: Any) -> str | None:
@@ -54,7 +50,6 @@ def load(description: str | None) -> Any:
         payload = _read_own_file(path)
         if payload is None:
             return None
-        _initialize_lapack()
         from jax.experimental import serialize_executable
 
         return serialize_executable.deserialize_and_load(*pickle.loads(payload))
@@ -197,12 +192,3 @@ def _describe_value(value: Any) -> str | None:
     else:  # a function of the user, say
         return None
     return None if None in inner else f"{type(value).__qualname__}({', '.join(map(str, inner))})"
-
-
-def _initialize_lapack() -> None:
-    """Load LAPACK now; otherwise JAX loads it when a program is lowered."""
-    with _lapack_lock:
-        try:
-            lapack._lapack.initialize()  # pyright: ignore[reportPrivateImportUsage]
-        except AttributeError:  # another version of JAX
-            jax.jit(jax.numpy.linalg.cholesky).lower(jax.ShapeDtypeStruct((1, 1), "float32"))

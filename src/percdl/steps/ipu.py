@@ -297,12 +297,43 @@ def _step(fit: Quadratic, damping: Float[Array, " B"]) -> Float[Array, "B C m"]:
 def solve_positive(
     system: Float[Array, "*batch m m"], right: Float[Array, "*batch m r"]
 ) -> Float[Array, "*batch m r"]:
-    """Solve a batch of symmetric positive definite systems by Cholesky factorization."""
-    factor = jnp.linalg.cholesky(system)
-    half = jax.lax.linalg.triangular_solve(factor, right, left_side=True, lower=True)
-    return jax.lax.linalg.triangular_solve(
-        factor, half, left_side=True, lower=True, transpose_a=True
-    )
+    """Solve a batch of symmetric positive definite systems; NaN where one is not.
+
+    On a CPU by elimination in all systems at once: LAPACK takes them one by one, and programs
+    with it cannot run side by side (`compilation`).
+    """
+    if not is_on_cpu():
+        factor = jnp.linalg.cholesky(system)
+        half = jax.lax.linalg.triangular_solve(factor, right, left_side=True, lower=True)
+        return jax.lax.linalg.triangular_solve(
+            factor, half, left_side=True, lower=True, transpose_a=True
+        )
+    rows = jnp.concatenate([system, right], -1)
+    rows = rows.reshape(-1, *rows.shape[-2:])
+    return jnp.moveaxis(_eliminate(jnp.moveaxis(rows, 0, -1)), -1, 0).reshape(right.shape)
+
+
+def _eliminate(rows: Float[Array, "m n B"]) -> Float[Array, "m r B"]:
+    """Solve systems that are followed by their right sides, the first half of the unknowns first.
+
+    Each pivot is a turn of a loop, and the second half has fewer entries to change.
+    """
+    size = len(rows)
+    half = size if size <= 8 else (size + 1) // 2
+    places = jnp.arange(size)[:, None]
+
+    def pivot(k, rows):
+        row, column = (jax.lax.dynamic_index_in_dim(rows, k, axis, False) for axis in (0, 1))
+        share = jnp.where(places == k, 0, column) / jnp.where(row[k] > 0, row[k], jnp.nan)
+        return rows - share[:, None] * row
+
+    rows = jax.lax.fori_loop(0, half, pivot, rows)
+    first = rows[:half, half:] / jnp.diagonal(rows[:half, :half]).T[:, None]
+    if half == size:
+        return first
+    second = _eliminate(rows[half:, half:])
+    coupled = jnp.sum(first[:, : size - half, None] * second, axis=1)
+    return jnp.concatenate([first[:, size - half :] - coupled, second])
 
 
 def polyak(
