@@ -85,7 +85,7 @@ CPU_SHAPE = Shape(rows=256, samples=2**23, block_rows=256)
 
 def accelerator_shape(n_devices: int) -> Shape:
     """Return the shape for several accelerators: that of one, times their number."""
-    return Shape(n_devices * 2**16, n_devices * 2**29, n_devices * 2**16, 2**12, is_cpu=False)
+    return Shape(n_devices * 2**16, n_devices * 2**29, n_devices * 2**16, 2**11, is_cpu=False)
 
 
 def choose_rows(wanted: int, sizes: Sequence[int], is_ready: Callable[[int], bool]) -> int:
