@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import toy
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 from percdl import L1Coder
 from percdl.algorithm.exchange import Broadcast
@@ -45,12 +45,22 @@ def test_the_next_round_is_the_same_to_the_bit(told):
     assert_array_equal(after.warp, sums.warp)
 
 
+@pytest.mark.parametrize("n_cores", [1, 2, 3])
+def test_the_state_fits_a_machine_with_another_number_of_cores(told, monkeypatch, n_cores):
+    state, sums = told
+    monkeypatch.setattr("percdl.algorithm.local.n_cores", lambda: n_cores)
+    again = site_runtime()
+    assert len(again.site.blocks) == min(n_cores, len(again.site.chunks))
+    restore_site(again.site, state)
+    assert_allclose(again.personal_round(Broadcast(ATOMS)).gram, sums.gram, rtol=1e-12)
+
+
 def test_the_state_of_others_is_refused(told):
     state, _ = told
     with pytest.raises(InvalidParameterError, match="in other chunks"):
         restore_site(site_runtime((90,) * 40).site, state)
     with pytest.raises(ModelFileError, match="damaged, or of another fit"):
-        restore_site(site_runtime().site, {**state, "block0/params": np.zeros(3)})
+        restore_site(site_runtime().site, {**state, "people0/params": np.zeros(3)})
 
 
 @pytest.mark.parametrize("gap", [False, True])

@@ -145,11 +145,11 @@ def test_models_and_checkpoints_are_distinguished(cohort, tmp_path):
         read_checkpoint(tmp_path / "none")
 
 
-@pytest.mark.parametrize("name", ["chunk0/3", "block0/params"])
+@pytest.mark.parametrize("name", ["chunk0/3", "people0/params"])
 def test_a_state_of_subjects_of_another_size_is_refused(name, cohort, checkpoint):
     array = checkpoint.arrays[f"site/{name}"][:, :1]
     other = replace(checkpoint, arrays={**checkpoint.arrays, f"site/{name}": array})
-    with pytest.raises(ModelFileError, match=r"state of the subjects is damaged.*(chunk|block)0"):
+    with pytest.raises(ModelFileError, match=r"state of the subjects is damaged.*(chunk|people)0"):
         fit_with_checkpoints(make("PerCDL"), cohort, None, resume=other)
 
 

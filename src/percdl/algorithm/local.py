@@ -200,8 +200,9 @@ class Site:
             for index in block.chunks:
                 self.coded[index] = self._code(index, dictionary[None])
             neutral = programs.neutral_params(self.settings.transform, block.rows, dictionary)
-            block.params = self._rest(neutral)
-            block.fruitless = np.zeros((block.rows, len(dictionary)), np.int32)
+            block.params = self._rest(neutral, block.params)
+            nothing = np.zeros((block.rows, len(dictionary)), np.int32)
+            block.fruitless = self._rest(nothing, block.fruitless)
 
         for _ in side_by_side(begin, self.blocks):
             pass
@@ -240,7 +241,7 @@ class Site:
             self.coded[index] = proposal
             params.append(own)
             fitted_objectives.append(objective)
-        block.params = self._rest(block.gather(params))
+        block.params = self._rest(block.gather(params), block.params)
         return fitted_objectives
 
     def _search(
@@ -258,7 +259,7 @@ class Site:
             "everyone": (move != 0) | (misfit is None),
             "misfit": self._array(np.zeros(n_atoms) if misfit is None else misfit),
         }
-        params, shift, block.fruitless = programs.seek(
+        params, shift, fruitless = programs.seek(
             settings.transform,
             settings.multistart,
             min(self._n_together, block.rows),
@@ -270,6 +271,7 @@ class Site:
             np.asarray(settings.shifts, np.int32),
             self._precision(broadcast),
         )
+        block.fruitless = self._rest(fruitless, block.fruitless)
         return params, shift
 
     def _precision(self, broadcast: Broadcast) -> Values | None:
@@ -407,9 +409,17 @@ class Site:
         signals = fill(self.cohort, chunk, self.n_masks, dtype, self.divisors)
         return self._pinned.add(index, signals)
 
-    def _rest(self, values: Values) -> Values:
-        """Return values as they are kept between rounds: on the device, or copied to the host."""
-        return values if self._on_device is not None else np.array(values)
+    def _rest(self, values: Values, place: Values | None) -> Values:
+        """Return values as they are kept between rounds: on the device, or on the host.
+
+        There they replace those of the last round, as new arrays would fragment the memory.
+        """
+        if self._on_device is not None:
+            return values
+        if not isinstance(place, np.ndarray):
+            return np.array(values)
+        np.copyto(place, values)
+        return place
 
     def _array(self, values) -> Values:
         """Return values in the device's precision, on the host unless they are there already."""

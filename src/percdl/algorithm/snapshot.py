@@ -28,9 +28,12 @@ def site_arrays(site: Site) -> dict[str, np.ndarray]:
     for i in range(len(site.chunks)):
         for j, leaf in enumerate(jax.tree.leaves(site.coded[i])):
             arrays[f"chunk{i}/{j}"] = np.asarray(leaf)
-    for i, block in enumerate(site.blocks):
-        arrays[f"block{i}/params"] = np.asarray(block.params)
-        arrays[f"block{i}/fruitless"] = np.asarray(block.fruitless)
+    # Blocks depend on the number of cores, chunks do not.
+    for block in site.blocks:
+        parts = block.split((block.params, block.fruitless))
+        for i, (params, fruitless) in zip(block.chunks, parts, strict=True):
+            arrays[f"people{i}/params"] = np.asarray(params)
+            arrays[f"people{i}/fruitless"] = np.asarray(fruitless)
     return arrays
 
 
@@ -50,9 +53,11 @@ def restore_site(site: Site, arrays: Mapping[str, np.ndarray]) -> None:
             )
     for i in range(len(site.chunks)):
         site.coded[i] = _as_coded(_leaves(arrays, f"chunk{i}"))
-    for i, block in enumerate(site.blocks):
-        block.params = np.array(arrays[f"block{i}/params"])
-        block.fruitless = np.array(arrays[f"block{i}/fruitless"])
+    for block in site.blocks:
+        block.params, block.fruitless = (
+            np.array(block.gather([arrays[f"people{i}/{name}"] for i in block.chunks]))
+            for name in ("params", "fruitless")
+        )
 
 
 def _state_shapes(site: Site) -> dict[str, tuple[int, ...]]:
@@ -65,11 +70,11 @@ def _state_shapes(site: Site) -> dict[str, tuple[int, ...]]:
         for i, c in enumerate(site.chunks)
     }
     shapes = {name: (*shape, settings.n_channels) for name, shape in by_chunk.items()}
-    for i, block in enumerate(site.blocks):
-        by_atom = block.rows, settings.n_atoms
+    for i, chunk in enumerate(site.chunks):
+        by_atom = chunk.rows, settings.n_atoms
         shapes |= {
-            f"block{i}/params": (*by_atom, settings.n_params),
-            f"block{i}/fruitless": by_atom,
+            f"people{i}/params": (*by_atom, settings.n_params),
+            f"people{i}/fruitless": by_atom,
         }
     return shapes
 

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 import jax
@@ -240,23 +241,30 @@ def side_by_side(function: Callable[[Any], Any], items: Sequence[Any]) -> Iterat
     if n_threads == 1 or not is_on_cpu():
         yield from map(function, items)
         return
-    results: list[Any] = [None] * len(items)
-    todo = iter([*enumerate(items)])
+    todo, done = iter([*enumerate(items)]), SimpleQueue()
 
-    def work(_: int) -> None:
+    def work() -> None:
         try:
             with jax.enable_x64(double):  # a setting of each thread
                 for place, item in todo:
-                    results[place] = function(item)
-        finally:
-            deque(todo, maxlen=0)
+                    done.put((place, function(item)))
+        except BaseException as error:
+            done.put((None, error))
 
     with ThreadPoolExecutor(n_threads, "percdl-run") as threads:
+        for _ in range(n_threads):
+            threads.submit(work)
+        early = {}
         try:
-            deque(threads.map(work, range(n_threads)), maxlen=0)
+            for place in range(len(items)):
+                while place not in early:
+                    found, result = done.get()
+                    if found is None:
+                        raise result
+                    early[found] = result
+                yield early.pop(place)
         finally:
             deque(todo, maxlen=0)
-    yield from results
 
 
 def _in_turn(executable: Callable[..., Any]) -> Callable[..., Any]:
