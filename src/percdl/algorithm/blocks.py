@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import Any
 
 import jax
@@ -65,16 +66,20 @@ def plan_blocks(chunks: Sequence[Chunk], most_rows: int, n_at_once: int = 1) -> 
     more are separate blocks. On a CPU all blocks have ``most_rows`` rows, so that their programs
     are compiled once; on an accelerator they have fewer if possible.
     """
-    order = sorted(range(len(chunks)), key=lambda i: -len(chunks[i].subjects))
     n_small = sum(n for chunk in chunks if (n := len(chunk.subjects)) < LARGE_CHUNK)
     n_blocks = n_at_once * -(-n_small // (n_at_once * most_rows))
     blocks = [Block([], [], []) for _ in range(n_blocks)]
-    for index in order:
+    filled = [(0, place) for place in range(n_blocks)]  # a heap: the emptiest block comes first
+    for index in sorted(range(len(chunks)), key=lambda i: -len(chunks[i].subjects)):
         count = len(chunks[index].subjects)
-        block = min(blocks, key=lambda b: sum(b.counts), default=None)
-        if block is None or count >= LARGE_CHUNK or sum(block.counts) + count > most_rows:
-            block = Block([], [], [])
-            blocks.append(block)
+        if count >= LARGE_CHUNK or filled[0][0] + count > most_rows:
+            total, place = 0, len(blocks)
+            blocks.append(Block([], [], []))
+        else:
+            total, place = heappop(filled)
+        if count < LARGE_CHUNK:
+            heappush(filled, (total + count, place))
+        block = blocks[place]
         block.chunks.append(index)
         block.chunk_rows.append(chunks[index].rows)
         block.counts.append(count)

@@ -71,7 +71,8 @@ class Shape:
         if self.is_exact or not self.is_cpu:
             return self.block_rows
         share = -(-count // n_cores())
-        sizes = sorted({bucket_rows(n, self.block_rows) for n in range(1, self.block_rows + 1)})
+        counts = range(ALIKE_ROWS, self.block_rows + ALIKE_ROWS, ALIKE_ROWS)
+        sizes = sorted({bucket_rows(n, self.block_rows) for n in counts})
         return choose_rows(bucket_rows(share, self.block_rows), sizes, is_ready)
 
 

@@ -237,7 +237,7 @@ def side_by_side(function: Callable[[Any], Any], items: Sequence[Any]) -> Iterat
     The environment variable ``NPROC`` sets another number, for XLA too. On an accelerator,
     programs follow each other. After an error or an interrupt, no other item is begun.
     """
-    n_threads, double = int(os.environ.get("NPROC", n_cores())), is_double()
+    n_threads, double = int(os.environ.get("NPROC") or n_cores()), is_double()
     if n_threads == 1 or not is_on_cpu():
         yield from map(function, items)
         return
