@@ -3,6 +3,7 @@
 Synthetic walkers: smooth random local speeds, eight noisy cycles each, and patients whose time
 bends more. With four layers a warp has sixty parameters, most of them exchangeable. The index is
 compared with distances of those parameters, and of the true displacement (unknown in practice).
+The interval of the index should contain the index of the true displacement, with the same norm.
 """
 
 from __future__ import annotations
@@ -17,21 +18,23 @@ from sklearn.metrics import roc_auc_score
 from benchmarks.claims._claim import Claim, at_least, beside, is_quick
 from benchmarks.timing import follow
 from percdl import Algorithm, Cohort, PerCDL, TimeWarp
-from percdl.analysis import measure_deviation
-from percdl.analysis.deviation import distances
+from percdl.analysis import estimate_uncertainty, measure_deviation
+from percdl.analysis.deviation import describe_people, distances
 
 LENGTH, N_HEALTHY, N_PATIENTS, N_CYCLES, N_SEEDS = 60, 50, 40, 8, 5
 NOISE, SPREAD, EXCESS = 0.15, 0.25, 1.6
 # Centre, width and height of the three waves of a cycle.
 WAVES = np.array([[0.25, 0.06, 1.0], [0.5, 0.08, -0.7], [0.78, 0.05, 0.8]])
-LEAST_RANK = 0.4
+LEAST_RANK, LEAST_COVERED = 0.4, 0.9
+WIDTH = 15
 TIME = np.linspace(0, 1, LENGTH)
 
 
 def claims() -> Iterator[Claim]:
     """Hold the index against distances of the true warps."""
     seeds = range(1 if is_quick() else N_SEEDS)
-    rows = np.array([_measure(seed) for seed in follow(seeds, "seed")])
+    found = [_measure(seed) for seed in follow(seeds, "seed")]
+    rows, covered = (np.array(part) for part in zip(*found, strict=True))
     (rank, auc), (raw_rank, raw_auc), (_, true_auc) = rows.mean(0)
     detail = f"mean of {len(rows)} seeds; by parameters of all layers {raw_rank:.2f}"
     yield at_least(
@@ -42,10 +45,19 @@ def claims() -> Iterator[Claim]:
         f"index {auc:.3f}, by parameters of all layers {raw_auc:.3f}, "
         f"by true warps {true_auc:.3f}",
     )
+    share, half = covered.mean(0)
+    detail = f"nominal 0.95; half an interval is {half:.2f} (median)"
+    yield at_least(
+        "share of people whose true index is in the interval", share, LEAST_COVERED, detail
+    )
 
 
-def _measure(seed: int) -> list[tuple[float, float]]:
-    """Return rank correlation and AUC of the index, of raw parameters and of the true warps."""
+def _measure(seed: int) -> tuple[list[tuple[float, float]], tuple[float, float]]:
+    """Return what is claimed of one cohort.
+
+    Rank correlation and AUC of the index, of raw parameters and of the true warps; the share of
+    the intervals that hold the true index, and half their width.
+    """
     rng = np.random.default_rng(seed)
     is_patient = np.arange(N_HEALTHY + N_PATIENTS) >= N_HEALTHY
     warps = _draw_warps(rng, np.where(is_patient, EXCESS, 1.0))
@@ -54,7 +66,7 @@ def _measure(seed: int) -> list[tuple[float, float]]:
     model = PerCDL(
         1,
         LENGTH,
-        TimeWarp(4, 15),
+        TimeWarp(4, WIDTH),
         penalty=1.0,
         init=first,
         algorithm=Algorithm(realign=False),
@@ -63,16 +75,33 @@ def _measure(seed: int) -> list[tuple[float, float]]:
     # Six smooth curves make the speeds: twice as many sines hold all that the warps do.
     sines = np.asarray(dst((warps - TIME)[:, 1:-1], type=1))[:, :12]
     truth = _distances(sines, is_patient)
+    groups, errors = np.where(is_patient, "other", "norm"), estimate_uncertainty(model, cohort)
+    found = measure_deviation(model, groups, "norm", uncertainty=errors)
     scores = (
-        measure_deviation(model, np.where(is_patient, "other", "norm"), "norm").index,
+        found.index,
         _distances(model.params_[:, 0], is_patient),
         truth,
     )
     ranks = spearmanr(np.stack([*scores, truth])[:, ~is_patient], axis=1)
-    return [
+    low, high = found.interval.T
+    own = _true_index(model, warps, is_patient)
+    pairs = [
         (correlation, float(roc_auc_score(is_patient, score)))
         for correlation, score in zip(np.asarray(ranks[0])[-1], scores, strict=False)
     ]
+    return pairs, (float(np.mean((low <= own) & (own <= high))), float(np.median(high - low) / 2))
+
+
+def _true_index(model: PerCDL, warps: np.ndarray, is_patient: np.ndarray) -> np.ndarray:
+    """Return the index of the true warps, with the norm of the model."""
+    values, who = (
+        describe_people(model.personalization_)[0][:, 0],
+        np.arange(len(warps)).astype(str),
+    )
+    true = np.asarray(dst((warps - TIME)[:, 1:-1], type=1))[:, :WIDTH]
+    norm = values[~is_patient], who[~is_patient]
+    unit = np.median(distances(*norm, *norm))
+    return distances(*norm, true, who) / unit
 
 
 def _draw_warps(rng: np.random.Generator, scale: np.ndarray) -> np.ndarray:

@@ -3,14 +3,15 @@
 import numpy as np
 import pandas as pd
 import pytest
+import small_models
 from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.stats import ortho_group
 from sklearn.covariance import OAS
 
 from percdl import Cohort, TimeWarp
-from percdl.analysis import measure_deviation
-from percdl.analysis.deviation import distances
+from percdl.analysis import estimate_uncertainty, measure_deviation
+from percdl.analysis.deviation import describe_people, distances
 from percdl.estimators.personalization import Personalization
 from percdl.exceptions import InvalidParameterError
 from percdl.transforms import Compose, Gain, Identity
@@ -246,7 +247,8 @@ def test_table_is_sorted_and_holds_every_atom():
     found = measure_deviation(seen_through(some_params(n_atoms=2)), GROUPS, "healthy")
     table = found.table()
     assert list(table) == [
-        "subject", "group", "is_reference", "index", "percentile", "atom_0", "atom_1"
+        "subject", "group", "is_reference", "index", "low", "high", "percentile", "atom_0",
+        "atom_1",
     ]  # fmt: skip
     assert table["index"].is_monotonic_decreasing
     assert sorted(table["subject"]) == sorted(found.subjects)
@@ -323,3 +325,57 @@ def test_a_transform_without_warp_has_no_timing():
     found = measure_deviation(seen_through(gain, Gain(), n_channels=2))
     assert found.timing_profile.shape == (10, 1, 0, LENGTH)
     assert np.isfinite(found.index).all()
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """Return a model of four noisy subjects, and its standard errors."""
+    arrays = small_models.spaced_recordings(3, noise=0.05)
+    cohort = Cohort.from_arrays(arrays, sfreq=small_models.SFREQ, subjects=small_models.SUBJECTS)
+    model = small_models.make("PerCDL", dtype="float64").fit(cohort)
+    return model, estimate_uncertainty(model, cohort)
+
+
+def test_the_interval_propagates_the_errors_of_the_warps(fitted):
+    """By finite differences of the index, feature by feature, as an oracle."""
+    model, errors = fitted
+    found = measure_deviation(model, uncertainty=errors)
+    values, kinds = describe_people(model.personalization_)
+    n_subjects, n_atoms, n_features = values.shape
+    kinds = np.concatenate([kinds + k for k in range(n_atoms)])
+    who, flat = np.array(model.subjects_), values.reshape(n_subjects, -1)
+    base = distances(flat, who, flat, who, kinds)
+    assert_allclose(found.index, base / np.median(base))
+    slopes, step = np.empty(flat.shape), 1e-5
+    for i in range(flat.shape[1]):
+        moved = np.zeros(flat.shape[1])
+        moved[i] = step
+        up, down = (distances(flat, who, flat + x, who, kinds) for x in (moved, -moved))
+        slopes[:, i] = (up - down) / (2 * step) / np.median(base)
+    slopes = slopes.reshape(values.shape)
+    # A displacement of sin(pi w t / (L - 1)) has the coefficient 1 at w, and 0 elsewhere.
+    length = model.atom_length_
+    orders = np.pi * np.arange(1, n_features + 1) / (length - 1)
+    project = np.sin(np.outer(orders, np.arange(length))) * 2 / (length - 1)
+    variance = np.zeros(n_subjects)
+    for s, k, covariance in errors.warp_covariances():
+        variance[s] += slopes[s, k] @ project @ covariance @ project.T @ slopes[s, k]
+    half = stats.t(errors.dof).ppf(0.975) * np.sqrt(variance)
+    assert np.all(half > 0)
+    assert_allclose(found.interval[:, 1], found.index + half, rtol=1e-5)
+    assert_allclose(found.interval[:, 0], np.maximum(found.index - half, 0), rtol=1e-5, atol=1e-9)
+
+
+def test_the_covariances_of_warps_are_those_of_their_errors(fitted):
+    _, errors = fitted
+    for s, k, covariance in errors.warp_covariances():
+        assert_allclose(np.sqrt(np.diagonal(covariance)), errors.warp_se[s, k].ravel(), atol=1e-9)
+
+
+def test_the_errors_must_be_those_of_the_people_who_are_judged(fitted):
+    model, errors = fitted
+    with pytest.raises(InvalidParameterError, match="of another fit"):
+        measure_deviation(seen_through(some_params()), uncertainty=errors)
+    with pytest.raises(InvalidParameterError, match="needs a `TimeWarp`"):
+        measure_deviation(model, space="atoms", uncertainty=errors)
+    assert np.isnan(measure_deviation(model).interval).all()

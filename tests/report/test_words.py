@@ -49,6 +49,7 @@ def make_people(bends, groups, periods=None, persons=None, marks=()) -> Words:
     found = Personalization(params, events, counts, tuple(names), WARP, atom, "float32")
     model = PerCDL(1, LENGTH, WARP)
     model.marks_ = marks
+    vars(model)["personalization_"] = None  # these people are not those of a fit
     return Words(People(model, cohort, found, "healthy", None, persons or names))
 
 

@@ -10,10 +10,12 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Int, Shaped
 from scipy.fft import dst
+from scipy.special import stdtrit
 from threadpoolctl import threadpool_limits
 
 from percdl.analysis.checks import Fitted, Labels, as_personalization, check_lengths
 from percdl.analysis.effects import SLOWEST
+from percdl.analysis.uncertainty import Uncertainty
 from percdl.estimators.personalization import Personalization
 from percdl.exceptions import InvalidParameterError
 from percdl.transforms import TimeWarp
@@ -38,6 +40,9 @@ class Deviation:
         for subjects without any atom, or without the atom.
     percentile : array (S,)
         Percentage (0 to 100) of the other members of the reference with a smaller index.
+    interval : array (S, 2)
+        95 % interval of the index: a recording shows only some cycles of a person, with noise.
+        The norm is taken as known. NaN if `measure_deviation` had no ``uncertainty``.
     profile, timing_profile : array (S, K, L, P), array (S, K, C, L)
         z-scores, sample by sample, of the personal atoms and of the logarithm of the local speed
         psi' (above 0 where the subject is faster). C = 0 if the transform has no time warp.
@@ -49,6 +54,7 @@ class Deviation:
     index: Float[np.ndarray, " S"]
     atom_index: Float[np.ndarray, "S K"]
     percentile: Float[np.ndarray, " S"]
+    interval: Float[np.ndarray, "S 2"]
     profile: Float[np.ndarray, "S K L P"]
     timing_profile: Float[np.ndarray, "S K C L"]
 
@@ -68,6 +74,8 @@ class Deviation:
                 "group": self.groups,
                 "is_reference": self.is_reference,
                 "index": self.index,
+                "low": self.interval[:, 0],
+                "high": self.interval[:, 1],
                 "percentile": self.percentile,
                 **{f"atom_{k}": column for k, column in enumerate(self.atom_index.T)},
             }
@@ -84,6 +92,7 @@ def measure_deviation(
     persons: Labels | Mapping[str, object] | None = None,
     space: str = "parameters",
     shrinkage: float | None = None,
+    uncertainty: Uncertainty | None = None,
 ) -> Deviation:
     r"""Measure the distance of every subject from a reference population.
 
@@ -113,6 +122,9 @@ def measure_deviation(
     space, shrinkage : {"parameters", "atoms"}, float, optional
         The features: the parameters (a time warp by its displacement) or the personal atoms; and
         a fixed shrinkage, 0 to 1, instead of that of OAS.
+    uncertainty : Uncertainty, optional
+        ``estimate_uncertainty(model, X)`` of the model that is ``fitted``, for the intervals. They
+        need a transform that is a `TimeWarp`, and ``space="parameters"``.
 
     Returns
     -------
@@ -141,7 +153,7 @@ def measure_deviation(
     values, kinds = _join(everyone, space)
     atoms = np.concatenate([part.personal_dictionary for part in everyone])
     speeds = np.concatenate([np.gradient(part.warps, axis=-1) for part in everyone])
-    index, atom_index = _judge(values, kinds, who, members, shrinkage)
+    index, atom_index, slopes = _judge(values, kinds, who, members, shrinkage)
     shown = slice(len(who) - len(judged.subjects), None)
     labels = (None,) * len(judged.subjects) if groups is None or judged is not home else groups
     return Deviation(
@@ -151,6 +163,7 @@ def measure_deviation(
         index=index[shown],
         atom_index=atom_index[shown],
         percentile=_rank(index, who, members)[shown],
+        interval=_find_interval(judged, space, index[shown], slopes[shown], uncertainty),
         profile=score_curves(atoms, who, members)[shown],
         timing_profile=score_curves(np.log(np.maximum(speeds, SLOWEST)), who, members)[shown],
     )
@@ -173,40 +186,76 @@ def describe_people(
     warp, where = found.transform.warp_part(*found.dictionary.shape[1:]) or (None, slice(0))
     if not isinstance(warp, TimeWarp):
         return found.params, np.arange(found.params.shape[2])
-    length = found.dictionary.shape[1]
-    inside = (found.warps - np.arange(length))[..., 1:-1]
-    sines = np.asarray(dst(inside, type=1))[..., : warp.width] / (length - 1)
+    sines = _to_sines(found.warps - np.arange(found.warps.shape[-1]), warp.width)
     sines = sines.reshape(*found.params.shape[:2], -1)
     others = np.delete(found.params, where, axis=2)
     kinds = np.concatenate([np.zeros(sines.shape[2], int), 1 + np.arange(others.shape[2])])
     return np.concatenate([sines, others], axis=2), kinds
 
 
-def _judge(values, kinds, who, members, shrinkage) -> tuple[np.ndarray, np.ndarray]:
-    """Return the index of all atoms together (S,), and of each alone (S, K)."""
+def _to_sines(displacement: Float[np.ndarray, "*batch L"], n: int) -> np.ndarray:
+    """Return the first n sine coefficients (..., n) of displacements."""
+    found = dst(displacement[..., 1:-1], type=1)
+    return np.asarray(found)[..., :n] / (displacement.shape[-1] - 1)
+
+
+def _judge(values, kinds, who, members, shrinkage) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the index of all atoms together (S,), of each alone (S, K), slopes (S, K, F).
+
+    The slopes are the derivatives of the first in the features.
+    """
     known = np.asarray(~np.isnan(values).any(2))
     index, atom_index = np.full(len(who), np.nan), np.full(known.shape, np.nan)
-    n_kinds = kinds.max(initial=0) + 1
+    slopes, n_kinds = np.zeros(values.shape), kinds.max(initial=0) + 1
 
-    def judge(atoms: np.ndarray, rows: np.ndarray) -> np.ndarray | float:
-        """Return the index of some subjects; NaN if the reference has too few members."""
+    def judge(atoms: np.ndarray, rows: np.ndarray) -> tuple[Any, Any]:
+        """Return index and slopes of some subjects; NaN if the reference has too few members."""
         norm = members & known[:, atoms].all(1)
         if len(np.unique(who[norm])) < LEAST_PERSONS:
-            return np.nan
+            return np.nan, np.nan
         own = values[:, atoms]
         each = (kinds + np.arange(own.shape[1])[:, None] * n_kinds).ravel()
-        own, judged, distance = own.reshape(len(own), -1), rows | norm, np.full(len(own), np.nan)
-        judging = own[norm], who[norm], own[judged], who[judged]
-        distance[judged] = distances(*judging, each, shrinkage)
-        return distance[rows] / np.median(distance[norm])
+        flat, judged = own.reshape(len(own), -1), rows | norm
+        distance, slope = np.full(len(own), np.nan), np.full(flat.shape, np.nan)
+        judging = flat[norm], who[norm], flat[judged], who[judged]
+        distance[judged], slope[judged] = _differentiate(*judging, each, shrinkage)
+        unit = np.median(distance[norm])
+        return distance[rows] / unit, slope.reshape(own.shape)[rows] / unit
 
     for k in range(known.shape[1]):
-        atom_index[known[:, k], k] = judge(np.array([k]), known[:, k])
+        atom_index[known[:, k], k] = judge(np.array([k]), known[:, k])[0]
     # Subjects with the same atoms are judged by those, against the members who have them too.
     for present in np.unique(known[known.any(1)], axis=0):
         rows = (known == present).all(1)
-        index[rows] = judge(present, rows)
-    return index, atom_index
+        index[rows], slopes[np.ix_(rows, present)] = judge(present, rows)
+    return index, atom_index, slopes
+
+
+def _find_interval(
+    found: Personalization, space: str, index, slopes, uncertainty: Uncertainty | None
+) -> Float[np.ndarray, "S 2"]:
+    """Return 95 % intervals of the index, from the covariances of the warps (delta method)."""
+    if uncertainty is None:
+        return np.full((len(index), 2), np.nan)
+    warp = found.transform
+    if not isinstance(warp, TimeWarp) or space != "parameters":
+        raise InvalidParameterError(
+            '`measure_deviation(uncertainty=...)` needs a `TimeWarp` and `space="parameters"`, '
+            f"not {warp!r} and {space!r}. Leave `uncertainty` out."
+        )
+    if not np.array_equal(uncertainty.warps, found.warps, equal_nan=True):
+        raise InvalidParameterError(
+            "`uncertainty` is of another fit. Pass `estimate_uncertainty(model, X)` of the model "
+            "whose subjects are judged."
+        )
+    variance = np.zeros(len(index))
+    n_warps, length = found.warps.shape[2:]
+    table = _to_sines(np.eye(length), warp.width)
+    for s, k, covariance in uncertainty.warp_covariances():
+        along = (slopes[s, k].reshape(n_warps, -1) @ table.T).ravel()
+        variance[s] += along @ covariance @ along
+    half = stdtrit(uncertainty.dof, 0.975) * np.sqrt(variance)
+    return np.stack([np.maximum(index - half, 0), index + half], axis=1)
 
 
 def score_curves(curves, who, members) -> np.ndarray:
@@ -285,8 +334,6 @@ def _join(everyone: list[Personalization], space: str) -> tuple[np.ndarray, np.n
     return np.concatenate([part for part, _ in described]), described[0][1]
 
 
-# The systems are small, so threads would only wait for each other.
-@threadpool_limits.wrap(limits=1)
 def distances(
     norm: Float[np.ndarray, "n F"],
     norm_persons: Shaped[np.ndarray, " n"],
@@ -299,6 +346,15 @@ def distances(
 
     ``norm`` are the measurements of a reference population. Those of one kind share a unit.
     """
+    return _differentiate(norm, norm_persons, values, persons, kinds, shrinkage)[0]
+
+
+# The systems are small, so threads would only wait for each other.
+@threadpool_limits.wrap(limits=1)
+def _differentiate(
+    norm, norm_persons, values, persons, kinds, shrinkage
+) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, "m F"]]:
+    """Return `distances`, and their derivatives in the measurements."""
     kinds = np.zeros(norm.shape[1], int) if kinds is None else kinds
     largest = np.full(kinds.max(initial=0) + 1, np.finfo(float).tiny)
     np.maximum.at(largest, kinds, np.abs(norm).max(0, initial=0.0))
@@ -311,7 +367,7 @@ def distances(
         )
     kinds, floor, centre = kinds[varies], floor[varies], norm[:, varies].mean(0)
     norm, values = norm[:, varies] - centre, values[:, varies] - centre
-    scatter, squared = norm.T @ norm, np.empty(len(values))
+    scatter, squared, solved = norm.T @ norm, np.empty(len(values)), np.empty(values.shape)
     for rows, absent, mean, sd, n in _leave_out(norm, norm_persons, persons):
         variances = np.maximum(sd, floor) ** 2
         unit = np.sqrt(np.bincount(kinds, variances) / np.maximum(np.bincount(kinds), 1))[kinds]
@@ -325,8 +381,11 @@ def distances(
             )
         y = ((values[rows] - mean) / unit).T
         regular = (1 - share) * covariance + share * np.eye(len(unit))
-        squared[rows] = (y * np.linalg.solve(regular, y)).sum(0)
-    return np.sqrt(squared)
+        solution = np.linalg.solve(regular, y)
+        squared[rows], solved[rows] = (y * solution).sum(0), (solution / unit[:, None]).T
+    distance, slopes = np.sqrt(squared), np.zeros((len(values), len(varies)))
+    slopes[:, varies] = solved / np.maximum(distance, np.finfo(float).tiny)[:, None]
+    return distance, slopes
 
 
 def _oas(covariance: np.ndarray, n: int) -> float:

@@ -332,15 +332,20 @@ class Linearization:
     ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         """Yield subjects, and the covariances of their personal atoms (n, n) and warps (w, w)."""
         for person, blind in zip(self.people, self.blind, strict=True):
-            near, response = person.near, person.response
+            near = person.near
             steps = person.step_covariance(self.noise)
-            follow = near.by_atom - near.by_step @ response
+            follow = near.by_atom - near.by_step @ person.response
             atom = near.by_step @ steps @ near.by_step.T + follow @ common @ follow.T + misfit
             if self.robust:
                 moved = near.warp_by_step @ steps @ near.warp_by_step.T
                 atom += self._own(person, blind, moved)
-            steps = steps + response @ common @ response.T
-            yield person.index, atom, near.warp_by_step @ steps @ near.warp_by_step.T
+            yield person.index, atom, self.warp(person, common)
+
+    def warp(self, person: Person, common: np.ndarray) -> Float[np.ndarray, "w w"]:
+        """Return the covariance of the warp of a person."""
+        steps = person.step_covariance(self.noise)
+        steps += person.response @ common @ person.response.T
+        return person.near.warp_by_step @ steps @ person.near.warp_by_step.T
 
     def _own(self, person: Person, blind: float, moved: np.ndarray) -> np.ndarray:
         """Return the covariance (n, n) of a personal atom due to onsets, curvature and misfit.

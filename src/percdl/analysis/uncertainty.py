@@ -108,6 +108,12 @@ class Uncertainty:
             for s, *pair in atom.personal(self.atom_covariance[k], self.misfit[k]):
                 yield from ((i, (s, k), covariance) for i, covariance in enumerate(pair))
 
+    def warp_covariances(self) -> Iterator[tuple[int, int, Float[np.ndarray, "CL CL"]]]:
+        """Yield the covariance of each warp, in squared samples, after its subject and atom."""
+        for k, atom in enumerate(self.linear):
+            for person in atom.people:
+                yield person.index, k, atom.warp(person, self.atom_covariance[k])
+
     def _draw(self) -> Callable[[np.ndarray], np.ndarray]:
         return partial(_draw_maxima, np.random.default_rng(0), self.dof)
 

@@ -17,7 +17,7 @@ from jaxtyping import Float
 from markupsafe import Markup
 from sklearn.utils.validation import check_is_fitted
 
-from percdl.analysis import Deviation, estimate_uncertainty
+from percdl.analysis import Deviation
 from percdl.estimators.landmarks import personal_times
 from percdl.estimators.summary import (
     ERROR,
@@ -66,8 +66,6 @@ TOLERANCE = 1.1
 FASTEST = 20.0
 # Warps and z-scores need fewer levels than atoms.
 N_WARP_LEVELS, N_SCORE_LEVELS = 1023, 255
-# Most operations of a confidence band: about a minute.
-MOST_OPERATIONS = 1e11
 # z-scores are limited to this: the picture ends at 10.
 FARTHEST = 15.0
 # Quantiles of the band of personal atoms.
@@ -359,16 +357,9 @@ def _by_channel(atoms: Float[np.ndarray, "*batch L P"]) -> np.ndarray:
 
 def _confidence_band(people: People) -> tuple[list[Packed] | None, str]:
     """Return the two ends of the band of the common atoms, or why there is no band."""
-    model = people.model
-    size = model.dictionary_[0].size
-    if people.found is not model.personalization_:
-        return None, "The people here are not those of the fit, so there is no confidence band."
-    if len(people.cohort) * len(model.dictionary_) * size**3 > MOST_OPERATIONS:
-        return None, "A confidence band would take too long for this many recordings and channels."
-    try:
-        ends = estimate_uncertainty(model, people.cohort).atom_band()
-    except InvalidParameterError as reason:
-        return None, f"There is no confidence band: {reason}"
+    if isinstance(people.uncertainty, str):
+        return None, f"There is no confidence band: {people.uncertainty}"
+    ends = people.uncertainty.atom_band()
     return [pack(_by_channel(end)) for end in ends], ""
 
 

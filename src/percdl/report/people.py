@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Float
 
 from percdl.analysis import (
     Deviation,
     Effects,
+    Uncertainty,
     compare_groups,
+    estimate_uncertainty,
     measure_deviation,
     measure_regularity,
     separate_effects,
@@ -34,6 +37,7 @@ from percdl.signals import Cohort
 from percdl.signals.events import event_lengths
 from percdl.signals.reconstruction import normalized_reconstruction_error, rebuild
 from percdl.signals.recording import abbreviate
+from percdl.transforms import TimeWarp
 
 if TYPE_CHECKING:
     from percdl.estimators.base import BaseCDL
@@ -44,6 +48,8 @@ USUAL_REFERENCES = ("healthy", "control", "controls", "normal", "norm", "referen
 # Most columns of the metadata in the table.
 MOST_COLUMNS = 8
 LEVEL = 0.05
+# Most operations of standard errors: about a minute.
+MOST_OPERATIONS = 1e11
 # At least this many; more if many tests share the level.
 N_PERMUTATIONS = 1000
 # Compared are personal atoms of one size, timing, and the observed cycle with timing undone.
@@ -126,6 +132,7 @@ class People:
             self.cohort,
             make_settings(model, self.cohort),
             self.subject_of_events,
+            events["atom"].to_numpy(int),
             events["onset_sample"].to_numpy(int),
             event_lengths(events, model.atom_length_),
             self.errors,
@@ -141,11 +148,30 @@ class People:
         )
 
     @cached_property
+    def uncertainty(self) -> Uncertainty | str:
+        """The standard errors of the fit, or the reason why they are missing."""
+        model, atoms = self.model, self.found.dictionary
+        if self.found is not model.personalization_:
+            return "the people here are not those of the fit."
+        if len(self.cohort) * len(atoms) * atoms[0].size ** 3 > MOST_OPERATIONS:
+            return "it would take too long for this many recordings and channels."
+        try:
+            return estimate_uncertainty(model, self.cohort)
+        except InvalidParameterError as reason:
+            return str(reason)
+
+    @cached_property
     def deviation(self) -> Deviation | str:
         """The deviation index of all people, or the reason why it is missing."""
         groups = None if self.reference is None else list(self.cohort.groups)
+        known = isinstance(self.found.transform, TimeWarp) and not isinstance(
+            self.uncertainty, str
+        )
         try:
-            return measure_deviation(self.found, groups, self.reference, persons=self.persons)
+            return measure_deviation(
+                self.found, groups, self.reference, persons=self.persons,
+                uncertainty=self.uncertainty if known else None,
+            )  # fmt: skip
         except InvalidParameterError as reason:
             return str(reason)
 
@@ -237,6 +263,11 @@ def write_median(values: Any, style: str) -> str:
     return "unknown" if np.isnan(median) else format(median, style)
 
 
+def write_interval(ends: Float[np.ndarray, " 2"]) -> str:
+    """Return a 95 % interval in words; empty if it is unknown."""
+    return "" if np.isnan(ends).any() else f"95 % interval {ends[0]:.1f} to {ends[1]:.1f}"
+
+
 def tabulate_people(people: People) -> list[dict[str, Any]]:
     """Return the columns of the table of people: name, label, title, kind, digits, values."""
     cohort, deviation, table = people.cohort, people.deviation, people.regularity
@@ -248,6 +279,7 @@ def tabulate_people(people: People) -> list[dict[str, Any]]:
         columns.append(_column("deviation", "Deviation", f"Distance of the cycle from the mean of "
                                f"{people.norm}: 1 is as far as a typical member, 2 twice as far",
                                deviation.index, 2))  # fmt: skip
+        columns[-1]["intervals"] = [write_interval(ends) for ends in deviation.interval]
         columns.append(_column("percentile", "Pct", f"Percentile: percentage of {people.norm} "
                                "with a smaller deviation", deviation.percentile, 0))  # fmt: skip
     n_atoms = len(people.found.dictionary)

@@ -22,7 +22,7 @@ from percdl.analysis.deviation import score_curves
 from percdl.analysis.effects import SLOWEST, invert_warps
 from percdl.estimators.landmarks import personal_times
 from percdl.exceptions import InvalidParameterError
-from percdl.report.people import People
+from percdl.report.people import People, write_interval
 
 # Share of the reference that is not called different anywhere in the cycle.
 LEVEL = 0.95
@@ -184,9 +184,11 @@ class Words:
         if not isinstance(deviation, Deviation) or not np.isfinite(deviation.index[s]):
             return ""
         among = rank(deviation.index[s], deviation.index[self.others(s)], "farther", "nearer")
+        sure = write_interval(deviation.interval[s])
+        about = "1 is typical of them" + (f"; {sure}" if sure else "")
         return (
-            f"Distance of the cycle from {self.people.norm}: {deviation.index[s]:.1f} (1 is "
-            f"typical of them), {self._among(among)}."
+            f"Distance of the cycle from {self.people.norm}: {deviation.index[s]:.1f} ({about}), "
+            f"{self._among(among)}."
         )
 
     def _say_phase(self, s: int, phase: Phase) -> str:

@@ -87,6 +87,7 @@ function drawDeviations() {
     y: members(g).map((s) => column.values[s]),
     customdata: members(g),
     text: members(g).map((s) => plain(subjectId(s))),
+    hovertext: members(g).map((s) => plain(column.intervals[s] && `(${column.intervals[s]})`)),
     name: plain(name),
     type: "box",
     boxpoints: "all",
@@ -95,7 +96,7 @@ function drawDeviations() {
     marker: { color: pick(COLORS, g), symbol: pick(MARKERS, g), size: 5, opacity: 0.7 },
     line: { width: 1 },
     fillcolor: faded(pick(COLORS, g), 0.12),
-    hovertemplate: "%{text}: %{y:.2f}<extra></extra>",
+    hovertemplate: "%{text}: %{y:.2f} %{hovertext}<extra></extra>",
   }));
   draw("deviations", traces, {
     xaxis: axis("", { type: "category" }),
