@@ -153,3 +153,11 @@ def test_the_page_begins_with_who_differs_most(words):
     text, named = words.introduce()
     assert "Of 3 outside healthy, 2 are farther from it than 95 % of its own members" in text
     assert {name for name, _ in named[:2]} == {"P30", "P31"}
+
+
+@pytest.mark.parametrize("n_others", [0, 1, 4])
+def test_few_others_are_no_measure_of_what_is_usual(n_others):
+    words = make_people([0.3, *np.zeros(n_others)], ["patient"] + ["healthy"] * n_others)
+    said = words.describe(0)
+    assert said[0] == "100 cycles per minute."
+    assert not any("usual" in text or " than " in text for text in said)

@@ -27,7 +27,15 @@ def test_a_change_counts_beyond_the_retest_error_only():
 
 
 def test_without_a_second_recording_the_retest_error_is_unknown():
-    assert "No one was recorded twice" in words([60, 54], [ONE, OTHER])[-1]
+    (said,) = words([60, 54], [ONE, OTHER])
+    assert "No one was recorded twice" in said
+
+
+def test_few_people_are_no_measure_of_what_is_usual():
+    few = Side("few", np.arange(1, 4))
+    for sides in ([ONE, few], [Side("others", np.arange(4, 14)), few]):
+        (said,) = words([60, *[10] * 13], sides)
+        assert said.startswith("few has 3 recordings; with fewer than 5")
 
 
 @given(st.floats(-1e3, 1e3), st.integers(0, 2**32 - 1))

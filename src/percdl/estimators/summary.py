@@ -275,8 +275,10 @@ def _describe_doubts(found: Any, cohort: AnyCohort | None) -> Iterator[Fact]:
         if len(most) and most.iloc[0] > 1:
             text += f", most in {most.index[0]} ({most.iloc[0]})"
         yield Fact("Flagged", f"{text}; by chance about {FALSE_ALARMS:.0%}", FLAGGED)
-    elif not len(empty) and (suspects is None or suspects.empty):
-        yield Fact("Recordings", "none is known to be doubtful")
+    elif suspects is None:
+        yield Fact("Recordings", "not examined; model.summary(recordings) does")
+    elif not len(empty) and suspects.empty:
+        yield Fact("Recordings", "none is doubtful")
 
 
 def _ask(model: Described) -> str:

@@ -192,7 +192,7 @@ def _wrong_rates(
     """Return people whose activations miss cycles, are too many, or have the pace of the atom.
 
     Several atoms can be parts of a cycle or kinds of it. So a person is fine if the activations
-    of one atom, or of all together, follow the rhythm.
+    of one atom, or of all together, follow the rhythm. If most people have none, nothing is said.
     """
     # With overlap, the gaps between onsets are not informative. Activations of different lengths
     # have no common pace.
@@ -219,6 +219,8 @@ def _wrong_paces(
     n_gaps, intervals, back_to_back = measure_rhythm(subject, onset, len(error), shortest)
     means, irregular = _measure_spread(subject, onset, intervals)
     known = n_gaps >= FEWEST_GAPS
+    if settings.n_atoms > 1 and 2 * irregular[known].sum() > known.sum():
+        return
     doubtful = known & (back_to_back | irregular | ~(error <= _fence(error, OUTSIDE)))
     if not doubtful.any():
         return

@@ -120,7 +120,7 @@ def tabulate_person(people: People, words: Words, s: int) -> list[tuple[str, str
 
 def draw_person(people: People, words: Words, s: int) -> list[tuple[bytes, str]]:
     """Return pictures with captions: the recording, the cycle, and the speed."""
-    drawn = [(_draw_recording(people, s), "The recording and its reconstruction by the model.")]
+    drawn = [_draw_recording(people, s)]
     if not (people.found.n_activations[s] > 0).any():
         return drawn
     atom = int(np.argmax(people.found.n_activations[s]))
@@ -133,7 +133,8 @@ def draw_person(people: People, words: Words, s: int) -> list[tuple[bytes, str]]
         with np.errstate(invalid="ignore"):
             speeds = 1 / np.gradient(words.own_times[:, atom, 0], axis=-1)
         picture = _draw_curve(people, words, s, speeds, "local speed", one=True)
-        drawn.append((picture, f"Speed along the cycle (1 is the population's), against {norm}."))
+        about = "Speed along the cycle (1 is the population's; shown from 0.23 to 4.3)"
+        drawn.append((picture, f"{about}, against {norm}."))
     return drawn
 
 
@@ -162,8 +163,8 @@ def _draw_curve(
     return _save(figure)
 
 
-def _draw_recording(people: People, s: int) -> bytes:
-    """Draw the part of the recording that holds most cycles, with its reconstruction."""
+def _draw_recording(people: People, s: int) -> tuple[bytes, str]:
+    """Draw the part of the recording that holds most cycles; return the picture and a caption."""
     from percdl.plotting.style import COLORS, OBSERVED
     from percdl.signals.reconstruction import rebuild
 
@@ -182,7 +183,9 @@ def _draw_recording(people: People, s: int) -> bytes:
     unit = people.cohort.units[0]
     ax.set(xlabel="time (s)", ylabel=people.cohort.channels[0] + (f" ({unit})" if unit else ""))
     ax.legend(frameon=False, fontsize=8, loc="upper left", ncols=2, bbox_to_anchor=(0, 1.2))
-    return _save(figure)
+    shown = f"{width / record.sfreq:.3g} of {record.duration:.3g} s of the recording"
+    whole = "The recording" if width == record.n_times else shown
+    return _save(figure), f"{whole}, and its reconstruction by the model."
 
 
 def _new_figure(height: float) -> tuple[Any, Any]:

@@ -45,7 +45,7 @@ class Phase(NamedTuple):
 
 
 def rank(value: float, others: Any, more: str = "higher", less: str = "lower") -> str:
-    """Return where a value lies among others, in words.
+    """Return where a value lies among others, in words; empty if they are too few.
 
     >>> rank(9.0, [1, 2, 3, 4, 5])
     'higher than all 5'
@@ -53,14 +53,19 @@ def rank(value: float, others: Any, more: str = "higher", less: str = "lower") -
     'shorter than 98 %'
     >>> rank(50.0, range(100))
     'as usual'
+    >>> rank(9.0, [1, 2])
+    ''
     """
     known = np.asarray(list(others), float)
     known = known[np.isfinite(known)]
     below, above, n = int(np.sum(known < value)), int(np.sum(known > value)), len(known)
-    if not n or max(below, above) < LEVEL * n:
+    if n < FEWEST:
+        return ""
+    if max(below, above) < LEVEL * n:
         return "as usual"
     word, beyond = (more, below) if below >= above else (less, above)
-    return f"{word} than all {n}" if beyond == n else f"{word} than {int(100 * beyond / n)} %"
+    share = min(round(100 * beyond / n), 99)
+    return f"{word} than all {n}" if beyond == n else f"{word} than {share} %"
 
 
 def _compare(taken: float, others: np.ndarray) -> str:
@@ -171,13 +176,13 @@ class Words:
         if not np.isfinite(cadence[s]):
             return ""
         among = rank(cadence[s], cadence[self.others(s)], "faster", "slower")
-        return f"{cadence[s]:.0f} cycles per minute, {self._among(among)}."
+        return f"{cadence[s]:.0f} cycles per minute{self._among(among)}."
 
     def _among(self, place: str) -> str:
-        """Return a place among others, with the name of the reference."""
+        """Return a place among others, with the name of the reference, to end a sentence."""
         if place == "as usual":
-            return f"within the usual range of {self.people.norm}"
-        return f"{place} of {self.people.norm}"
+            return f", within the usual range of {self.people.norm}"
+        return f", {place} of {self.people.norm}" if place else ""
 
     def _say_distance(self, s: int) -> str:
         deviation = self.people.deviation
@@ -187,7 +192,7 @@ class Words:
         sure = write_interval(deviation.interval[s])
         about = "1 is typical of them" + (f"; {sure}" if sure else "")
         return (
-            f"Distance of the cycle from {self.people.norm}: {deviation.index[s]:.1f} ({about}), "
+            f"Distance of the cycle from {self.people.norm}: {deviation.index[s]:.1f} ({about})"
             f"{self._among(among)}."
         )
 
@@ -211,7 +216,7 @@ class Words:
         among = rank(taken[s], taken[self.others(s)], "longer", "shorter")
         return (
             f"{where}{named}, this person is {'slower' if phase.above else 'faster'}: "
-            f"{taken[s]:.2f} s, {_compare(taken[s], taken[self.others(s)])}, "
+            f"{taken[s]:.2f} s, {_compare(taken[s], taken[self.others(s)])}"
             f"{self._among(among)}."
         )
 
@@ -237,9 +242,9 @@ class Words:
             name = f"{marks[first].name} to {marks[last].name}"
             text = (
                 f"{name}: {1e3 * taken[s]:.0f} ms, "
-                f"{_compare(taken[s], taken[self.others(s)])}, {self._among(among)}."
+                f"{_compare(taken[s], taken[self.others(s)])}{self._among(among)}."
             )
-            said.append((name, text, among != "as usual"))
+            said.append((name, text, among not in ("", "as usual")))
         return said
 
     @cached_property
@@ -281,7 +286,7 @@ class Words:
             cadence = np.nanmedian(people.regularity["cadence"]) if n_cycles else np.nan
             said += f", {cadence:.0f} per minute (median)" if np.isfinite(cadence) else ""
         if not isinstance(deviation, Deviation):
-            return f"{said}.", []
+            return said, []
         judged = np.flatnonzero(~self.members if people.reference else self.members)
         judged = judged[np.isfinite(deviation.index[judged])]
         if len(judged) and people.reference:

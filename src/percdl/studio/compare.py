@@ -116,15 +116,21 @@ def describe_differences(
         if sentence:
             said += 1
             yield sentence
-    if not said and first.is_one and second.is_one and errors is not None:
-        yield f"No number of {first.name} and {second.name} differs beyond the retest error."
-    elif not said:
-        yield f"{first.name} and {second.name} do not differ beyond what is usual."
+    small = min(sides, key=lambda side: len(side.rows) if not side.is_one else np.inf)
     if first.is_one and second.is_one and errors is None:
         yield (
-            "No one was recorded twice, so the retest error is unknown: differences between two "
-            "recordings may be chance."
+            "No one was recorded twice, so the retest error is unknown: the differences in the "
+            "table may be chance."
         )
+    elif first.is_one and second.is_one and not said:
+        yield f"No number of {first.name} and {second.name} differs beyond the retest error."
+    elif not small.is_one and len(small.rows) < FEWEST:
+        yield (
+            f"{small.name} has {len(small.rows)} recordings; with fewer than {FEWEST}, nothing is "
+            "said about what is usual there."
+        )
+    elif not said:
+        yield f"{first.name} and {second.name} do not differ beyond what is usual."
 
 
 def _sentence(
@@ -151,7 +157,7 @@ def _sentence(
     if first.is_one or second.is_one:
         (one,), many, who, crowd = (a, b, first, second) if first.is_one else (b, a, second, first)
         place = rank(one, many)
-        if place == "as usual" or np.isfinite(many).sum() < FEWEST:
+        if place in ("", "as usual"):
             return ""
         return (
             f"{quantity.capitalize()}: {one:.3g} {unit} in {who.name}, {place} of {crowd.name} "
@@ -164,7 +170,7 @@ def _compare_groups(
     quantity: str, unit: str, a: np.ndarray, b: np.ndarray, first: Side, second: Side
 ) -> str:
     a, b = a[np.isfinite(a)], b[np.isfinite(b)]
-    if min(len(a), len(b)) < 2:
+    if min(len(a), len(b)) < FEWEST:
         return ""
     p = float(mannwhitneyu(a, b).pvalue)
     if p >= 1 - LEVEL:
@@ -189,7 +195,7 @@ def _row(
 
 
 def _curves(people: People, side: Side, atom: int, channel: int) -> dict[str, Any]:
-    """Return mean and standard deviation of the cycle and of the local speed."""
+    """Return means of the cycle and of the local speed, and bands of one standard deviation."""
     found = people.found
     atoms = people.sizes[atom] * found.personal_dictionary[side.rows, atom, :, channel]
     warp = channel if found.warps.shape[2] > 1 else 0
@@ -200,10 +206,12 @@ def _curves(people: People, side: Side, atom: int, channel: int) -> dict[str, An
     for name, values in curves.items():
         known = values[np.isfinite(values).all(1)]
         if len(known):
-            middle = np.exp(np.log(known).mean(0)) if name == "speeds" else known.mean(0)
-            described[name] = {"mean": _numbers(middle)}
+            to, back = (np.log, np.exp) if name == "speeds" else (np.asarray, np.asarray)
+            mean, sd = to(known).mean(0), to(known).std(0, ddof=min(1, len(known) - 1))
+            described[name] = {"mean": _numbers(back(mean))}
             if len(known) > 1:
-                described[name]["sd"] = _numbers(known.std(0, ddof=1))
+                ends = {"low": back(mean - sd), "high": back(mean + sd)}
+                described[name] |= {side: _numbers(values) for side, values in ends.items()}
     return described
 
 

@@ -14,7 +14,7 @@ const compareSides = guarded(async () => {
   element("compare-words").replaceChildren(...found.words.map((text) => Object.assign(document.createElement("li"), { textContent: text })));
   drawSides("compare-atoms", found.curves, "atoms", { yaxis: axis(signalLabel(view.channel)) });
   if (report.n_warps) {
-    const layout = { yaxis: axis("local speed (population = 1)", { type: "log", tickvals: [0.25, 0.5, 1, 2, 4] }) };
+    const layout = { yaxis: axis("local speed (population = 1)", { type: "log", tickvals: [0.06, 0.125, 0.25, 0.5, 1, 2, 4, 8] }) };
     drawSides("compare-speeds", found.curves, "speeds", layout);
   }
   const fill = (tag) => (cells) => {
@@ -28,11 +28,9 @@ const compareSides = guarded(async () => {
 function drawSides(id, sides, part, layout) {
   const traces = sides.flatMap((side, index) => {
     if (!side[part]) return [];
-    const { mean, sd } = side[part];
+    const { mean, low, high } = side[part];
     const color = COLORS[index];
-    const low = sd ? mean.map((value, i) => value - sd[i]) : null;
-    const high = sd ? mean.map((value, i) => value + sd[i]) : null;
-    const around = sd && part === "atoms" ? band(times, low, high, `${side.name}, one s.d.`, color, 0.2, { showlegend: false }) : [];
+    const around = low ? band(times, low, high, `${side.name}, one s.d.`, color, 0.2, { showlegend: false }) : [];
     return [...around, line(times, mean, side.name, color, { width: 3, dash: DASHES[index] })];
   });
   draw(id, traces, { xaxis: axis("time (s)"), ...layout });
