@@ -22,7 +22,7 @@ RECORDED = {
     "99.2 %": "gait_segmentation",
     "0.005": "gait_segmentation",
     "98.5 %": "automatic",
-    "0.022": "automatic",
+    "0.021": "automatic",
     "97.7 %": "automatic",
     "0.015": "automatic",
     "1.133": "gait_errors",

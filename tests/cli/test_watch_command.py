@@ -60,6 +60,21 @@ def test_a_whole_file_has_the_events_of_the_stream(model, walk, tmp_path):
     assert kinds == ["start", *["found"] * len(found), "done"]
 
 
+def test_with_the_samples_come_the_events_that_are_not_certain_yet(model, walk, tmp_path):
+    fitted, path = model
+    stream, n = Stream(fitted, "Ada"), 0
+    while not len(stream.pending):
+        stream.push(walk[1][n : n + 1])
+        n += 1
+    begun = tmp_path / "begun.csv"
+    pd.DataFrame({"ch0": walk[1][:n]}).to_csv(begun, index=False)
+    options = "--person", "Ada", "--once", "--out", tmp_path / "events.tsv", "--json", "--samples"
+    events = events_of(run("watch", path, begun, *options))
+    (heard,) = (event for event in events if event["event"] == "heard")
+    assert len(heard["samples"][0]) == n
+    assert [x["onset"] for x in heard["pending"]] == stream.pending["onset_seconds"].tolist()
+
+
 def test_a_file_that_grows_has_the_same_events(model, walk, tmp_path):
     fitted, path = model
     growing, out = tmp_path / "growing.csv", tmp_path / "events.tsv"

@@ -48,7 +48,7 @@ def watch(
         float | None, optional("Stop after this many seconds without new samples.", min=0)
     ] = None,
     samples: Annotated[
-        bool, typer.Option("--samples", help="With --json, print the samples, too.")
+        bool, typer.Option("--samples", help="With --json, print samples and pending events, too.")
     ] = False,
     poll: Annotated[float, typer.Option(help="Seconds between two looks.", min=0.001)] = 0.1,
 ) -> None:
@@ -119,24 +119,31 @@ class _Log:
         if self.samples and len(chunk):
             last = chunk[-MOST_SAMPLES:]
             values = [[None if x != x else float(f"{x:.5g}") for x in own] for own in last.T]
-            self.output.event("heard", first=self.stream.n_times - len(last), samples=values)
+            rows: Any = self.stream.pending.itertuples()
+            pending = [self._place(row) for row in rows]
+            first = self.stream.n_times - len(last)
+            self.output.event("heard", first=first, samples=values, pending=pending)
         if self.shows:
             at = self.stream.n_times / self.stream.model.sfreq_
             what = "learning the person" if self.stream.is_learning else f"{self.n_events} events"
             typer.echo(f"\r{at:8.1f} s  {what}   ", nl=False, err=True)
 
+    def _place(self, row: Any) -> dict[str, Any]:
+        """Return where an event is, and its kind."""
+        usual = self.stream.model.atom_length_ / self.stream.model.sfreq_
+        return {
+            "onset": round(row.onset_seconds, 6),
+            "duration": round(getattr(row, "duration_seconds", usual), 6),
+            "trial_type": self.names[int(row.atom)],
+        }
+
     def add(self, events: pd.DataFrame) -> None:
         """Write events and flush the file."""
         from percdl.estimators.cycles import FALSE_ALARMS
 
-        second = self.stream.model.sfreq_
-        usual = self.stream.model.atom_length_ / second
         rows: Any = events.itertuples()
         for row in rows:
-            values: dict[str, Any] = {
-                "onset": round(row.onset_seconds, 6),
-                "duration": round(getattr(row, "duration_seconds", usual), 6),
-                "trial_type": self.names[int(row.atom)],
+            values: dict[str, Any] = self._place(row) | {
                 "quality": None if row.quality != row.quality else float(f"{row.quality:.4g}"),
                 "sample": int(row.onset_sample),
                 "amplitude": float(f"{row.amplitude:.9g}"),

@@ -4,7 +4,7 @@ const SECONDS = 15; // of the signal in view
 const N_RHYTHM = 200; // events in the picture of the rhythm
 const REDRAW = 200; // ms between two pictures
 
-const live = { first: 0, samples: [], events: [], n: 0, timer: null, on: false };
+const live = { first: 0, samples: [], events: [], pending: [], n: 0, timer: null, on: false };
 
 function hearLive(messages) {
   for (const message of messages) {
@@ -18,7 +18,8 @@ function hearLive(messages) {
 }
 
 // Samples are kept by channel; those that left the view are dropped.
-function hearSamples({ first, samples }) {
+function hearSamples({ first, samples, pending }) {
+  live.pending = pending.map((event) => ({ ...event, pending: true }));
   const follows = live.samples.length && first === live.first + live.samples[0].length;
   if (!follows) Object.assign(live, { first, samples: samples.map(() => []) });
   const most = Math.ceil(SECONDS * report.sfreq);
@@ -34,8 +35,8 @@ function drawLive() {
   const { sfreq, channels } = report;
   const times = Float64Array.from(live.samples[0] ?? [], (_, i) => (live.first + i) / sfreq);
   const now = times.at(-1) ?? 0;
-  const shown = live.events.filter(({ onset, duration }) => onset + duration > now - SECONDS);
-  const kinds = [...new Set(live.events.map(({ trial_type: kind }) => kind))].sort();
+  const shown = [...live.events, ...live.pending].filter(({ onset, duration }) => onset + duration > now - SECONDS);
+  const kinds = [...new Set([...live.events, ...live.pending].map(({ trial_type: kind }) => kind))].sort();
   const color = ({ flagged, trial_type: kind }) => (flagged ? FLAGGED : pick(COLORS, kinds.indexOf(kind) + 1));
   const curves = live.samples.map((own, p) => line(times, own, channels[p], p ? pick(COLORS, p + 3) : theme().seen, { width: 1.5 }));
   const legend = kinds.map((kind) => ({
@@ -52,7 +53,8 @@ function drawLive() {
       shapes: shown.map((event) => ({
         type: "rect", xref: "x", yref: "paper", y0: 0, y1: 1, layer: "below",
         x0: event.onset, x1: event.onset + event.duration,
-        fillcolor: faded(color(event), 0.25), line: { width: 1, color: color(event), dash: event.flagged ? "dash" : "solid" },
+        fillcolor: faded(color(event), event.pending ? 0.06 : 0.25),
+        line: { width: 1, color: color(event), dash: event.pending ? "dot" : event.flagged ? "dash" : "solid" },
       })),
     },
   );
@@ -78,7 +80,7 @@ function sayLive(now) {
 }
 
 const watchLive = guarded(async () => {
-  Object.assign(live, { first: 0, samples: [], events: [], n: 0, on: true });
+  Object.assign(live, { first: 0, samples: [], events: [], pending: [], n: 0, on: true });
   const [source, person, learn] = ["source", "person", "learn"].map((id) => element(`live-${id}`).value.trim());
   const stem = source.replace(/^lsl:/, "").replace(/.*\//, "").replace(/\.\w+$/, "");
   const { channels, time, delimiter, decimal, encoding, skip_lines, header } = report.reading;
@@ -88,6 +90,7 @@ const watchLive = guarded(async () => {
   element("live-stop").disabled = false;
   try {
     const done = await runCommand("watch", { model: report.file, data: [source], ...options, person, learn, samples: true, out }, hearLive);
+    live.pending = [];
     drawLive();
     if (done) showWritten([out]);
   } finally {
