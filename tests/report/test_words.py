@@ -19,8 +19,8 @@ from percdl.report.words import LEVEL, Words
 
 LENGTH, SFREQ, N_HEALTHY = 50, 100.0, 30
 WARP = TimeWarp(1, 3)
-PHASE = re.compile(r"From (\d+) to (\d+) % of the cycle, this person is (\w+): ([\d.]+) s, "
-                   r"(\d+) % (\w+) than the median, (\w+) than all 30 of healthy\.")  # fmt: skip
+PHASE = re.compile(r"From (\d+) to (\d+) % of the cycle \([^)]*\), this person is (\w+): "
+                   r"([\d.]+) s, (\d+) % (\w+) than the median, (\w+) than all 30 of healthy\.")  # fmt: skip
 
 
 def make_people(bends, groups, periods=None, persons=None, marks=()) -> Words:
@@ -103,7 +103,9 @@ def test_a_cycle_that_differs_in_height_alone_is_said_to(healthy):
     (phase,) = words.phases(N_HEALTHY)
     assert (phase.kind, phase.start, phase.stop, phase.above) == ("height", 20, 25, True)
     (text,) = (x for x in words.describe(N_HEALTHY) if x.startswith("From"))
-    assert text.startswith("From 41 to 51 % of the cycle, the person's atom is higher")
+    assert text.startswith(
+        "From 41 to 51 % of the cycle (0.20 to 0.25 s in the picture), the person's atom is higher"
+    )
 
 
 def test_few_of_the_reference_are_called_different(words):

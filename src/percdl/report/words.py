@@ -199,9 +199,10 @@ class Words:
     def _say_phase(self, s: int, phase: Phase) -> str:
         length = self.people.found.dictionary.shape[1]
         ends = [100 * u / (length - 1) for u in (phase.start, phase.stop)]
-        several = len(self.people.found.dictionary) > 1
-        where = f"From {ends[0]:.0f} to {ends[1]:.0f} % of the cycle"
-        where += f" (atom {phase.atom})" if several else ""
+        seconds = [u / self.people.cohort.sfreq for u in (phase.start, phase.stop)]
+        which = f"atom {phase.atom}" if len(self.people.found.dictionary) > 1 else "the cycle"
+        where = f"From {ends[0]:.0f} to {ends[1]:.0f} % of {which}"
+        where += f" ({seconds[0]:.2f} to {seconds[1]:.2f} s in the picture)"
         channels = self.people.cohort.channels
         named = (
             f" in channel {channels[phase.row]}" if self.scores[phase.kind].shape[2] > 1 else ""
