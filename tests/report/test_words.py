@@ -20,7 +20,8 @@ from percdl.report.words import LEVEL, Words
 LENGTH, SFREQ, N_HEALTHY = 50, 100.0, 30
 WARP = TimeWarp(1, 3)
 PHASE = re.compile(r"From (\d+) to (\d+) % of the cycle \([^)]*\), this person is (\w+): "
-                   r"([\d.]+) s, (\d+) % (\w+) than the median, (\w+) than all 30 of healthy\.")  # fmt: skip
+                   r"([\d.]+) s, (\d+) % (\w+) than the median, (\w+) than all 30 of "
+                   r"healthy\.")  # fmt: skip
 
 
 def make_people(bends, groups, periods=None, persons=None, marks=()) -> Words:

@@ -164,13 +164,13 @@ class People:
     def deviation(self) -> Deviation | str:
         """The deviation index of all people, or the reason why it is missing."""
         groups = None if self.reference is None else list(self.cohort.groups)
-        known = isinstance(self.found.transform, TimeWarp) and not isinstance(
-            self.uncertainty, str
-        )
+        errors = self.uncertainty
+        if isinstance(errors, str) or not isinstance(self.found.transform, TimeWarp):
+            errors = None
         try:
             return measure_deviation(
                 self.found, groups, self.reference, persons=self.persons,
-                uncertainty=self.uncertainty if known else None,
+                uncertainty=errors,
             )  # fmt: skip
         except InvalidParameterError as reason:
             return str(reason)
