@@ -51,8 +51,8 @@ ROWS = [
     Row("ludb", f"{WAVES}: P", "F1", "NeuroKit2 dwt", "0.979", "0.988"),
     Row("ludb", f"{WAVES}: T", "F1", "NeuroKit2 dwt", "0.989", "0.897"),
     Row("ludb", f"{WAVES}: QRS onset", "s.d., ms", "NeuroKit2 dwt", "12.0", "46"),
-    Row("ludb", f"{WAVES}: P onset", "s.d., ms", "NeuroKit2 dwt", "20.3", "24"),
-    Row("ludb", f"{WAVES}: T end", "s.d., ms", "NeuroKit2 dwt", "34.7", "29.5"),
+    Row("ludb", f"{WAVES}: P onset", "s.d., ms", "NeuroKit2 dwt", "20.5", "24"),
+    Row("ludb", f"{WAVES}: T end", "s.d., ms", "NeuroKit2 dwt", "33.8", "29.5"),
 ]
 TEXT = """\
 # Landscape

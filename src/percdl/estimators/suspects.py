@@ -118,7 +118,6 @@ def find_suspects(
     cohort: AnyCohort,
     settings: Settings,
     subject: Int[np.ndarray, " E"],
-    atom: Int[np.ndarray, " E"],
     onset: Int[np.ndarray, " E"],
     length: Int[np.ndarray, " E"],
     error: Float[np.ndarray, " S"],
@@ -127,14 +126,14 @@ def find_suspects(
     """Return the subjects with doubtful results, and why: columns subject, kind and message.
 
     A channel that is constant in all recordings is one row, with an empty subject. ``subject``,
-    ``atom``, ``onset`` and ``length`` are those of all events, sorted; ``error`` is the share of
-    each recording's energy that is not explained, NaN if unknown; ``fitted`` says whether the
-    atoms were learned from these recordings.
+    ``onset`` and ``length`` are those of all events, sorted; ``error`` is the share of each
+    recording's energy that is not explained, NaN if unknown; ``fitted`` says whether the atoms
+    were learned from these recordings.
     """
     names = np.asarray(cohort.subjects, object)
     shortest = settings.atom_length + settings.disjoint_coder.gap
     rhythm = measure_rhythm(subject, onset, len(error), shortest)
-    wrong_rate = _wrong_rates(cohort, settings, subject, atom, onset, error)
+    wrong_rate = dict(_wrong_rates(cohort, settings, subject, onset, error, rhythm))
     rest = error.copy()
     rest[np.bincount(subject, minlength=len(error)) == 0] = np.nan  # another warning names them
     rest[list(wrong_rate)] = np.nan
@@ -174,7 +173,7 @@ def warn_suspects(
     cohort: AnyCohort, settings: Settings, results: Results, fitted: bool
 ) -> pd.DataFrame:
     """Return the table of `find_suspects`, and issue one warning per kind."""
-    events = results.subject, results.atom, results.onset, results.length
+    events = results.subject, results.onset, results.length
     table = find_suspects(cohort, settings, *events, results.error, fitted)
     for kind, text in describe_suspects(table).items():
         warnings.warn(text, KINDS[kind].category, stacklevel=4)
@@ -185,42 +184,19 @@ def _wrong_rates(
     cohort: AnyCohort,
     settings: Settings,
     subject: Int[np.ndarray, " E"],
-    atom: Int[np.ndarray, " E"],
     onset: Int[np.ndarray, " E"],
     error: Float[np.ndarray, " S"],
-) -> dict[int, str]:
-    """Return people whose activations miss cycles, are too many, or have the pace of the atom.
-
-    Several atoms can be parts of a cycle or kinds of it. So a person is fine if the activations
-    of one atom, or of all together, follow the rhythm. If most people have none, nothing is said.
-    """
-    # With overlap, the gaps between onsets are not informative. Activations of different lengths
-    # have no common pace.
-    if settings.overlaps or settings.has_lengths:
-        return {}
-    found = dict(_wrong_paces(cohort, settings, subject, onset, error))
-    for k in range(settings.n_atoms) if settings.n_atoms > 1 and found else ():
-        own = subject[atom == k], onset[atom == k]
-        wrong = dict(_wrong_paces(cohort, settings, *own, error))
-        rare = np.bincount(own[0], minlength=len(error)) <= FEWEST_GAPS
-        found = {s: message for s, message in found.items() if s in wrong or rare[s]}
-    return found
-
-
-def _wrong_paces(
-    cohort: AnyCohort,
-    settings: Settings,
-    subject: Int[np.ndarray, " E"],
-    onset: Int[np.ndarray, " E"],
-    error: Float[np.ndarray, " S"],
+    rhythm: Rhythm,
 ) -> Iterator[tuple[int, str]]:
-    """Yield people whose activations, of one atom or of all, do not have the right pace."""
+    """Yield people whose activations miss cycles, are too many, or have the pace of the atom."""
+    # With several atoms, or with overlap, the gaps between onsets are not informative. Activations
+    # of different lengths have no common pace.
+    if settings.n_atoms > 1 or settings.overlaps or settings.has_lengths:
+        return
     shortest = settings.atom_length + settings.disjoint_coder.gap
-    n_gaps, intervals, back_to_back = measure_rhythm(subject, onset, len(error), shortest)
+    n_gaps, intervals, back_to_back = rhythm
     means, irregular = _measure_spread(subject, onset, intervals)
     known = n_gaps >= FEWEST_GAPS
-    if settings.n_atoms > 1 and 2 * irregular[known].sum() > known.sum():
-        return
     doubtful = known & (back_to_back | irregular | ~(error <= _fence(error, OUTSIDE)))
     if not doubtful.any():
         return

@@ -132,7 +132,6 @@ class People:
             self.cohort,
             make_settings(model, self.cohort),
             self.subject_of_events,
-            events["atom"].to_numpy(int),
             events["onset_sample"].to_numpy(int),
             event_lengths(events, model.atom_length_),
             self.errors,
