@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Int, Shaped
-from scipy.fft import dst
 from scipy.special import stdtrit
 from threadpoolctl import threadpool_limits
 
@@ -18,6 +17,7 @@ from percdl.analysis.effects import SLOWEST
 from percdl.analysis.uncertainty import Uncertainty
 from percdl.estimators.personalization import Personalization
 from percdl.exceptions import InvalidParameterError
+from percdl.steps.prior import coordinates, sine_projection
 from percdl.transforms import TimeWarp
 
 # Smallest standard deviation, as a share of the largest value of a kind; less is rounding.
@@ -186,17 +186,11 @@ def describe_people(
     warp, where = found.transform.warp_part(*found.dictionary.shape[1:]) or (None, slice(0))
     if not isinstance(warp, TimeWarp):
         return found.params, np.arange(found.params.shape[2])
-    sines = _to_sines(found.warps - np.arange(found.warps.shape[-1]), warp.width)
+    sines = coordinates(found.warps, min(warp.width, found.warps.shape[-1] - 2))
     sines = sines.reshape(*found.params.shape[:2], -1)
     others = np.delete(found.params, where, axis=2)
     kinds = np.concatenate([np.zeros(sines.shape[2], int), 1 + np.arange(others.shape[2])])
     return np.concatenate([sines, others], axis=2), kinds
-
-
-def _to_sines(displacement: Float[np.ndarray, "*batch L"], n: int) -> np.ndarray:
-    """Return the first n sine coefficients (..., n) of displacements."""
-    found = dst(displacement[..., 1:-1], type=1)
-    return np.asarray(found)[..., :n] / (displacement.shape[-1] - 1)
 
 
 def _judge(values, kinds, who, members, shrinkage) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -250,9 +244,9 @@ def _find_interval(
         )
     variance = np.zeros(len(index))
     n_warps, length = found.warps.shape[2:]
-    table = _to_sines(np.eye(length), warp.width)
+    project = sine_projection(length, min(warp.width, length - 2))
     for s, k, covariance in uncertainty.warp_covariances():
-        along = (slopes[s, k].reshape(n_warps, -1) @ table.T).ravel()
+        along = (slopes[s, k].reshape(n_warps, -1) @ project).ravel()
         variance[s] += along @ covariance @ along
     half = stdtrit(uncertainty.dof, 0.975) * np.sqrt(variance)
     return np.stack([np.maximum(index - half, 0), index + half], axis=1)
